@@ -1,0 +1,32 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-all lint format clean
+
+demo: .venv/installed
+	$(BIN)/fedualex demo
+
+test: .venv/installed lint
+	$(BIN)/pytest -m "not slow" -n 2
+
+test-all: .venv/installed lint
+	$(BIN)/pytest -n 2
+
+lint: .venv/installed
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/installed
+	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests
+
+# One environment for everything; made again only when what it is made from changes.
+.venv/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[estimators,test]"
+	touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,112 @@
+"""The dual pair, and what every geometry knows."""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .. import tree
+from ..tree import Scalar, Tree
+
+
+class Dual(eqx.Module):
+    """(omega, tau) stands for the point grad (ell + tau psi)^*(omega): tau is the weight of psi inside omega.
+
+    Both coordinates add, average and scale together, so the weight needs no clock of its own.
+    """
+
+    omega: Tree
+    tau: Scalar
+
+    def descend(self, eta: Scalar, g: Tree) -> "Dual":
+        """One step of size eta against the operator value g: (omega - eta g, tau + eta)."""
+        return Dual(tree.subtract(self.omega, tree.scale(eta, g)), self.tau + eta)
+
+
+class AbstractGeometry(eqx.Module):
+    """A mirror map ell, 1-strongly convex in `norm`, together with a regularizer psi and its domain C."""
+
+    @abstractmethod
+    def primal(self, dual: Dual) -> Tree:
+        """P_tau(omega) = argmin_{z in C} ell(z) + tau psi(z) - <omega, z>."""
+
+    @abstractmethod
+    def dual(self, z: Tree) -> Dual:
+        """(grad ell(z), 0)."""
+
+    @abstractmethod
+    def ell(self, z: Tree) -> Array:
+        """The distance-generating function."""
+
+    @abstractmethod
+    def psi(self, z: Tree) -> Array:
+        """The regularizer's finite part."""
+
+    @abstractmethod
+    def psi_conjugate(self, s: Tree) -> Array:
+        """max_{z in C} <s, z> - psi(z)."""
+
+    @abstractmethod
+    def subgradient(self, z: Tree) -> Tree:
+        """One subgradient of psi."""
+
+    @abstractmethod
+    def violation(self, z: Tree) -> Array:
+        """How far z is outside C, relative to the size of C; 0 inside."""
+
+    @abstractmethod
+    def divergence(self, z: Tree, reference: Tree) -> Array:
+        """V_reference(z) = ell(z) - ell(reference) - <grad ell(reference), z - reference>."""
+
+    @abstractmethod
+    def norm(self, z: Tree) -> Array:
+        """The norm in which ell is 1-strongly convex."""
+
+    @abstractmethod
+    def dual_norm(self, g: Tree) -> Array:
+        """The dual of `norm`."""
+
+    @abstractmethod
+    def B0(self, omega0: Tree) -> Array:
+        """sup_{u in C} of the generalized divergence from (omega0, 0): the size that the theorems need."""
+
+    @abstractmethod
+    def diameter(self, like: Tree) -> Array:
+        """sup of norm(z - z') over C, or a bound on it, for points shaped as `like`."""
+
+    @property
+    @abstractmethod
+    def finite_conjugate(self) -> bool:
+        """Whether `psi_conjugate` is finite everywhere, so that certificates exist."""
+
+    def project(self, z: Tree) -> Tree:
+        """The point of C nearest to z in the geometry's own sense."""
+        return self.primal(self.dual(z))
+
+    def potential(self, dual: Dual) -> Array:
+        """(ell + tau psi)^*(omega) = <omega, z> - ell(z) - tau psi(z) at z = primal(dual)."""
+        z = self.primal(dual)
+        return tree.dot(dual.omega, z) - self.ell(z) - dual.tau * self.psi(z)
+
+    def generalized_divergence(self, z: Tree, dual: Dual) -> Array:
+        """ell(z) + tau psi(z) + (ell + tau psi)^*(omega) - <omega, z> >= 0, for z in C (Definition 2)."""
+        potential = self.potential(dual)
+        # One LAPACK call at a time: psi may be spectral.
+        z = tree.after(z, potential)
+        return self.ell(z) + dual.tau * self.psi(z) + potential - tree.dot(dual.omega, z)
+
+    def generalized_prox(self, dual: Dual, g: Tree) -> Tree:
+        """argmin_z <g, z> + generalized_divergence(z, dual) = primal(omega - g, tau) (Definition 3)."""
+        return self.primal(Dual(tree.subtract(dual.omega, g), dual.tau))
+
+    def fenchel_gap(self, z: Tree, g: Tree) -> Array:
+        """<g, z> + psi(z) + psi^*(-g) >= 0: how far z is from minimizing <g, .> + psi over C."""
+        psi = self.psi(z)
+        negative = tree.after(tree.scale(-1.0, g), psi)
+        return tree.dot(g, z) + psi + self.psi_conjugate(negative)
+
+
+def zero_weight(omega: Tree) -> Array:
+    """The weight 0 in the precision of omega."""
+    return jnp.zeros((), jnp.result_type(omega))

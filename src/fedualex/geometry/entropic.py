@@ -1,0 +1,145 @@
+"""The entropic mirror map on the unit simplex."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import entr, logsumexp, rel_entr
+from jaxtyping import Array
+
+from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero
+from ..regularizers.maps import capped_profile, nonzero
+from ..tree import Scalar, Vector
+from .base import AbstractGeometry, Dual, zero_weight
+
+
+class EntropicSimplex(AbstractGeometry):
+    """ell(x) = sum x log x on {x >= 0, sum x = 1}, 1-strongly convex in ||.||_1 (Pinsker).
+
+    The regularizer is one of: none, `Linear`, `L1` (a constant here), `Entropy`, `KL`, `CappedSimplex`, and
+    `Linear` added to any of these. All but the cap are <c, x> + lam sum x log(x / q) for some c, lam and q.
+    """
+
+    regularizer: AbstractRegularizer
+
+    def __init__(self, regularizer: Any = None):
+        self.regularizer = Zero() if regularizer is None else regularizer
+        core, lam, _ = _parts(self.regularizer)
+        if not isinstance(core, Zero | L1 | KL | CappedSimplex) or np.any(lam):
+            raise TypeError(
+                f"EntropicSimplex: {self.regularizer!r:.80} has no closed form with the entropic mirror map; "
+                "accepted are nothing, Linear, L1, Entropy, KL, CappedSimplex, and Linear + one of them"
+            )
+
+    def primal(self, dual: Dual) -> Array:
+        """softmax((w + tau lam log q) / (1 + tau lam)), w = omega - tau c; with a cap, min(cap, exp(w - kappa))."""
+        core, _, c = _parts(self.regularizer)
+        omega = jnp.asarray(dual.omega)
+        tau = jnp.asarray(dual.tau, omega.dtype)
+        omega = omega - tau * jnp.asarray(c, omega.dtype)
+        if isinstance(core, CappedSimplex):
+            core.check_size(omega.size)
+            return _capped_softmax(omega, core.cap)
+        lam, log_q = _entropy_of(core, omega)
+        weight = tau * lam
+        # Shifted before the division, and log q with weight/(1 + weight) <= 1: nothing overflows.
+        return jax.nn.softmax(
+            ((omega - jnp.max(omega)) / (1 + weight) + weight / (1 + weight) * log_q).ravel()
+        ).reshape(omega.shape)
+
+    def dual(self, z: Vector) -> Dual:
+        """(log z, 0), up to a constant that nothing depends on; z is kept above the smallest normal number."""
+        return Dual(jnp.log(jnp.maximum(z, jnp.finfo(jnp.result_type(z)).tiny)), zero_weight(z))
+
+    def ell(self, z: Vector) -> Array:
+        """sum z log z, with 0 log 0 = 0."""
+        return -jnp.sum(entr(jnp.maximum(z, 0)))
+
+    def psi(self, z: Vector) -> Array:
+        """The regularizer's value."""
+        return self.regularizer.value(z)
+
+    def psi_conjugate(self, s: Vector) -> Array:
+        """max(s - c); lam logsumexp((s - c) / lam + log q) with an entropy; row 20's sum with a cap."""
+        core, _, c = _parts(self.regularizer)
+        slope = jnp.asarray(s) - jnp.asarray(c, jnp.result_type(s))
+        if isinstance(core, CappedSimplex):
+            return core.support(slope)
+        constant = core.lam if isinstance(core, L1) else 0.0
+        lam, log_q = _entropy_of(core, slope)
+        tilted = slope + lam * log_q
+        top = jnp.max(tilted)
+        return top + lam * logsumexp((tilted - top) / nonzero(lam)) - constant
+
+    def subgradient(self, z: Vector) -> Array:
+        """The regularizer's."""
+        return self.regularizer.subgradient(z)
+
+    def violation(self, z: Vector) -> Array:
+        """The simplex's, or the capped simplex's."""
+        core, _, _ = _parts(self.regularizer)
+        return core.violation(z) if isinstance(core, CappedSimplex) else Simplex().violation(z)
+
+    def divergence(self, z: Vector, reference: Vector) -> Array:
+        """KL(z || reference) = sum z log(z / reference) - z + reference."""
+        z, reference = jnp.maximum(z, 0), jnp.maximum(reference, 0)
+        return jnp.sum(rel_entr(z, reference) - z + reference)
+
+    def norm(self, z: Vector) -> Array:
+        """||z||_1."""
+        return jnp.sum(jnp.abs(z))
+
+    def dual_norm(self, g: Vector) -> Array:
+        """max |g|."""
+        return jnp.max(jnp.abs(g), initial=0)
+
+    def B0(self, omega0: Vector) -> Array:
+        """logsumexp(omega0) - min omega0, at a vertex; with a cap, at the capped extreme point."""
+        omega0 = jnp.asarray(omega0)
+        core, _, _ = _parts(self.regularizer)
+        domain = core if isinstance(core, CappedSimplex) else Simplex()
+        profile = capped_profile(omega0.size, core.cap if isinstance(core, CappedSimplex) else 1.0, omega0.dtype)
+        # All extreme points have the same entropy, so the supremum is at the one with the least <omega0, x>.
+        return self.potential(Dual(omega0, zero_weight(omega0))) + self.ell(profile) + domain.support(-omega0)
+
+    def diameter(self, like: Vector) -> Array:
+        """2, in the l1 norm; a bound if a cap makes all mixtures overlap."""
+        return jnp.full((), 2, jnp.result_type(like))
+
+    @property
+    def finite_conjugate(self) -> bool:
+        """Yes: the simplex is bounded."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"EntropicSimplex({'' if isinstance(self.regularizer, Zero) else repr(self.regularizer)})"
+
+
+def _parts(psi: Any) -> tuple[Any, Any, Any]:
+    """core, quadratic strength and linear term."""
+    return (psi.core, psi.lam, psi.c) if isinstance(psi, WithQuadratic) else (psi, np.zeros(()), np.zeros(()))
+
+
+def _entropy_of(core: AbstractRegularizer, like: Array) -> tuple[Array, Array]:
+    """lam and log q of lam sum x log(x / q); lam = 0 where there is no entropy."""
+    lam, q = (core.lam, core.q) if isinstance(core, KL) else (0.0, 1.0)
+    return jnp.asarray(lam, like.dtype), jnp.log(jnp.asarray(q, like.dtype))
+
+
+def _capped_softmax(omega: Array, cap: Scalar) -> Array:
+    """min(cap, exp(omega - kappa)) with kappa such that the sum is 1.
+
+    If the j largest entries sit at the cap, the others share 1 - j cap in proportion to exp(omega); the first j
+    for which none of those exceeds the cap is the right one.
+    """
+    cap = jnp.minimum(jnp.asarray(cap, omega.dtype), 1)
+    order = jnp.argsort(-omega.ravel())
+    falling = omega.ravel()[order]
+    left = jnp.maximum(1 - cap * jnp.arange(omega.size, dtype=omega.dtype), 0)
+    # The log of sum_{i >= j} exp(omega_(i)), for every j, relative to omega_(j): always between 0 and log d.
+    tail = jax.lax.cumlogsumexp(falling, reverse=True)
+    first = jnp.argmax(jnp.exp(falling - tail) * left <= cap)
+    shared = jnp.exp(falling - tail[first]) * left[first]
+    sorted_x = jnp.where(jnp.arange(omega.size) < first, cap, shared)
+    return jnp.zeros_like(sorted_x).at[order].set(sorted_x).reshape(omega.shape)

@@ -1,0 +1,79 @@
+"""The Euclidean mirror map, 1/2 ||z||^2."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..regularizers import AbstractRegularizer, Zero
+from ..regularizers.maps import norm
+from ..tree import Vector
+from .base import AbstractGeometry, Dual, zero_weight
+
+
+class Euclidean(AbstractGeometry):
+    """ell(z) = 1/2 ||z||_2^2 with any regularizer: a plain regularizer given as x= or y= means this."""
+
+    regularizer: AbstractRegularizer
+
+    def __init__(self, regularizer: Any = None):
+        self.regularizer = Zero() if regularizer is None else regularizer
+        if not isinstance(self.regularizer, AbstractRegularizer):
+            raise TypeError(f"Euclidean: regularizer must be a regularizer such as L1(0.1), got {regularizer!r:.60}")
+
+    def primal(self, dual: Dual) -> Array:
+        """prox of psi at omega with weight tau."""
+        return self.regularizer.prox(dual.omega, dual.tau)
+
+    def dual(self, z: Vector) -> Dual:
+        """(z, 0)."""
+        return Dual(jnp.asarray(z), zero_weight(z))
+
+    def ell(self, z: Vector) -> Array:
+        """1/2 ||z||^2."""
+        return jnp.sum(jnp.square(z)) / 2
+
+    def psi(self, z: Vector) -> Array:
+        """The regularizer's value."""
+        return self.regularizer.value(z)
+
+    def psi_conjugate(self, s: Vector) -> Array:
+        """The regularizer's conjugate."""
+        return self.regularizer.conjugate(s)
+
+    def subgradient(self, z: Vector) -> Array:
+        """The regularizer's."""
+        return self.regularizer.subgradient(z)
+
+    def violation(self, z: Vector) -> Array:
+        """The regularizer's."""
+        return self.regularizer.violation(z)
+
+    def divergence(self, z: Vector, reference: Vector) -> Array:
+        """1/2 ||z - reference||^2."""
+        return self.ell(jnp.asarray(z) - reference)
+
+    def norm(self, z: Vector) -> Array:
+        """||z||_2."""
+        return norm(z)
+
+    def dual_norm(self, g: Vector) -> Array:
+        """||g||_2."""
+        return norm(g)
+
+    def B0(self, omega0: Vector) -> Array:
+        """1/2 (the farthest distance from omega0 to C)^2 - 1/2 (the nearest)^2."""
+        nearest = norm(jnp.asarray(omega0) - self.project(omega0))
+        return (self.regularizer.farthest(omega0) ** 2 - nearest**2) / 2
+
+    def diameter(self, like: Vector) -> Array:
+        """The Euclidean diameter of C."""
+        return self.regularizer.diameter(like)
+
+    @property
+    def finite_conjugate(self) -> bool:
+        """As the regularizer's is."""
+        return self.regularizer.finite_conjugate
+
+    def __repr__(self) -> str:
+        return f"Euclidean({self.regularizer!r})"

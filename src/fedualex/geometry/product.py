@@ -1,0 +1,136 @@
+"""Geometries on pytrees: one geometry a leaf."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .. import tree
+from ..regularizers import AbstractRegularizer, is_spectral
+from ..tree import Tree
+from .base import AbstractGeometry, Dual
+from .euclidean import Euclidean
+
+
+class Product(AbstractGeometry):
+    """ell, psi and C are sums and products over the leaves of z; ||z||^2 is the sum of the leaves' squared norms.
+
+    `parts` is a pytree with the structure of z that has a geometry in the place of each array.
+    """
+
+    parts: Tree
+
+    def primal(self, dual: Dual) -> Tree:
+        """Leaf by leaf, with one weight for all."""
+        return self._each(lambda part, omega: part.primal(Dual(omega, dual.tau)), dual.omega)
+
+    def dual(self, z: Tree) -> Dual:
+        """Leaf by leaf."""
+        omega = self._each(lambda part, leaf: part.dual(leaf).omega, z)
+        return Dual(omega, jnp.zeros((), jnp.result_type(*jax.tree.leaves(z))))
+
+    def ell(self, z: Tree) -> Array:
+        """The sum."""
+        return tree.total(self._each(lambda part, leaf: part.ell(leaf), z))
+
+    def psi(self, z: Tree) -> Array:
+        """The sum."""
+        return tree.total(self._each(lambda part, leaf: part.psi(leaf), z))
+
+    def psi_conjugate(self, s: Tree) -> Array:
+        """The sum."""
+        return tree.total(self._each(lambda part, leaf: part.psi_conjugate(leaf), s))
+
+    def subgradient(self, z: Tree) -> Tree:
+        """Leaf by leaf."""
+        return self._each(lambda part, leaf: part.subgradient(leaf), z)
+
+    def violation(self, z: Tree) -> Array:
+        """The largest over the leaves."""
+        violations = self._each(lambda part, leaf: part.violation(leaf), z)
+        return jnp.max(jnp.stack(jax.tree.leaves(violations)))
+
+    def divergence(self, z: Tree, reference: Tree) -> Array:
+        """The sum."""
+        return tree.total(self._each(lambda part, leaf, at: part.divergence(leaf, at), z, reference))
+
+    def norm(self, z: Tree) -> Array:
+        """The root of the sum of squares."""
+        return _root_of_squares(self._each(lambda part, leaf: part.norm(leaf), z))
+
+    def dual_norm(self, g: Tree) -> Array:
+        """The root of the sum of squares."""
+        return _root_of_squares(self._each(lambda part, leaf: part.dual_norm(leaf), g))
+
+    def B0(self, omega0: Tree) -> Array:
+        """The sum."""
+        return tree.total(self._each(lambda part, leaf: part.B0(leaf), omega0))
+
+    def diameter(self, like: Tree) -> Array:
+        """The root of the sum of squares."""
+        return _root_of_squares(self._each(lambda part, leaf: part.diameter(leaf), like))
+
+    @property
+    def finite_conjugate(self) -> bool:
+        """If every part's is."""
+        return all(part.finite_conjugate for part in self._leaves())
+
+    def fenchel_gaps(self, z: Tree, g: Tree) -> Tree:
+        """The fenchel gap of each leaf: the parts of a certificate."""
+        return self._each(lambda part, leaf, slope: part.fenchel_gap(leaf, slope), z, g)
+
+    def _each(self, method: Callable[..., Tree], *trees: Tree) -> Tree:
+        """method(part, leaf, ...) over the leaves; spectral parts one after the other.
+
+        Two LAPACK calls that may run at the same time can hang (see `tree.after`), so each spectral part waits for
+        the one before it.
+        """
+        structure: Any = jax.tree.structure(self.parts, is_leaf=is_geometry)
+        results, previous = [], None
+        for part, *leaves in zip(self._leaves(), *map(structure.flatten_up_to, trees), strict=True):
+            spectral = calls_lapack(part)
+            if spectral and previous is not None:
+                leaves = [tree.after(jnp.asarray(leaf), previous) for leaf in leaves]
+            result = method(part, *leaves)
+            results.append(result)
+            if spectral:
+                previous = jnp.ravel(result)[0]
+        return jax.tree.unflatten(structure, results)
+
+    def _leaves(self) -> list[AbstractGeometry]:
+        return jax.tree.leaves(self.parts, is_leaf=is_geometry)
+
+    def __repr__(self) -> str:
+        return f"Product({self.parts!r})"
+
+
+def as_geometry(name: str, spec: Any) -> Tree:
+    """A regularizer, a geometry, or a pytree of these, as a pytree of geometries."""
+
+    def convert(node: Any) -> AbstractGeometry:
+        if isinstance(node, AbstractRegularizer):
+            return Euclidean(node)
+        if isinstance(node, AbstractGeometry) and not isinstance(node, Product):
+            return node
+        raise TypeError(
+            f"{name} must be a regularizer such as fx.L1(0.1), a geometry such as fx.EntropicSimplex(), or a pytree "
+            f"of these with one for each array, got {node!r:.80}"
+        )
+
+    return jax.tree.map(convert, spec, is_leaf=lambda node: isinstance(node, AbstractGeometry | AbstractRegularizer))
+
+
+def is_geometry(node: Any) -> bool:
+    """Whether a node is a geometry."""
+    return isinstance(node, AbstractGeometry)
+
+
+def calls_lapack(part: Any) -> bool:
+    """Whether anything inside is spectral."""
+    return any(map(is_spectral, jax.tree.leaves(part, is_leaf=is_spectral)))
+
+
+def _root_of_squares(norms: Tree) -> Array:
+    return jnp.sqrt(tree.total(jax.tree.map(jnp.square, norms)))

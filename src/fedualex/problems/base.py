@@ -1,0 +1,140 @@
+"""What every problem offers: client operators, a geometry, and certificates."""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .. import tree
+from ..geometry import Product, as_geometry, is_geometry
+from ..precision import double
+from ..regularizers import for_reports
+from ..tree import Saddle, Tree
+from ..validation import real_array
+from .certificate import Certificate
+
+FEASIBLE = 1e-12
+"""A point whose relative violation is at most this lies in the domain: rounding, not infeasibility."""
+
+
+class AbstractProblem(eqx.Module):
+    """min_x max_y sum_m p_m f_m(x, y) + psi_1(x) - psi_2(y), through its operators g_m = (grad_x f_m, -grad_y f_m)."""
+
+    geometry: eqx.AbstractVar[Product]
+    like: eqx.AbstractVar[Saddle]
+    data: eqx.AbstractVar[Tree]
+    """What each client holds, clients along the first axis; None if all clients share one f."""
+
+    @property
+    @abstractmethod
+    def clients(self) -> int | None:
+        """How many clients hold data; None if all share one f, so that any number may take part."""
+
+    @abstractmethod
+    def loss(self, z: Saddle) -> Array:
+        """f(x, y) = sum_m p_m f_m(x, y), without psi."""
+
+    @abstractmethod
+    def operator(self, z: Saddle) -> Saddle:
+        """g(z) = sum_m p_m g_m(z), exact."""
+
+    @abstractmethod
+    def client_operator(self, client: Tree, z: Saddle) -> Saddle:
+        """g_m(z), exact; `client` is one client's slice of `data`."""
+
+    @abstractmethod
+    def minibatch_operator(self, client: Tree, z: Saddle, size: int, key: Array) -> Saddle:
+        """The operator of `size` of the client's examples, drawn uniformly with replacement."""
+
+    def objective(self, z: Saddle) -> float:
+        """phi(x, y) = f(x, y) + psi_1(x) - psi_2(y) in float64, for z in the domain."""
+        with double():
+            z = self.admit(z)
+            reports = for_reports(self.geometry)
+            psi_x = Product(reports.parts.x).psi(z.x)
+            psi_y = Product(reports.parts.y).psi(tree.after(z.y, psi_x))
+            return float(self.loss(z) + psi_x - psi_y)
+
+    def admit(self, z: Any) -> Saddle:
+        """z as a float64 point of the problem's shapes; a clear refusal otherwise. Call within `double()`."""
+        if not isinstance(z, Saddle):
+            raise TypeError(f"z must be fx.Saddle(x, y), got {z!r:.80}")
+        structure: Any = jax.tree.structure(self.like)
+        if jax.tree.structure(z) != structure:
+            raise ValueError(f"z must have the structure of `like`, {structure}, got {jax.tree.structure(z)}")
+        leaves = []
+        for (name, like), leaf in zip(tree.leaves_with_names(self.like), jax.tree.leaves(z), strict=True):
+            array = real_array(f"z.{name}", leaf)
+            if array.shape != np.shape(like):
+                raise ValueError(f"z.{name} must have shape {np.shape(like)}, got {array.shape}")
+            leaves.append(jnp.asarray(array))
+        admitted: Saddle = jax.tree.unflatten(structure, leaves)
+        return admitted
+
+    def project(self, z: Saddle) -> Saddle:
+        """The point of the domain nearest to z, in float64, as numpy arrays."""
+        with double():
+            projected = for_reports(self.geometry).project(self.admit(z))
+            return jax.tree.map(np.asarray, projected)
+
+    def certificate(self, z: Saddle) -> Certificate:
+        """The certified upper bound on the duality gap at z, from the exact operator, in float64.
+
+        A point outside the domain gets infinity: project it first if it is meant to be inside.
+        """
+        reason = self.why_uncertifiable()
+        if reason:
+            return Certificate(None, None, reason)
+        with double():
+            z = self.admit(z)
+            geometry = for_reports(self.geometry)
+            if float(geometry.violation(z)) > FEASIBLE:
+                return Certificate(np.inf, np.inf)
+            parts = geometry.fenchel_gaps(z, self.operator(z))
+            x, y = float(tree.total(parts.x)), float(tree.total(parts.y))
+        if np.isnan(x) or np.isnan(y):
+            raise FloatingPointError("the operator of this problem is not finite at z, so z has no certificate")
+        return Certificate(x, y)
+
+    def certify(self, z: Saddle) -> tuple[Saddle, Certificate]:
+        """z projected onto the domain in float64, and the certificate of that point."""
+        projected = self.project(z)
+        return projected, self.certificate(projected)
+
+    def why_uncertifiable(self) -> str:
+        """Which parts have no finite conjugate; empty if all have one."""
+        parts = tree.leaves_with_names(self.geometry.parts, is_leaf=is_geometry)
+        unbounded = [f"{name}={part!r}" for name, part in parts if not part.finite_conjugate]
+        if not unbounded:
+            return ""
+        return f"{', '.join(unbounded)} has an unbounded domain; add a set such as Box(D) or L2Ball(D)"
+
+
+def build_geometry(x: Any, y: Any, like: Saddle) -> Product:
+    """The product of what was given as x= and y=, checked against the shapes of `like`."""
+    parts = Saddle(as_geometry("x", x), None if like.y is None else as_geometry("y", y))
+    for name in ("x", "y"):
+        spec: Any = jax.tree.structure(getattr(parts, name), is_leaf=is_geometry)
+        shape: Any = jax.tree.structure(getattr(like, name))
+        if spec != shape:
+            raise ValueError(
+                f"{name} has structure {spec}, but like.{name} has {shape}: one regularizer for each array"
+            )
+    named = tree.leaves_with_names(parts, is_leaf=is_geometry)
+    for (name, part), leaf in zip(named, jax.tree.leaves(like), strict=True):
+        _check_fit(name, part, np.shape(leaf))
+    return Product(parts)
+
+
+def _check_fit(name: str, part: Any, shape: tuple[int, ...]) -> None:
+    point = jax.ShapeDtypeStruct(shape, jnp.float32)
+    try:
+        result = jax.eval_shape(part.project, point)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: {error}") from None
+    if result.shape != shape:
+        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: its arrays make it {result.shape}")

@@ -1,0 +1,89 @@
+"""Bilinear games: <A x - b, y> with a regularizer on each side."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .. import tree
+from ..geometry import EntropicSimplex, Product
+from ..precision import double
+from ..regularizers import for_reports
+from ..tree import Saddle, Tree, Vector
+from ..validation import real_array
+from .base import FEASIBLE, AbstractProblem, build_geometry
+
+
+class Bilinear(AbstractProblem):
+    """f(x, y) = <A x - b, y>; x and y are vectors, or matrices on whose columns A acts. All clients share f."""
+
+    A: Vector
+    b: Vector
+    geometry: Product
+    like: Saddle
+    data: None
+
+    @property
+    def clients(self) -> None:
+        """Any number: all share f."""
+        return None
+
+    def loss(self, z: Saddle) -> Array:
+        """<A x - b, y>."""
+        return jnp.vdot(self.A @ z.x - self.b, z.y)
+
+    def operator(self, z: Saddle) -> Saddle:
+        """(A^T y, b - A x)."""
+        return Saddle(jnp.asarray(self.A).T @ z.y, self.b - self.A @ z.x)
+
+    def client_operator(self, client: Tree, z: Saddle) -> Saddle:
+        """The operator: every client has the same f."""
+        return self.operator(z)
+
+    def minibatch_operator(self, client: Tree, z: Saddle, size: int, key: Array) -> Saddle:
+        """Refused: a bilinear game has no examples."""
+        raise TypeError("a bilinear game has no examples to draw a Minibatch from; use GaussianNoise or no noise")
+
+    def gap(self, z: Saddle) -> float:
+        """The duality gap, max_y phi(x, .) - min_x phi(., y), by its own closed form in float64.
+
+        psi_2^*(A x - b) + psi_1(x) + psi_1^*(-A^T y) + psi_2(y) + <b, y>; infinite outside the domain. The paper's two
+        printed formulas are the l1 and the nuclear case of it.
+        """
+        with double():
+            z = self.admit(z)
+            parts = for_reports(self.geometry).parts
+            if float(Product(parts).violation(z)) > FEASIBLE:
+                return float("inf")
+            worst_y = parts.y.psi_conjugate(self.A @ z.x - self.b)
+            best_x = parts.x.psi_conjugate(tree.after(-(jnp.asarray(self.A).T @ z.y), worst_y))
+            psi_x = parts.x.psi(tree.after(z.x, best_x))
+            psi_y = parts.y.psi(tree.after(z.y, psi_x))
+            return float(worst_y + psi_x + best_x + psi_y + jnp.vdot(self.b, z.y))
+
+    def __repr__(self) -> str:
+        return f"Bilinear({self.A.shape[0]} x {self.A.shape[1]}, x={self.geometry.parts.x}, y={self.geometry.parts.y})"
+
+
+def bilinear(A: Any, b: Any, *, x: Any, y: Any) -> Bilinear:
+    """The game <A x - b, y> + psi_1(x) - psi_2(y).
+
+    A is n-by-m. With b of n entries, x has m and y has n entries; with b an n-by-p matrix, x is m-by-p and y is
+    n-by-p. x= and y= are regularizers or geometries.
+    """
+    A, b = real_array("A", A, "a real matrix"), real_array("b", b, "a real vector or matrix")
+    if A.ndim != 2 or A.size == 0:
+        raise ValueError(f"A must be a nonempty matrix, got an array of shape {A.shape}")
+    if b.ndim not in (1, 2) or b.shape[0] != A.shape[0] or b.size == 0:
+        raise ValueError(
+            f"b must have {A.shape[0]} entries or rows, as many as A has rows, got an array of shape {b.shape}"
+        )
+    like = Saddle(np.zeros((A.shape[1], *b.shape[1:])), np.zeros(b.shape))
+    return Bilinear(A=A, b=b, geometry=build_geometry(x, y, like), like=like, data=None)
+
+
+def matrix_game(A: Any) -> Bilinear:
+    """min over x, max over y, of <A x, y> on two simplices, with entropic maps: y picks rows, x picks columns."""
+    A = real_array("A", A, "a real matrix")
+    return bilinear(A, np.zeros(A.shape[:1]), x=EntropicSimplex(), y=EntropicSimplex())

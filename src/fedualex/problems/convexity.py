@@ -1,0 +1,69 @@
+"""A sampled test of whether a problem is convex in x and concave in y."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .. import tree
+from ..precision import double
+from ..tree import Saddle
+from .base import AbstractProblem
+
+ROUNDING = 1e-9
+"""How negative <g(z) - g(z'), z - z'> may be, relative to ||g(z) - g(z')|| ||z - z'||, and still be rounding."""
+
+
+@dataclass(frozen=True)
+class ConvexityCheck:
+    """What the sampling saw. Passing is not a proof; a witness is a disproof."""
+
+    passed: bool
+    pairs: int
+    worst: float
+    """The smallest <g(z) - g(z'), z - z'> / (||g(z) - g(z')|| ||z - z'||) seen: at least -1, and >= 0 if monotone."""
+    witness: tuple[Saddle, Saddle] | None
+    """A pair (z, z') of feasible points that violates monotonicity, or None."""
+
+    def __str__(self) -> str:
+        if self.passed:
+            return f"no violation in {self.pairs} pairs: consistent with convex-concave, which is not a proof"
+        return f"not convex-concave: <g(z) - g(z'), z - z'> < 0 at the witness (relative {self.worst:.3g})"
+
+
+def check_convex_concave(problem: AbstractProblem, *, pairs: int = 200, seed: int = 0) -> ConvexityCheck:
+    """Look for feasible z, z' with <g(z) - g(z'), z - z'> < 0.
+
+    A differentiable f is convex in x and concave in y exactly if its operator g is monotone. Pairs are near and far,
+    and differ in x alone, in y alone, or in both.
+    """
+    rng = np.random.default_rng(seed)
+    with double():
+        drawn = [_random_pair(problem, rng, pair) for pair in range(pairs)]
+        z, other = jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn)
+        worst = np.asarray(jax.lax.map(lambda pair: _relative_slope(problem, *pair), (z, other)))
+    at = int(np.argmin(worst))
+    passed = bool(worst[at] >= -ROUNDING)
+    witness = None if passed else jax.tree.map(np.asarray, drawn[at])
+    return ConvexityCheck(passed, pairs, float(worst[at]), witness)
+
+
+def _relative_slope(problem: AbstractProblem, z: Saddle, other: Saddle) -> Array:
+    step = tree.subtract(z, other)
+    change = tree.subtract(problem.operator(z), problem.operator(other))
+    size = jnp.sqrt(tree.dot(step, step) * tree.dot(change, change))
+    return jnp.where(size > 0, tree.dot(change, step) / jnp.where(size > 0, size, 1), 0)
+
+
+def _random_pair(problem: AbstractProblem, rng: np.random.Generator, pair: int) -> tuple[Saddle, Saddle]:
+    def draw(scale: float) -> Saddle:
+        return jax.tree.map(lambda leaf: scale * rng.normal(size=np.shape(leaf)), problem.like)
+
+    z = problem.geometry.project(draw(10.0 ** rng.integers(-2, 2)))
+    moved = problem.geometry.project(tree.add(z, draw(10.0 ** rng.integers(-3, 2))))
+    which = pair % 3
+    if which == 0 or z.y is None:
+        return z, moved
+    return (z, Saddle(moved.x, z.y)) if which == 1 else (z, Saddle(z.x, moved.y))

@@ -1,0 +1,90 @@
+"""Client data: unequal clients stacked into one pytree, and the weights of the objective."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..tree import Tree, is_floating
+from ..validation import real_array
+
+
+class Clients(eqx.Module):
+    """Examples of shape (clients, longest, ...) and how many of them each client really has.
+
+    Shorter clients are padded with copies of their own first example, which is as safe to evaluate as the rest;
+    the padding has weight 0.
+    """
+
+    examples: Tree
+    counts: Any
+
+    def shares(self) -> Array:
+        """The weight of each example in its client's mean: 1 / count, and 0 for padding."""
+        counts = jnp.asarray(self.counts)[..., None]
+        longest = jax.tree.leaves(self.examples)[0].shape[jnp.ndim(self.counts)]
+        return jnp.where(jnp.arange(longest) < counts, 1 / counts, 0.0)
+
+
+def stack_clients(data: Sequence[Tree]) -> Clients:
+    """A list of client pytrees as one `Clients`, or a clear refusal."""
+    if not isinstance(data, list | tuple) or not data:
+        raise TypeError(f"data must be a nonempty list with one pytree of arrays for each client, got {data!r:.80}")
+    structure = jax.tree.structure(data[0])
+    counts = np.array([_count_examples(m, client, structure) for m, client in enumerate(data)])
+    longest = counts.max()
+
+    def stack(path: Any, *leaves: Any) -> np.ndarray[Any, Any]:
+        name = jax.tree_util.keystr(path)
+        arrays = [_checked(f"data[{m}]{name}", leaf) for m, leaf in enumerate(leaves)]
+        shapes = {array.shape[1:] for array in arrays}
+        if len(shapes) > 1:
+            raise ValueError(f"data[m]{name} must have examples of one shape for all clients, got {sorted(shapes)}")
+        padded = [np.concatenate([a, np.repeat(a[:1], longest - len(a), axis=0)]) for a in arrays]
+        return np.stack(padded)
+
+    return Clients(jax.tree_util.tree_map_with_path(stack, data[0], *data[1:]), counts)
+
+
+def objective_weights(weights: Any, counts: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    """p, summing to 1: from "clients", "samples" or one nonnegative number a client."""
+    sizes = np.ones(1) if counts is None else counts
+    if isinstance(weights, str):
+        if weights not in ("clients", "samples"):
+            raise ValueError(f"weights must be 'clients', 'samples' or one number for each client, got {weights!r}")
+        p = np.ones(sizes.size) if weights == "clients" else sizes.astype(float)
+    else:
+        p = real_array("weights", weights, "'clients', 'samples' or one number for each client")
+    if p.shape != sizes.shape or np.any(p < 0) or not p.sum() > 0:
+        raise ValueError(
+            f"weights must be {sizes.size} numbers >= 0 with a positive sum, one for each client, got {weights!r:.80}"
+        )
+    return p / p.sum()
+
+
+def _count_examples(m: int, client: Tree, structure: Any) -> int:
+    if jax.tree.structure(client) != structure or not jax.tree.leaves(client):
+        raise ValueError(f"data[{m}] must have the structure of data[0], {structure}, got {jax.tree.structure(client)}")
+    counts = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(client)}
+    if len(counts) != 1 or () in counts:
+        raise ValueError(
+            f"data[{m}] must hold arrays with its examples along the first axis, as many in each, got shapes "
+            f"{[np.shape(leaf) for leaf in jax.tree.leaves(client)]}"
+        )
+    (count,) = counts.pop()
+    if count == 0:
+        raise ValueError(f"data[{m}] is empty: every client needs at least one example")
+    return int(count)
+
+
+def _checked(name: str, leaf: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}")
+    if is_floating(array) and not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite, but {int(np.sum(~np.isfinite(array)))} entries are nan or infinite")
+    return array

@@ -1,0 +1,129 @@
+"""A problem from a user's own loss of one example."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..geometry import Product
+from ..tree import Saddle, Tree, is_floating
+from .base import AbstractProblem, build_geometry
+from .data import Clients, objective_weights, stack_clients
+
+
+class Problem(AbstractProblem):
+    """min_x max_y sum_m p_m (mean of f(x, y, example) over client m's examples) + psi_1(x) - psi_2(y).
+
+    f: the loss of ONE example in jax.numpy, a scalar; convex in x and concave in y. `f(x, example)` without y= is plain
+        minimization, and without data= f takes no example and all clients share it.
+    x, y: a regularizer, a geometry, or a pytree of these, one for each array of `like`.
+    like: `fx.Saddle(x0, y0)` of arrays with the shapes of x and y; their values are not used.
+    data: one pytree for each client, whose arrays have the client's examples along the first axis; clients may be
+        of unequal size.
+    weights: p. "clients" weighs all clients alike, "samples" by their number of examples; or one number a client.
+    """
+
+    f: Callable[..., Any]
+    geometry: Product
+    like: Saddle
+    data: Clients | None
+    weights: np.ndarray[Any, Any]
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        *,
+        x: Any,
+        y: Any = None,
+        like: Saddle,
+        data: Sequence[Tree] | None = None,
+        weights: Any = "clients",
+    ):
+        if not callable(f):
+            raise TypeError(f"f must be a function of (x, y, example), got {f!r:.80}")
+        self.f = f
+        self.like = _template(like, saddle=y is not None)
+        self.geometry = build_geometry(x, y, self.like)
+        self.data = None if data is None else stack_clients(data)
+        self.weights = objective_weights(weights, None if self.data is None else self.data.counts)
+        self._check_f()
+
+    @property
+    def clients(self) -> int | None:
+        """How many clients hold data."""
+        return None if self.data is None else self.weights.size
+
+    def loss(self, z: Saddle) -> Array:
+        """f(x, y)."""
+        if self.data is None:
+            return self._of_example(z)
+        every = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.data.examples)
+        share = (jnp.asarray(self.weights)[:, None] * self.data.shares()).ravel()
+        return self._weighted_loss(z, every, share)
+
+    def operator(self, z: Saddle) -> Saddle:
+        """(grad_x f, -grad_y f) over all clients."""
+        return _saddle_gradient(self.loss, z)
+
+    def client_operator(self, client: Any, z: Saddle) -> Saddle:
+        """(grad_x f_m, -grad_y f_m)."""
+        if self.data is None:
+            return self.operator(z)
+        return _saddle_gradient(lambda at: self._weighted_loss(at, client.examples, client.shares()), z)
+
+    def minibatch_operator(self, client: Any, z: Saddle, size: int, key: Array) -> Saddle:
+        """The mean operator of `size` examples drawn uniformly, with replacement; padding is never drawn."""
+        if self.data is None:
+            raise TypeError("this problem has no data= to draw a Minibatch from; use GaussianNoise or no noise")
+        drawn = jax.random.randint(key, (size,), 0, client.counts)
+        batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[drawn], client.examples)
+        return _saddle_gradient(lambda at: self._weighted_loss(at, batch, jnp.full(size, 1 / size)), z)
+
+    def _weighted_loss(self, z: Saddle, examples: Tree, share: Array) -> Array:
+        return jnp.vdot(share, jax.vmap(lambda example: self._of_example(z, example))(examples))
+
+    def _of_example(self, z: Saddle, *example: Tree) -> Array:
+        blocks = (z.x,) if z.y is None else (z.x, z.y)
+        return self.f(*blocks, *example)
+
+    def _check_f(self) -> None:
+        """One abstract evaluation, so that a wrong f is found here and not inside a run."""
+        example = () if self.data is None else (jax.tree.map(lambda leaf: leaf[0, 0], self.data.examples),)
+        z = jax.tree.map(jnp.asarray, self.like)
+        arguments = "(x, y" if self.like.y is not None else "(x"
+        call = f"f{arguments}{', example)' if example else ')'}"
+        try:
+            result = jax.eval_shape(self._of_example, z, *example)
+        except Exception as error:  # whatever f raises, the user should see where and on what
+            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            raise TypeError(
+                f"{call} could not be evaluated on one example and arrays shaped as `like`: {reason}"
+            ) from error
+        shapes = [getattr(leaf, "shape", None) for leaf in jax.tree.leaves(result)]
+        if shapes != [()] or not is_floating(jax.tree.leaves(result)[0]):
+            raise ValueError(f"{call} must return one real number, got {result!r:.80}")
+
+    def __repr__(self) -> str:
+        name = getattr(self.f, "__name__", repr(self.f))
+        return f"Problem({name}, x={self.geometry.parts.x}, y={self.geometry.parts.y}, clients={self.clients})"
+
+
+def _saddle_gradient(loss: Callable[[Saddle], Array], z: Saddle) -> Saddle:
+    gradient = jax.grad(loss)(z)
+    return Saddle(gradient.x, jax.tree.map(jnp.negative, gradient.y))
+
+
+def _template(like: Any, saddle: bool) -> Saddle:
+    if not isinstance(like, Saddle):
+        raise TypeError(f"like must be fx.Saddle(x0, y0) of arrays with the shapes of x and y, got {like!r:.80}")
+    if (like.y is not None) != saddle:
+        raise ValueError("y= and like.y belong together: give both for a saddle point, neither to minimize over x")
+    for leaf in jax.tree.leaves(like):
+        if np.size(leaf) == 0:
+            raise ValueError(f"like must hold nonempty arrays, got one of shape {np.shape(leaf)}")
+    if not jax.tree.leaves(like.x):
+        raise ValueError("like.x must hold at least one array")
+    return jax.tree.map(lambda leaf: np.zeros(np.shape(leaf), np.float32), like)

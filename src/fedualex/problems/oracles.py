@@ -1,0 +1,63 @@
+"""How a client sees its operator: exactly, with Gaussian noise, or through a few of its examples."""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..tree import Saddle, Tree
+from ..validation import nonnegative
+from .base import AbstractProblem
+
+
+class AbstractOracle(eqx.Module):
+    """A stochastic first-order oracle: an unbiased g_m(z; xi)."""
+
+    @abstractmethod
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+        """One sample of g_m at z; the key alone decides which."""
+
+
+class Exact(AbstractOracle):
+    """g_m(z) itself."""
+
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+        """g_m(z); the key is not used."""
+        return problem.client_operator(client, z)
+
+
+class GaussianNoise(AbstractOracle):
+    """g_m(z) + N(0, sigma^2) in every entry; the variance of the whole vector is sigma^2 times its length."""
+
+    sigma: Any
+
+    def __init__(self, sigma: Any):
+        self.sigma = nonnegative("GaussianNoise: sigma", sigma)
+
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+        """g_m(z) with fresh noise from the key, one stream for each leaf."""
+        leaves, structure = jax.tree.flatten(problem.client_operator(client, z))
+        keys = jax.random.split(key, len(leaves))
+        noisy = [
+            g + jnp.asarray(self.sigma, g.dtype) * jax.random.normal(stream, g.shape, g.dtype)
+            for g, stream in zip(leaves, keys, strict=True)
+        ]
+        return jax.tree.unflatten(structure, noisy)
+
+
+class Minibatch(AbstractOracle):
+    """The mean operator of `size` of the client's examples, drawn uniformly with replacement."""
+
+    size: int = eqx.field(static=True)
+
+    def __init__(self, size: Any):
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"Minibatch: size must be a whole number >= 1, got {size!r:.60}")
+        self.size = size
+
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+        """The operator of the examples that the key draws."""
+        return problem.minibatch_operator(client, z, self.size, key)

@@ -1,0 +1,26 @@
+"""An exact answer with its proof."""
+
+from dataclasses import dataclass
+
+from ..problems import Bilinear, Certificate
+from ..tree import Saddle
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A saddle point z of a game, the value phi(z), and the certificate that proves it."""
+
+    z: Saddle
+    value: float
+    certificate: Certificate
+
+    @property
+    def gap(self) -> float | None:
+        """The certified duality gap of z; rounding away from 0 if z is exact."""
+        return self.certificate.gap
+
+    @staticmethod
+    def of(game: Bilinear, z: Saddle, value: float) -> "Solution":
+        """z projected onto the domain, with its certificate."""
+        projected, certificate = game.certify(z)
+        return Solution(projected, value, certificate)

@@ -1,0 +1,94 @@
+"""Norm balls."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..tree import Vector
+from ..validation import nonnegative
+from .base import AbstractSet, Parameter, relative, show
+from .maps import norm, onto_simplex, radial
+
+
+class L2Ball(AbstractSet):
+    """||x||_2 <= radius, over all entries (the Frobenius norm of a matrix)."""
+
+    radius: Parameter
+
+    def __init__(self, radius: Any):
+        self.radius = nonnegative("L2Ball: radius", radius)
+
+    def project(self, omega: Vector) -> Array:
+        """omega min(1, radius / ||omega||)."""
+        return radial(omega, self.radius)
+
+    def support(self, s: Vector) -> Array:
+        """radius ||s||_2."""
+        return self.radius * norm(s)
+
+    def violation(self, x: Vector) -> Array:
+        """(||x||_2 - radius)_+ / radius."""
+        return relative(norm(x) - self.radius, self.radius)
+
+    def farthest(self, center: Vector) -> Array:
+        """radius + ||center||_2."""
+        return self.radius + norm(center)
+
+    def diameter(self, like: Vector) -> Array:
+        """2 radius."""
+        return jnp.asarray(2 * self.radius, jnp.result_type(like))
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return True
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"L2Ball({show(self.radius)})"
+
+
+class L1Ball(AbstractSet):
+    """||x||_1 <= radius, over all entries."""
+
+    radius: Parameter
+
+    def __init__(self, radius: Any):
+        self.radius = nonnegative("L1Ball: radius", radius)
+
+    def project(self, omega: Vector) -> Array:
+        """omega inside; outside, the simplex projection of |omega| with the signs of omega."""
+        omega = jnp.asarray(omega)
+        size = jnp.abs(omega)
+        onto_face = jnp.copysign(onto_simplex(size, self.radius), omega)
+        return jnp.where(jnp.sum(size) <= self.radius, omega, onto_face)
+
+    def support(self, s: Vector) -> Array:
+        """radius max |s|."""
+        return self.radius * jnp.max(jnp.abs(s), initial=0)
+
+    def violation(self, x: Vector) -> Array:
+        """(||x||_1 - radius)_+ / radius."""
+        return relative(jnp.sum(jnp.abs(x)) - self.radius, self.radius)
+
+    def farthest(self, center: Vector) -> Array:
+        """sqrt(radius^2 + ||center||^2 + 2 radius max |center|), at a vertex."""
+        return jnp.sqrt(self.radius**2 + norm(center) ** 2 + 2 * self.support(center))
+
+    def diameter(self, like: Vector) -> Array:
+        """2 radius."""
+        return jnp.asarray(2 * self.radius, jnp.result_type(like))
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return True
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"L1Ball({show(self.radius)})"

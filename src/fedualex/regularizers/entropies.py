@@ -1,0 +1,83 @@
+"""Entropies, finite on the nonnegative orthant."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import xlogy
+from jaxtyping import Array
+
+from ..tree import Scalar, Vector
+from ..validation import nonnegative, real_array
+from .base import AbstractRegularizer, Parameter, indicator, relative, show
+from .maps import nonzero, wright
+
+
+class KL(AbstractRegularizer):
+    """psi(x) = lam sum_i x_i log(x_i / q_i) on x >= 0, with 0 log 0 = 0: the divergence from q on the simplex."""
+
+    lam: Parameter
+    q: Parameter
+
+    def __init__(self, lam: Any, q: Any):
+        self.lam = nonnegative("KL: lam", lam)
+        self.q = real_array("KL: q", q)
+        if np.any(np.asarray(self.q) <= 0):
+            raise ValueError("KL: q must be > 0 in every entry; drop the entries that x may not use")
+
+    def value(self, x: Vector) -> Array:
+        """lam sum x log(x / q)."""
+        x = jnp.maximum(x, 0)
+        return self.lam * jnp.sum(xlogy(x, x) - x * jnp.log(self.q))
+
+    def prox(self, omega: Vector, weight: Scalar) -> Array:
+        """The x > 0 with x + tau log(x / q) = omega - tau, tau = weight lam; max(omega, 0) at tau = 0."""
+        omega = jnp.asarray(omega)
+        tau = jnp.asarray(weight * self.lam, omega.dtype)
+        q = jnp.asarray(self.q, omega.dtype)
+        divisor = nonzero(tau)
+        c = omega / divisor - 1 + jnp.log(q) - jnp.log(divisor)
+        # Where the entropy is lost to rounding, or tau is 0, the projection is the answer.
+        limit = 1 / jnp.finfo(omega.dtype).eps ** 2
+        entropic = (tau > 0) & (c < limit)
+        return jnp.where(entropic, tau * wright(jnp.where(entropic, c, 0)), jnp.maximum(omega, 0))
+
+    def conjugate(self, s: Vector) -> Array:
+        """lam sum q exp(s / lam - 1); at lam = 0, that of x >= 0."""
+        s = jnp.asarray(s)
+        lam = jnp.asarray(self.lam, s.dtype)
+        entropic = lam * jnp.sum(self.q * jnp.exp(s / nonzero(lam) - 1))
+        return jnp.where(lam > 0, entropic, indicator(jnp.all(s <= 0), s))
+
+    def subgradient(self, x: Vector) -> Array:
+        """lam (1 + log(x / q)), with x kept above the smallest normal number: there is no subgradient at 0."""
+        x = jnp.maximum(x, jnp.finfo(jnp.result_type(x)).tiny)
+        return (self.lam * (1 + jnp.log(x) - jnp.log(self.q))).astype(x.dtype)
+
+    def violation(self, x: Vector) -> Array:
+        """The largest negative entry, relative to the largest entry."""
+        return relative(jnp.max(-jnp.asarray(x), initial=0), jnp.max(jnp.abs(x), initial=0))
+
+    def farthest(self, center: Vector) -> Array:
+        """The orthant is unbounded."""
+        return jnp.full((), jnp.inf, jnp.result_type(center))
+
+    def diameter(self, like: Vector) -> Array:
+        """The orthant is unbounded."""
+        return jnp.full((), jnp.inf, jnp.result_type(like))
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return bool(self.lam > 0)
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"KL({show(self.lam)}, q={show(self.q)})"
+
+
+def Entropy(lam: Any) -> KL:
+    """psi(x) = lam sum_i x_i log x_i on x >= 0: `KL` with q = 1."""
+    return KL(lam, 1.0)

@@ -1,0 +1,148 @@
+"""Norms as penalties: nothing, l1, and l2 over groups."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..tree import Scalar, Vector
+from ..validation import nonnegative, real_array
+from .base import AbstractPenalty, Parameter, indicator, show
+from .maps import nonzero, soft
+
+
+class Zero(AbstractPenalty):
+    """psi(x) = 0 on the whole space."""
+
+    def value(self, x: Vector) -> Array:
+        """0."""
+        return jnp.zeros((), jnp.result_type(x))
+
+    def prox(self, omega: Vector, weight: Scalar) -> Array:
+        """omega."""
+        return jnp.asarray(omega)
+
+    def conjugate(self, s: Vector) -> Array:
+        """0 if s = 0, else infinity."""
+        return indicator(jnp.all(jnp.asarray(s) == 0), s)
+
+    def subgradient(self, x: Vector) -> Array:
+        """0."""
+        return jnp.zeros_like(x)
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return False
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return "Zero()"
+
+
+class L1(AbstractPenalty):
+    """psi(x) = lam ||x||_1. Its prox is soft thresholding; exact zeros are its point."""
+
+    lam: Parameter
+
+    def __init__(self, lam: Any):
+        self.lam = nonnegative("L1: lam", lam)
+
+    def value(self, x: Vector) -> Array:
+        """lam ||x||_1."""
+        return self.lam * jnp.sum(jnp.abs(x))
+
+    def prox(self, omega: Vector, weight: Scalar) -> Array:
+        """soft(omega, weight * lam)."""
+        return soft(omega, weight * self.lam)
+
+    def conjugate(self, s: Vector) -> Array:
+        """0 if max |s| <= lam, else infinity."""
+        return indicator(jnp.max(jnp.abs(s), initial=0) <= self.lam, s)
+
+    def subgradient(self, x: Vector) -> Array:
+        """lam sign(x), 0 at 0."""
+        return jnp.asarray(self.lam, jnp.result_type(x)) * jnp.sign(x)
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return False
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"L1({show(self.lam)})"
+
+
+class GroupL2(AbstractPenalty):
+    """psi(x) = lam sum_g w_g ||x_g||_2: whole groups of entries vanish together.
+
+    `groups` holds a label 0, 1, ..., G-1 for every entry of x and has the shape of x; `weights`, one number a
+    group, are 1 unless given (the square roots of the group sizes are another common choice).
+    """
+
+    lam: Parameter
+    groups: Parameter
+    weights: Parameter
+
+    def __init__(self, lam: Any, groups: Any, weights: Any = None):
+        self.lam = nonnegative("GroupL2: lam", lam)
+        labels = np.asarray(groups)
+        if labels.dtype.kind not in "iu" or labels.size == 0:
+            raise TypeError(f"GroupL2: groups must be integer labels, one for each entry of x, got {groups!r:.60}")
+        count = int(labels.max()) + 1
+        if labels.min() < 0 or len(np.unique(labels)) != count:
+            raise ValueError(f"GroupL2: groups must use every label of 0..{count - 1} and none below 0")
+        self.groups = labels
+        self.weights = np.ones(count) if weights is None else real_array("GroupL2: weights", weights)
+        if self.weights.shape != (count,) or np.any(np.asarray(self.weights) < 0):
+            raise ValueError(
+                f"GroupL2: weights must be {count} numbers >= 0, one for each group, got shape {np.shape(weights)}"
+            )
+
+    def norms(self, x: Vector) -> Array:
+        """||x_g||_2 for each group, without overflow of the squares."""
+        x = jnp.asarray(x)
+        if x.shape != self.groups.shape:
+            raise ValueError(f"GroupL2: x has shape {x.shape}, but groups has shape {self.groups.shape}")
+        count, labels = self.weights.shape[0], self.groups.ravel()
+        largest = jax.ops.segment_max(jnp.abs(x).ravel(), labels, count)
+        squares = jax.ops.segment_sum((x.ravel() / nonzero(largest)[labels]) ** 2, labels, count)
+        return largest * jnp.sqrt(squares)
+
+    def value(self, x: Vector) -> Array:
+        """lam sum_g w_g ||x_g||_2."""
+        return self.lam * jnp.sum(self.weights * self.norms(x))
+
+    def prox(self, omega: Vector, weight: Scalar) -> Array:
+        """omega_g * max(0, 1 - weight lam w_g / ||omega_g||); a group at or under its threshold is exactly 0."""
+        omega = jnp.asarray(omega)
+        norms = self.norms(omega)
+        kept = jnp.maximum(norms - jnp.asarray(weight * self.lam * self.weights, omega.dtype), 0)
+        return omega * (kept / nonzero(norms))[self.groups]
+
+    def conjugate(self, s: Vector) -> Array:
+        """0 if ||s_g|| <= lam w_g for every group, else infinity."""
+        return indicator(jnp.all(self.norms(s) <= self.lam * self.weights), s)
+
+    def subgradient(self, x: Vector) -> Array:
+        """lam w_g x_g / ||x_g||, 0 for a group at 0."""
+        slopes = self.lam * self.weights / nonzero(self.norms(x))
+        return x * slopes.astype(jnp.result_type(x))[self.groups]
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return False
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"GroupL2({show(self.lam)}, {self.weights.shape[0]} groups)"

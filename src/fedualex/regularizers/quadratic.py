@@ -1,0 +1,87 @@
+"""Linear and quadratic terms, which join any regularizer."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..tree import Scalar, Vector, after
+from ..validation import nonnegative, real_array
+from .base import AbstractRegularizer, Parameter, show
+from .maps import nonzero
+from .norms import L1, Zero
+
+
+class WithQuadratic(AbstractRegularizer):
+    """core(x) + lam/2 ||x||^2 + <c, x>, whatever the core."""
+
+    core: AbstractRegularizer
+    lam: Parameter
+    c: Parameter
+
+    def value(self, x: Vector) -> Array:
+        """core(x) + lam/2 ||x||^2 + <c, x>."""
+        return self.core.value(x) + self.lam / 2 * jnp.sum(jnp.square(x)) + jnp.sum(self.c * x)
+
+    def prox(self, omega: Vector, weight: Scalar) -> Array:
+        """The core's prox of (omega - weight c) / s with weight / s, s = 1 + weight lam."""
+        omega = jnp.asarray(omega)
+        scale = 1 + weight * self.lam
+        tilted = (omega - jnp.asarray(weight * self.c, omega.dtype)) / jnp.asarray(scale, omega.dtype)
+        return self.core.prox(tilted, weight / scale)
+
+    def conjugate(self, s: Vector) -> Array:
+        """<s - c, x> - lam/2 ||x||^2 - core(x) at its maximizer x, the core's prox of (s - c) / lam with 1 / lam."""
+        slope = jnp.asarray(s) - jnp.asarray(self.c, jnp.result_type(s))
+        lam = jnp.asarray(self.lam, slope.dtype)
+        x = self.core.prox(slope / nonzero(lam), 1 / nonzero(lam))
+        at_maximizer = jnp.sum(slope * x) - lam / 2 * jnp.sum(x**2) - self.core.value(x)
+        # One LAPACK call at a time, should the core be spectral.
+        return jnp.where(lam > 0, at_maximizer, self.core.conjugate(after(slope, at_maximizer)))
+
+    def subgradient(self, x: Vector) -> Array:
+        """The core's, plus lam x + c."""
+        smooth = self.lam * jnp.asarray(x) + self.c
+        return self.core.subgradient(x) + smooth.astype(jnp.result_type(x))
+
+    def violation(self, x: Vector) -> Array:
+        """The core's."""
+        return self.core.violation(x)
+
+    def farthest(self, center: Vector) -> Array:
+        """The core's."""
+        return self.core.farthest(center)
+
+    def diameter(self, like: Vector) -> Array:
+        """The core's."""
+        return self.core.diameter(like)
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return bool(self.lam > 0) or self.core.finite_conjugate
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return self.core.absolutely_symmetric and not np.any(self.c)
+
+    def __repr__(self) -> str:
+        terms = [] if isinstance(self.core, Zero) else [repr(self.core)]
+        terms += [f"SquaredL2({show(self.lam)})"] if np.any(self.lam) else []
+        terms += [f"Linear({show(self.c)})"] if np.any(self.c) else []
+        return " + ".join(terms) or "Zero()"
+
+
+def SquaredL2(lam: Any) -> WithQuadratic:
+    """psi(x) = lam/2 ||x||_2^2; prox omega / (1 + weight lam), conjugate ||s||^2 / (2 lam)."""
+    return WithQuadratic(Zero(), nonnegative("SquaredL2: lam", lam), np.zeros(()))
+
+
+def ElasticNet(lam1: Any, lam2: Any) -> AbstractRegularizer:
+    """psi(x) = lam1 ||x||_1 + lam2/2 ||x||_2^2."""
+    return WithQuadratic(L1(lam1), nonnegative("ElasticNet: lam2", lam2), np.zeros(()))
+
+
+def Linear(c: Any) -> WithQuadratic:
+    """psi(x) = <c, x>; a number stands for the vector with this entry everywhere."""
+    return WithQuadratic(Zero(), np.zeros(()), real_array("Linear: c", c))

@@ -1,0 +1,108 @@
+"""Mixtures: the simplex, and the simplex with a cap on every entry."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array
+
+from ..tree import Vector
+from ..validation import nonnegative, positive
+from .base import AbstractSet, Parameter, relative, show
+from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex
+
+
+class Simplex(AbstractSet):
+    """x >= 0, sum x = radius, over all entries."""
+
+    radius: Parameter
+
+    def __init__(self, radius: Any = 1.0):
+        self.radius = nonnegative("Simplex: radius", radius)
+
+    def project(self, omega: Vector) -> Array:
+        """(omega - kappa)_+ with kappa such that the sum is the radius."""
+        return onto_simplex(omega, self.radius)
+
+    def support(self, s: Vector) -> Array:
+        """radius max s."""
+        return self.radius * jnp.max(jnp.asarray(s))
+
+    def violation(self, x: Vector) -> Array:
+        """The larger of the error of the sum and the largest negative entry, over the radius."""
+        x = jnp.asarray(x)
+        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - self.radius), jnp.max(-x)), self.radius)
+
+    def farthest(self, center: Vector) -> Array:
+        """sqrt(radius^2 + ||center||^2 - 2 radius min center), at a vertex."""
+        center = jnp.asarray(center)
+        return jnp.sqrt(self.radius**2 + norm(center) ** 2 + 2 * self.support(-center))
+
+    def diameter(self, like: Vector) -> Array:
+        """sqrt(2) radius, between two vertices."""
+        return jnp.asarray(np.sqrt(2) * self.radius, jnp.result_type(like))
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return True
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"Simplex({show(self.radius)})"
+
+
+class CappedSimplex(AbstractSet):
+    """0 <= x <= cap, sum x = 1: mixtures in which no entry has more than `cap`, as in CVaR with level 1 / (d cap)."""
+
+    cap: Parameter
+
+    def __init__(self, cap: Any):
+        self.cap = positive("CappedSimplex: cap", cap)
+
+    def check_size(self, size: int) -> None:
+        """Refuse a cap so small that no mixture of `size` entries exists."""
+        if not isinstance(self.cap, Tracer) and float(self.cap) * size < 1 - 1e-12:
+            raise ValueError(
+                f"CappedSimplex: cap must be at least 1/{size} for {size} entries, got {float(self.cap)!r}"
+            )
+
+    def project(self, omega: Vector) -> Array:
+        """clip(omega - kappa, 0, cap) with kappa such that the sum is 1."""
+        self.check_size(np.size(omega))
+        return onto_capped_simplex(omega, self.cap)
+
+    def support(self, s: Vector) -> Array:
+        """cap (sum of the k largest) + (1 - k cap) (the next), k = floor(1 / cap)."""
+        s = jnp.asarray(s)
+        return jnp.vdot(capped_profile(s.size, self.cap, s.dtype), -jnp.sort(-s.ravel()))
+
+    def violation(self, x: Vector) -> Array:
+        """The largest of the error of the sum, a negative entry, and an excess over the cap."""
+        x = jnp.asarray(x)
+        outside = jnp.maximum(jnp.max(-x), jnp.max(x - self.cap))
+        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - 1), outside), 1.0)
+
+    def farthest(self, center: Vector) -> Array:
+        """All extreme points have the same norm, so the farthest one minimizes <center, x>."""
+        center = jnp.asarray(center)
+        extreme = norm(capped_profile(center.size, self.cap, center.dtype))
+        return jnp.sqrt(extreme**2 + norm(center) ** 2 + 2 * self.support(-center))
+
+    def diameter(self, like: Vector) -> Array:
+        """sqrt(2) times the norm of an extreme point: attained if two of them can be disjoint, else a bound."""
+        return np.sqrt(2) * norm(capped_profile(np.size(like), self.cap, jnp.result_type(like)))
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return True
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"CappedSimplex({show(self.cap)})"

@@ -1,0 +1,119 @@
+"""Functions of the singular values of a matrix."""
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..precision import double_available
+from ..tree import Scalar, Vector
+from ..validation import one_of
+from .base import AbstractRegularizer
+from .maps import nonzero
+
+
+class Spectral(AbstractRegularizer):
+    """psi(sigma(X)) for an absolutely symmetric psi, sigma(X) the singular values of a matrix X.
+
+    `Spectral(L1(lam))` is lam times the nuclear norm, `Spectral(Box(D))` the spectral-norm ball,
+    `Spectral(L1(lam) + Box(D))` and `Spectral(L1(lam) + L2Ball(D))` the nuclear norm in a spectral or a Frobenius
+    ball. Prox, conjugate and distances are psi's own, applied to the singular values.
+
+    `route` says how the prox finds them: "gram", from the eigenvectors of the smaller Gram matrix, for loops
+    (in float64, or not at all: a float32 Gram matrix would lose half of the digits); "svd" for reports.
+    """
+
+    psi: AbstractRegularizer
+    route: Literal["gram", "svd"] = eqx.field(static=True)
+
+    def __init__(self, psi: AbstractRegularizer, route: Any = "gram"):
+        if not isinstance(psi, AbstractRegularizer):
+            raise TypeError(f"Spectral: psi must be a regularizer such as L1(0.1) + Box(0.05), got {psi!r:.60}")
+        if not psi.absolutely_symmetric:
+            raise TypeError(
+                f"Spectral: {psi!r} depends on the signs or the order of the singular values; accepted are sums of "
+                "Zero, L1, SquaredL2, ElasticNet, Box(radius), L2Ball and L1Ball"
+            )
+        self.psi = psi
+        self.route = one_of("Spectral: route", route, ("gram", "svd"))  # type: ignore[assignment]
+
+    def value(self, x: Vector) -> Array:
+        """psi(sigma(X))."""
+        return self.psi.value(_singular_values(x))
+
+    def prox(self, omega: Vector, weight: Scalar) -> Array:
+        """U diag(psi.prox(sigma, weight)) V^T."""
+        omega = _matrix(omega)
+        if omega.shape[0] < omega.shape[1]:
+            return self.prox(omega.T, weight).T
+        # Without float64 in this trace there is no safe Gram matrix.
+        if self.route == "svd" or not double_available():
+            U, sigma, Vt = jnp.linalg.svd(omega, full_matrices=False)
+            return (U * self.psi.prox(sigma, weight)) @ Vt
+        tall = omega.astype(jnp.float64)
+        squares, V = jnp.linalg.eigh(tall.T @ tall)
+        sigma = jnp.sqrt(jnp.maximum(squares, 0))
+        factor = self.psi.prox(sigma, weight) / nonzero(sigma)
+        return omega @ ((V * factor) @ V.T).astype(omega.dtype)
+
+    def conjugate(self, s: Vector) -> Array:
+        """psi's conjugate of sigma(S)."""
+        return self.psi.conjugate(_singular_values(s))
+
+    def subgradient(self, x: Vector) -> Array:
+        """U diag(psi.subgradient(sigma)) V^T over the singular values that are not zero up to rounding."""
+        x = _matrix(x)
+        U, sigma, Vt = jnp.linalg.svd(x, full_matrices=False)
+        noise = max(x.shape) * jnp.finfo(x.dtype).eps * jnp.max(sigma, initial=0)
+        return (U * self.psi.subgradient(jnp.where(sigma > noise, sigma, 0))) @ Vt
+
+    def violation(self, x: Vector) -> Array:
+        """psi's, at sigma(X)."""
+        return self.psi.violation(_singular_values(x))
+
+    def farthest(self, center: Vector) -> Array:
+        """psi's, from sigma(center): the farthest matrix shares the singular vectors."""
+        return self.psi.farthest(_singular_values(center))
+
+    def diameter(self, like: Vector) -> Array:
+        """psi's, for vectors of min(rows, columns) entries."""
+        rows, columns = _matrix(like).shape
+        return self.psi.diameter(jnp.zeros(min(rows, columns), jnp.result_type(like)))
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return self.psi.finite_conjugate
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"Spectral({self.psi!r})"
+
+
+def for_reports(tree: Any) -> Any:
+    """The same tree with every `Spectral` in it on the SVD route."""
+    return jax.tree.map(
+        lambda node: Spectral(node.psi, "svd") if is_spectral(node) else node,
+        tree,
+        is_leaf=is_spectral,
+    )
+
+
+def is_spectral(node: Any) -> bool:
+    """Whether a node calls LAPACK."""
+    return isinstance(node, Spectral)
+
+
+def _matrix(x: Vector) -> Array:
+    if jnp.ndim(x) != 2:
+        raise ValueError(f"Spectral needs a matrix, got an array of shape {jnp.shape(x)}")
+    return jnp.asarray(x)
+
+
+def _singular_values(x: Vector) -> Array:
+    values: Array = jnp.linalg.svd(_matrix(x), compute_uv=False)
+    return values

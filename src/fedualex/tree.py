@@ -1,0 +1,76 @@
+"""Vector-space arithmetic on pytrees: every point, operator value and dual state is one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+Tree = Any
+"""A pytree of arrays with one fixed structure: a vector."""
+
+Vector = Float[Array | np.ndarray, "..."]
+"""One array of any shape: a leaf."""
+
+Scalar = float | int | Float[Array | np.ndarray, ""]
+
+
+class Saddle(eqx.Module):
+    """z = (x, y): x minimizes, y maximizes. Plain minimization has y = None, a pytree without leaves."""
+
+    x: Tree
+    y: Tree = None
+
+
+def dot(a: Tree, b: Tree) -> Array:
+    """<a, b>, summed over all leaves."""
+    return total(jax.tree.map(lambda u, v: jnp.vdot(u, v), a, b))
+
+
+def total(scalars: Tree) -> Array:
+    """The sum of a tree of scalars."""
+    return jnp.asarray(sum(jax.tree.leaves(scalars), start=0.0))
+
+
+def add(a: Tree, b: Tree) -> Tree:
+    """a + b."""
+    return jax.tree.map(lambda u, v: u + v, a, b)
+
+
+def subtract(a: Tree, b: Tree) -> Tree:
+    """a - b."""
+    return jax.tree.map(lambda u, v: u - v, a, b)
+
+
+def scale(factor: Scalar, a: Tree) -> Tree:
+    """factor * a, in a's dtype."""
+    return jax.tree.map(lambda u: jnp.asarray(factor, u.dtype) * u, a)
+
+
+def cast(a: Tree, dtype: Any) -> Tree:
+    """The floating leaves of a as jax arrays of another dtype; integers and flags as they are."""
+    return jax.tree.map(lambda u: jnp.asarray(u, dtype) if is_floating(u) else jnp.asarray(u), a)
+
+
+def is_floating(a: Any) -> bool:
+    """Whether a is a real number or an array of them."""
+    return bool(jnp.issubdtype(jnp.result_type(a), jnp.floating))
+
+
+def leaves_with_names(a: Tree, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[str, Any]]:
+    """The leaves of a with the path to each as a user would type it, such as `x['bias']`."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(a, is_leaf=is_leaf)
+    return [(jax.tree_util.keystr(path).lstrip("."), leaf) for path, leaf in leaves]
+
+
+def after(a: Tree, done: Array) -> Tree:
+    """A copy of a that XLA cannot compute before `done`, a scalar.
+
+    Two LAPACK calls that may run at the same time can wait for each other forever on a two-thread pool
+    (jax 0.10). A true data dependency is what keeps them apart; an optimization barrier does not.
+    """
+    nothing = jnp.where(jnp.isfinite(done), 0.0 * done, 0.0)
+    return jax.tree.map(lambda u: u + nothing.astype(u.dtype), a)

@@ -1,0 +1,71 @@
+"""Arguments turned into arrays, or refused in one sentence that names argument, value and what is accepted."""
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def real_array(name: str, value: Any, accepted: str = "real numbers") -> Array:
+    """`value` as a finite float64 numpy array.
+
+    Parameters live in numpy float64: jax narrows them where it runs in float32, and certificates see them exact.
+    """
+    array = any_real_array(name, value, accepted)
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite, but it has {_count_bad(array)} entries that are nan or infinite")
+    return array
+
+
+def any_real_array(name: str, value: Any, accepted: str = "real numbers") -> Array:
+    """`value` as a float64 numpy array, infinities allowed."""
+    try:
+        array = np.asarray(value)
+    except Exception:  # an object may fail to become an array in any way it likes
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be {accepted}, got {_short(value)}")
+    if np.any(np.isnan(array)):
+        raise ValueError(f"{name} must not contain nan")
+    return np.array(array, dtype=np.float64)
+
+
+def real_scalar(name: str, value: Any, accepted: str = "a real number") -> Array:
+    """`value` as a finite 0-dimensional float64 array."""
+    array = real_array(name, value, accepted)
+    if array.ndim:
+        raise ValueError(f"{name} must be {accepted}, got an array of shape {array.shape}")
+    return array
+
+
+def nonnegative(name: str, value: Any) -> Array:
+    """`value` as a finite number >= 0."""
+    array = real_scalar(name, value, "a number >= 0")
+    if array < 0:
+        raise ValueError(f"{name} must be a number >= 0, got {float(array)!r}")
+    return array
+
+
+def positive(name: str, value: Any) -> Array:
+    """`value` as a finite number > 0."""
+    array = real_scalar(name, value, "a number > 0")
+    if array <= 0:
+        raise ValueError(f"{name} must be a number > 0, got {float(array)!r}")
+    return array
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """`value`, if it is one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {_short(value)}")
+    return str(value)
+
+
+def _count_bad(array: Array) -> int:
+    return int(np.sum(~np.isfinite(array)))
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
