@@ -55,7 +55,7 @@ REGULARIZERS = {
     "l1 + capped simplex": (fx.CappedSimplex(0.3) + fx.L1(0.3), VECTOR),
     "squared l2 + simplex": (fx.SquaredL2(0.7) + fx.Simplex(), VECTOR),
     "squared l2 + nuclear + spectral ball": (fx.Spectral(fx.L1(0.3) + fx.Box(0.5)) + fx.SquaredL2(0.7), MATRIX),
-    "nuclear + squared l2 + l1 ball": (fx.Spectral(fx.L1(0.3) + fx.SquaredL2(0.7) + fx.L1Ball(0.9)), MATRIX),
+    "nuclear + squared l2 + l1 ball": (fx.Spectral(fx.L1(0.3) + fx.SquaredL2(0.7) + fx.L1Ball(0.9), "svd"), MATRIX),
     "entropy": (fx.Entropy(0.4), VECTOR),
     "kl": (fx.KL(0.4, Q), VECTOR),
     "kl of strength 0": (fx.KL(0.0, Q), VECTOR),

@@ -221,17 +221,17 @@ class Row:
         pieces = [part.cvx(x) for part in self.parts]
         return cp.Constant(0) + sum(p for p, _ in pieces), [c for _, cs in pieces for c in cs]
 
+    def value(self, x: np.ndarray) -> float:
+        return float(self.cvx(cp.Constant(x))[0].value)
+
     @property
     def piecewise_linear(self) -> bool:
         return self.points is not None and all(part.kinks for part in self.parts)
 
-    def penalty(self, x: np.ndarray) -> float:
-        return float(self.cvx(cp.Constant(x))[0].value)
-
     def conjugate(self, s: np.ndarray) -> float:
         """max over C of <s, x> - psi(x): over the listed points if that is exact, else by the solver."""
         if self.piecewise_linear:
-            return max(float(np.vdot(s, v)) - self.penalty(v) for v in self.points)
+            return max(float(np.vdot(s, v)) - self.value(v) for v in self.points)
         x = cp.Variable(self.shape)
         penalty, constraints = self.cvx(x)
         return solve(cp.Problem(cp.Maximize(cp.sum(cp.multiply(s, x)) - penalty), constraints))
@@ -372,15 +372,16 @@ def orders(row: Row) -> list[Any]:
 # ----------------------------------------------------------------------------------------- 1. Euclidean: prox, conjugate
 
 
-def check_minimizer(x: np.ndarray, variable: cp.Variable, problem: cp.Problem, point: float) -> None:
-    """x is feasible, no worse than the solver's point and, by strong convexity, near it."""
+def check_minimizer(x: np.ndarray, variable: cp.Variable, problem: cp.Problem) -> float:
+    """x is feasible, no worse than the solver's point and, by strong convexity, near it. Returns the value."""
     value = solve(problem)
     expected = variable.value.copy()
     scale = 1 + float(np.max(np.abs(expected)))
-    np.testing.assert_allclose(x, expected, rtol=0, atol=point * scale)
+    np.testing.assert_allclose(x, expected, rtol=0, atol=(2e-6 if problem.is_qp() else 1e-5) * scale)
     variable.value = x
     assert worst(problem.constraints) <= 1e-12 * scale
     assert problem.objective.value <= value + 1e-9 * (1 + abs(value))
+    return value
 
 
 @by_name(ROWS)
@@ -392,15 +393,17 @@ def test_prox(row: Row) -> None:
     weighted = cp.Problem(cp.Minimize(ell + weight * penalty), constraints)
     for omega.value in instances(row.shape, (0.5, 2.0, 30.0), 1):
         for weight.value in (0.0, 0.6, 4.0):
+            tau = float(weight.value)
             with double():
-                ours = [np.asarray(psi.prox(omega.value, float(weight.value))) for psi in orders(row)]
-                value = float(row.psi.value(ours[0]))
-            for other in ours[1:]:
-                np.testing.assert_allclose(other, ours[0], rtol=0, atol=1e-13 * (1 + np.max(np.abs(ours[0]))))
-            assert ours[0].dtype == np.float64
-            check_minimizer(ours[0], x, weighted if weight.value else projection, 1e-5)
-            assert value == pytest.approx(row.penalty(np.maximum(ours[0], 0) if "kl" in row.name else ours[0]),
-                                          rel=1e-12, abs=1e-12)  # fmt: skip
+                first, *others = [np.asarray(psi.prox(omega.value, tau)) for psi in orders(row)]
+                potential = float(fx.Euclidean(row.psi).potential(fx.Dual(omega.value, tau)))
+                value = float(row.psi.value(first))
+            for other in others:
+                np.testing.assert_allclose(other, first, rtol=0, atol=1e-13 * (1 + np.max(np.abs(first))))
+            assert value == pytest.approx(row.value(first), rel=1e-12, abs=1e-12)
+            optimum = check_minimizer(first, x, weighted if tau else projection)
+            if math.isfinite(optimum):  # the solver's x may be -1e-15, where an entropy has no value
+                assert potential == pytest.approx(-optimum, rel=1e-8, abs=1e-8)
 
 
 @by_name(ROWS)
@@ -412,3 +415,166 @@ def test_conjugate(row: Row) -> None:
             with double():
                 ours = float(psi.conjugate(s))
             assert ours == pytest.approx(expected, rel=tolerance, abs=tolerance)
+
+
+@pytest.mark.parametrize("size", range(2, 9))
+def test_capped_simplex_for_every_whole_number_of_full_entries(size: int) -> None:
+    rng = np.random.default_rng(size)
+    for full in range(1, size + 1):
+        for cap in (1 / full, 1 / (full - 0.5)):
+            psi, points, s = fx.CappedSimplex(cap), mixtures(cap, size), rng.normal(size=size)
+            with double():
+                assert float(psi.conjugate(s)) == pytest.approx(max(float(s @ v) for v in points), rel=1e-13)
+                x = np.asarray(psi.prox(s, 1.0))
+            assert abs(x.sum() - 1) < 1e-14
+            assert np.all((x >= 0) & (x <= cap * (1 + 1e-15)))
+            # The projection is where every direction into C, hence towards every extreme point, makes an obtuse angle.
+            assert max(float((s - x) @ (v - x)) for v in points) < 1e-13
+
+
+# --------------------------------------------------------------------------------------------- 2. other geometries
+
+C, Q = np.array([0.7, -0.5, 0.2, 0.0, -1.1]), [0.1, 0.3, 0.15, 0.4, 0.05]
+VERTICES, MIXTURES = units(1.0, (5,)), mixtures(0.3, 5)
+ON_SIMPLEX = Part(None, lambda x: (0, [x >= 0, cp.sum(x) == 1]))
+ENTROPIC = [
+    row("none", 5, ON_SIMPLEX, points=VERTICES),
+    row("linear", 5, ON_SIMPLEX, linear(C), points=VERTICES),
+    row("l1", 5, ON_SIMPLEX, l1(0.4), points=VERTICES),
+    row("entropy", 5, ON_SIMPLEX, entropy(0.6), points=VERTICES),
+    row("kl", 5, ON_SIMPLEX, kl(0.6, Q), points=VERTICES),
+    row("capped simplex", 5, ON_SIMPLEX, capped(0.3), points=MIXTURES),
+    row("cap 1/2", 5, ON_SIMPLEX, capped(0.5), points=mixtures(0.5, 5)),
+    row("cap 1/d", 5, ON_SIMPLEX, capped(0.2), points=mixtures(0.2, 5)),
+    row("linear + entropy", 5, ON_SIMPLEX, linear(C), entropy(0.6), points=VERTICES),
+    row("linear + kl", 5, ON_SIMPLEX, linear(C), kl(0.6, Q), points=VERTICES),
+    row("linear + l1", 5, ON_SIMPLEX, linear(C), l1(0.4), points=VERTICES),
+    row("linear + capped simplex", 5, ON_SIMPLEX, linear(C), capped(0.3), points=MIXTURES),
+]
+
+
+def entropic(row: Row) -> list[Any]:
+    """The geometry, with the summands of its regularizer in every order."""
+    if len(row.parts) == 1:
+        return [fx.EntropicSimplex()]
+    sums = [functools.reduce(operator.add, [p.psi for p in o]) for o in itertools.permutations(row.parts[1:])]
+    return [fx.EntropicSimplex(psi) for psi in sums]
+
+
+@by_name(ENTROPIC)
+def test_entropic_primal(row: Row) -> None:
+    x, omega = cp.Variable(row.shape), cp.Parameter(row.shape)
+    penalty, constraints = row.cvx(x)
+    for tau in (0.0, 0.7, 5.0):
+        objective = -cp.sum(cp.entr(x)) + tau * penalty - omega @ x
+        problem = cp.Problem(cp.Minimize(objective), constraints)
+        for omega.value in instances(row.shape, (0.5, 3.0), 3):
+            for geometry in entropic(row):
+                with double():
+                    ours = np.asarray(geometry.primal(fx.Dual(omega.value, tau)))
+                    potential = float(geometry.potential(fx.Dual(omega.value, tau)))
+                value = check_minimizer(ours, x, problem)
+                assert potential == pytest.approx(-value, rel=1e-8, abs=1e-8)
+
+
+@by_name(ENTROPIC)
+def test_entropic_conjugate(row: Row) -> None:
+    tolerance = 1e-12 if row.piecewise_linear else 1e-7
+    for s in instances(row.shape, (0.5, 5.0), 4):
+        expected = row.conjugate(s)
+        for geometry in entropic(row):
+            with double():
+                ours = float(geometry.psi_conjugate(s))
+            assert ours == pytest.approx(expected, rel=tolerance, abs=tolerance)
+
+
+def negative_entropy(u: np.ndarray) -> float:
+    return float(np.sum(u[u > 0] * np.log(u[u > 0])))
+
+
+@by_name(ENTROPIC)
+def test_entropic_B0_and_diameter(row: Row) -> None:
+    x, omega = cp.Variable(row.shape), cp.Parameter(row.shape)
+    problem = cp.Problem(cp.Minimize(-cp.sum(cp.entr(x)) - omega @ x), row.cvx(x)[1])
+    mixing = np.random.default_rng(5).dirichlet(np.full(len(row.points), 0.2), size=200)
+    inside = mixing @ np.array(row.points)
+    (geometry, *_) = entropic(row)
+    for omega.value in instances(row.shape, (0.5, 3.0, 20.0), 6):
+        conjugate = -solve(problem)
+        with double():
+            ours = float(geometry.B0(omega.value))
+
+        def fenchel_gap(u: np.ndarray, omega0: np.ndarray = omega.value, top: float = conjugate) -> float:
+            return negative_entropy(u) + top - float(omega0 @ u)
+
+        assert ours == pytest.approx(max(map(fenchel_gap, row.points)), rel=1e-7, abs=1e-7)
+        assert ours >= max(map(fenchel_gap, inside)) - 1e-7
+    with double():
+        diameter = float(geometry.diameter(np.zeros(row.shape)))
+    widest = max(float(np.abs(u - v).sum()) for u in row.points for v in row.points)
+    assert diameter == pytest.approx(widest) if widest == pytest.approx(2.0) else diameter >= widest
+
+
+@pytest.mark.parametrize("p", [1.25, 1.5, 2.0])
+@pytest.mark.parametrize("lam", [None, 0.3])
+def test_p_norm_primal(p: float, lam: float | None) -> None:
+    geometry = fx.PNorm(p) if lam is None else fx.PNorm(p, fx.L1(lam))
+    x, omega = cp.Variable(5), cp.Parameter(5)
+    for tau in (0.0, 1.0, 4.0):
+        objective = cp.square(cp.pnorm(x, p)) / (2 * (p - 1)) + tau * (lam or 0.0) * cp.norm1(x) - omega @ x
+        problem = cp.Problem(cp.Minimize(objective))
+        for omega.value in instances((5,), (0.5, 3.0), 7):
+            with double():
+                ours = np.asarray(geometry.primal(fx.Dual(omega.value, tau)))
+                potential = float(geometry.potential(fx.Dual(omega.value, tau)))
+            assert potential == pytest.approx(-check_minimizer(ours, x, problem), rel=1e-8, abs=1e-8)
+
+
+# -------------------------------------------------------------------------------------- 3. Euclidean: B0 and diameter
+
+
+@by_name(BOUNDED)
+def test_euclidean_B0_and_diameter(row: Row) -> None:
+    geometry = fx.Euclidean(row.psi)
+    x, omega = cp.Variable(row.shape), cp.Parameter(row.shape)
+    distance = cp.Problem(cp.Minimize(cp.sum_squares(x) / 2 - cp.sum(cp.multiply(omega, x))), row.cvx(x)[1])
+    rng = np.random.default_rng(8)
+    with double():
+        inside = [np.asarray(row.psi.prox(5 * rng.normal(size=row.shape), 0.0)) for _ in range(30)]
+    for omega.value in instances(row.shape, (0.3, 1.0, 4.0), 9):
+        with double():
+            ours = float(geometry.B0(omega.value))
+
+        def fenchel_gap(u: np.ndarray, omega0: np.ndarray = omega.value, top: float = -solve(distance)) -> float:
+            return float(np.sum(u**2)) / 2 + top - float(np.vdot(omega0, u))
+
+        if row.points is not None:
+            exact = max(map(fenchel_gap, row.points))
+        else:  # sup 1/2 |u|^2 - <omega, u> = 1/2 far^2 - 1/2 |omega|^2
+            exact = (row.far(omega.value) ** 2 - float(np.sum(omega.value**2))) / 2 - solve(distance)
+        assert ours == pytest.approx(exact, rel=1e-8, abs=1e-8)
+        assert ours >= max(map(fenchel_gap, inside)) - 1e-8
+    with double():
+        diameter = float(geometry.diameter(np.zeros(row.shape)))
+    points = inside if row.points is None else row.points
+    widest = max(float(np.linalg.norm(u - v)) for u, v in itertools.product(points, points))
+    assert diameter >= widest * (1 - 1e-12)
+    if row.points is None:
+        assert diameter == pytest.approx(row.diameter, rel=1e-12)
+    elif "capped" not in row.name and "cap" not in row.name:  # there it is a bound, unless supports can be disjoint
+        assert diameter == pytest.approx(widest, rel=1e-12)
+
+
+@pytest.mark.parametrize(("cap", "size"), [(1.0, 3), (0.5, 4), (0.5, 5), (0.3, 8), (0.25, 8), (0.7, 4)])
+def test_capped_simplex_diameter_is_attained_by_disjoint_mixtures(cap: float, size: int) -> None:
+    points = mixtures(cap, size)
+    with double():
+        diameter = float(fx.CappedSimplex(cap).diameter(np.zeros(size)))
+    assert diameter == pytest.approx(max(float(np.linalg.norm(points[0] - v)) for v in points), rel=1e-12)
+
+
+@by_name([r for r in ROWS if r not in BOUNDED])
+def test_unbounded_domains_have_no_finite_size(row: Row) -> None:
+    with double():
+        assert float(fx.Euclidean(row.psi).B0(np.ones(row.shape))) == math.inf
+        assert float(fx.Euclidean(row.psi).diameter(np.ones(row.shape))) == math.inf

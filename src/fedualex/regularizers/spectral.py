@@ -22,7 +22,8 @@ class Spectral(AbstractRegularizer):
     ball. Prox, conjugate and distances are psi's own, applied to the singular values.
 
     `route` says how the prox finds them: "gram", from the eigenvectors of the smaller Gram matrix, for loops
-    (in float64, or not at all: a float32 Gram matrix would lose half of the digits); "svd" for reports.
+    (in float64, or not at all: a float32 Gram matrix would lose half of the digits); "svd" for reports. The Gram route
+    resolves singular values down to about 1e-8 of the largest, which thresholds and caps do not notice.
     """
 
     psi: AbstractRegularizer

@@ -24,11 +24,8 @@ class RegularizerLaws:
 
     def __init__(self, psi: AbstractRegularizer, like: Any):
         self.psi, self.like = psi, np.asarray(like)
-        self.value, self.prox, self.conjugate = (
-            eqx.filter_jit(psi.value),
-            eqx.filter_jit(psi.prox),
-            eqx.filter_jit(psi.conjugate),
-        )
+        self.value, self.prox = eqx.filter_jit(psi.value), eqx.filter_jit(psi.prox)
+        self.conjugate = eqx.filter_jit(psi.conjugate)
 
     def check(self, omega: Any, other: Any, weight: float) -> None:
         """All laws at one pair of points and one weight."""
