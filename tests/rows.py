@@ -11,6 +11,7 @@ C = np.array([0.5, -1.0, 0.0, 2.0, 0.3])
 GROUPS = np.array([0, 1, 0, 1, 2])
 LOWER, UPPER = np.array([-1.0, 0.2, -3.0, -0.5, 0.0]), np.array([1.0, 0.9, -1.0, 0.0, 2.0])
 
+# Laws hold to rounding on the SVD route; test_regularizers.py holds the Gram route to it.
 # name: (regularizer, an array of the shape it is tried on); numbers are the rows of the paper's table of pairs.
 REGULARIZERS = {
     "1 zero": (fx.Zero(), VECTOR),
@@ -21,7 +22,7 @@ REGULARIZERS = {
     "4 elastic net": (fx.ElasticNet(0.3, 0.7), VECTOR),
     "5 group l2": (fx.GroupL2(0.4, GROUPS, weights=[1.0, 2.0, 0.5]), VECTOR),
     "5 group l2 on a matrix": (fx.GroupL2(0.4, np.repeat(np.arange(4), 3).reshape(4, 3)), MATRIX),
-    "6 nuclear": (fx.Spectral(fx.L1(0.3)), MATRIX),
+    "6 nuclear": (fx.Spectral(fx.L1(0.3), "svd"), MATRIX),
     "7 nonnegative": (fx.NonNegative(), VECTOR),
     "8 box of a radius": (fx.Box(0.5), VECTOR),
     "8 box of radius 0": (fx.Box(0.0), VECTOR),
@@ -38,9 +39,9 @@ REGULARIZERS = {
     "12 box of arrays + l1": (fx.Box(lower=LOWER, upper=UPPER) + fx.L1(0.3), VECTOR),
     "13 l1 + l2 ball": (fx.L1(0.3) + fx.L2Ball(0.8), VECTOR),
     "14 l1 + nonnegative": (fx.L1(0.3) + fx.NonNegative(), VECTOR),
-    "15 nuclear + spectral ball": (fx.Spectral(fx.L1(0.3) + fx.Box(0.5)), MATRIX),
+    "15 nuclear + spectral ball": (fx.Spectral(fx.L1(0.3) + fx.Box(0.5), "svd"), MATRIX),
     "15 nuclear + spectral ball, wide": (fx.Spectral(fx.L1(0.3) + fx.Box(0.5), "svd"), MATRIX.T),
-    "16 nuclear + Frobenius ball": (fx.Spectral(fx.L1(0.3) + fx.L2Ball(0.8)), MATRIX),
+    "16 nuclear + Frobenius ball": (fx.Spectral(fx.L1(0.3) + fx.L2Ball(0.8), "svd"), MATRIX),
     "17 l1 + l1 ball": (fx.L1(0.3) + fx.L1Ball(0.8), VECTOR),
     "18 elastic net + box": (fx.Box(0.5) + fx.ElasticNet(0.3, 0.7), VECTOR),
     "19 group l2 + l2 ball": (fx.L2Ball(0.8) + fx.GroupL2(0.4, GROUPS), VECTOR),
@@ -54,7 +55,7 @@ REGULARIZERS = {
     "l1 + simplex": (fx.L1(0.3) + fx.Simplex(2.0), VECTOR),
     "l1 + capped simplex": (fx.CappedSimplex(0.3) + fx.L1(0.3), VECTOR),
     "squared l2 + simplex": (fx.SquaredL2(0.7) + fx.Simplex(), VECTOR),
-    "squared l2 + nuclear + spectral ball": (fx.Spectral(fx.L1(0.3) + fx.Box(0.5)) + fx.SquaredL2(0.7), MATRIX),
+    "squared l2 + nuclear + spectral ball": (fx.Spectral(fx.L1(0.3) + fx.Box(0.5), "svd") + fx.SquaredL2(0.7), MATRIX),
     "nuclear + squared l2 + l1 ball": (fx.Spectral(fx.L1(0.3) + fx.SquaredL2(0.7) + fx.L1Ball(0.9), "svd"), MATRIX),
     "entropy": (fx.Entropy(0.4), VECTOR),
     "kl": (fx.KL(0.4, Q), VECTOR),
@@ -92,8 +93,8 @@ GEOMETRIES = {
     "product of spectral parts": (
         fx.Product(
             fx.Saddle(
-                fx.Euclidean(fx.Spectral(fx.L1(0.3) + fx.Box(0.5))),
-                fx.Euclidean(fx.Spectral(fx.L1(0.3) + fx.L2Ball(0.8))),
+                fx.Euclidean(fx.Spectral(fx.L1(0.3) + fx.Box(0.5), "svd")),
+                fx.Euclidean(fx.Spectral(fx.L1(0.3) + fx.L2Ball(0.8), "svd")),
             )
         ),
         fx.Saddle(MATRIX, MATRIX.T),

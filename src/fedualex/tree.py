@@ -15,7 +15,7 @@ Tree = Any
 Vector = Float[Array | np.ndarray, "..."]
 """One array of any shape: a leaf."""
 
-Scalar = float | int | Float[Array | np.ndarray, ""]
+Scalar = float | int | np.floating[Any] | Float[Array | np.ndarray, ""]
 
 
 class Saddle(eqx.Module):

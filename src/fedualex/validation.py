@@ -3,8 +3,9 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-Array = np.ndarray[Any, Any]
+Array = NDArray[Any]
 
 
 def real_array(name: str, value: Any, accepted: str = "real numbers") -> Array:

@@ -137,9 +137,22 @@ def _capped_softmax(omega: Array, cap: Scalar) -> Array:
     order = jnp.argsort(-omega.ravel())
     falling = omega.ravel()[order]
     left = jnp.maximum(1 - cap * jnp.arange(omega.size, dtype=omega.dtype), 0)
-    # The log of sum_{i >= j} exp(omega_(i)), for every j, relative to omega_(j): always between 0 and log d.
-    tail = jax.lax.cumlogsumexp(falling, reverse=True)
-    first = jnp.argmax(jnp.exp(falling - tail) * left <= cap)
-    shared = jnp.exp(falling - tail[first]) * left[first]
-    sorted_x = jnp.where(jnp.arange(omega.size) < first, cap, shared)
+    first = jnp.argmax(left / _tail_ratios(falling) <= cap)
+    shares = jnp.where(jnp.arange(omega.size) < first, 0, jnp.exp(falling - falling[first]))
+    sorted_x = jnp.where(jnp.arange(omega.size) < first, cap, shares / jnp.sum(shares) * left[first])
     return jnp.zeros_like(sorted_x).at[order].set(sorted_x).reshape(omega.shape)
+
+
+def _tail_ratios(falling: Array) -> Array:
+    """T_j = sum_{i >= j} exp(w_i - w_j) for falling w, from T_j = 1 + exp(w_{j+1} - w_j) T_{j+1}.
+
+    Made of differences alone, so that it stays accurate for w of any size.
+    """
+    ratios = jnp.exp(jnp.append(jnp.diff(falling), -jnp.inf))
+
+    def compose(later: tuple[Array, Array], step: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The affine maps t -> offset + ratio t, one after the other."""
+        return step[0] + step[1] * later[0], step[1] * later[1]
+
+    offsets, _ = jax.lax.associative_scan(compose, (jnp.ones_like(ratios), ratios), reverse=True)
+    return offsets

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from ..tree import Tree, is_floating
 from ..validation import real_array
@@ -38,7 +39,7 @@ def stack_clients(data: Sequence[Tree]) -> Clients:
     counts = np.array([_count_examples(m, client, structure) for m, client in enumerate(data)])
     longest = counts.max()
 
-    def stack(path: Any, *leaves: Any) -> np.ndarray[Any, Any]:
+    def stack(path: Any, *leaves: Any) -> NDArray[Any]:
         name = jax.tree_util.keystr(path)
         arrays = [_checked(f"data[{m}]{name}", leaf) for m, leaf in enumerate(leaves)]
         shapes = {array.shape[1:] for array in arrays}
@@ -50,7 +51,7 @@ def stack_clients(data: Sequence[Tree]) -> Clients:
     return Clients(jax.tree_util.tree_map_with_path(stack, data[0], *data[1:]), counts)
 
 
-def objective_weights(weights: Any, counts: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+def objective_weights(weights: Any, counts: NDArray[Any] | None) -> NDArray[Any]:
     """p, summing to 1: from "clients", "samples" or one nonnegative number a client."""
     sizes = np.ones(1) if counts is None else counts
     if isinstance(weights, str):
@@ -81,7 +82,7 @@ def _count_examples(m: int, client: Tree, structure: Any) -> int:
     return int(count)
 
 
-def _checked(name: str, leaf: Any) -> np.ndarray[Any, Any]:
+def _checked(name: str, leaf: Any) -> NDArray[Any]:
     array = np.asarray(leaf)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}")

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from ..geometry import Product
 from ..tree import Saddle, Tree, is_floating
@@ -30,7 +31,7 @@ class Problem(AbstractProblem):
     geometry: Product
     like: Saddle
     data: Clients | None
-    weights: np.ndarray[Any, Any]
+    weights: NDArray[Any]
 
     def __init__(
         self,

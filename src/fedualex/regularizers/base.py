@@ -59,7 +59,7 @@ class AbstractRegularizer(eqx.Module):
     def absolutely_symmetric(self) -> bool:
         """Whether psi ignores the signs and the order of the entries: what `Spectral` needs."""
 
-    def __add__(self, other: "AbstractRegularizer") -> "AbstractRegularizer":
+    def __add__(self, other: Any) -> "AbstractRegularizer":
         """psi + other, if the sum has a closed form; a TypeError that lists such sums otherwise."""
         from .sums import add  # the table of sums stands above all its members
 

@@ -55,9 +55,9 @@ def onto_capped_simplex(omega: Vector, cap: Scalar) -> Array:
     cap = jnp.minimum(jnp.asarray(cap, omega.dtype), 1)
     # kappa is within cap below the entry of rank ceil(1 / cap). Measured from there, entries farther than cap
     # are certain to be 0 or cap, so clipping them changes nothing and keeps huge values harmless.
-    rising = jnp.sort(omega.ravel())
+    order = jnp.argsort(omega.ravel())
+    rising = omega.ravel()[order]
     pivot = rising[jnp.clip(omega.size - jnp.ceil(1 / cap).astype(int), 0, omega.size - 1)]
-    near = jnp.clip(omega - pivot, -cap, cap)
     rising = jnp.clip(rising - pivot, -cap, cap)
     sums = jnp.concatenate([jnp.cumsum(rising[::-1])[::-1], jnp.zeros(1, omega.dtype)])  # from each entry up
 
@@ -76,7 +76,8 @@ def onto_capped_simplex(omega: Vector, cap: Scalar) -> Array:
     # Inside the piece, not at its end, no rounding can mistake a free entry for a capped one.
     capped, free, free_sum = piece((start + end) / 2)
     kappa = jnp.where(free > 0, (free_sum + capped * cap - 1) / nonzero(free), start)
-    return jnp.clip(near - kappa, 0, cap)
+    # Back from the sorted entries that kappa was made for: omega itself may carry another rounding under jit.
+    return jnp.zeros_like(rising).at[order].set(jnp.clip(rising - kappa, 0, cap)).reshape(omega.shape)
 
 
 def capped_profile(size: int, cap: Scalar, dtype: jnp.dtype) -> Array:

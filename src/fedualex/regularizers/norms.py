@@ -99,7 +99,7 @@ class GroupL2(AbstractPenalty):
         count = int(labels.max()) + 1
         if labels.min() < 0 or len(np.unique(labels)) != count:
             raise ValueError(f"GroupL2: groups must use every label of 0..{count - 1} and none below 0")
-        self.groups = labels
+        self.groups = labels.astype(np.int32)  # the index type of both precisions
         self.weights = np.ones(count) if weights is None else real_array("GroupL2: weights", weights)
         if self.weights.shape != (count,) or np.any(np.asarray(self.weights) < 0):
             raise ValueError(

@@ -29,7 +29,7 @@ class Spectral(AbstractRegularizer):
     psi: AbstractRegularizer
     route: Literal["gram", "svd"] = eqx.field(static=True)
 
-    def __init__(self, psi: AbstractRegularizer, route: Any = "gram"):
+    def __init__(self, psi: Any, route: Any = "gram"):
         if not isinstance(psi, AbstractRegularizer):
             raise TypeError(f"Spectral: psi must be a regularizer such as L1(0.1) + Box(0.05), got {psi!r:.60}")
         if not psi.absolutely_symmetric:

@@ -98,7 +98,7 @@ class InBall(AbstractInSet):
         return self.domain.support(self.penalty.prox(s, 1.0))
 
 
-def add(left: AbstractRegularizer, right: AbstractRegularizer) -> AbstractRegularizer:
+def add(left: AbstractRegularizer, right: Any) -> AbstractRegularizer:
     """left + right as one regularizer with closed forms."""
     if not isinstance(right, AbstractRegularizer):
         raise TypeError(f"{left!r} + {right!r:.60}: a regularizer can only be added to a regularizer")

@@ -1,149 +1,129 @@
 """The laws of a geometry."""
 
-from typing import Any
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from .. import tree
 from ..geometry import AbstractGeometry, Dual, Product
-from ..precision import double
 from ..tree import Saddle, Tree
-from .sampling import FAR, ROUNDING, count, expect, samples_of, size
+from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, equal, size
 
 
 def check_geometry(geometry: AbstractGeometry, like: Tree, *, samples: int = 20, seed: int = 0) -> None:
     """Check every law of a geometry at random points shaped as the pytree `like`."""
-    laws = GeometryLaws(geometry, like)
-    for omega, other, weight in samples_of(like, samples, seed):
-        laws.check(omega, other, weight)
+    Laws(geometry, like, geometry_laws).check_samples(samples, seed)
 
 
-class GeometryLaws:
-    """The laws of one geometry, compiled once for pytrees of one shape."""
+def geometry_laws(geometry: AbstractGeometry, like: Tree, omega: Tree, other: Tree, weight: Tree) -> Margins:
+    """The margins of all laws at one pair of dual points."""
+    dual = Dual(omega, weight)
+    z, u = geometry.primal(dual), geometry.primal(Dual(other, jnp.zeros(())))
+    w = geometry.primal(Dual(tree.add(omega, other), weight))
+    return {
+        **_primal_laws(geometry, dual, other, z, u),
+        **_potential_laws(geometry, dual, Dual(other, 2 * weight + 1), z),
+        **_divergence_laws(geometry, dual, z, u),
+        **_norm_laws(geometry, omega, other, z, u),
+        **_conjugate_laws(geometry, other, u),
+        **_size_laws(geometry, like, omega, z, u),
+        "relative Lipschitzness": _relative_lipschitzness(geometry, omega, other, z, w, u),
+    }
 
-    def __init__(self, geometry: AbstractGeometry, like: Tree):
-        self.geometry, self.like = geometry, jax.tree.map(np.asarray, like)
-        self.primal = eqx.filter_jit(geometry.primal)
-        self.potential = eqx.filter_jit(geometry.potential)
-        self.generalized_divergence = eqx.filter_jit(geometry.generalized_divergence)
 
-    def check(self, omega: Tree, other: Tree, weight: float) -> None:
-        """All laws at one pair of dual points and one weight."""
-        with double():
-            omega, other = tree.cast((omega, other), jnp.float64)
-            dual = Dual(omega, jnp.asarray(weight))
-            z, u = self.primal(dual), self.primal(Dual(other, jnp.asarray(0.0)))
-            w = self.primal(Dual(tree.add(omega, other), jnp.asarray(weight)))
-            self._check_primal(dual, other, z, u)
-            self._check_potential(dual, Dual(other, jnp.asarray(2 * weight + 1)))
-            self._check_divergences(dual, z, u)
-            self._check_norms(omega, other, z, u)
-            self._check_conjugate(other, u)
-            self._check_sizes(omega, z, u)
-            self._check_relative_lipschitzness(omega, other, z, u, w)
+def _primal_laws(g: AbstractGeometry, dual: Dual, other: Tree, z: Tree, u: Tree) -> Margins:
+    residual = tree.subtract(dual.omega, g.dual(z).omega)
+    psi_u, psi_z = g.psi(u), g.psi(z)
+    slack = jnp.asarray(dual.tau) * (psi_u - psi_z) - tree.dot(residual, tree.subtract(u, z))
+    scale = (1 + size(residual)) * (1 + size(u) + size(z)) + dual.tau * (1 + jnp.abs(psi_u) + jnp.abs(psi_z))
+    step, move = tree.subtract(dual.omega, other), tree.subtract(z, g.primal(Dual(other, dual.tau)))
+    cocoercive = tree.dot(step, move) - g.norm(move) ** 2
+    back = size(tree.subtract(g.project(u), u))
+    return {
+        "primal lands in the domain": FEASIBLE - g.violation(z),
+        "primal is the argmin": slack + 10 * ROUNDING * scale,
+        "primal is 1-cocoercive": cocoercive + ROUNDING * (1 + size(step)) * (1 + size(move)),
+        "primal undoes dual in the domain": equal(back, jnp.zeros(()), ROUNDING * (1 + size(u))),
+    }
 
-    def _check_primal(self, dual: Dual, other: Tree, z: Tree, u: Tree) -> None:
-        g, tau = self.geometry, dual.tau
-        violation = float(g.violation(z))
-        expect(violation <= 1e-12, "primal lands in the domain", g, dual=dual, z=z, violation=violation)
-        residual = tree.subtract(dual.omega, g.dual(z).omega)
-        slack = tau * (g.psi(u) - g.psi(z)) - tree.dot(residual, tree.subtract(u, z))
-        scale = (1 + size(residual)) * (1 + size(u) + size(z)) + tau * (1 + abs(g.psi(u)) + abs(g.psi(z)))
-        expect(slack >= -1e-9 * scale, "primal is the argmin", g, dual=dual, z=z, u=u)
-        second = self.primal(Dual(other, tau))
-        step, move = tree.subtract(dual.omega, other), tree.subtract(z, second)
-        slack = tree.dot(step, move) - g.norm(move) ** 2
-        scale = (1 + size(step)) * (1 + size(move))
-        expect(slack >= -ROUNDING * scale, "the mirror map is 1-cocoercive", g, dual=dual, other=other)
-        back = g.project(u)
-        expect(size(tree.subtract(back, u)) <= 1e-10 * (1 + size(u)), "primal(dual(u)) = u in the domain", g, u=u)
 
-    def _check_potential(self, a: Dual, b: Dual) -> None:
-        """Jointly convex in (omega, tau), and its gradient in omega is primal."""
-        g = self.geometry
-        middle = jax.tree.map(lambda s, t: (s + t) / 2, a, b)
-        at_a, at_b, at_middle = self.potential(a), self.potential(b), self.potential(middle)
-        scale = 1 + abs(at_a) + abs(at_b) + size(a.omega) + size(b.omega)
-        expect(at_middle <= (at_a + at_b) / 2 + ROUNDING * scale, "the potential is jointly convex", g, a=a, b=b)
-        step = tree.scale(1e-6, tree.subtract(b.omega, a.omega))
-        ahead = self.potential(Dual(tree.add(a.omega, step), a.tau))
-        behind = self.potential(Dual(tree.subtract(a.omega, step), a.tau))
-        slope, z = (ahead - behind) / 2, self.primal(a)
-        # A 1-smooth convex function's central difference errs by at most half the squared step.
-        error = g.dual_norm(step) ** 2 / 2 + 1e-15 * scale
-        expect(abs(slope - tree.dot(z, step)) <= error, "primal is the potential's gradient", g, dual=a)
+def _potential_laws(g: AbstractGeometry, a: Dual, b: Dual, z: Tree) -> Margins:
+    """Jointly convex in (omega, tau), with `primal` as its gradient in omega."""
+    middle = jax.tree.map(lambda s, t: (s + t) / 2, a, b)
+    at_a, at_b, at_middle = g.potential(a), g.potential(b), g.potential(middle)
+    scale = 1 + jnp.abs(at_a) + jnp.abs(at_b) + size(a.omega) + size(b.omega)
+    step = tree.scale(1e-6, tree.subtract(b.omega, a.omega))
+    ahead = g.potential(Dual(tree.add(a.omega, step), a.tau))
+    behind = g.potential(Dual(tree.subtract(a.omega, step), a.tau))
+    # The central difference of a 1-smooth convex function errs by at most half the squared step.
+    error = g.dual_norm(step) ** 2 / 2 + 1e-14 * (scale + a.tau * (1 + jnp.abs(g.psi(z))))
+    return {
+        "the potential is jointly convex": (at_a + at_b) / 2 - at_middle + ROUNDING * scale,
+        "primal is the potential's gradient": equal((ahead - behind) / 2, tree.dot(z, step), error),
+    }
 
-    def _check_divergences(self, dual: Dual, z: Tree, u: Tree) -> None:
-        g = self.geometry
-        gap, at_z = self.generalized_divergence(u, dual), self.generalized_divergence(z, dual)
-        scale = 1 + size(dual.omega) * (1 + size(u) + size(z)) + dual.tau * (1 + abs(g.psi(u)) + abs(g.psi(z)))
-        distance = g.norm(tree.subtract(u, z))
-        expect(gap >= distance**2 / 2 - ROUNDING * scale, "generalized divergence >= norm^2 / 2", g, dual=dual, u=u)
-        expect(abs(at_z) <= ROUNDING * scale, "generalized divergence vanishes at primal(dual)", g, dual=dual)
-        divergence = g.divergence(u, z)
-        expect(
-            divergence >= distance**2 / 2 - ROUNDING * (1 + size(u) + size(z)) ** 2,
-            "ell is strongly convex",
-            g,
-            u=u,
-            z=z,
-        )
-        slope = tree.scale(0.1, dual.omega)
-        chosen = g.generalized_prox(dual, slope)
 
-        def objective(point: Tree) -> Any:
-            return tree.dot(slope, point) + self.generalized_divergence(point, dual)
+def _divergence_laws(g: AbstractGeometry, dual: Dual, z: Tree, u: Tree) -> Margins:
+    scale = 1 + size(dual.omega) * (1 + size(u) + size(z)) + dual.tau * (1 + jnp.abs(g.psi(u)) + jnp.abs(g.psi(z)))
+    half_square = g.norm(tree.subtract(u, z)) ** 2 / 2
+    slope = tree.scale(0.1, dual.omega)
 
-        expect(
-            objective(chosen) <= objective(u) + ROUNDING * scale, "generalized prox is the argmin", g, dual=dual, u=u
-        )
+    def objective(point: Tree) -> jax.Array:
+        return tree.dot(slope, point) + g.generalized_divergence(point, dual)
 
-    def _check_norms(self, omega: Tree, other: Tree, z: Tree, u: Tree) -> None:
-        g = self.geometry
-        step = tree.subtract(z, u)
-        bound = g.dual_norm(omega) * g.norm(step)
-        expect(abs(tree.dot(omega, step)) <= bound * (1 + 1e-12), "Hoelder", g, omega=omega, step=step)
-        total = g.norm(tree.add(step, other))
-        expect(total <= (g.norm(step) + g.norm(other)) * (1 + 1e-12), "triangle inequality", g, step=step, other=other)
+    slack = objective(u) - objective(g.generalized_prox(dual, slope))
+    at_primal = g.generalized_divergence(z, dual)
+    return {
+        "generalized divergence >= norm^2 / 2": g.generalized_divergence(u, dual) - half_square + ROUNDING * scale,
+        "generalized divergence is 0 at primal": equal(at_primal, jnp.zeros(()), ROUNDING * scale),
+        "divergence >= norm^2 / 2": g.divergence(u, z) - half_square + ROUNDING * (1 + size(u) + size(z)) ** 2,
+        "generalized prox is the argmin": slack + ROUNDING * scale,
+    }
 
-    def _check_conjugate(self, s: Tree, u: Tree) -> None:
-        g = self.geometry
-        conjugate, below = g.psi_conjugate(s), tree.dot(s, u) - g.psi(u)
-        scale = 1 + size(s) * (1 + size(u)) + abs(below)
-        expect(conjugate >= below - ROUNDING * scale, "Fenchel-Young", g, s=s, u=u)
-        best = self.primal(Dual(tree.scale(FAR, s), jnp.asarray(FAR)))
-        if g.finite_conjugate and size(best) ** 2 <= FAR:  # farther out, FAR is not far enough
-            attained = tree.dot(s, best) - g.psi(best)
-            error = ROUNDING * scale + (1 + abs(g.ell(best))) * (10 + np.log(1 + count(s))) / FAR
-            expect(abs(conjugate - attained) <= error, "the conjugate is attained", g, s=s, gap=conjugate - attained)
 
-    def _check_sizes(self, omega: Tree, z: Tree, u: Tree) -> None:
-        g = self.geometry
-        start = Dual(omega, jnp.asarray(0.0))
-        reached, bound = self.generalized_divergence(u, start), g.B0(omega)
-        scale = 1 + size(omega) * (1 + size(u))
-        expect(reached <= bound + ROUNDING * scale, "no point is beyond B0", g, omega=omega, u=u)
-        distance = g.norm(tree.subtract(z, u))
-        expect(distance <= g.diameter(self.like) * (1 + 1e-12), "no pair is beyond the diameter", g, z=z, u=u)
+def _norm_laws(g: AbstractGeometry, omega: Tree, other: Tree, z: Tree, u: Tree) -> Margins:
+    step = tree.subtract(z, u)
+    hoelder = g.dual_norm(omega) * g.norm(step) * (1 + FEASIBLE) - jnp.abs(tree.dot(omega, step))
+    triangle = (g.norm(step) + g.norm(other)) * (1 + FEASIBLE) - g.norm(tree.add(step, other))
+    return {"Hoelder": hoelder, "triangle inequality": triangle}
 
-    def _check_relative_lipschitzness(self, a: Tree, b: Tree, z: Tree, w: Tree, u: Tree) -> None:
-        """<G(w) - G(z), w - u> <= beta (V_z(w) + V_w(u)) for the bilinear game <a, x> <b, y> on two copies.
 
-        The game's operator G is exactly ||a||_* ||b||_*-Lipschitz, so Lemma 1 of Cohen, Sidford and Tian promises this.
-        """
-        parts = self.geometry.parts if isinstance(self.geometry, Product) else self.geometry
-        pair = Product(Saddle(parts, parts))
+def _conjugate_laws(g: AbstractGeometry, s: Tree, u: Tree) -> Margins:
+    conjugate, below = g.psi_conjugate(s), tree.dot(s, u) - g.psi(u)
+    scale = 1 + size(s) * (1 + size(u)) + jnp.abs(below)
+    best = g.primal(Dual(tree.scale(FAR, s), jnp.asarray(FAR)))
+    attained = tree.dot(s, best) - g.psi(best)
+    entries = sum(leaf.size for leaf in jax.tree.leaves(s))
+    near = ROUNDING * scale + (1 + jnp.abs(g.ell(best))) * (10 + jnp.log(1.0 + entries)) / FAR
+    reached = jnp.isfinite(conjugate) & (size(best) ** 2 <= FAR) & g.finite_conjugate
+    return {
+        "Fenchel-Young": conjugate - below + ROUNDING * scale,
+        "the conjugate is attained": jnp.where(reached, equal(conjugate, attained, near), 0),
+    }
 
-        def operator(point: Saddle) -> Saddle:
-            return Saddle(tree.scale(tree.dot(b, point.y), a), tree.scale(-tree.dot(a, point.x), b))
 
-        beta = self.geometry.dual_norm(a) * self.geometry.dual_norm(b)
-        points = Saddle(z, u), Saddle(w, z), Saddle(u, w)
-        change = tree.subtract(operator(points[1]), operator(points[0]))
-        left = tree.dot(change, tree.subtract(points[1], points[2]))
-        right = pair.divergence(points[1], points[0]) + pair.divergence(points[2], points[1])
-        slack = ROUNDING * (1 + abs(left))
-        expect(left <= beta * right + slack, "relative Lipschitzness", self.geometry, a=a, b=b, z=z, w=w, u=u)
+def _size_laws(g: AbstractGeometry, like: Tree, omega: Tree, z: Tree, u: Tree) -> Margins:
+    reached = g.generalized_divergence(u, Dual(omega, jnp.zeros(())))
+    distance = g.norm(tree.subtract(z, u))
+    return {
+        "no point is beyond B0": g.B0(omega) - reached + ROUNDING * (1 + size(omega) * (1 + size(u))),
+        "no pair is beyond the diameter": g.diameter(like) * (1 + FEASIBLE) - distance,
+    }
+
+
+def _relative_lipschitzness(g: AbstractGeometry, a: Tree, b: Tree, z: Tree, w: Tree, u: Tree) -> jax.Array:
+    """<G(w) - G(z), w - u> <= beta (V_z(w) + V_w(u)) for the bilinear game <a, x> <b, y> on two copies.
+
+    The game's operator G is exactly ||a||_* ||b||_*-Lipschitz, so Lemma 1 of Cohen, Sidford and Tian promises this.
+    """
+    parts = g.parts if isinstance(g, Product) else g
+    pair = Product(Saddle(parts, parts))
+
+    def operator(point: Saddle) -> Saddle:
+        return Saddle(tree.scale(tree.dot(b, point.y), a), tree.scale(-tree.dot(a, point.x), b))
+
+    beta = g.dual_norm(a) * g.dual_norm(b)
+    at, middle, end = Saddle(z, u), Saddle(w, z), Saddle(u, w)
+    change = tree.subtract(operator(middle), operator(at))
+    left = tree.dot(change, tree.subtract(middle, end))
+    right = beta * (pair.divergence(middle, at) + pair.divergence(end, middle))
+    return right - left + ROUNDING * (1 + jnp.abs(left))

@@ -2,107 +2,92 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from ..precision import double
 from ..regularizers import AbstractRegularizer
-from .sampling import FAR, ROUNDING, expect, samples_of, size
+from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, equal, size
 
 
 def check_regularizer(psi: AbstractRegularizer, like: Any, *, samples: int = 20, seed: int = 0) -> None:
     """Check every law of a regularizer at random points shaped as the array `like`."""
-    laws = RegularizerLaws(psi, like)
-    laws.check_extremes()
-    for omega, other, weight in samples_of(like, samples, seed):
-        laws.check(omega, other, weight)
+    check_extremes(psi, like)
+    Laws(psi, like, regularizer_laws).check_samples(samples, seed)
 
 
-class RegularizerLaws:
-    """The laws of one regularizer, compiled once for arrays of one shape."""
+def regularizer_laws(psi: AbstractRegularizer, like: Any, omega: Array, other: Array, weight: Array) -> Margins:
+    """The margins of all laws at one pair of points."""
+    x, u = psi.prox(omega, weight), psi.prox(other, jnp.zeros(()))
+    return {
+        **_prox_laws(psi, omega, other, weight, x, u),
+        **_conjugate_laws(psi, omega, weight, x, u, s=other),
+        **_domain_laws(psi, like, omega, x, u),
+    }
 
-    def __init__(self, psi: AbstractRegularizer, like: Any):
-        self.psi, self.like = psi, np.asarray(like)
-        self.value, self.prox = eqx.filter_jit(psi.value), eqx.filter_jit(psi.prox)
-        self.conjugate = eqx.filter_jit(psi.conjugate)
 
-    def check(self, omega: Any, other: Any, weight: float) -> None:
-        """All laws at one pair of points and one weight."""
-        with double():
-            omega, other = jnp.asarray(omega), jnp.asarray(other)
-            x, u = self.prox(omega, weight), self.prox(other, 0.0)
-            self._check_prox(omega, other, weight, x, u)
-            self._check_conjugate(omega, weight, x, u, s=other)
-            self._check_subgradient(x, u)
-            self._check_distances(omega, x, u)
+def _prox_laws(psi: AbstractRegularizer, omega: Array, other: Array, weight: Array, x: Array, u: Array) -> Margins:
+    """x = prox(omega) exactly if <omega - x, u - x> <= weight (psi(u) - psi(x)) for all u in the domain."""
+    slack = weight * (psi.value(u) - psi.value(x)) - jnp.vdot(omega - x, u - x)
+    scale = (1 + size(omega) + size(x)) * (1 + size(u) + size(x)) + weight * jnp.abs(psi.value(u) - psi.value(x))
+    second = psi.prox(other, weight)
+    firm = jnp.vdot(omega - other, x - second) - jnp.sum((x - second) ** 2)
+    again = psi.prox(u, jnp.zeros(()))
+    return {
+        "prox is the argmin": slack + ROUNDING * scale,
+        "prox lands in the domain": FEASIBLE - psi.violation(x),
+        "prox is firmly nonexpansive": firm + ROUNDING * (1 + size(omega) + size(other)) ** 2,
+        "prox with weight 0 projects": equal(size(again - u), jnp.zeros(()), FEASIBLE * (1 + size(u))),
+    }
 
-    def check_extremes(self) -> None:
-        """Zero, huge and tiny arguments give finite feasible points, and float32 stays float32."""
-        direction = np.random.default_rng(0).normal(size=self.like.shape)
-        with double():
-            for omega in (0 * direction, 1e30 * direction, 1e-30 * direction):
-                for weight in (0.0, 1.0, 1e30):
-                    x = self.prox(omega, weight)
-                    expect(bool(jnp.all(jnp.isfinite(x))), "prox is finite", self.psi, omega=omega, weight=weight, x=x)
-                    self._check_feasible(x)
-        # Traced anew: outside the float64 scope the same function is another program.
-        x = eqx.filter_jit(self.psi.prox)(jnp.asarray(direction, jnp.float32), jnp.float32(0.5))
-        expect(x.dtype == jnp.float32 and x.shape == self.like.shape, "prox keeps dtype and shape", self.psi, x=x)
 
-    def _check_feasible(self, x: Any) -> None:
-        violation = float(self.psi.violation(x))
-        expect(violation <= 1e-12, "prox lands in the domain", self.psi, x=x, violation=violation)
+def _conjugate_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Array, u: Array, s: Array) -> Margins:
+    """psi^*(s) >= <s, u> - psi(u) with equality at its maximizer, and at the prox for s = (omega - x) / weight."""
+    conjugate = psi.conjugate(s)
+    below = jnp.vdot(s, u) - psi.value(u)
+    scale = 1 + size(s) * (1 + size(u)) + jnp.abs(below)
+    best = psi.prox(FAR * s, jnp.asarray(FAR))
+    attained = jnp.vdot(s, best) - psi.value(best)
+    near = ROUNDING * (1 + size(s) * (1 + size(best)) + jnp.abs(attained)) + (1 + size(best) ** 2) / FAR
+    reached = jnp.isfinite(conjugate) & (size(best) ** 2 <= FAR)  # farther out, FAR is not far enough
+    slope = (omega - x) / jnp.maximum(weight, 1e-6)
+    touch = psi.conjugate(slope) + psi.value(x) - jnp.vdot(slope, x)
+    tight = 1e-8 * ((1 + size(slope)) * (1 + size(x)) + jnp.abs(psi.value(x)))
+    # An infinite conjugate is on the edge of its domain at the prox: rounding alone decides there.
+    touching = (weight >= 1e-6) & psi.finite_conjugate & jnp.isfinite(touch)
+    return {
+        "Fenchel-Young": conjugate - below + ROUNDING * scale,
+        "the conjugate is attained": jnp.where(reached, equal(conjugate, attained, near), 0),
+        "an infinite conjugate is unbounded": jnp.where(jnp.isinf(conjugate), attained - 1, 0),
+        "Fenchel-Young is tight at the prox": jnp.where(touching, equal(touch, jnp.zeros(()), tight), 0),
+    }
 
-    def _check_prox(self, omega: Any, other: Any, weight: float, x: Any, u: Any) -> None:
-        """x = prox(omega) exactly if <omega - x, u - x> <= weight (psi(u) - psi(x)) for all feasible u."""
-        self._check_feasible(x)
-        self._check_feasible(u)
-        slack = weight * (self.value(u) - self.value(x)) - jnp.vdot(omega - x, u - x)
-        scale = (1 + size(omega) + size(x)) * (1 + size(u) + size(x)) + weight * size(self.value(u) - self.value(x))
-        expect(slack >= -ROUNDING * scale, "prox is the argmin", self.psi, omega=omega, weight=weight, x=x, u=u)
-        second = self.prox(other, weight)
-        firm = jnp.vdot(omega - other, x - second) - jnp.sum((x - second) ** 2)
-        scale = (1 + size(omega) + size(other)) ** 2
-        expect(firm >= -ROUNDING * scale, "prox is firmly nonexpansive", self.psi, omega=omega, other=other)
-        again = self.prox(u, 0.0)
-        expect(size(again - u) <= 1e-12 * (1 + size(u)), "weight 0 projects", self.psi, u=u, again=again)
 
-    def _check_conjugate(self, omega: Any, weight: float, x: Any, u: Any, s: Any) -> None:
-        """psi^*(s) >= <s, u> - psi(u), with equality at its maximizer; equality for s = (omega - prox) / weight."""
-        conjugate = self.conjugate(s)
-        below = jnp.vdot(s, u) - self.value(u)
-        scale = 1 + size(s) * (1 + size(u)) + abs(below)
-        expect(conjugate >= below - ROUNDING * scale, "Fenchel-Young", self.psi, s=s, u=u, conjugate=conjugate)
-        maximizer = self.prox(FAR * s, FAR)
-        attained = jnp.vdot(s, maximizer) - self.value(maximizer)
-        if jnp.isfinite(conjugate) and size(maximizer) ** 2 <= FAR:  # farther out, FAR is not far enough
-            scale = 1 + size(s) * (1 + size(maximizer)) + abs(attained)
-            near = jnp.abs(conjugate - attained) <= ROUNDING * scale + (1 + size(maximizer) ** 2) / FAR
-            expect(near, "the conjugate is attained", self.psi, s=s, conjugate=conjugate, attained=attained)
-        elif not jnp.isfinite(conjugate):
-            expect(not self.psi.finite_conjugate, "finite_conjugate tells the truth", self.psi, s=s)
-            expect(attained > 1, "an infinite conjugate is unbounded", self.psi, s=s, attained=attained)
-        if weight > 1e-6 and self.psi.finite_conjugate:
-            slope = (omega - x) / weight
-            touch = self.conjugate(slope) + self.value(x) - jnp.vdot(slope, x)
-            scale = (1 + size(slope)) * (1 + size(x)) + self.value(x)
-            expect(
-                jnp.abs(touch) <= 1e-8 * scale,
-                "Fenchel-Young is tight at the prox",
-                self.psi,
-                omega=omega,
-                weight=weight,
-            )
+def _domain_laws(psi: AbstractRegularizer, like: Any, center: Array, x: Array, u: Array) -> Margins:
+    s = psi.subgradient(x)
+    slack = psi.value(u) - psi.value(x) - jnp.vdot(s, u - x)
+    rounding = FEASIBLE * (1 + size(center) + size(u))
+    return {
+        "subgradient inequality": slack + ROUNDING * (1 + size(s)) * (1 + size(u) + size(x)),
+        "no point is beyond the farthest": psi.farthest(center) - size(u - center) + rounding,
+        "no pair is beyond the diameter": psi.diameter(like) - size(u - x) + rounding,
+    }
 
-    def _check_subgradient(self, x: Any, u: Any) -> None:
-        s = self.psi.subgradient(x)
-        slack = self.value(u) - self.value(x) - jnp.vdot(s, u - x)
-        scale = (1 + size(s)) * (1 + size(u) + size(x))
-        expect(slack >= -ROUNDING * scale, "subgradient inequality", self.psi, x=x, u=u, subgradient=s)
 
-    def _check_distances(self, center: Any, x: Any, u: Any) -> None:
-        farthest, diameter = self.psi.farthest(center), self.psi.diameter(self.like)
-        slack = 1e-12 * (1 + size(center) + size(u))
-        expect(size(u - center) <= farthest + slack, "no point is beyond the farthest", self.psi, center=center, u=u)
-        expect(size(u - x) <= diameter + slack, "no pair is beyond the diameter", self.psi, x=x, u=u)
+def check_extremes(psi: AbstractRegularizer, like: Any) -> None:
+    """Zero, huge and tiny arguments give finite feasible points; float32 stays float32; finite_conjugate is true."""
+    direction = np.random.default_rng(0).normal(size=np.shape(like))
+    with double():
+        for scale in (0.0, 1e30, 1e-30):
+            for weight in (0.0, 1.0, 1e30):
+                x = psi.prox(scale * direction, weight)
+                if not (jnp.all(jnp.isfinite(x)) and psi.violation(x) <= FEASIBLE):
+                    raise AssertionError(
+                        f"{psi!r}: prox({scale} * direction, {weight}) = {x!r} is not a finite point of the domain"
+                    )
+        if psi.finite_conjugate and not jnp.isfinite(psi.conjugate(direction)):
+            raise AssertionError(f"{psi!r} says finite_conjugate, but its conjugate is infinite at {direction!r}")
+    x = psi.prox(jnp.asarray(direction, jnp.float32), jnp.float32(0.5))
+    if x.dtype != jnp.float32 or x.shape != np.shape(like):
+        raise AssertionError(f"{psi!r}: prox turns float32 {np.shape(like)} into {x.dtype} {x.shape}")
