@@ -490,8 +490,7 @@ def test_entropic_primal(row: Row) -> None:
                 assert potential == pytest.approx(-value, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.xfail(strict=True, reason="the sum is off by about eps times the spread of omega")
-@pytest.mark.parametrize("apart", [1e5, 1e6])
+@pytest.mark.parametrize("apart", [1e3, 1e6, 1e9])
 def test_entropic_cap_with_free_entries_far_below_the_full_ones(apart: float) -> None:
     """One entry is full, whatever the distance; the others share the rest as softmax says.
 

@@ -239,7 +239,7 @@ def test_descend_moves_omega_and_its_weight_together():
         (lambda: fx.EntropicSimplex(fx.CappedSimplex(0.1)).primal(fx.Dual(np.zeros(5), 0.0)), "at least 1/5"),
         (
             lambda: fx.PNorm(1.5, fx.Box(1.0)),
-            "no closed form with the p-norm mirror map; accepted are nothing and L1",
+            "no closed form with the p-norm mirror map; accepted: nothing, L1",
         ),
         (lambda: fx.PNorm(1.0), "1 < p <= 2, got 1.0"),
         (lambda: fx.PNorm(3), "1 < p <= 2, got 3.0"),

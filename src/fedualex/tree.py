@@ -60,6 +60,11 @@ def is_floating(a: Any) -> bool:
     return bool(jnp.issubdtype(jnp.result_type(a), jnp.floating))
 
 
+def is_finite(a: Tree) -> Array:
+    """Whether no entry of any leaf is nan or infinite."""
+    return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(a)]))
+
+
 def leaves_with_names(a: Tree, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[str, Any]]:
     """The leaves of a with the path to each as a user would type it, such as `x['bias']`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(a, is_leaf=is_leaf)

@@ -26,7 +26,7 @@ def any_real_array(name: str, value: Any, accepted: str = "real numbers") -> Arr
     except Exception:  # an object may fail to become an array in any way it likes
         array = np.asarray(None)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be {accepted}, got {_short(value)}")
+        raise TypeError(f"{name} must be {accepted}, got {short(value)}")
     if np.any(np.isnan(array)):
         raise ValueError(f"{name} must not contain nan")
     return np.array(array, dtype=np.float64)
@@ -59,7 +59,7 @@ def positive(name: str, value: Any) -> Array:
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """`value`, if it is one of the choices."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {_short(value)}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
     return str(value)
 
 
@@ -67,6 +67,7 @@ def _count_bad(array: Array) -> int:
     return int(np.sum(~np.isfinite(array)))
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
+def short(value: Any) -> str:
+    """A value for an error message: on one line, and not too long."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."

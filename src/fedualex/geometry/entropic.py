@@ -11,6 +11,7 @@ from jaxtyping import Array
 from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero
 from ..regularizers.maps import capped_profile, nonzero
 from ..tree import Scalar, Vector
+from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
 
 
@@ -28,7 +29,7 @@ class EntropicSimplex(AbstractGeometry):
         core, lam, _ = _parts(self.regularizer)
         if not isinstance(core, Zero | L1 | KL | CappedSimplex) or np.any(lam):
             raise TypeError(
-                f"EntropicSimplex: {self.regularizer!r:.80} has no closed form with the entropic mirror map; "
+                f"EntropicSimplex: {short(self.regularizer)} has no closed form with the entropic mirror map; "
                 "accepted are nothing, Linear, L1, Entropy, KL, CappedSimplex, and Linear + one of them"
             )
 

@@ -7,7 +7,8 @@ from jaxtyping import Array
 
 from ..regularizers import AbstractRegularizer, Zero
 from ..regularizers.maps import norm
-from ..tree import Vector
+from ..tree import Vector, after
+from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
 
 
@@ -19,7 +20,7 @@ class Euclidean(AbstractGeometry):
     def __init__(self, regularizer: Any = None):
         self.regularizer = Zero() if regularizer is None else regularizer
         if not isinstance(self.regularizer, AbstractRegularizer):
-            raise TypeError(f"Euclidean: regularizer must be a regularizer such as L1(0.1), got {regularizer!r:.60}")
+            raise TypeError(f"Euclidean: regularizer must be a regularizer such as L1(0.1), got {short(regularizer)}")
 
     def primal(self, dual: Dual) -> Array:
         """prox of psi at omega with weight tau."""
@@ -64,7 +65,8 @@ class Euclidean(AbstractGeometry):
     def B0(self, omega0: Vector) -> Array:
         """1/2 (the farthest distance from omega0 to C)^2 - 1/2 (the nearest)^2."""
         nearest = norm(jnp.asarray(omega0) - self.project(omega0))
-        return (self.regularizer.farthest(omega0) ** 2 - nearest**2) / 2
+        farthest = self.regularizer.farthest(after(jnp.asarray(omega0), nearest))  # one LAPACK call at a time
+        return (farthest**2 - nearest**2) / 2
 
     def diameter(self, like: Vector) -> Array:
         """The Euclidean diameter of C."""

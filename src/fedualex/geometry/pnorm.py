@@ -9,7 +9,7 @@ from jaxtyping import Array
 from ..regularizers import L1, AbstractRegularizer, Zero
 from ..regularizers.maps import nonzero
 from ..tree import Scalar, Vector
-from ..validation import real_scalar
+from ..validation import real_scalar, short
 from .base import AbstractGeometry, Dual, zero_weight
 
 
@@ -29,7 +29,7 @@ class PNorm(AbstractGeometry):
         self.regularizer = Zero() if regularizer is None else regularizer
         if not isinstance(self.regularizer, Zero | L1):
             raise TypeError(
-                f"PNorm: {regularizer!r:.80} has no closed form with the p-norm mirror map; accepted are nothing and L1"
+                f"PNorm: {short(regularizer)} has no closed form with the p-norm mirror map; accepted: nothing, L1"
             )
 
     def primal(self, dual: Dual) -> Array:

@@ -10,6 +10,7 @@ from jaxtyping import Array
 from .. import tree
 from ..regularizers import AbstractRegularizer, is_spectral
 from ..tree import Tree
+from ..validation import short
 from .base import AbstractGeometry, Dual
 from .euclidean import Euclidean
 
@@ -85,7 +86,7 @@ class Product(AbstractGeometry):
         """method(part, leaf, ...) over the leaves; spectral parts one after the other.
 
         Two LAPACK calls that may run at the same time can hang (see `tree.after`), so each spectral part waits for
-        the one before it.
+        the one before it, and whoever uses a result waits for the last of them.
         """
         structure: Any = jax.tree.structure(self.parts, is_leaf=is_geometry)
         results, previous = [], None
@@ -93,10 +94,11 @@ class Product(AbstractGeometry):
             spectral = calls_lapack(part)
             if spectral and previous is not None:
                 leaves = [tree.after(jnp.asarray(leaf), previous) for leaf in leaves]
-            result = method(part, *leaves)
-            results.append(result)
+            results.append(method(part, *leaves))
             if spectral:
-                previous = jnp.ravel(result)[0]
+                previous = jnp.ravel(results[-1])[0]
+        if previous is not None and len(results) > 1:
+            results = tree.after(results, previous)
         return jax.tree.unflatten(structure, results)
 
     def _leaves(self) -> list[AbstractGeometry]:
@@ -116,7 +118,7 @@ def as_geometry(name: str, spec: Any) -> Tree:
             return node
         raise TypeError(
             f"{name} must be a regularizer such as fx.L1(0.1), a geometry such as fx.EntropicSimplex(), or a pytree "
-            f"of these with one for each array, got {node!r:.80}"
+            f"of these with one for each array, got {short(node)}"
         )
 
     return jax.tree.map(convert, spec, is_leaf=lambda node: isinstance(node, AbstractGeometry | AbstractRegularizer))

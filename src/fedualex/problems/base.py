@@ -14,7 +14,7 @@ from ..geometry import Product, as_geometry, is_geometry
 from ..precision import double
 from ..regularizers import for_reports
 from ..tree import Saddle, Tree
-from ..validation import real_array
+from ..validation import real_array, short
 from .certificate import Certificate
 
 FEASIBLE = 1e-12
@@ -62,7 +62,7 @@ class AbstractProblem(eqx.Module):
     def admit(self, z: Any) -> Saddle:
         """z as a float64 point of the problem's shapes; a clear refusal otherwise. Call within `double()`."""
         if not isinstance(z, Saddle):
-            raise TypeError(f"z must be fx.Saddle(x, y), got {z!r:.80}")
+            raise TypeError(f"z must be fx.Saddle(x, y), got {short(z)}")
         structure: Any = jax.tree.structure(self.like)
         if jax.tree.structure(z) != structure:
             raise ValueError(f"z must have the structure of `like`, {structure}, got {jax.tree.structure(z)}")
@@ -94,11 +94,11 @@ class AbstractProblem(eqx.Module):
             geometry = for_reports(self.geometry)
             if float(geometry.violation(z)) > FEASIBLE:
                 return Certificate(np.inf, np.inf)
-            parts = geometry.fenchel_gaps(z, self.operator(z))
-            x, y = float(tree.total(parts.x)), float(tree.total(parts.y))
-        if np.isnan(x) or np.isnan(y):
-            raise FloatingPointError("the operator of this problem is not finite at z, so z has no certificate")
-        return Certificate(x, y)
+            g = self.operator(z)
+            if not tree.is_finite(g):
+                raise FloatingPointError("the operator of this problem is not finite at z, so z has no certificate")
+            parts = geometry.fenchel_gaps(z, g)
+            return Certificate(float(tree.total(parts.x)), float(tree.total(parts.y)))
 
     def certify(self, z: Saddle) -> tuple[Saddle, Certificate]:
         """z projected onto the domain in float64, and the certificate of that point."""

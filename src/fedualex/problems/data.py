@@ -11,7 +11,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..tree import Tree, is_floating
-from ..validation import real_array
+from ..validation import real_array, short
 
 
 class Clients(eqx.Module):
@@ -34,7 +34,7 @@ class Clients(eqx.Module):
 def stack_clients(data: Sequence[Tree]) -> Clients:
     """A list of client pytrees as one `Clients`, or a clear refusal."""
     if not isinstance(data, list | tuple) or not data:
-        raise TypeError(f"data must be a nonempty list with one pytree of arrays for each client, got {data!r:.80}")
+        raise TypeError(f"data must be a nonempty list with one pytree of arrays for each client, got {short(data)}")
     structure = jax.tree.structure(data[0])
     counts = np.array([_count_examples(m, client, structure) for m, client in enumerate(data)])
     longest = counts.max()
@@ -62,7 +62,7 @@ def objective_weights(weights: Any, counts: NDArray[Any] | None) -> NDArray[Any]
         p = real_array("weights", weights, "'clients', 'samples' or one number for each client")
     if p.shape != sizes.shape or np.any(p < 0) or not p.sum() > 0:
         raise ValueError(
-            f"weights must be {sizes.size} numbers >= 0 with a positive sum, one for each client, got {weights!r:.80}"
+            f"weights must be {sizes.size} numbers >= 0 with a positive sum, one for each client, got {short(weights)}"
         )
     return p / p.sum()
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..geometry import Product
 from ..tree import Saddle, Tree, is_floating
+from ..validation import short
 from .base import AbstractProblem, build_geometry
 from .data import Clients, objective_weights, stack_clients
 
@@ -24,7 +25,8 @@ class Problem(AbstractProblem):
     like: `fx.Saddle(x0, y0)` of arrays with the shapes of x and y; their values are not used.
     data: one pytree for each client, whose arrays have the client's examples along the first axis; clients may be
         of unequal size.
-    weights: p. "clients" weighs all clients alike, "samples" by their number of examples; or one number a client.
+    weights: p. "clients" weighs all clients alike, "samples" by their number of examples; or one number >= 0 for each
+        client, divided by their sum.
     """
 
     f: Callable[..., Any]
@@ -44,7 +46,7 @@ class Problem(AbstractProblem):
         weights: Any = "clients",
     ):
         if not callable(f):
-            raise TypeError(f"f must be a function of (x, y, example), got {f!r:.80}")
+            raise TypeError(f"f must be a function of (x, y, example), got {short(f)}")
         self.f = f
         self.like = _template(like, saddle=y is not None)
         self.geometry = build_geometry(x, y, self.like)
@@ -105,7 +107,7 @@ class Problem(AbstractProblem):
             ) from error
         shapes = [getattr(leaf, "shape", None) for leaf in jax.tree.leaves(result)]
         if shapes != [()] or not is_floating(jax.tree.leaves(result)[0]):
-            raise ValueError(f"{call} must return one real number, got {result!r:.80}")
+            raise ValueError(f"{call} must return one real number, got {short(result)}")
 
     def __repr__(self) -> str:
         name = getattr(self.f, "__name__", repr(self.f))
@@ -119,7 +121,7 @@ def _saddle_gradient(loss: Callable[[Saddle], Array], z: Saddle) -> Saddle:
 
 def _template(like: Any, saddle: bool) -> Saddle:
     if not isinstance(like, Saddle):
-        raise TypeError(f"like must be fx.Saddle(x0, y0) of arrays with the shapes of x and y, got {like!r:.80}")
+        raise TypeError(f"like must be fx.Saddle(x0, y0) of arrays with the shapes of x and y, got {short(like)}")
     if (like.y is not None) != saddle:
         raise ValueError("y= and like.y belong together: give both for a saddle point, neither to minimize over x")
     for leaf in jax.tree.leaves(like):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..tree import Saddle, Tree
-from ..validation import nonnegative
+from ..validation import nonnegative, short
 from .base import AbstractProblem
 
 
@@ -55,7 +55,7 @@ class Minibatch(AbstractOracle):
 
     def __init__(self, size: Any):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"Minibatch: size must be a whole number >= 1, got {size!r:.60}")
+            raise ValueError(f"Minibatch: size must be a whole number >= 1, got {short(size)}")
         self.size = size
 
     def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from ..geometry import Dual
 from ..precision import double
-from ..problems import Bilinear
+from ..problems import AbstractProblem, Bilinear
 from ..regularizers import for_reports
 from ..tree import Saddle
 from .solution import Solution
@@ -13,7 +13,7 @@ SHARPNESS = 1e9
 """The prox of SHARPNESS s with weight SHARPNESS maximizes <s, .> - psi, up to 1 / SHARPNESS of the domain's size."""
 
 
-def best_response(game: Bilinear, *, sweeps: int = 50, tol: float = 1e-10) -> Solution:
+def best_response(game: AbstractProblem, *, sweeps: int = 50, tol: float = 1e-10) -> Solution:
     """Alternate x <- argmin phi(., y) and y <- argmax phi(x, .) until the certified gap is at most tol.
 
     Not a general solver: it settles where best responses are isolated, as in the paper's nuclear game, where every

@@ -8,7 +8,7 @@ import scipy.optimize
 import scipy.sparse as sparse
 
 from ..geometry import EntropicSimplex, Euclidean
-from ..problems import Bilinear
+from ..problems import AbstractProblem, Bilinear
 from ..regularizers import (
     L1,
     AbstractRegularizer,
@@ -43,7 +43,7 @@ class Polyhedron:
     sums: Any
 
 
-def lp(game: Bilinear) -> Solution:
+def lp(game: AbstractProblem) -> Solution:
     """Solve min_x max_y <A x - b, y> + psi_1(x) - psi_2(y) exactly with HiGHS, for polyhedral psi_1 and psi_2.
 
     The inner maximum is replaced by its dual: with psi_2 as a `Polyhedron` in v, its value at s = A x - b is the least

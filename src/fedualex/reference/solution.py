@@ -8,7 +8,7 @@ from ..tree import Saddle
 
 @dataclass(frozen=True)
 class Solution:
-    """A saddle point z of a game, the value phi(z), and the certificate that proves it."""
+    """A saddle point z of a game, the value phi(z), and its certificate: the proof, where all domains are bounded."""
 
     z: Saddle
     value: float
@@ -16,7 +16,7 @@ class Solution:
 
     @property
     def gap(self) -> float | None:
-        """The certified duality gap of z; rounding away from 0 if z is exact."""
+        """The certified duality gap of z, rounding away from 0; None where a domain is unbounded."""
         return self.certificate.gap
 
     @staticmethod

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..tree import Vector
-from ..validation import any_real_array, nonnegative
+from ..validation import any_real_array, nonnegative, short
 from .base import AbstractSet, Parameter, relative, show
 from .maps import norm
 
@@ -37,7 +37,7 @@ class Box(AbstractSet):
                 f"Box: lower has shape {self.lower.shape} and upper {self.upper.shape}; they must agree, or be numbers"
             ) from None
         if np.any(self.lower > self.upper) or np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
-            raise ValueError(f"Box: lower must be <= upper everywhere, got {lower!r:.60} and {upper!r:.60}")
+            raise ValueError(f"Box: lower must be <= upper everywhere, got {short(lower)} and {short(upper)}")
 
     def project(self, omega: Vector) -> Array:
         """clip(omega, lower, upper)."""

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..tree import Scalar, Vector
-from ..validation import nonnegative, real_array
+from ..validation import nonnegative, real_array, short
 from .base import AbstractPenalty, Parameter, indicator, show
 from .maps import nonzero, soft
 
@@ -95,7 +95,7 @@ class GroupL2(AbstractPenalty):
         self.lam = nonnegative("GroupL2: lam", lam)
         labels = np.asarray(groups)
         if labels.dtype.kind not in "iu" or labels.size == 0:
-            raise TypeError(f"GroupL2: groups must be integer labels, one for each entry of x, got {groups!r:.60}")
+            raise TypeError(f"GroupL2: groups must be integer labels, one for each entry of x, got {short(groups)}")
         count = int(labels.max()) + 1
         if labels.min() < 0 or len(np.unique(labels)) != count:
             raise ValueError(f"GroupL2: groups must use every label of 0..{count - 1} and none below 0")

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from ..precision import double_available
 from ..tree import Scalar, Vector
-from ..validation import one_of
+from ..validation import one_of, short
 from .base import AbstractRegularizer
 from .maps import nonzero
 
@@ -31,7 +31,7 @@ class Spectral(AbstractRegularizer):
 
     def __init__(self, psi: Any, route: Any = "gram"):
         if not isinstance(psi, AbstractRegularizer):
-            raise TypeError(f"Spectral: psi must be a regularizer such as L1(0.1) + Box(0.05), got {psi!r:.60}")
+            raise TypeError(f"Spectral: psi must be a regularizer such as L1(0.1) + Box(0.05), got {short(psi)}")
         if not psi.absolutely_symmetric:
             raise TypeError(
                 f"Spectral: {psi!r} depends on the signs or the order of the singular values; accepted are sums of "

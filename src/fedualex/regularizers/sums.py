@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..tree import Scalar, Vector
+from ..validation import short
 from .balls import L1Ball, L2Ball
 from .base import AbstractRegularizer, AbstractSet
 from .boxes import Box
@@ -101,7 +102,7 @@ class InBall(AbstractInSet):
 def add(left: AbstractRegularizer, right: Any) -> AbstractRegularizer:
     """left + right as one regularizer with closed forms."""
     if not isinstance(right, AbstractRegularizer):
-        raise TypeError(f"{left!r} + {right!r:.60}: a regularizer can only be added to a regularizer")
+        raise TypeError(f"{left!r} + {short(right)}: a regularizer can only be added to a regularizer")
     (a, lam_a, c_a), (b, lam_b, c_b) = _split(left), _split(right)
     joined = _join(a, b)
     if not any(isinstance(psi, WithQuadratic) for psi in (left, right, joined)):

@@ -28,14 +28,21 @@ def regularizer_laws(psi: AbstractRegularizer, like: Any, omega: Array, other: A
 
 
 def _prox_laws(psi: AbstractRegularizer, omega: Array, other: Array, weight: Array, x: Array, u: Array) -> Margins:
-    """x = prox(omega) exactly if <omega - x, u - x> <= weight (psi(u) - psi(x)) for all u in the domain."""
-    slack = weight * (psi.value(u) - psi.value(x)) - jnp.vdot(omega - x, u - x)
-    scale = (1 + size(omega) + size(x)) * (1 + size(u) + size(x)) + weight * jnp.abs(psi.value(u) - psi.value(x))
+    """x = prox(omega) exactly if <omega - x, v - x> <= weight (psi(v) - psi(x)) for all v in the domain."""
+
+    def argmin(v: Array) -> Array:
+        gain = weight * (psi.value(v) - psi.value(x))
+        scale = (1 + size(omega) + size(x)) * (1 + size(v) + size(x)) + jnp.abs(gain)
+        return gain - jnp.vdot(omega - x, v - x) + ROUNDING * scale
+
+    # A point that is not the minimizer is beaten by a small step down its own slope.
+    downhill = omega - x - weight * psi.subgradient(x)
+    rivals = [u, *(psi.prox(x + step * downhill, jnp.zeros(())) for step in (0.1, 1e-3))]
     second = psi.prox(other, weight)
     firm = jnp.vdot(omega - other, x - second) - jnp.sum((x - second) ** 2)
     again = psi.prox(u, jnp.zeros(()))
     return {
-        "prox is the argmin": slack + ROUNDING * scale,
+        "prox is the argmin": jnp.min(jnp.stack([argmin(v) for v in rivals])),
         "prox lands in the domain": FEASIBLE - psi.violation(x),
         "prox is firmly nonexpansive": firm + ROUNDING * (1 + size(omega) + size(other)) ** 2,
         "prox with weight 0 projects": equal(size(again - u), jnp.zeros(()), FEASIBLE * (1 + size(u))),

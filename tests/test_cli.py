@@ -1,0 +1,16 @@
+"""The command line, as a user would run it."""
+
+from click.testing import CliRunner
+
+from fedualex.cli import main
+
+
+def test_demo_certifies_the_exact_saddle_point():
+    result = CliRunner().invoke(main, ["demo"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    assert "saddle value 1.436844" in result.output
+    assert "exact saddle point" in result.output
+    assert "random feasible point" in result.output
+    last = result.output.strip().splitlines()[-1]
+    assert last.startswith("certified: the duality gap of the exact point is at most")
+    assert float(last.split()[-1]) < 1e-9
