@@ -55,6 +55,11 @@ def cast(a: Tree, dtype: Any) -> Tree:
     return jax.tree.map(lambda u: jnp.asarray(u, dtype) if is_floating(u) else jnp.asarray(u), a)
 
 
+def typed(parameter: Any, like: Vector) -> Array:
+    """A parameter in the precision of the array it meets, so that float32 stays float32 where float64 is on."""
+    return jnp.asarray(parameter, jnp.result_type(like))
+
+
 def is_floating(a: Any) -> bool:
     """Whether a is a real number or an array of them."""
     return bool(jnp.issubdtype(jnp.result_type(a), jnp.floating))

@@ -87,14 +87,14 @@ class AbstractGeometry(eqx.Module):
     def potential(self, dual: Dual) -> Array:
         """(ell + tau psi)^*(omega) = <omega, z> - ell(z) - tau psi(z) at z = primal(dual)."""
         z = self.primal(dual)
-        return tree.dot(dual.omega, z) - self.ell(z) - dual.tau * self.psi(z)
+        return tree.dot(dual.omega, z) - self.ell(z) - jnp.asarray(dual.tau) * self.psi(z)
 
     def generalized_divergence(self, z: Tree, dual: Dual) -> Array:
         """ell(z) + tau psi(z) + (ell + tau psi)^*(omega) - <omega, z> >= 0, for z in C (Definition 2)."""
         potential = self.potential(dual)
         # One LAPACK call at a time: psi may be spectral.
         z = tree.after(z, potential)
-        return self.ell(z) + dual.tau * self.psi(z) + potential - tree.dot(dual.omega, z)
+        return self.ell(z) + jnp.asarray(dual.tau) * self.psi(z) + potential - tree.dot(dual.omega, z)
 
     def generalized_prox(self, dual: Dual, g: Tree) -> Tree:
         """argmin_z <g, z> + generalized_divergence(z, dual) = primal(omega - g, tau) (Definition 3)."""

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero
 from ..regularizers.maps import capped_profile, nonzero
-from ..tree import Scalar, Vector
+from ..tree import Scalar, Vector, typed
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
 
@@ -37,8 +37,8 @@ class EntropicSimplex(AbstractGeometry):
         """softmax((w + tau lam log q) / (1 + tau lam)), w = omega - tau c; with a cap, min(cap, exp(w - kappa))."""
         core, _, c = _parts(self.regularizer)
         omega = jnp.asarray(dual.omega)
-        tau = jnp.asarray(dual.tau, omega.dtype)
-        omega = omega - tau * jnp.asarray(c, omega.dtype)
+        tau = typed(dual.tau, omega)
+        omega = omega - tau * typed(c, omega)
         if isinstance(core, CappedSimplex):
             core.check_size(omega.size)
             return _capped_softmax(omega, core.cap)
@@ -64,10 +64,10 @@ class EntropicSimplex(AbstractGeometry):
     def psi_conjugate(self, s: Vector) -> Array:
         """max(s - c); lam logsumexp((s - c) / lam + log q) with an entropy; row 20's sum with a cap."""
         core, _, c = _parts(self.regularizer)
-        slope = jnp.asarray(s) - jnp.asarray(c, jnp.result_type(s))
+        slope = jnp.asarray(s) - typed(c, s)
         if isinstance(core, CappedSimplex):
             return core.support(slope)
-        constant = core.lam if isinstance(core, L1) else 0.0
+        constant = typed(core.lam, slope) if isinstance(core, L1) else 0.0
         lam, log_q = _entropy_of(core, slope)
         tilted = slope + lam * log_q
         top = jnp.max(tilted)
@@ -125,7 +125,7 @@ def _parts(psi: Any) -> tuple[Any, Any, Any]:
 def _entropy_of(core: AbstractRegularizer, like: Array) -> tuple[Array, Array]:
     """lam and log q of lam sum x log(x / q); lam = 0 where there is no entropy."""
     lam, q = (core.lam, core.q) if isinstance(core, KL) else (0.0, 1.0)
-    return jnp.asarray(lam, like.dtype), jnp.log(jnp.asarray(q, like.dtype))
+    return typed(lam, like), jnp.log(typed(q, like))
 
 
 def _capped_softmax(omega: Array, cap: Scalar) -> Array:

@@ -5,10 +5,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import Saddle, Tree
+from ..tree import Saddle, Tree, typed
 from ..validation import nonnegative, short
 from .base import AbstractProblem
 
@@ -42,7 +41,7 @@ class GaussianNoise(AbstractOracle):
         leaves, structure = jax.tree.flatten(problem.client_operator(client, z))
         keys = jax.random.split(key, len(leaves))
         noisy = [
-            g + jnp.asarray(self.sigma, g.dtype) * jax.random.normal(stream, g.shape, g.dtype)
+            g + typed(self.sigma, g) * jax.random.normal(stream, g.shape, g.dtype)
             for g, stream in zip(leaves, keys, strict=True)
         ]
         return jax.tree.unflatten(structure, noisy)

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import Vector
+from ..tree import Vector, typed
 from ..validation import nonnegative
 from .base import AbstractSet, Parameter, relative, show
 from .maps import norm, onto_simplex, radial
@@ -25,19 +25,19 @@ class L2Ball(AbstractSet):
 
     def support(self, s: Vector) -> Array:
         """radius ||s||_2."""
-        return self.radius * norm(s)
+        return typed(self.radius, s) * norm(s)
 
     def violation(self, x: Vector) -> Array:
         """(||x||_2 - radius)_+ / radius."""
-        return relative(norm(x) - self.radius, self.radius)
+        return relative(norm(x) - typed(self.radius, x), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """radius + ||center||_2."""
-        return self.radius + norm(center)
+        return typed(self.radius, center) + norm(center)
 
     def diameter(self, like: Vector) -> Array:
         """2 radius."""
-        return jnp.asarray(2 * self.radius, jnp.result_type(like))
+        return 2 * typed(self.radius, like)
 
     @property
     def finite_conjugate(self) -> bool:
@@ -64,23 +64,23 @@ class L1Ball(AbstractSet):
         omega = jnp.asarray(omega)
         size = jnp.abs(omega)
         onto_face = jnp.copysign(onto_simplex(size, self.radius), omega)
-        return jnp.where(jnp.sum(size) <= self.radius, omega, onto_face)
+        return jnp.where(jnp.sum(size) <= typed(self.radius, omega), omega, onto_face)
 
     def support(self, s: Vector) -> Array:
         """radius max |s|."""
-        return self.radius * jnp.max(jnp.abs(s), initial=0)
+        return typed(self.radius, s) * jnp.max(jnp.abs(s), initial=0)
 
     def violation(self, x: Vector) -> Array:
         """(||x||_1 - radius)_+ / radius."""
-        return relative(jnp.sum(jnp.abs(x)) - self.radius, self.radius)
+        return relative(jnp.sum(jnp.abs(x)) - typed(self.radius, x), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 + 2 radius max |center|), at a vertex."""
-        return jnp.sqrt(self.radius**2 + norm(center) ** 2 + 2 * self.support(center))
+        return jnp.sqrt(typed(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))
 
     def diameter(self, like: Vector) -> Array:
         """2 radius."""
-        return jnp.asarray(2 * self.radius, jnp.result_type(like))
+        return 2 * typed(self.radius, like)
 
     @property
     def finite_conjugate(self) -> bool:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector
+from ..tree import Scalar, Vector, typed
 
 Parameter = Any
 """A number or array of a regularizer: numpy float64 at rest, so that float32 never rounds it; a tracer in a jit."""
@@ -115,9 +115,9 @@ def indicator(inside: Array, like: Vector) -> Array:
     return jnp.where(inside, 0, jnp.inf).astype(jnp.result_type(like))
 
 
-def relative(excess: Array, size: Array | Any) -> Array:
+def relative(excess: Array, size: Parameter) -> Array:
     """The part of `excess` above 0, over `size`; over 1 where the size is 0."""
-    size = jnp.asarray(size, excess.dtype)
+    size = typed(size, excess)
     return jnp.maximum(excess, 0) / jnp.where(size > 0, size, 1)
 
 

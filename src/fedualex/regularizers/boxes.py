@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Vector
+from ..tree import Vector, typed
 from ..validation import any_real_array, nonnegative, short
 from .base import AbstractSet, Parameter, relative, show
 from .maps import norm
@@ -42,28 +42,30 @@ class Box(AbstractSet):
     def project(self, omega: Vector) -> Array:
         """clip(omega, lower, upper)."""
         omega = jnp.asarray(omega)
-        return jnp.clip(omega, jnp.asarray(self.lower, omega.dtype), jnp.asarray(self.upper, omega.dtype))
+        return jnp.clip(omega, typed(self.lower, omega), typed(self.upper, omega))
 
     def support(self, s: Vector) -> Array:
         """sum_i max(lower_i s_i, upper_i s_i)."""
         s = jnp.asarray(s)
-        bound = jnp.where(s > 0, self.upper, self.lower)
+        bound = jnp.where(s > 0, typed(self.upper, s), typed(self.lower, s))
         return jnp.sum(jnp.where(s == 0, 0, bound * s))
 
     def violation(self, x: Vector) -> Array:
         """The largest excess over a bound, relative to the largest finite bound (to x if there is none)."""
         x = jnp.asarray(x)
-        size = jnp.maximum(_largest_finite(self.lower), _largest_finite(self.upper))
+        lower, upper = typed(self.lower, x), typed(self.upper, x)
+        size = jnp.maximum(_largest_finite(lower), _largest_finite(upper))
         size = jnp.where(size > 0, size, jnp.max(jnp.abs(x), initial=0))
-        return relative(jnp.max(jnp.maximum(self.lower - x, x - self.upper), initial=0), size)
+        return relative(jnp.max(jnp.maximum(lower - x, x - upper), initial=0), size)
 
     def farthest(self, center: Vector) -> Array:
         """||max(|lower - center|, |upper - center|)||_2."""
-        return norm(jnp.maximum(jnp.abs(self.lower - center), jnp.abs(self.upper - center)))
+        lower, upper = typed(self.lower, center), typed(self.upper, center)
+        return norm(jnp.maximum(jnp.abs(lower - center), jnp.abs(upper - center)))
 
     def diameter(self, like: Vector) -> Array:
         """||upper - lower||_2."""
-        return norm(jnp.broadcast_to(self.upper - self.lower, jnp.shape(like)))
+        return norm(jnp.broadcast_to(typed(self.upper - self.lower, like), jnp.shape(like)))
 
     @property
     def finite_conjugate(self) -> bool:

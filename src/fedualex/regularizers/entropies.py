@@ -7,7 +7,7 @@ import numpy as np
 from jax.scipy.special import xlogy
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector
+from ..tree import Scalar, Vector, typed
 from ..validation import nonnegative, real_array
 from .base import AbstractRegularizer, Parameter, indicator, relative, show
 from .maps import nonzero, wright
@@ -28,13 +28,13 @@ class KL(AbstractRegularizer):
     def value(self, x: Vector) -> Array:
         """lam sum x log(x / q)."""
         x = jnp.maximum(x, 0)
-        return self.lam * jnp.sum(xlogy(x, x) - x * jnp.log(self.q))
+        return typed(self.lam, x) * jnp.sum(xlogy(x, x) - x * jnp.log(typed(self.q, x)))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The x > 0 with x + tau log(x / q) = omega - tau, tau = weight lam; max(omega, 0) at tau = 0."""
         omega = jnp.asarray(omega)
-        tau = jnp.asarray(weight * self.lam, omega.dtype)
-        q = jnp.asarray(self.q, omega.dtype)
+        tau = typed(weight, omega) * typed(self.lam, omega)
+        q = typed(self.q, omega)
         divisor = nonzero(tau)
         c = omega / divisor - 1 + jnp.log(q) - jnp.log(divisor)
         # Where the entropy is lost to rounding, or tau is 0, the projection is the answer.
@@ -45,14 +45,14 @@ class KL(AbstractRegularizer):
     def conjugate(self, s: Vector) -> Array:
         """lam sum q exp(s / lam - 1); at lam = 0, that of x >= 0."""
         s = jnp.asarray(s)
-        lam = jnp.asarray(self.lam, s.dtype)
-        entropic = lam * jnp.sum(self.q * jnp.exp(s / nonzero(lam) - 1))
+        lam = typed(self.lam, s)
+        entropic = lam * jnp.sum(typed(self.q, s) * jnp.exp(s / nonzero(lam) - 1))
         return jnp.where(lam > 0, entropic, indicator(jnp.all(s <= 0), s))
 
     def subgradient(self, x: Vector) -> Array:
         """lam (1 + log(x / q)), with x kept above the smallest normal number: there is no subgradient at 0."""
         x = jnp.maximum(x, jnp.finfo(jnp.result_type(x)).tiny)
-        return (self.lam * (1 + jnp.log(x) - jnp.log(self.q))).astype(x.dtype)
+        return typed(self.lam, x) * (1 + jnp.log(x) - jnp.log(typed(self.q, x)))
 
     def violation(self, x: Vector) -> Array:
         """The largest negative entry, relative to the largest entry."""

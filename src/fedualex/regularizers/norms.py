@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector
+from ..tree import Scalar, Vector, typed
 from ..validation import nonnegative, real_array, short
 from .base import AbstractPenalty, Parameter, indicator, show
 from .maps import nonzero, soft
@@ -54,19 +54,19 @@ class L1(AbstractPenalty):
 
     def value(self, x: Vector) -> Array:
         """lam ||x||_1."""
-        return self.lam * jnp.sum(jnp.abs(x))
+        return typed(self.lam, x) * jnp.sum(jnp.abs(x))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """soft(omega, weight * lam)."""
-        return soft(omega, weight * self.lam)
+        return soft(omega, typed(weight, omega) * typed(self.lam, omega))
 
     def conjugate(self, s: Vector) -> Array:
         """0 if max |s| <= lam, else infinity."""
-        return indicator(jnp.max(jnp.abs(s), initial=0) <= self.lam, s)
+        return indicator(jnp.max(jnp.abs(s), initial=0) <= typed(self.lam, s), s)
 
     def subgradient(self, x: Vector) -> Array:
         """lam sign(x), 0 at 0."""
-        return jnp.asarray(self.lam, jnp.result_type(x)) * jnp.sign(x)
+        return typed(self.lam, x) * jnp.sign(x)
 
     @property
     def finite_conjugate(self) -> bool:
@@ -106,6 +106,10 @@ class GroupL2(AbstractPenalty):
                 f"GroupL2: weights must be {count} numbers >= 0, one for each group, got shape {np.shape(weights)}"
             )
 
+    def thresholds(self, x: Vector) -> Array:
+        """lam w_g, in the precision of x."""
+        return typed(self.lam, x) * typed(self.weights, x)
+
     def norms(self, x: Vector) -> Array:
         """||x_g||_2 for each group, without overflow of the squares."""
         x = jnp.asarray(x)
@@ -118,23 +122,23 @@ class GroupL2(AbstractPenalty):
 
     def value(self, x: Vector) -> Array:
         """lam sum_g w_g ||x_g||_2."""
-        return self.lam * jnp.sum(self.weights * self.norms(x))
+        return jnp.vdot(self.thresholds(x), self.norms(x))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """omega_g * max(0, 1 - weight lam w_g / ||omega_g||); a group at or under its threshold is exactly 0."""
         omega = jnp.asarray(omega)
         norms = self.norms(omega)
-        kept = jnp.maximum(norms - jnp.asarray(weight * self.lam * self.weights, omega.dtype), 0)
+        kept = jnp.maximum(norms - typed(weight, omega) * self.thresholds(omega), 0)
         return omega * (kept / nonzero(norms))[self.groups]
 
     def conjugate(self, s: Vector) -> Array:
         """0 if ||s_g|| <= lam w_g for every group, else infinity."""
-        return indicator(jnp.all(self.norms(s) <= self.lam * self.weights), s)
+        return indicator(jnp.all(self.norms(s) <= self.thresholds(s)), s)
 
     def subgradient(self, x: Vector) -> Array:
         """lam w_g x_g / ||x_g||, 0 for a group at 0."""
-        slopes = self.lam * self.weights / nonzero(self.norms(x))
-        return x * slopes.astype(jnp.result_type(x))[self.groups]
+        slopes = self.thresholds(x) / nonzero(self.norms(x))
+        return jnp.asarray(x) * slopes[self.groups]
 
     @property
     def finite_conjugate(self) -> bool:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, after
+from ..tree import Scalar, Vector, after, typed
 from ..validation import nonnegative, real_array
 from .base import AbstractRegularizer, Parameter, show
 from .maps import nonzero
@@ -22,19 +22,20 @@ class WithQuadratic(AbstractRegularizer):
 
     def value(self, x: Vector) -> Array:
         """core(x) + lam/2 ||x||^2 + <c, x>."""
-        return self.core.value(x) + self.lam / 2 * jnp.sum(jnp.square(x)) + jnp.sum(self.c * x)
+        return self.core.value(x) + typed(self.lam, x) / 2 * jnp.sum(jnp.square(x)) + jnp.sum(typed(self.c, x) * x)
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The core's prox of (omega - weight c) / s with weight / s, s = 1 + weight lam."""
         omega = jnp.asarray(omega)
-        scale = 1 + weight * self.lam
-        tilted = (omega - jnp.asarray(weight * self.c, omega.dtype)) / jnp.asarray(scale, omega.dtype)
+        weight = typed(weight, omega)
+        scale = 1 + weight * typed(self.lam, omega)
+        tilted = (omega - weight * typed(self.c, omega)) / scale
         return self.core.prox(tilted, weight / scale)
 
     def conjugate(self, s: Vector) -> Array:
         """<s - c, x> - lam/2 ||x||^2 - core(x) at its maximizer x, the core's prox of (s - c) / lam with 1 / lam."""
-        slope = jnp.asarray(s) - jnp.asarray(self.c, jnp.result_type(s))
-        lam = jnp.asarray(self.lam, slope.dtype)
+        slope = jnp.asarray(s) - typed(self.c, s)
+        lam = typed(self.lam, slope)
         x = self.core.prox(slope / nonzero(lam), 1 / nonzero(lam))
         at_maximizer = jnp.sum(slope * x) - lam / 2 * jnp.sum(x**2) - self.core.value(x)
         # One LAPACK call at a time, should the core be spectral.
@@ -42,8 +43,7 @@ class WithQuadratic(AbstractRegularizer):
 
     def subgradient(self, x: Vector) -> Array:
         """The core's, plus lam x + c."""
-        smooth = self.lam * jnp.asarray(x) + self.c
-        return self.core.subgradient(x) + smooth.astype(jnp.result_type(x))
+        return self.core.subgradient(x) + typed(self.lam, x) * jnp.asarray(x) + typed(self.c, x)
 
     def violation(self, x: Vector) -> Array:
         """The core's."""

@@ -7,7 +7,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from ..tree import Vector
+from ..tree import Vector, typed
 from ..validation import nonnegative, positive
 from .base import AbstractSet, Parameter, relative, show
 from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex
@@ -27,21 +27,21 @@ class Simplex(AbstractSet):
 
     def support(self, s: Vector) -> Array:
         """radius max s."""
-        return self.radius * jnp.max(jnp.asarray(s))
+        return typed(self.radius, s) * jnp.max(jnp.asarray(s))
 
     def violation(self, x: Vector) -> Array:
         """The larger of the error of the sum and the largest negative entry, over the radius."""
         x = jnp.asarray(x)
-        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - self.radius), jnp.max(-x)), self.radius)
+        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - typed(self.radius, x)), jnp.max(-x)), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 - 2 radius min center), at a vertex."""
         center = jnp.asarray(center)
-        return jnp.sqrt(self.radius**2 + norm(center) ** 2 + 2 * self.support(-center))
+        return jnp.sqrt(typed(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(-center))
 
     def diameter(self, like: Vector) -> Array:
         """sqrt(2) radius, between two vertices."""
-        return jnp.asarray(np.sqrt(2) * self.radius, jnp.result_type(like))
+        return typed(np.sqrt(2) * self.radius, like)
 
     @property
     def finite_conjugate(self) -> bool:
@@ -83,7 +83,7 @@ class CappedSimplex(AbstractSet):
     def violation(self, x: Vector) -> Array:
         """The largest of the error of the sum, a negative entry, and an excess over the cap."""
         x = jnp.asarray(x)
-        outside = jnp.maximum(jnp.max(-x), jnp.max(x - self.cap))
+        outside = jnp.maximum(jnp.max(-x), jnp.max(x - typed(self.cap, x)))
         return relative(jnp.maximum(jnp.abs(jnp.sum(x) - 1), outside), 1.0)
 
     def farthest(self, center: Vector) -> Array:
@@ -94,7 +94,7 @@ class CappedSimplex(AbstractSet):
 
     def diameter(self, like: Vector) -> Array:
         """sqrt(2) times the norm of an extreme point: attained if two of them can be disjoint, else a bound."""
-        return np.sqrt(2) * norm(capped_profile(np.size(like), self.cap, jnp.result_type(like)))
+        return jnp.sqrt(2.0) * norm(capped_profile(np.size(like), self.cap, jnp.result_type(like)))
 
     @property
     def finite_conjugate(self) -> bool:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector
+from ..tree import Scalar, Vector, typed
 from ..validation import short
 from .balls import L1Ball, L2Ball
 from .base import AbstractRegularizer, AbstractSet
@@ -85,9 +85,9 @@ class InBox(AbstractInSet):
     def conjugate(self, s: Vector) -> Array:
         """The box's support of soft(s, lam); a coordinate whose sign the box fixes loses lam with that sign."""
         s = jnp.asarray(s)
-        lam = jnp.asarray(self.penalty.lam, s.dtype)
+        lam, lower, upper = (typed(p, s) for p in (self.penalty.lam, self.domain.lower, self.domain.upper))
         straddling = soft(s, lam)
-        slope = jnp.where(self.domain.lower > 0, s - lam, jnp.where(self.domain.upper < 0, s + lam, straddling))
+        slope = jnp.where(lower > 0, s - lam, jnp.where(upper < 0, s + lam, straddling))
         return self.domain.support(slope)
 
 
@@ -96,7 +96,7 @@ class InBall(AbstractInSet):
 
     def conjugate(self, s: Vector) -> Array:
         """radius times the dual norm of what the threshold leaves of s."""
-        return self.domain.support(self.penalty.prox(s, 1.0))
+        return self.domain.support(self.penalty.prox(s, jnp.ones((), jnp.result_type(s))))
 
 
 def add(left: AbstractRegularizer, right: Any) -> AbstractRegularizer:

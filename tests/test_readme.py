@@ -1,0 +1,15 @@
+"""The Python on the README's first screen runs as it stands."""
+
+import re
+from pathlib import Path
+
+
+def test_readme_python_runs(capsys):
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    shown = capsys.readouterr().out
+    assert "consistent with convex-concave" in shown
+    assert "gap <= " in shown
