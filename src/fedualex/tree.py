@@ -84,3 +84,8 @@ def after(a: Tree, done: Array) -> Tree:
     """
     nothing = jnp.where(jnp.isfinite(done), 0.0 * done, 0.0)
     return jax.tree.map(lambda u: u + nothing.astype(u.dtype), a)
+
+
+def cast_module(a: Tree, dtype: Any) -> Tree:
+    """A module with its floating arrays as jax arrays of another dtype; functions and strings in it as they are."""
+    return jax.tree.map(lambda u: cast(u, dtype) if eqx.is_array_like(u) else u, a)

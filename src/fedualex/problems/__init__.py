@@ -1,5 +1,6 @@
 """Problems: operators, data, oracles, certificates, and a catalogue of ready constructors."""
 
+from .agnostic import agnostic
 from .base import AbstractProblem
 from .bilinear import Bilinear, bilinear, matrix_game
 from .certificate import Certificate
@@ -18,6 +19,7 @@ __all__ = [
     "GaussianNoise",
     "Minibatch",
     "Problem",
+    "agnostic",
     "bilinear",
     "check_convex_concave",
     "matrix_game",

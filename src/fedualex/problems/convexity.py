@@ -59,7 +59,7 @@ def _relative_slope(problem: AbstractProblem, z: Saddle, other: Saddle) -> Array
 
 def _random_pair(problem: AbstractProblem, rng: np.random.Generator, pair: int) -> tuple[Saddle, Saddle]:
     def draw(scale: float) -> Saddle:
-        return jax.tree.map(lambda leaf: scale * rng.normal(size=np.shape(leaf)), problem.like)
+        return jax.tree.map(lambda leaf: np.asarray(scale * rng.normal(size=np.shape(leaf))), problem.like)
 
     z = problem.geometry.project(draw(10.0 ** rng.integers(-2, 2)))
     moved = problem.geometry.project(tree.add(z, draw(10.0 ** rng.integers(-3, 2))))

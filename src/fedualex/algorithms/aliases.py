@@ -1,0 +1,47 @@
+"""One-machine names of federated methods: with M = 1, eta_s = 1 they are the same method."""
+
+from typing import Any
+
+from .dual import FedDualAvg, FeDualEx
+from .mirror import FedMiD, FedMiP
+from .plain import ExtraStepLocalSGD, FedAvgS
+
+
+def StochasticDualExtrapolation(eta: Any = None) -> FeDualEx:
+    """Algorithm 3: `FeDualEx` on one machine."""
+    return FeDualEx(eta_c=eta)
+
+
+def CompositeDualExtrapolation(eta: Any = None) -> FeDualEx:
+    """Algorithm 4: `FeDualEx` on one machine, without noise. Theorem 4: gap <= B0 / (eta T) for eta <= 1 / beta."""
+    return FeDualEx(eta_c=eta)
+
+
+def DualAveraging(eta: Any = None) -> FedDualAvg:
+    """Regularized dual averaging (Xiao 2010), constant step: `FedDualAvg` on one machine."""
+    return FedDualAvg(eta_c=eta)
+
+
+def CompositeMirrorDescent(eta: Any = None) -> FedMiD:
+    """Composite mirror descent (Duchi et al. 2010): `FedMiD` on one machine without a server prox."""
+    return FedMiD(eta_c=eta, server_prox="none")
+
+
+def CoMP(eta: Any = None) -> FedMiP:
+    """Composite mirror prox (He, Juditsky, Nemirovski 2015), constant step: `FedMiP` on one machine, no server prox."""
+    return FedMiP(eta_c=eta, server_prox="none")
+
+
+def StochasticMirrorProx(eta: Any = None) -> FedMiP:
+    """Stochastic mirror prox (Juditsky, Nemirovski and Tauvel 2011): `CoMP` with a noisy oracle."""
+    return CoMP(eta)
+
+
+def MirrorDescent(eta: Any = None) -> FedAvgS:
+    """Mirror descent, z <- P(grad ell(z) - eta (g + s)(z), 0): `FedAvgS` on one machine."""
+    return FedAvgS(eta_c=eta)
+
+
+def MirrorProx(eta: Any = None) -> ExtraStepLocalSGD:
+    """Mirror prox (Nemirovski 2004), psi through its subgradient: `ExtraStepLocalSGD` on one machine."""
+    return ExtraStepLocalSGD(eta_c=eta)

@@ -1,0 +1,82 @@
+"""SCAFFOLD's second option: the one method whose clients remember."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .. import tree
+from ..geometry import AbstractGeometry, Dual
+from ..tree import Scalar, Tree
+from .base import AbstractMethod, Oracle, Primal, step_size
+from .plain import descend
+
+
+class Controlled(eqx.Module):
+    """A point and a control variate in operator space."""
+
+    primal: Primal
+    control: Tree
+
+
+class ScaffoldSMemory(AbstractMethod):
+    """SCAFFOLD-S, second option: control variates from the clients' own path, kept by the clients between rounds.
+
+        z   <- project(z - eta_c (g_m(z) + s(z) - c_m + c))
+        c_m <- c_m - c + (z_r - z_K) / (K eta_c);   c <- c + fraction mean(c_m new - c_m)
+
+    Exact without psi and domain; with them the control absorbs subgradients and projections, and `ScaffoldS` is right.
+    """
+
+    eta_c: Any
+    eta_s: Any
+
+    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
+        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
+
+    def start(self, dual: Dual, geometry: AbstractGeometry) -> Controlled:
+        """The primal point, and c = 0."""
+        z = geometry.primal(dual)
+        return Controlled(Primal(z, dual.tau), tree.scale(0.0, z))
+
+    def memory(self, server: Controlled) -> Tree:
+        """c_m = 0."""
+        return tree.scale(0.0, server.control)
+
+    def local_init(self, server: Controlled, memory: Tree) -> Controlled:
+        """The server's point, and c - c_m."""
+        return Controlled(server.primal, tree.subtract(server.control, memory))
+
+    def local_step(
+        self, local: Controlled, oracle: Oracle, geometry: AbstractGeometry
+    ) -> tuple[Controlled, Tree, Scalar]:
+        """The new point is the probe."""
+
+        def controlled(z: Tree, sample: int) -> Tree:
+            return tree.add(oracle(z, sample), local.control)
+
+        z = descend(local.primal.z, local.primal.z, self.eta_c, controlled, 0, geometry)
+        return Controlled(local.primal.moved(z, self.eta_c), local.control), z, self.eta_c
+
+    def local_final(self, local: Controlled, server: Controlled, memory: Tree) -> tuple[Controlled, Tree]:
+        """The increments of the point and of the client's control variate."""
+        moved = tree.subtract(local.primal, server.primal)
+        path = tree.scale(-1 / jnp.asarray(moved.elapsed), moved.z)
+        control = tree.subtract(path, local.control)
+        return Controlled(moved, tree.subtract(control, memory)), control
+
+    def server_step(
+        self, server: Controlled, message: Controlled, geometry: AbstractGeometry, fraction: Scalar
+    ) -> Controlled:
+        """project(z + eta_s Delta), c + fraction mean(change of c_m)."""
+        moved = tree.add(server.primal, tree.scale(self.eta_s, message.primal))
+        control = tree.add(server.control, tree.scale(fraction, message.control))
+        return Controlled(Primal(geometry.project(moved.z), moved.elapsed), control)
+
+    def point(self, server: Controlled, geometry: AbstractGeometry) -> Tree:
+        """The point."""
+        return server.primal.z
+
+    def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
+        """The probe."""
+        return probe

@@ -1,0 +1,74 @@
+"""Checkpoints: written atomically, checked on reading, never pickled."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+SCHEMA = 1
+
+
+def fingerprint(*parts: Any) -> str:
+    """A hash of everything that decides how a run goes on: arrays by content, the rest by its text."""
+    digest = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_flatten_with_path(parts)[0]:
+        digest.update(jax.tree_util.keystr(path).encode())
+        if eqx.is_array_like(leaf):
+            array = np.asarray(leaf)
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        else:
+            digest.update(getattr(leaf, "__qualname__", repr(leaf)).encode())
+    digest.update(str(jax.tree.structure(parts)).encode())
+    return digest.hexdigest()
+
+
+def save(path: Path, state: Any, history: list[dict[str, Any]], run: str) -> None:
+    """Write state and history, so that a crash at any moment leaves the old file or the new one."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+    arrays = {f"leaf{index}": leaf for index, leaf in enumerate(leaves)}
+    text = json.dumps({"schema": SCHEMA, "run": run, "checksum": _checksum(leaves, history), "history": history})
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "wb") as file:
+        np.savez(file, header=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]]]:
+    """State and history, if the file is whole, of this schema, and of this very run."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(bytes(file["header"]).decode())
+            leaves = [file[f"leaf{index}"] for index in range(len(file.files) - 1)]
+    except Exception as error:  # a truncated or foreign file can fail in many ways
+        raise ValueError(
+            f"{path} is not a whole checkpoint ({type(error).__name__}); delete it to start again"
+        ) from None
+    if header.get("schema") != SCHEMA:
+        raise ValueError(f"{path} has checkpoint schema {header.get('schema')!r}; this version reads schema {SCHEMA}")
+    if header["run"] != run:
+        raise ValueError(f"{path} belongs to another run: its problem, method, seed or sizes differ from this one's")
+    if header["checksum"] != _checksum(leaves, header["history"]):
+        raise ValueError(f"{path} is damaged: its checksum does not match; delete it to start again")
+    structure: Any = jax.tree.structure(like)
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"]
+
+
+def _checksum(leaves: list[Any], history: list[dict[str, Any]]) -> str:
+    digest = hashlib.sha256(json.dumps(history).encode())
+    for leaf in leaves:
+        digest.update(f"{leaf.dtype}{leaf.shape}".encode() + np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()

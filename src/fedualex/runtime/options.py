@@ -1,0 +1,47 @@
+"""The sizes of a run, checked before anything is compiled."""
+
+from typing import Any
+
+import numpy as np
+
+from ..algorithms import AbstractMethod, SynchronousMirrorProx
+from ..problems import AbstractProblem
+from ..validation import short
+
+OUTPUTS = ("last", "clients", "ergodic", "polished")
+
+
+def check_sizes(
+    problem: Any, method: Any, rounds: Any, steps: Any, clients: Any, local_steps: Any, cohort: Any
+) -> tuple[int, int]:
+    """The number of rounds and of clients, or one sentence about what does not fit."""
+    if not isinstance(problem, AbstractProblem):
+        raise TypeError(f"problem must be a problem such as fx.problems.paper_l1(0), got {short(problem)}")
+    if not isinstance(method, AbstractMethod):
+        raise TypeError(f"method must be a method such as fx.FeDualEx(eta_c=0.03), got {short(method)}")
+    if (rounds is None) == (steps is None):
+        raise TypeError("give either rounds= (with clients= and local_steps=) or steps= (one machine)")
+    for name, value in (("rounds", rounds), ("steps", steps), ("clients", clients), ("cohort", cohort)):
+        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1):
+            raise ValueError(f"{name} must be a whole number >= 1, got {short(value)}")
+    if steps is not None and (clients not in (None, 1) or cohort not in (None, 1) or local_steps != 1):
+        raise ValueError("steps= means one client and one local step: leave out clients, cohort and local_steps")
+    if problem.clients is not None and clients not in (None, problem.clients):
+        raise ValueError(f"clients must be {problem.clients}, as many as the problem's data has, got {clients}")
+    count = problem.clients or clients or 1
+    _check_local_steps(local_steps, count)
+    if cohort is not None and cohort > count:
+        raise ValueError(f"cohort must be at most the number of clients, {count}, got {cohort}")
+    if method.one_machine and (count > 1 or np.max(local_steps) > 1):
+        raise ValueError(f"{type(method).__name__} is a method for one machine: use steps=, on one client")
+    if isinstance(method, SynchronousMirrorProx) and np.max(local_steps) > 1:
+        raise ValueError(f"SynchronousMirrorProx takes local_steps=1, got {short(local_steps)}")
+    return int(rounds if steps is None else steps), count
+
+
+def _check_local_steps(local_steps: Any, clients: int) -> None:
+    array = np.asarray(local_steps)
+    if array.dtype.kind not in "iu" or array.shape not in ((), (clients,)) or np.any(array < 1):
+        raise ValueError(
+            f"local_steps must be a whole number >= 1, or one for each of {clients} clients, got {short(local_steps)}"
+        )

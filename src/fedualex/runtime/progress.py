@@ -1,0 +1,34 @@
+"""A progress bar on a terminal, nothing anywhere else."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+@contextmanager
+def progress_bar(rounds: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that shows a record: rounds done, the best certificate in it, rounds a second, time left."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda record: None
+        return
+    line = (
+        TextColumn("round"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*line, console=console, transient=True) as bar:
+        task = bar.add_task("rounds", total=rounds, note="")
+
+        def show(record: dict[str, Any]) -> None:
+            gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
+            gap = f"gap <= {min(gaps):.3g}" if gaps else "not certifiable"
+            speed = record["round"] / max(record["seconds"], 1e-9)
+            bar.update(task, completed=record["round"], note=f"{gap}  {speed:.1f} rounds/s")
+
+        yield show

@@ -1,0 +1,199 @@
+"""Rounds as pure functions: cohorts, local steps on many clients at once, aggregation, sums behind the outputs."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .. import tree
+from ..algorithms import AbstractMethod
+from ..problems import AbstractOracle, AbstractProblem
+from ..tree import Tree
+
+
+class Setup(eqx.Module):
+    """What does not change during a run."""
+
+    problem: AbstractProblem
+    method: AbstractMethod
+    oracle: AbstractOracle
+    weights: Array
+    """p, one for each client, summing to 1."""
+    steps: Array
+    """Local steps of each client; at most `local_steps`."""
+    key: Array
+    clients: int = eqx.field(static=True)
+    cohort: int = eqx.field(static=True)
+    local_steps: int = eqx.field(static=True)
+    chunk: int = eqx.field(static=True)
+    """How many clients are computed at once: memory grows with this, not with `clients`."""
+    equal_steps: bool = eqx.field(static=True)
+
+
+class Sums(eqx.Module):
+    """Weighted sums of probes read as points: of each client's own (`clients`), of the averaged ones (`ergodic`)."""
+
+    clients: Tree
+    ergodic: Tree
+    weight: Array
+
+
+class State(eqx.Module):
+    """What a run must remember to go on exactly as it would have: saved in checkpoints."""
+
+    server: Tree
+    memory: Tree
+    reference: Tree
+    """The previous round's server point, for stale surveys."""
+    sums: Sums
+    round: Array
+
+
+class Contribution(eqx.Module):
+    """What a chunk of clients adds to a round."""
+
+    message: Tree
+    probes: Tree
+    """sum_m a_m probe, for every local step."""
+    probe_weights: Array
+    """sum_m a_m weight over the clients active in each local step."""
+    shares: Array
+    """sum_m a_m over the clients active in each local step."""
+    points: Tree
+    """sum_m a_m (K / K_m) sum_k weight read(probe)."""
+    point_weight: Array
+
+
+@eqx.filter_jit
+def advance(setup: Setup, state: State, rounds: Array) -> State:
+    """`rounds` rounds later."""
+    return jax.lax.fori_loop(0, rounds, lambda _, current: one_round(setup, current), state)
+
+
+def one_round(setup: Setup, state: State) -> State:
+    """Survey if the method asks for it, local rounds on the cohort, aggregation, server step."""
+    method, geometry = setup.method, setup.problem.geometry
+    point = method.point(state.server, geometry)
+    at = {"none": None, "fresh": point, "stale": state.reference}[method.survey]
+    survey = None if at is None else (at, setup.problem.operator(at))
+    ids, a = draw_cohort(setup, state.round)
+    mean_steps = jnp.vdot(a, setup.steps[ids].astype(a.dtype))
+    total, memory = _over_chunks(setup, state, survey, ids, a, mean_steps)
+    fraction = jnp.asarray(setup.cohort / setup.clients, a.dtype)
+    server = method.server_step(state.server, total.message, geometry, fraction)
+    return State(server, memory, point, _add_probes(setup, state.sums, total), state.round + 1)
+
+
+def draw_cohort(setup: Setup, round_index: Array) -> tuple[Array, Array]:
+    """The ids of the round's clients, uniform and without replacement, and their aggregation weights."""
+    ids = jnp.arange(setup.clients)
+    if setup.cohort < setup.clients:
+        # Counter 0 is the cohort's, client m has counter m + 1: no stream is used twice.
+        key = jax.random.fold_in(jax.random.fold_in(setup.key, round_index), 0)
+        ids = jnp.sort(jax.random.choice(key, setup.clients, (setup.cohort,), replace=False))
+    p = setup.weights[ids]
+    return ids, p / jnp.sum(p)
+
+
+def _over_chunks(
+    setup: Setup, state: State, survey: Any, ids: Array, a: Array, mean_steps: Array
+) -> tuple[Contribution, Tree]:
+    """Contributions summed over chunks of clients, and the clients' memories."""
+    if setup.cohort <= setup.chunk:
+        everyone = setup.cohort == setup.clients
+        data = setup.problem.data if everyone else _take(setup.problem.data, ids)
+        part, memory = local_rounds(setup, state, survey, data, ids, a, mean_steps)
+        return part, _put(state.memory, ids, memory)
+    count = -(-setup.cohort // setup.chunk)
+    padding = count * setup.chunk - setup.cohort
+    # Padded clients have weight 0; their id is out of range, so that their memory is dropped.
+    ids = jnp.pad(ids, (0, padding), constant_values=setup.clients).reshape(count, setup.chunk)
+    a = jnp.pad(a, (0, padding)).reshape(count, setup.chunk)
+
+    def add_chunk(carry: tuple[Any, Tree], chunk: tuple[Array, Array]) -> tuple[tuple[Any, Tree], None]:
+        total, memory = carry
+        data = _take(setup.problem.data, chunk[0])
+        part, updated = local_rounds(setup, state, survey, data, chunk[0], chunk[1], mean_steps)
+        return (tree.add(total, part), _put(memory, chunk[0], updated)), None
+
+    shapes = jax.eval_shape(
+        lambda: local_rounds(setup, state, survey, _take(setup.problem.data, ids[0]), ids[0], a[0], mean_steps)[0]
+    )
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    (total, memory), _ = jax.lax.scan(add_chunk, (zero, state.memory), (ids, a))
+    return total, memory
+
+
+def local_rounds(
+    setup: Setup, state: State, survey: Any, data: Tree, ids: Array, a: Array, mean_steps: Array
+) -> tuple[Contribution, Tree]:
+    """A round of local steps on clients side by side: their weighted sums, and their memories."""
+    method, problem = setup.method, setup.problem
+    geometry, steps = problem.geometry, setup.steps.at[ids].get(mode="fill", fill_value=1)
+    memory = _take(state.memory, ids)
+    round_key = jax.random.fold_in(setup.key, state.round)
+    own = (
+        None
+        if survey is None
+        else jax.vmap(lambda client: problem.client_operator(client, survey[0]), axis_size=a.size)(data)
+    )
+
+    def step_of(local: Tree, client: Tree, own_reference: Tree, m: Array, k: Array) -> Any:
+        step_key = jax.random.fold_in(jax.random.fold_in(round_key, m + 1), k)
+
+        def oracle(z: Tree, sample: int) -> Tree:
+            g = setup.oracle(problem, client, z, jax.random.fold_in(step_key, sample))
+            return g if survey is None else tree.add(g, tree.subtract(survey[1], own_reference))
+
+        local, probe, weight = method.local_step(local, oracle, geometry)
+        return local, probe, jnp.asarray(weight, a.dtype), method.read(probe, geometry)
+
+    def step(carry: tuple[Tree, Tree, Array], k: Array) -> Any:
+        local, points, point_weight = carry
+        following, probe, weight, point = jax.vmap(step_of, (0, 0, 0, 0, None))(local, data, own, ids, k)
+        active = (k < steps).astype(a.dtype)
+        if not setup.equal_steps:
+            following = jax.tree.map(lambda new, old: jnp.where(_along(active, new) > 0, new, old), following, local)
+        share = a * active * weight * mean_steps / steps
+        points = tree.add(points, _weighted(share, point))
+        sums = _weighted(a * active, probe), jnp.vdot(a * active, weight), jnp.sum(a * active)
+        return (following, points, point_weight + jnp.sum(share)), sums
+
+    local = jax.vmap(method.local_init, (None, 0), axis_size=a.size)(state.server, memory)
+    start = local, tree.scale(0.0, state.sums.clients), jnp.zeros((), a.dtype)
+    (local, points, point_weight), (probes, weights, shares) = jax.lax.scan(step, start, jnp.arange(setup.local_steps))
+    message, memory = jax.vmap(method.local_final, (0, None, 0), axis_size=a.size)(local, state.server, memory)
+    scaled = a if setup.equal_steps else a * mean_steps / steps
+    return Contribution(_weighted(scaled, message), probes, weights, shares, points, point_weight), memory
+
+
+def _add_probes(setup: Setup, sums: Sums, total: Contribution) -> Sums:
+    """The averaged probes of every local step, read as points, and the clients' own points."""
+    method, geometry = setup.method, setup.problem.geometry
+
+    def read(carry: Tree, step: tuple[Tree, Array, Array]) -> tuple[Tree, None]:
+        probe, weight, share = step
+        mean = jax.tree.map(lambda leaf: leaf / share.astype(leaf.dtype), probe)
+        return tree.add(carry, tree.scale(weight, method.read(mean, geometry))), None
+
+    ergodic, _ = jax.lax.scan(read, sums.ergodic, (total.probes, total.probe_weights, total.shares))
+    return Sums(tree.add(sums.clients, total.points), ergodic, sums.weight + total.point_weight)
+
+
+def _weighted(a: Array, stacked: Tree) -> Tree:
+    """sum_m a_m leaf_m."""
+    return jax.tree.map(lambda leaf: jnp.tensordot(a.astype(leaf.dtype), leaf, 1), stacked)
+
+
+def _along(a: Array, leaf: Array) -> Array:
+    return a.reshape(a.shape + (1,) * (leaf.ndim - 1))
+
+
+def _take(stacked: Tree, ids: Array) -> Tree:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf).at[ids].get(mode="clip"), stacked)
+
+
+def _put(stacked: Tree, ids: Array, updated: Tree) -> Tree:
+    return jax.tree.map(lambda leaf, new: leaf.at[ids].set(new, mode="drop"), stacked, updated)

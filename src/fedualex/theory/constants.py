@@ -1,0 +1,151 @@
+"""The constants of a problem: closed forms where there are any, else the largest values seen at feasible points."""
+
+from math import e, log
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from .. import tree
+from ..geometry import EntropicSimplex, Euclidean, PNorm, is_geometry
+from ..precision import double
+from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
+from ..regularizers import CappedSimplex, for_reports
+from ..tree import Saddle, Tree
+from ..validation import short
+from .bounds import Constants, product, whole_number
+
+SWEEPS, DRAWS, CLIENTS = 50, 32, 32  # power iterations and oracle calls at each point; the most clients looked at
+
+
+def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: int = 8, seed: int = 0) -> Constants:
+    """The constants of a problem seen through an oracle (None: exact), started at the projection of z0 (None: 0).
+
+    Bilinear games: beta = norm of A between the two blocks' norms, and sup ||g||_* <= ||g(0)||_* + beta sup ||z||.
+    Otherwise beta = sup ||Jacobian of g_m|| and sup ||g_m||_* are the largest values seen at `samples` feasible points
+    of up to 32 clients, in the geometry's norms: estimates from below. So is sigma, unless the noise is Gaussian.
+    """
+    oracle = Exact() if oracle is None else oracle
+    if not isinstance(problem, AbstractProblem):
+        raise TypeError(f"problem must be a problem such as fx.problems.paper_l1(), got {short(problem)}")
+    if not isinstance(oracle, AbstractOracle):
+        raise TypeError(f"oracle must be an oracle such as fx.GaussianNoise(0.1), got {short(oracle)}")
+    whole_number("samples", samples)
+    with double():
+        geometry, zero = for_reports(problem.geometry), problem.admit(jax.tree.map(np.zeros_like, problem.like))
+        start = geometry.project(zero if z0 is None else problem.admit(z0))
+        parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(zero), strict=True))
+        beta, sigma = _closed_beta(problem), _closed_sigma(oracle, parts)
+        how = {name: "estimate" if closed is None else "exact" for name, closed in (("beta", beta), ("sigma", sigma))}
+        how["grad_bound"] = "estimate" if "estimate" in how.values() else "bound"
+        size = None if beta is None else _affine_size(problem, zero, parts, beta)
+        if beta is None or size is None or sigma is None:
+            seen = _sample(problem, oracle, start, samples, seed)
+            beta, size, sigma = (s if c is None else c for s, c in zip(seen, (beta, size, sigma), strict=True))
+        kappa = max(_kappa(part, leaf.size) for part, leaf in parts)
+        # Two vertices of a capped simplex may overlap, and a block of one entry may be a simplex of one point.
+        nodes = jax.tree.leaves(geometry, is_leaf=lambda node: isinstance(node, CappedSimplex))
+        attained = CappedSimplex not in map(type, nodes) and all(leaf.size > 1 for _, leaf in parts)
+        how |= dict.fromkeys(["B", "diameter"], "exact" if attained else "bound")
+        return Constants(
+            beta=beta,
+            sigma=sigma,
+            grad_bound=float(np.hypot(size, sigma)),
+            B=float(sum(p.diameter(leaf) ** 2 / 2 if isinstance(p, Euclidean) else np.inf for p, leaf in parts)),
+            B0=float(geometry.B0(geometry.dual(start).omega)),
+            diameter=float(geometry.diameter(zero)),
+            kappa=kappa,
+            how=how | {"B0": "exact", "kappa": "exact" if kappa == 1 else "bound"},
+        )
+
+
+def _closed_beta(problem: AbstractProblem) -> float | None:
+    """A from l1 to ||.||_* has the largest norm of a column, from ||.|| to l-infinity that of a row; l2: spectral."""
+    if isinstance(problem, Bilinear):
+        x, y, A = problem.geometry.parts.x, problem.geometry.parts.y, jnp.asarray(problem.A)
+        if isinstance(x, EntropicSimplex):
+            return float(jnp.max(jax.vmap(y.dual_norm)(A.T)))
+        if isinstance(y, EntropicSimplex):
+            return float(jnp.max(jax.vmap(x.dual_norm)(A)))
+        if isinstance(x, Euclidean) and isinstance(y, Euclidean):
+            return float(np.linalg.norm(problem.A, 2))
+    return None
+
+
+def _affine_size(problem: AbstractProblem, zero: Saddle, parts: list[Any], beta: float) -> float:
+    """sup ||g||_* <= ||g(0)||_* + beta sup ||z||; a point of the simplex has norm 1."""
+    radii = [p.regularizer.farthest(leaf) if isinstance(p, Euclidean) else p.diameter(leaf) / 2 for p, leaf in parts]
+    at_zero = float(problem.geometry.dual_norm(problem.operator(zero)))
+    return at_zero + product(beta, float(np.linalg.norm(np.array(radii))))
+
+
+def _closed_sigma(oracle: AbstractOracle, parts: list[Any]) -> float | None:
+    """sqrt(E||noise||_*^2) = sigma sqrt(sum of d for each l2 block, of E max_i xi_i^2 for each l-infinity block)."""
+    if isinstance(oracle, Exact):
+        return 0.0
+    if isinstance(oracle, GaussianNoise) and all(isinstance(part, Euclidean | EntropicSimplex) for part, _ in parts):
+        powers = [leaf.size if isinstance(p, Euclidean) else _largest_square(leaf.size) for p, leaf in parts]
+        return float(oracle.sigma * np.sqrt(sum(powers)))
+    return None
+
+
+def _largest_square(size: int) -> float:
+    """E max_i xi_i^2 of `size` standard normals = integral over a > 0 of 2 a (1 - P(|xi| <= a)^size)."""
+    a = jnp.linspace(0, 12 + np.sqrt(2 * log(size)), 20_001)
+    return float(jnp.trapezoid(2 * a * (1 - jax.scipy.special.erf(a / np.sqrt(2)) ** size), a))
+
+
+def _kappa(part: Any, size: int) -> float:
+    """1 in l2; min(d, e (2 ln d - 1)) in l-infinity (Nemirovski's inequality); q - 1 = 1 / (p - 1) in l_q."""
+    if isinstance(part, EntropicSimplex):
+        return float(size if size < 3 else min(size, e * (2 * log(size) - 1)))
+    return float(1 / (part.p - 1)) if isinstance(part, PNorm) else 1.0
+
+
+def _sample(problem: AbstractProblem, oracle: AbstractOracle, start: Saddle, samples: int, seed: int) -> list[float]:
+    """The largest Jacobian norm, ||g_m||_* and root mean square noise at the start and at random feasible points."""
+    rng, count = np.random.default_rng(seed), problem.clients or 1
+    drawn = [
+        jax.tree.map(lambda u, s=s: 10**s * rng.normal(size=u.shape), start) for s in rng.uniform(-2, 1, samples - 1)
+    ]
+    points = [start, *(problem.admit(problem.project(z)) for z in drawn)]
+    members = rng.choice(count, min(count, CLIENTS), replace=False)
+    pairs = jnp.array([(i, m) for i in range(samples) for m in members])
+    keys = jax.random.split(jax.random.key(seed), len(pairs))
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *points)
+    return [float(value) for value in _largest(problem, oracle, stacked, pairs, keys)]
+
+
+@eqx.filter_jit
+def _largest(problem: Any, oracle: Any, points: Saddle, pairs: Array, keys: Array) -> Float[Array, "3"]:
+    norm = problem.geometry.dual_norm
+
+    def measure(item: tuple[Array, Array]) -> Array:
+        (i, m), key = item
+        client, z = (jax.tree.map(lambda u, at=at: jnp.asarray(u)[at], t) for t, at in ((problem.data, m), (points, i)))
+        operator = eqx.Partial(problem.client_operator, client)
+        g, draws = operator(z), jax.random.split(key, DRAWS)
+        noise = jax.lax.map(lambda k: norm(tree.subtract(oracle(problem, client, z, k), g)), draws)
+        return jnp.stack([_jacobian_norm(operator, norm, z, key), norm(g), jnp.sqrt(jnp.mean(noise**2))])
+
+    return jnp.max(jax.lax.map(measure, (pairs, keys)), axis=0)
+
+
+def _jacobian_norm(operator: Any, norm: Any, z: Saddle, key: Array) -> Array:
+    """max ||J v||_* over ||v|| = 1 by u = argmax <u, J v>, v = argmax <J^T u, v>: power iteration in any norm.
+
+    The point of the unit ball that maximizes <., w> is the gradient of ||.||_* at w. Never above the true norm.
+    """
+
+    def aligned(w: Tree) -> Tree:
+        # A block of zeros has no direction: autodiff says nan, and 0 is one of its subgradients.
+        return jax.tree.map(lambda u: jnp.nan_to_num(u, posinf=0, neginf=0), jax.grad(norm)(w))
+
+    (_, forward), (_, backward) = jax.linearize(operator, z), jax.vjp(operator, z)
+    flat, unflatten = ravel_pytree(z)
+    v = aligned(unflatten(jax.random.normal(key, flat.shape)))
+    return norm(forward(jax.lax.fori_loop(0, SWEEPS, lambda _, v: aligned(backward(aligned(forward(v)))[0]), v)))
