@@ -5,6 +5,8 @@ min_x max_y (1/M) sum_m f_m(x, y) + psi_1(x) - psi_2(y)
 
 from . import algorithms, problems, reference, testing, theory
 from .algorithms import (
+    AdaptiveDualExtrapolation,
+    BacktrackingDualExtrapolation,
     ChambollePock,
     CoMP,
     CompositeDualExtrapolation,
@@ -50,7 +52,7 @@ from .regularizers import (
     SquaredL2,
     Zero,
 )
-from .runtime import Run, Status, simulate, solve
+from .runtime import Run, Status, simulate, solve, sweep, tune
 from .tree import Saddle
 
 __version__ = "0.1.0"
@@ -58,6 +60,8 @@ __version__ = "0.1.0"
 __all__ = [
     "KL",
     "L1",
+    "AdaptiveDualExtrapolation",
+    "BacktrackingDualExtrapolation",
     "Box",
     "CappedSimplex",
     "Certificate",
@@ -114,6 +118,8 @@ __all__ = [
     "reference",
     "simulate",
     "solve",
+    "sweep",
     "testing",
     "theory",
+    "tune",
 ]

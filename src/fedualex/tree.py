@@ -76,6 +76,11 @@ def leaves_with_names(a: Tree, is_leaf: Callable[[Any], bool] | None = None) -> 
     return [(jax.tree_util.keystr(path).lstrip("."), leaf) for path, leaf in leaves]
 
 
+def where(condition: Array, a: Tree, b: Tree) -> Tree:
+    """a if the condition holds, else b."""
+    return jax.tree.map(lambda u, v: jnp.where(condition, u, v), a, b)
+
+
 def after(a: Tree, done: Array) -> Tree:
     """A copy of a that XLA cannot compute before `done`, a scalar.
 

@@ -1,5 +1,6 @@
 """Methods, each written once: what a client does in a step, what it sends, and what the server does with it."""
 
+from .adaptive import AdaptiveDualExtrapolation, BacktrackingDualExtrapolation
 from .aliases import (
     CoMP,
     CompositeDualExtrapolation,
@@ -20,6 +21,8 @@ from .synchronous import SynchronousDualExtrapolation, SynchronousMirrorProx
 
 __all__ = [
     "AbstractMethod",
+    "AdaptiveDualExtrapolation",
+    "BacktrackingDualExtrapolation",
     "ChambollePock",
     "CoMP",
     "CompositeDualExtrapolation",

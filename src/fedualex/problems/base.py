@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from .. import tree
 from ..geometry import Product, as_geometry, is_geometry
@@ -33,6 +34,14 @@ class AbstractProblem(eqx.Module):
     @abstractmethod
     def clients(self) -> int | None:
         """How many clients hold data; None if all share one f, so that any number may take part."""
+
+    @abstractmethod
+    def client_weights(self, clients: int) -> NDArray[Any]:
+        """p, summing to 1, for this number of clients."""
+
+    @abstractmethod
+    def reweighted(self, weights: Any) -> "AbstractProblem":
+        """The same problem with other client weights p, given as for `Problem`."""
 
     @abstractmethod
     def loss(self, z: Saddle) -> Array:

@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from .. import tree
 from ..geometry import EntropicSimplex, Product
@@ -28,6 +29,14 @@ class Bilinear(AbstractProblem):
     def clients(self) -> None:
         """Any number: all share f."""
         return None
+
+    def client_weights(self, clients: int) -> NDArray[Any]:
+        """All alike."""
+        return np.full(clients, 1 / clients)
+
+    def reweighted(self, weights: Any) -> "Bilinear":
+        """Refused: all clients share f."""
+        raise ValueError("weights weigh clients with data of their own; in a bilinear game all clients share f")
 
     def loss(self, z: Saddle) -> Array:
         """<A x - b, y>."""

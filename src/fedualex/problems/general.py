@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -58,6 +59,16 @@ class Problem(AbstractProblem):
     def clients(self) -> int | None:
         """How many clients hold data."""
         return None if self.data is None else self.weights.size
+
+    def client_weights(self, clients: int) -> NDArray[Any]:
+        """As given, or all alike if the clients share f."""
+        return np.full(clients, 1 / clients) if self.data is None else self.weights
+
+    def reweighted(self, weights: Any) -> "Problem":
+        """The same data and f with other client weights."""
+        if self.data is None:
+            raise ValueError("weights weigh clients with data of their own; without data= all clients share f")
+        return eqx.tree_at(lambda problem: problem.weights, self, objective_weights(weights, self.data.counts))
 
     def loss(self, z: Saddle) -> Array:
         """f(x, y)."""

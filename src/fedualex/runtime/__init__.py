@@ -4,5 +4,6 @@ from .outputs import Output
 from .run import Run
 from .simulate import simulate, solve
 from .status import Status
+from .sweep import Tuned, sweep, tune
 
-__all__ = ["Output", "Run", "Status", "simulate", "solve"]
+__all__ = ["Output", "Run", "Status", "Tuned", "simulate", "solve", "sweep", "tune"]

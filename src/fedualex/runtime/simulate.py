@@ -49,7 +49,8 @@ def simulate(problem: AbstractProblem, method: AbstractMethod, **options: Any) -
     """Run all rounds of a method on a problem, without a stopping rule, and return certified outputs.
 
     rounds, local_steps (K; a number, or one for each client), clients (M; from the data if the problem has clients),
-    cohort (clients a round, uniform; all if None). `steps=T` means one client, one local step, T rounds.
+    weights (of the clients in the objective, as for `Problem`; the problem's own if None), cohort (clients a round,
+    uniform; all if None). `steps=T` means one client, one local step, T rounds.
     noise: `GaussianNoise`, `Minibatch`, or None for exact operators. seed: decides noise and cohorts, by counters.
     z0: a start, 0 if None. init: "project" starts at its projection, "paper" at the dual image of z0 itself.
     record_every: rounds between records. callback: is given every record.
@@ -70,6 +71,7 @@ def _run(
     rounds: int | None = None,
     steps: int | None = None,
     clients: int | None = None,
+    weights: Any = None,
     local_steps: Any = 1,
     cohort: int | None = None,
     noise: AbstractOracle | None = None,
@@ -84,6 +86,7 @@ def _run(
     chunk: int | None = None,
 ) -> Run:
     total, clients = check_sizes(problem, method, rounds, steps, clients, local_steps, cohort)
+    problem = problem if weights is None else problem.reweighted(weights)
     one_of("init", init, ("project", "paper"))
     if output is not None:
         one_of("output", output, OUTPUTS)
@@ -156,7 +159,7 @@ class Progress:
         """The outputs of a state; before the first round only its point."""
         setup, evaluate = self.setup, self.evaluator
         outputs = {"last": evaluate.output("last", setup.method.point(state.server, setup.problem.geometry))}
-        if int(state.round) == 0:
+        if float(state.sums.weight) == 0:  # nothing to average yet
             names = ("clients", "ergodic", "polished") if everything else ("ergodic",)
             return outputs | {name: Output(name, *list(vars(outputs["last"]).values())[1:]) for name in names}
         means = {
@@ -219,15 +222,13 @@ def _setup(
     chunk: int | None,
 ) -> Setup:
     kind = jnp.dtype(dtype)
-    weights = getattr(problem, "weights", None)
-    p = np.full(clients, 1 / clients) if problem.clients is None or weights is None else weights
     per_client = np.broadcast_to(np.asarray(local_steps, int), (clients,))
     size = max(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
     return Setup(
         problem=tree.cast_module(problem, kind),
         method=tree.cast_module(method, kind),
         oracle=tree.cast_module(oracle, kind),
-        weights=jnp.asarray(p, kind),
+        weights=jnp.asarray(problem.client_weights(clients), kind),
         steps=jnp.asarray(per_client),
         key=jax.random.key(seed),
         clients=clients,

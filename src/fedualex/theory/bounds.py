@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..tree import Scalar
 from ..validation import any_real_array, positive, short
 
 ROUNDING = 1e-12
@@ -80,15 +81,15 @@ class Bound:
         """min of the candidates: infinite if neither smoothness nor noise limits it."""
         return min(self.candidates.values())
 
-    def terms(self, eta: float) -> dict[str, float]:
+    def terms(self, eta: Scalar) -> dict[str, float]:
         """Each term at eta, by name."""
         step = float(positive("eta", eta))
         return {term.name: term.at(step) for term in self.parts}
 
-    def total(self, eta: float) -> float:
+    def total(self, eta: Scalar) -> float:
         """The sum of the terms at eta; infinite above `step_limit`, where nothing is promised."""
         total = sum(self.terms(eta).values())
-        return total if eta <= self.step_limit * (1 + ROUNDING) else inf
+        return total if float(eta) <= self.step_limit * (1 + ROUNDING) else inf
 
 
 def balanced(name: str, step_limit: float, first: Term, others: tuple[Term, ...], factor: float = 2.0) -> Bound:
@@ -121,7 +122,7 @@ def inverse(value: float) -> float:
     return 1 / value if value else inf
 
 
-def product(*factors: float) -> float:
+def product(*factors: float | int) -> float:
     """The product, with 0 times infinity = 0: a term that is absent is absent on unbounded domains too."""
     return prod(factors) if all(factors) else 0.0
 

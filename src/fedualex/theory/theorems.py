@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
+from ..tree import Scalar
 from ..validation import real_scalar, short
 from .bounds import Bound, Constants, Term, balanced, inverse, product, whole_number
 
@@ -21,7 +22,7 @@ class Theorem:
     corrected: Bound
 
 
-def theorem1(constants: Constants, *, clients: int, local_steps: int, rounds: int, eta_s: float = 1.0) -> Theorem:
+def theorem1(constants: Constants, *, clients: int, local_steps: int, rounds: int, eta_s: Scalar = 1.0) -> Theorem:
     """FeDualEx on saddle points, for the average of the shadow points z_hat.
 
     printed:    B/(eta R K) + 20 beta^2 eta^3 K^2 G^2 + 5 sigma^2 eta/M + 2^(3/2) beta eta K G B,  eta <= 1/(5 beta^2)
@@ -33,12 +34,12 @@ def theorem1(constants: Constants, *, clients: int, local_steps: int, rounds: in
     drift = product(2 * c.beta, local_steps, c.grad_bound)
     squares, reach = Term("drift_squared", 5 * drift * drift, 3), Term("drift", product(drift, c.diameter), 1)
     as_printed = (squares, _noise(5 / clients, c), Term("drift", product(sqrt(2), drift, c.B), 1))
-    printed = _printed("Theorem 1", 5, c, steps, as_printed)
+    printed = _printed("Theorem 1", 5.0, c, steps, as_printed)
     weak, strong = (squares, _noise(5 * share, c), reach), (squares, _noise(5.5 * share, c), reach)
-    return Theorem("Theorem 1", printed, _corrected("Theorem 1", 5, c, steps, weak, strong, server))
+    return Theorem("Theorem 1", printed, _corrected("Theorem 1", 5.0, c, steps, weak, strong, server))
 
 
-def theorem2(constants: Constants, *, clients: int, local_steps: int, rounds: int, eta_s: float = 1.0) -> Theorem:
+def theorem2(constants: Constants, *, clients: int, local_steps: int, rounds: int, eta_s: Scalar = 1.0) -> Theorem:
     """FeDualEx on convex problems, for the average of the shadow points; bounds E[phi(x_bar)] - phi(x) for each x.
 
     printed:    B/(eta R K) + 20 beta^2 eta^3 K^2 G^2 + 5 sigma^2 eta/M + 2 beta eta^3 K^2 G^2,  eta <= 1/(5 beta^2);
@@ -51,10 +52,10 @@ def theorem2(constants: Constants, *, clients: int, local_steps: int, rounds: in
     size = local_steps * c.grad_bound
     squares = Term("drift_squared", product(20, c.beta, c.beta, size, size), 3)
     drift = Term("drift", product(2, c.beta, size, size), 2)
-    printed = _printed("Theorem 2", 5, c, steps, (squares, _noise(5 / clients, c), drift))
+    printed = _printed("Theorem 2", 5.0, c, steps, (squares, _noise(5 / clients, c), drift))
     printed = replace(printed, parts=(*printed.parts[:-1], replace(drift, power=3)))
     weak = (squares, _noise(5 * share, c), drift)
-    return Theorem("Theorem 2", printed, _as_strong(_corrected("Theorem 2", 5, c, steps, weak, weak, server)))
+    return Theorem("Theorem 2", printed, _as_strong(_corrected("Theorem 2", 5.0, c, steps, weak, weak, server)))
 
 
 def theorem3(constants: Constants, *, steps: int) -> Theorem:
@@ -65,8 +66,8 @@ def theorem3(constants: Constants, *, steps: int) -> Theorem:
     strong:     2 B0/(eta T) + 3.5 sigma^2 eta (E7)
     """
     c, _, _, steps = _check(constants, 1, 1, steps, 1.0, "steps")
-    printed = _printed("Theorem 3", 3, c, steps, (_noise(3, c),))
-    corrected = _corrected("Theorem 3", 3, c, steps, (_noise(3, c),), (_noise(3.5, c),))
+    printed = _printed("Theorem 3", 3.0, c, steps, (_noise(3.0, c),))
+    corrected = _corrected("Theorem 3", 3.0, c, steps, (_noise(3.0, c),), (_noise(3.5, c),))
     return Theorem("Theorem 3", printed, corrected)
 
 
@@ -80,10 +81,10 @@ def theorem4(constants: Constants, *, steps: int) -> Theorem:
     limit, value = inverse(c.beta), product(c.beta, c.B) / steps
     parts = (Term("start", value, 0),)
     printed = Bound("Theorem 4 as printed", limit, parts, {"smoothness": limit}, {"smoothness": value})
-    return Theorem("Theorem 4", printed, _corrected("Theorem 4", 1, replace(c, sigma=0.0), steps, (), ()))
+    return Theorem("Theorem 4", printed, _corrected("Theorem 4", 1.0, replace(c, sigma=0.0), steps, (), ()))
 
 
-def proposition_b(constants: Constants, *, clients: int, local_steps: int, rounds: int, eta_s: float = 1.0) -> Bound:
+def proposition_b(constants: Constants, *, clients: int, local_steps: int, rounds: int, eta_s: Scalar = 1.0) -> Bound:
     """FeDualEx, for the average of the clients' own points z^m_{r,k+1/2} (not in the paper): no drift, no G.
 
     weak:       B0/(eta_s eta R K) + 3 sigma^2 eta,  eta <= 1/(sqrt3 beta), or 1/beta without noise
@@ -91,7 +92,7 @@ def proposition_b(constants: Constants, *, clients: int, local_steps: int, round
     best_step:  min(1/(sqrt3 beta), sqrt(B0/(3 sigma^2 eta_s R K))), or 1/beta without noise
     """
     c, share, server, steps = _check(constants, clients, local_steps, rounds, eta_s)
-    return _corrected("Proposition B", 3, c, steps, (_noise(3, c),), (_noise(3 + share / 2, c),), server)
+    return _corrected("Proposition B", 3.0, c, steps, (_noise(3.0, c),), (_noise(3 + share / 2, c),), server)
 
 
 def _printed(name: str, factor: float, c: Constants, steps: int, others: tuple[Term, ...]) -> Bound:
