@@ -104,8 +104,8 @@ def _printed(name: str, factor: float, c: Constants, steps: int, others: tuple[T
 def _corrected(name: str, young: float, c: Constants, steps: int, weak: Any, strong: Any, eta_s: float = 1.0) -> Bound:
     """B0/(eta_s eta T) + weak for eta <= 1/(sqrt(young) beta); strong, 2 B0/(eta T) + strong, for eta_s = 1.
 
-    Without noise the gap is not random: the weak bound is strong. Young's inequality splits ||g1 - g0||^2 into as many
-    parts as there are noises and drifts plus one, so that a bound whose only other term is noise has 1/beta then.
+    Without noise the gap is not random: the weak bound is strong. `young` counts the parts of g1 - g0, two noises, two
+    drifts and the change of g; where noise is the only other term, only the last is left: the limit is 1/beta.
     """
     split = 1.0 if not c.sigma and len(weak) < 2 else young
     limit = inverse(sqrt(split) * c.beta)
