@@ -10,7 +10,7 @@ def test_demo_certifies_the_exact_saddle_point():
     assert result.exit_code == 0
     assert "saddle value 1.436844" in result.output
     assert "exact saddle point" in result.output
-    assert "random feasible point" in result.output
+    assert "random feasible" in result.output
     last = result.output.strip().splitlines()[-1]
-    assert last.startswith("certified: the duality gap of the exact point is at most")
-    assert float(last.split()[-1]) < 1e-9
+    assert last.startswith("certificate of the exact point: gap <= ")
+    assert float(last.split()[7]) < 1e-9

@@ -124,6 +124,7 @@ def test_a_point_outside_the_domain_gets_infinity_and_its_projection_a_number():
     game = fx.problems.paper_l1(0)
     outside = fx.Saddle(np.full(600, np.float32(0.05)), np.zeros(300))  # float32(0.05) is above 0.05
     assert game.certificate(outside).gap == np.inf
+    assert "outside the domain" in str(game.certificate(outside))
     assert game.gap(outside) == np.inf
     inside, certificate = game.certify(outside)
     assert np.all(inside.x == 0.05)
@@ -299,6 +300,17 @@ def test_convexity_check_finds_a_witness(f):
     assert problem.certificate(one).gap < np.inf  # the witness is feasible
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_convexity_check_does_not_take_overflow_or_cancellation_for_a_witness():
+    steep = fx.Problem(lambda x: jnp.sum(jnp.exp(60 * x)), x=fx.Box(100.0), like=fx.Saddle(np.zeros(2)))
+    check = fx.problems.check_convex_concave(steep)
+    assert check.passed
+    assert check.skipped > 0
+    rng = np.random.default_rng(0)
+    offset = fx.problems.bilinear(rng.normal(size=(4, 6)), 1e6 * rng.normal(size=4), x=fx.Box(1.0), y=fx.Box(1.0))
+    assert fx.problems.check_convex_concave(offset).passed
+
+
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 GOOD = {"x": fx.Box(1.0), "y": fx.Box(1.0), "like": fx.Saddle(np.zeros(3), np.zeros(2))}
@@ -314,7 +326,7 @@ PSI = fx.Box(1.0)
         ),
         (lambda: fx.problems.bilinear(np.ones(3), np.ones(3), x=PSI, y=PSI), r"A must be a nonempty matrix.*\(3,\)"),
         (lambda: fx.problems.bilinear([[np.nan]], [1.0], x=PSI, y=PSI), "A must not contain nan"),
-        (lambda: fx.problems.bilinear([[1.0]], [np.inf], x=PSI, y=PSI), "b must be finite"),
+        (lambda: fx.problems.bilinear([[1.0]], [np.inf], x=PSI, y=PSI), "b must be finite: a real vector or matrix"),
         (lambda: fx.problems.bilinear([["a"]], [1.0], x=PSI, y=PSI), "A must be a real matrix"),
         (lambda: fx.problems.bilinear([[1.0]], [1.0], x=0.1, y=PSI), "x must be a regularizer.*got 0.1"),
         (
@@ -335,7 +347,7 @@ PSI = fx.Box(1.0)
         (lambda: fx.Problem(lambda x, y: x @ y, **GOOD), r"f\(x, y\) could not be evaluated"),
         (lambda: fx.Problem(lambda x: 1.0, **GOOD), r"f\(x, y\) could not be evaluated.*TypeError"),
         (lambda: fx.Problem(coupled, **{**GOOD, "y": None}), "y= and like.y belong together"),
-        (lambda: fx.Problem(coupled, **{**GOOD, "x": {"w": PSI}}), "one regularizer for each array"),
+        (lambda: fx.Problem(coupled, **{**GOOD, "x": {"w": PSI}}), "with one regularizer or geometry for each array"),
         (lambda: fx.Problem(coupled, **{**GOOD, "like": fx.Saddle(np.zeros(0), np.zeros(2))}), "nonempty arrays"),
         (lambda: fx.Problem(coupled, **GOOD, data=[]), "nonempty list"),
         (lambda: fx.Problem(coupled, **GOOD, data=[(np.zeros((0, 3)), np.zeros(0))]), r"data\[0\] is empty"),
@@ -356,6 +368,22 @@ PSI = fx.Box(1.0)
         (lambda: fx.Problem(coupled, **GOOD, data=clients((2, 3)), weights="size"), "'clients', 'samples'.*got 'size'"),
         (lambda: fx.Problem(coupled, **GOOD, data=clients((2, 3)), weights=[1.0, -1.0]), "2 numbers >= 0"),
         (lambda: fx.Problem(coupled, **GOOD, data=clients((2, 3)), weights=[1.0]), "2 numbers >= 0"),
+        (lambda: fx.Problem(coupled, **GOOD, data=[None]), r"data\[0\] must be a pytree of arrays, got None"),
+        (
+            lambda: fx.Problem(coupled, **{**GOOD, "like": fx.Saddle("abc", np.zeros(2))}),
+            "like.x must be an array of numbers",
+        ),
+        (
+            lambda: fx.Problem(
+                lambda x: jax.lax.while_loop(lambda v: v < 1, lambda v: v + 1, x[0]), x=PSI, like=fx.Saddle(np.zeros(1))
+            ),
+            "no gradient that jax can compute",
+        ),
+        (
+            lambda: fx.problems.check_convex_concave(coupled_problem(), pairs=0),
+            "pairs must be a whole number >= 1, got 0",
+        ),
+        (lambda: fx.problems.paper_l1(0).certificate(fx.Saddle([0.0, 0.0], np.zeros(300))), "so make it an array"),
         (lambda: fx.GaussianNoise(-1.0), "sigma must be a number >= 0, got -1.0"),
         (lambda: fx.Minibatch(0), "size must be a whole number >= 1, got 0"),
         (

@@ -93,6 +93,18 @@ def test_paper_nuclear_saddle_point_has_rank_ten():
         assert np.all(sigma[10:] < 1e-9)
 
 
+def test_lp_broadcasts_bounds_as_the_game_does():
+    game = fx.problems.bilinear(
+        A, np.ones((4, 2)), x=fx.Box(lower=-np.ones(2), upper=1.0), y=fx.Linear(np.ones(2)) + fx.Box(1.0)
+    )
+    assert abs(fx.reference.lp(game).gap) < 1e-9
+
+
+def test_lp_refuses_data_too_small_for_its_solver():
+    with pytest.raises(ValueError, match="not solved accurately"):
+        fx.reference.lp(fx.problems.matrix_game(1e-10 * np.random.default_rng(2).normal(size=(4, 5))))
+
+
 def test_best_response_refuses_a_game_where_it_cycles():
     with pytest.raises(RuntimeError, match=r"did not settle.*needs a general solver"):
         fx.reference.best_response(fx.problems.matrix_game([[2.0, -1.0], [-1.0, 1.0]]))

@@ -14,6 +14,7 @@ from rows import GROUPS, REGULARIZERS, C, Q
 
 import fedualex as fx
 from fedualex import regularizers
+from fedualex.geometry import calls_lapack
 from fedualex.precision import double
 from fedualex.regularizers.base import AbstractRegularizer
 from fedualex.testing import Laws, check_extremes, regularizer_laws
@@ -36,7 +37,8 @@ def test_laws(name):
     check_extremes(psi, like)
     laws = Laws(psi, like, regularizer_laws)
 
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    # Spectral rows are evaluated op by op, which takes longer.
+    @settings(max_examples=8 if calls_lapack(psi) else 40, deadline=None, derandomize=True)
     @given(hnp.arrays(float, like.shape, elements=entries), hnp.arrays(float, like.shape, elements=entries), weights)
     def check(omega, other, weight):
         laws.check(omega, other, weight)
@@ -81,6 +83,40 @@ def test_thresholds_are_exact_at_ties(dtype):
         assert list(np.asarray(x) == 0) == [True, True, False, True]
         tied = fx.GroupL2(5.0, [0, 0, 1]).prox(np.array([3.0, 4.0, 6.0], dtype), dtype(1))
         assert np.array_equal(tied, [0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("name", REGULARIZERS)
+def test_integers_behave_as_the_floats_they_stand_for(name):
+    psi, like = REGULARIZERS[name]
+    whole = np.arange(like.size).reshape(like.shape) - 1
+    with double():
+        for method in (psi.value, psi.conjugate, psi.subgradient, psi.violation, psi.farthest, psi.diameter):
+            np.testing.assert_array_equal(method(whole), method(whole.astype(float)))
+        np.testing.assert_array_equal(psi.prox(whole, 1), psi.prox(whole.astype(float), 1.0))
+
+
+def test_each_coordinate_of_a_box_has_its_own_size():
+    with double():
+        box = fx.Box(lower=[0.0, 0.0], upper=[1e9, 1e-3])
+        assert float(box.violation(np.array([0.0, 1.9e-3]))) > 0.5
+        assert float(box.violation(np.array([1e9, 1e-3]))) == 0
+
+
+def test_gradients_at_zero_are_finite():
+    with double():
+        for function in (
+            fx.L2Ball(1.0).conjugate,
+            lambda x: jnp.sum(fx.L2Ball(1.0).prox(x, 0.0)),
+            fx.Box(1.0).conjugate,
+        ):
+            assert jnp.all(jnp.isfinite(jax.grad(function)(jnp.zeros(3))))
+
+
+def test_strengths_may_be_vmapped():
+    with double():
+        omega = np.array([0.3, -2.0])
+        both = jax.vmap(lambda lam: fx.L1(lam).prox(omega, 1.0))(jnp.asarray([0.1, 0.5]))
+        np.testing.assert_allclose(both, [[0.2, -1.9], [0.0, -1.5]], atol=1e-15)
 
 
 def test_soft_thresholds_compose():
@@ -229,6 +265,7 @@ def test_sums_commute(left, right):
         (fx.GroupL2(0.1, GROUPS), fx.L1(1.0)),
         (fx.Entropy(0.1), fx.Simplex()),
         (fx.Spectral(fx.L1(0.1)), fx.Box(1.0)),
+        (fx.Spectral(fx.Box(1.0)), fx.Spectral(fx.L2Ball(1.0))),
         (fx.Simplex(), fx.L2Ball(1.0)),
     ],
 )
@@ -245,8 +282,10 @@ def test_a_sum_without_closed_form_names_the_ones_that_have_one(left, right):
     [
         (lambda: fx.L1(-0.1), "L1: lam must be a number >= 0, got -0.1"),
         (lambda: fx.L1(np.nan), "L1: lam must not contain nan"),
-        (lambda: fx.L1(np.inf), "L1: lam must be finite"),
+        (lambda: fx.L1(np.inf), "L1: lam must be finite: a number >= 0, got inf"),
         (lambda: fx.L1("a"), "L1: lam must be a number >= 0, got 'a'"),
+        (lambda: fx.Linear([]), "Linear: c must not be empty"),
+        (lambda: fx.GroupL2(1.0, [[0], [1, 2]]), "groups must be integer labels"),
         (lambda: fx.L1([0.1, 0.2]), r"L1: lam must be a number >= 0, got an array of shape \(2,\)"),
         (lambda: fx.SquaredL2(-1.0), "SquaredL2: lam"),
         (lambda: fx.ElasticNet(1.0, -1.0), "ElasticNet: lam2"),
@@ -282,6 +321,8 @@ def test_bad_input_is_refused_in_one_sentence(build, message):
 def test_regularizers_are_immutable():
     with pytest.raises(AttributeError):
         fx.L1(0.1).lam = 0.2
+    with pytest.raises(ValueError, match="read-only"):
+        fx.L1(0.1).lam[()] = 0.2
 
 
 def test_changing_a_strength_does_not_recompile():

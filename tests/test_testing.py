@@ -46,6 +46,20 @@ class WrongSubgradient(Huber):
         return jnp.sign(x)
 
 
+class WrongViolation(fx.Box):
+    def violation(self, x):
+        return jnp.zeros(())
+
+
+class WrongFiniteness(fx.L1):
+    finite_conjugate = True
+
+
+class WrongSymmetry(Huber):
+    def value(self, x):
+        return super().value(x) + jnp.sum(jnp.asarray(x)[:1])
+
+
 class WrongDtype(Huber):
     def prox(self, omega, weight):
         return super().prox(omega, weight).astype(jnp.float64 if double_available() else jnp.float16)
@@ -66,6 +80,13 @@ class WrongSize(Euclidean):
         return super().B0(omega0) / 4
 
 
+def test_shapes_are_found_if_none_is_given():
+    fx.testing.check_regularizer(fx.L1(0.1))
+    fx.testing.check_regularizer(fx.Spectral(fx.L1(0.1), "svd"), samples=3)
+    fx.testing.check_regularizer(fx.GroupL2(0.1, np.arange(6).reshape(2, 3)), samples=3)
+    fx.testing.check_geometry(fx.Product({"w": fx.Box(1.0), "p": fx.EntropicSimplex()}), samples=3)
+
+
 def test_a_users_own_regularizer_passes_and_works_in_a_problem():
     fx.testing.check_regularizer(Huber(), np.zeros(4))
     fx.testing.check_geometry(fx.Euclidean(Huber()), np.zeros(4))
@@ -79,6 +100,9 @@ def test_a_users_own_regularizer_passes_and_works_in_a_problem():
         (WrongProx(), "prox is the argmin"),
         (WrongConjugate(), "the conjugate is attained"),
         (WrongSubgradient(), "subgradient inequality"),
+        (WrongViolation(0.5), "violation sees what projection moves"),
+        (WrongFiniteness(5.0), "finite_conjugate"),
+        (WrongSymmetry(), "absolutely_symmetric is true"),
         (WrongDtype(), "prox turns float32"),
     ],
 )

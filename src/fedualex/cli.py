@@ -22,12 +22,14 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--seed", default=0, show_default=True, help="Seed of the game and of the random point.")
+@click.option(
+    "--seed", default=0, type=click.IntRange(min=0), show_default=True, help="Seed of the game and of the random point."
+)
 def demo(seed: int) -> None:
     """The paper's l1 game: its exact saddle point, and certificates there and elsewhere."""
     console = Console()
     game = problems.paper_l1(seed)
-    console.print("min over x, max over y:  <A x - b, y> + 0.1 |x|_1 - 0.1 |y|_1,  entries within 0.05,  A 300 x 600")
+    console.print(game, soft_wrap=True)
     with console.status("solving the linear program (HiGHS)"):
         start = time.perf_counter()
         exact = reference.lp(game)
@@ -38,18 +40,18 @@ def demo(seed: int) -> None:
     points = {
         "exact saddle point": exact.z,
         "zero": Saddle(np.zeros(600), np.zeros(300)),
-        "random feasible point": game.project(anywhere),
+        "random feasible": game.project(anywhere),
     }
     console.print(_certificates(game, points))
-    certificate = game.certificate(exact.z)
-    console.print(f"\ncertified: the duality gap of the exact point is at most {max(certificate.gap or 0.0, 0.0):.2g}")
+    console.print(f"\ncertificate of the exact point: {exact.certificate}", soft_wrap=True)
 
 
 def _certificates(game: Bilinear, points: dict[str, Saddle]) -> Table:
-    table = Table("point", "certified gap <=", "x part", "y part", "density x", "density y")
+    table = Table("point", "gap <=", "x part", "y part", "density x", "y")
     for name, z in points.items():
         certificate = game.certificate(z)
-        numbers = [max(part or 0.0, 0.0) for part in (certificate.gap, certificate.x, certificate.y)]
-        densities = [float(np.mean(np.abs(block) > NONZERO)) for block in (z.x, z.y)]
-        table.add_row(name, *(f"{number:.4g}" for number in numbers), *(f"{density:.3f}" for density in densities))
+        parts = (certificate.gap, certificate.x, certificate.y)
+        shown = ["-" if part is None else f"{max(part, 0):.3g}" for part in parts]
+        densities = [f"{np.mean(np.abs(block) > NONZERO):.3f}" for block in (z.x, z.y)]
+        table.add_row(name, *shown, *densities)
     return table

@@ -7,13 +7,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Real
 
 Tree = Any
 """A pytree of arrays with one fixed structure: a vector."""
 
-Vector = Float[Array | np.ndarray, "..."]
-"""One array of any shape: a leaf."""
+Vector = Real[Array | np.ndarray, "..."]
+"""One array of any shape: a leaf. Integers are taken for the floats they stand for."""
 
 Scalar = float | int | np.floating[Any] | Float[Array | np.ndarray, ""]
 
@@ -46,8 +46,8 @@ def subtract(a: Tree, b: Tree) -> Tree:
 
 
 def scale(factor: Scalar, a: Tree) -> Tree:
-    """factor * a, in a's dtype."""
-    return jax.tree.map(lambda u: jnp.asarray(factor, u.dtype) * u, a)
+    """factor * a, in a's precision."""
+    return jax.tree.map(lambda u: typed(factor, u) * jnp.asarray(u), a)
 
 
 def cast(a: Tree, dtype: Any) -> Tree:
@@ -57,7 +57,13 @@ def cast(a: Tree, dtype: Any) -> Tree:
 
 def typed(parameter: Any, like: Vector) -> Array:
     """A parameter in the precision of the array it meets, so that float32 stays float32 where float64 is on."""
-    return jnp.asarray(parameter, jnp.result_type(like))
+    return jnp.asarray(parameter, jnp.result_type(as_real(like)))
+
+
+def as_real(x: Vector) -> Array:
+    """x as a jax array of floating numbers: integers become floats, floats keep their precision."""
+    array = jnp.asarray(x)
+    return array if is_floating(array) else array.astype(jnp.result_type(float))
 
 
 def is_floating(a: Any) -> bool:
@@ -87,8 +93,8 @@ def after(a: Tree, done: Array) -> Tree:
     Two LAPACK calls that may run at the same time can wait for each other forever on a two-thread pool
     (jax 0.10). A true data dependency is what keeps them apart; an optimization barrier does not.
     """
-    nothing = jnp.where(jnp.isfinite(done), 0.0 * done, 0.0)
-    return jax.tree.map(lambda u: u + nothing.astype(u.dtype), a)
+    nothing = 0.0 * jnp.where(jnp.isfinite(done), done, 0.0)
+    return jax.tree.map(lambda u: as_real(u) + typed(nothing, u), a)
 
 
 def cast_module(a: Tree, dtype: Any) -> Tree:

@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from jax.core import Tracer
 
-Array = NDArray[Any]
+Array = Any
+"""A read-only float64 numpy array; inside jit or vmap the tracer that stands for one."""
 
 
 def real_array(name: str, value: Any, accepted: str = "real numbers") -> Array:
@@ -14,13 +15,19 @@ def real_array(name: str, value: Any, accepted: str = "real numbers") -> Array:
     Parameters live in numpy float64: jax narrows them where it runs in float32, and certificates see them exact.
     """
     array = any_real_array(name, value, accepted)
+    if isinstance(array, Tracer):
+        return array
     if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite, but it has {_count_bad(array)} entries that are nan or infinite")
+        raise ValueError(f"{name} must be finite: {accepted}, got {short(value)}")
+    if array.size == 0:
+        raise ValueError(f"{name} must not be empty, got {short(value)}")
     return array
 
 
 def any_real_array(name: str, value: Any, accepted: str = "real numbers") -> Array:
-    """`value` as a float64 numpy array, infinities allowed."""
+    """`value` as a float64 numpy array, infinities allowed; a tracer inside jit or vmap as it is, unchecked."""
+    if isinstance(value, Tracer):
+        return value
     try:
         array = np.asarray(value)
     except Exception:  # an object may fail to become an array in any way it likes
@@ -29,7 +36,9 @@ def any_real_array(name: str, value: Any, accepted: str = "real numbers") -> Arr
         raise TypeError(f"{name} must be {accepted}, got {short(value)}")
     if np.any(np.isnan(array)):
         raise ValueError(f"{name} must not contain nan")
-    return np.array(array, dtype=np.float64)
+    owned = np.array(array, dtype=np.float64)
+    owned.setflags(write=False)  # what is made of it is immutable
+    return owned
 
 
 def real_scalar(name: str, value: Any, accepted: str = "a real number") -> Array:
@@ -43,7 +52,7 @@ def real_scalar(name: str, value: Any, accepted: str = "a real number") -> Array
 def nonnegative(name: str, value: Any) -> Array:
     """`value` as a finite number >= 0."""
     array = real_scalar(name, value, "a number >= 0")
-    if array < 0:
+    if not isinstance(array, Tracer) and array < 0:
         raise ValueError(f"{name} must be a number >= 0, got {float(array)!r}")
     return array
 
@@ -51,7 +60,7 @@ def nonnegative(name: str, value: Any) -> Array:
 def positive(name: str, value: Any) -> Array:
     """`value` as a finite number > 0."""
     array = real_scalar(name, value, "a number > 0")
-    if array <= 0:
+    if not isinstance(array, Tracer) and array <= 0:
         raise ValueError(f"{name} must be a number > 0, got {float(array)!r}")
     return array
 
@@ -61,10 +70,6 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
     return str(value)
-
-
-def _count_bad(array: Array) -> int:
-    return int(np.sum(~np.isfinite(array)))
 
 
 def short(value: Any) -> str:

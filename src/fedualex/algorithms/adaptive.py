@@ -23,8 +23,8 @@ class Stepped(eqx.Module):
 class BacktrackingDualExtrapolation(AbstractSequential):
     """Composite dual extrapolation (Algorithm 4) without noise, with a step size that is tried before it is taken.
 
-    A try of size eta is accepted if eta <g(half) - g(z), half - z+> <= V_z(half) + V_half(z+), which is what the proof
-    of Theorem 4 needs; then gap <= B0 / (sum of accepted steps). A refused try moves nothing and halves eta; an
+    A try of size eta is accepted if eta <g(half) - g(z), half - z+> <= V_z(half) + V_half(z+), which is enough
+    for the proof of Theorem 4; then gap <= B0 / (sum of accepted steps). A refused try moves nothing and halves eta; an
     accepted one multiplies it by `growth`. growth=1 is plain backtracking from above; with growth > 1 the step also
     recovers, and any first `eta` will do. A try costs two operator calls either way; a refused probe has weight 0.
     """

@@ -18,7 +18,8 @@ class AbstractMirrorMethod(AbstractPrimalMethod):
 
     server_prox="paper":   z <- P(grad ell(z) + eta_s Delta, weight eta_s eta_c K), as printed. Clients and server then
                            both apply psi, so for small steps the method solves the problem with psi doubled.
-    server_prox="project": the same with weight 0, which only returns to the domain.
+    server_prox="project": the same with weight 0. In Euclidean geometry this only returns to the domain; in another
+                           one a primal difference is added to a dual vector, as in the paper: "none" is better.
     server_prox="none":    z <- z + eta_s Delta: plain averaging. It loses zeros and rank.
     """
 

@@ -4,7 +4,7 @@ from .base import AbstractGeometry, Dual
 from .entropic import EntropicSimplex
 from .euclidean import Euclidean
 from .pnorm import PNorm
-from .product import Product, as_geometry, is_geometry
+from .product import Product, as_geometry, calls_lapack, is_geometry
 
 __all__ = [
     "AbstractGeometry",
@@ -14,5 +14,6 @@ __all__ = [
     "PNorm",
     "Product",
     "as_geometry",
+    "calls_lapack",
     "is_geometry",
 ]

@@ -109,4 +109,4 @@ class AbstractGeometry(eqx.Module):
 
 def zero_weight(omega: Tree) -> Array:
     """The weight 0 in the precision of omega."""
-    return jnp.zeros((), jnp.result_type(omega))
+    return jnp.zeros((), jnp.result_type(tree.as_real(omega)))

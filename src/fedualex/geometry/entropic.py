@@ -8,9 +8,9 @@ import numpy as np
 from jax.scipy.special import entr, logsumexp, rel_entr
 from jaxtyping import Array
 
-from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero
+from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, Zero, split
 from ..regularizers.maps import capped_profile, nonzero
-from ..tree import Scalar, Vector, typed
+from ..tree import Scalar, Vector, as_real, typed
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
 
@@ -26,7 +26,7 @@ class EntropicSimplex(AbstractGeometry):
 
     def __init__(self, regularizer: Any = None):
         self.regularizer = Zero() if regularizer is None else regularizer
-        core, lam, _ = _parts(self.regularizer)
+        core, lam, _ = split(self.regularizer)
         if not isinstance(core, Zero | L1 | KL | CappedSimplex) or np.any(lam):
             raise TypeError(
                 f"EntropicSimplex: {short(self.regularizer)} has no closed form with the entropic mirror map; "
@@ -35,8 +35,8 @@ class EntropicSimplex(AbstractGeometry):
 
     def primal(self, dual: Dual) -> Array:
         """softmax((w + tau lam log q) / (1 + tau lam)), w = omega - tau c; with a cap, min(cap, exp(w - kappa))."""
-        core, _, c = _parts(self.regularizer)
-        omega = jnp.asarray(dual.omega)
+        core, _, c = split(self.regularizer)
+        omega = as_real(dual.omega)
         tau = typed(dual.tau, omega)
         omega = omega - tau * typed(c, omega)
         if isinstance(core, CappedSimplex):
@@ -51,7 +51,7 @@ class EntropicSimplex(AbstractGeometry):
 
     def dual(self, z: Vector) -> Dual:
         """(log z, 0), up to a constant that nothing depends on; z is kept above the smallest normal number."""
-        return Dual(jnp.log(jnp.maximum(z, jnp.finfo(jnp.result_type(z)).tiny)), zero_weight(z))
+        return Dual(jnp.log(jnp.maximum(as_real(z), jnp.finfo(jnp.result_type(as_real(z))).tiny)), zero_weight(z))
 
     def ell(self, z: Vector) -> Array:
         """sum z log z, with 0 log 0 = 0."""
@@ -63,8 +63,8 @@ class EntropicSimplex(AbstractGeometry):
 
     def psi_conjugate(self, s: Vector) -> Array:
         """max(s - c); lam logsumexp((s - c) / lam + log q) with an entropy; row 20's sum with a cap."""
-        core, _, c = _parts(self.regularizer)
-        slope = jnp.asarray(s) - typed(c, s)
+        core, _, c = split(self.regularizer)
+        slope = as_real(s) - typed(c, s)
         if isinstance(core, CappedSimplex):
             return core.support(slope)
         constant = typed(core.lam, slope) if isinstance(core, L1) else 0.0
@@ -79,7 +79,7 @@ class EntropicSimplex(AbstractGeometry):
 
     def violation(self, z: Vector) -> Array:
         """The simplex's, or the capped simplex's."""
-        core, _, _ = _parts(self.regularizer)
+        core, _, _ = split(self.regularizer)
         return core.violation(z) if isinstance(core, CappedSimplex) else Simplex().violation(z)
 
     def divergence(self, z: Vector, reference: Vector) -> Array:
@@ -97,16 +97,19 @@ class EntropicSimplex(AbstractGeometry):
 
     def B0(self, omega0: Vector) -> Array:
         """logsumexp(omega0) - min omega0, at a vertex; with a cap, at the capped extreme point."""
-        omega0 = jnp.asarray(omega0)
-        core, _, _ = _parts(self.regularizer)
+        omega0 = as_real(omega0)
+        core, _, _ = split(self.regularizer)
         domain = core if isinstance(core, CappedSimplex) else Simplex()
         profile = capped_profile(omega0.size, core.cap if isinstance(core, CappedSimplex) else 1.0, omega0.dtype)
         # All extreme points have the same entropy, so the supremum is at the one with the least <omega0, x>.
         return self.potential(Dual(omega0, zero_weight(omega0))) + self.ell(profile) + domain.support(-omega0)
 
     def diameter(self, like: Vector) -> Array:
-        """2, in the l1 norm; a bound if a cap makes all mixtures overlap."""
-        return jnp.full((), 2, jnp.result_type(like))
+        """2 in the l1 norm; with a cap, between an extreme point and the one in the opposite order."""
+        core, _, _ = split(self.regularizer)
+        cap = core.cap if isinstance(core, CappedSimplex) else 1.0
+        profile = capped_profile(np.size(like), cap, jnp.result_type(as_real(like)))
+        return jnp.sum(jnp.abs(profile - profile[::-1]))
 
     @property
     def finite_conjugate(self) -> bool:
@@ -115,11 +118,6 @@ class EntropicSimplex(AbstractGeometry):
 
     def __repr__(self) -> str:
         return f"EntropicSimplex({'' if isinstance(self.regularizer, Zero) else repr(self.regularizer)})"
-
-
-def _parts(psi: Any) -> tuple[Any, Any, Any]:
-    """core, quadratic strength and linear term."""
-    return (psi.core, psi.lam, psi.c) if isinstance(psi, WithQuadratic) else (psi, np.zeros(()), np.zeros(()))
 
 
 def _entropy_of(core: AbstractRegularizer, like: Array) -> tuple[Array, Array]:
@@ -138,7 +136,8 @@ def _capped_softmax(omega: Array, cap: Scalar) -> Array:
     order = jnp.argsort(-omega.ravel())
     falling = omega.ravel()[order]
     left = jnp.maximum(1 - cap * jnp.arange(omega.size, dtype=omega.dtype), 0)
-    first = jnp.argmax(left / _tail_ratios(falling) <= cap)
+    fits = left / _tail_ratios(falling) <= cap
+    first = jnp.argmax(fits.at[-1].set(True))  # the last entry gets what is left, whatever the rounding
     shares = jnp.where(jnp.arange(omega.size) < first, 0, jnp.exp(falling - falling[first]))
     sorted_x = jnp.where(jnp.arange(omega.size) < first, cap, shares / jnp.sum(shares) * left[first])
     return jnp.zeros_like(sorted_x).at[order].set(sorted_x).reshape(omega.shape)

@@ -7,7 +7,7 @@ from jaxtyping import Array
 
 from ..regularizers import AbstractRegularizer, Zero
 from ..regularizers.maps import norm
-from ..tree import Vector, after
+from ..tree import Vector, after, as_real
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
 
@@ -28,7 +28,7 @@ class Euclidean(AbstractGeometry):
 
     def dual(self, z: Vector) -> Dual:
         """(z, 0)."""
-        return Dual(jnp.asarray(z), zero_weight(z))
+        return Dual(as_real(z), zero_weight(z))
 
     def ell(self, z: Vector) -> Array:
         """1/2 ||z||^2."""
@@ -66,7 +66,7 @@ class Euclidean(AbstractGeometry):
         """1/2 (the farthest distance from omega0 to C)^2 - 1/2 (the nearest)^2."""
         nearest = norm(jnp.asarray(omega0) - self.project(omega0))
         farthest = self.regularizer.farthest(after(jnp.asarray(omega0), nearest))  # one LAPACK call at a time
-        return (farthest**2 - nearest**2) / 2
+        return (farthest - nearest) * (farthest + nearest) / 2
 
     def diameter(self, like: Vector) -> Array:
         """The Euclidean diameter of C."""

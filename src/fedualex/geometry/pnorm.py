@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from ..regularizers import L1, AbstractRegularizer, Zero
 from ..regularizers.maps import nonzero
-from ..tree import Scalar, Vector, typed
+from ..tree import Scalar, Vector, as_real, typed
 from ..validation import real_scalar, short
 from .base import AbstractGeometry, Dual, zero_weight
 
@@ -42,7 +42,7 @@ class PNorm(AbstractGeometry):
 
     def dual(self, z: Vector) -> Dual:
         """sign(z_i) (|z_i| / ||z||_p)^(p-1) ||z||_p / (p - 1)."""
-        z = jnp.asarray(z)
+        z = as_real(z)
         p = typed(self.p, z)
         length = _norm(z, p)
         omega = jnp.copysign((jnp.abs(z) / nonzero(length)) ** (p - 1), z) * length / (p - 1)
@@ -83,11 +83,11 @@ class PNorm(AbstractGeometry):
 
     def B0(self, omega0: Vector) -> Array:
         """Infinite: the domain is unbounded."""
-        return jnp.full((), jnp.inf, jnp.result_type(omega0))
+        return jnp.full((), jnp.inf, jnp.result_type(as_real(omega0)))
 
     def diameter(self, like: Vector) -> Array:
         """Infinite: the domain is unbounded."""
-        return jnp.full((), jnp.inf, jnp.result_type(like))
+        return jnp.full((), jnp.inf, jnp.result_type(as_real(like)))
 
     @property
     def finite_conjugate(self) -> bool:
@@ -100,7 +100,7 @@ class PNorm(AbstractGeometry):
 
 def _norm(x: Vector, power: Scalar) -> Array:
     """||x||_power, scaled by the largest entry so that no power overflows."""
-    x = jnp.asarray(x)
+    x = as_real(x)
     power = jnp.asarray(power, x.dtype)
     largest = jnp.max(jnp.abs(x), initial=0)
     return largest * jnp.sum((jnp.abs(x) / nonzero(largest)) ** power) ** (1 / power)

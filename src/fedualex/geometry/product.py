@@ -23,6 +23,9 @@ class Product(AbstractGeometry):
 
     parts: Tree
 
+    def __init__(self, parts: Tree):
+        self.parts = as_geometry("parts", parts)
+
     def primal(self, dual: Dual) -> Tree:
         """Leaf by leaf, with one weight for all."""
         return self._each(lambda part, omega: part.primal(Dual(omega, dual.tau)), dual.omega)
@@ -111,10 +114,12 @@ class Product(AbstractGeometry):
 def as_geometry(name: str, spec: Any) -> Tree:
     """A regularizer, a geometry, or a pytree of these, as a pytree of geometries."""
 
-    def convert(node: Any) -> AbstractGeometry:
+    def convert(node: Any) -> Tree:
         if isinstance(node, AbstractRegularizer):
             return Euclidean(node)
-        if isinstance(node, AbstractGeometry) and not isinstance(node, Product):
+        if isinstance(node, Product):
+            return node.parts
+        if isinstance(node, AbstractGeometry):
             return node
         raise TypeError(
             f"{name} must be a regularizer such as fx.L1(0.1), a geometry such as fx.EntropicSimplex(), or a pytree "

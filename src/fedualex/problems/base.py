@@ -74,7 +74,10 @@ class AbstractProblem(eqx.Module):
             raise TypeError(f"z must be fx.Saddle(x, y), got {short(z)}")
         structure: Any = jax.tree.structure(self.like)
         if jax.tree.structure(z) != structure:
-            raise ValueError(f"z must have the structure of `like`, {structure}, got {jax.tree.structure(z)}")
+            raise ValueError(
+                f"z must have the structure of `like`, arrays {names_of(self.like)}, got {names_of(z)}; a list "
+                "of numbers counts as a structure, so make it an array"
+            )
         leaves = []
         for (name, like), leaf in zip(tree.leaves_with_names(self.like), jax.tree.leaves(z), strict=True):
             array = real_array(f"z.{name}", leaf)
@@ -95,14 +98,14 @@ class AbstractProblem(eqx.Module):
 
         A point outside the domain gets infinity: project it first if it is meant to be inside.
         """
-        reason = self.why_uncertifiable()
-        if reason:
-            return Certificate(None, None, reason)
         with double():
             z = self.admit(z)
+            if reason := self.why_uncertifiable():
+                return Certificate(None, None, reason)
             geometry = for_reports(self.geometry)
-            if float(geometry.violation(z)) > FEASIBLE:
-                return Certificate(np.inf, np.inf)
+            violation = float(geometry.violation(z))
+            if violation > FEASIBLE:
+                return Certificate(np.inf, np.inf, f"z is outside the domain by {violation:.2g} of its size")
             g = self.operator(z)
             if not tree.is_finite(g):
                 raise FloatingPointError("the operator of this problem is not finite at z, so z has no certificate")
@@ -120,7 +123,7 @@ class AbstractProblem(eqx.Module):
         unbounded = [f"{name}={part!r}" for name, part in parts if not part.finite_conjugate]
         if not unbounded:
             return ""
-        return f"{', '.join(unbounded)} has an unbounded domain; add a set such as Box(D) or L2Ball(D)"
+        return f"the domain is unbounded in {', '.join(unbounded)}; a set such as Box(D) or L2Ball(D) would bound it"
 
 
 def build_geometry(x: Any, y: Any, like: Saddle) -> Product:
@@ -131,7 +134,8 @@ def build_geometry(x: Any, y: Any, like: Saddle) -> Product:
         shape: Any = jax.tree.structure(getattr(like, name))
         if spec != shape:
             raise ValueError(
-                f"{name} has structure {spec}, but like.{name} has {shape}: one regularizer for each array"
+                f"{name} must have the structure of like.{name}, with one regularizer or geometry for each array: "
+                f"{names_of(getattr(like, name))}"
             )
     named = tree.leaves_with_names(parts, is_leaf=is_geometry)
     for (name, part), leaf in zip(named, jax.tree.leaves(like), strict=True):
@@ -147,3 +151,8 @@ def _check_fit(name: str, part: Any, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: {error}") from None
     if result.shape != shape:
         raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: its arrays make it {result.shape}")
+
+
+def names_of(point: Tree) -> str:
+    """The names of a pytree's leaves, for error messages."""
+    return short([name for name, _ in tree.leaves_with_names(point)])

@@ -11,7 +11,7 @@ from .. import tree
 from ..geometry import EntropicSimplex, Product
 from ..precision import double
 from ..regularizers import for_reports
-from ..tree import Saddle, Tree, Vector
+from ..tree import Saddle, Tree, Vector, typed
 from ..validation import real_array
 from .base import FEASIBLE, AbstractProblem, build_geometry
 
@@ -44,7 +44,8 @@ class Bilinear(AbstractProblem):
 
     def operator(self, z: Saddle) -> Saddle:
         """(A^T y, b - A x)."""
-        return Saddle(jnp.asarray(self.A).T @ z.y, self.b - self.A @ z.x)
+        A, b = typed(self.A, z.x), typed(self.b, z.x)
+        return Saddle(A.T @ z.y, b - A @ z.x)
 
     def client_operator(self, client: Tree, z: Saddle) -> Saddle:
         """The operator: every client has the same f."""

@@ -14,6 +14,8 @@ from .base import AbstractProblem
 
 ROUNDING = 1e-9
 """How negative <g(z) - g(z'), z - z'> may be, relative to ||g(z) - g(z')|| ||z - z'||, and still be rounding."""
+CANCELLATION = 64 * float(np.finfo(np.float64).eps)
+"""What g(z) - g(z') may have lost to cancellation, relative to ||g(z)|| + ||g(z')||."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,16 @@ class ConvexityCheck:
     passed: bool
     pairs: int
     worst: float
-    """The smallest <g(z) - g(z'), z - z'> / (||g(z) - g(z')|| ||z - z'||) seen: at least -1, and >= 0 if monotone."""
+    """The smallest <g(z) - g(z'), z - z'> / (||g(z) - g(z')|| ||z - z'||) seen, less rounding: >= 0 if monotone."""
+    skipped: int
+    """Pairs where the operator was not finite: they say nothing."""
     witness: tuple[Saddle, Saddle] | None
     """A pair (z, z') of feasible points that violates monotonicity, or None."""
 
     def __str__(self) -> str:
         if self.passed:
-            return f"no violation in {self.pairs} pairs: consistent with convex-concave, which is not a proof"
+            skipped = f" ({self.skipped} more had no finite operator)" if self.skipped else ""
+            return f"no violation in {self.pairs} pairs{skipped}: consistent with convex-concave, which is not a proof"
         return f"not convex-concave: <g(z) - g(z'), z - z'> < 0 at the witness (relative {self.worst:.3g})"
 
 
@@ -39,22 +44,32 @@ def check_convex_concave(problem: AbstractProblem, *, pairs: int = 200, seed: in
     A differentiable f is convex in x and concave in y exactly if its operator g is monotone. Pairs are near and far,
     and differ in x alone, in y alone, or in both.
     """
+    if pairs < 1:
+        raise ValueError(f"pairs must be a whole number >= 1, got {pairs!r}")
     rng = np.random.default_rng(seed)
     with double():
         drawn = [_random_pair(problem, rng, pair) for pair in range(pairs)]
         z, other = jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn)
-        worst = np.asarray(jax.lax.map(lambda pair: _relative_slope(problem, *pair), (z, other)))
-    at = int(np.argmin(worst))
-    passed = bool(worst[at] >= -ROUNDING)
+        slopes = np.asarray(jax.lax.map(lambda pair: _relative_slope(problem, *pair), (z, other)))
+    finite = np.isfinite(slopes)
+    if not np.any(finite):
+        raise FloatingPointError("the operator of this problem was not finite at any of the sampled pairs")
+    at = int(np.nanargmin(np.where(finite, slopes, np.nan)))
+    passed = bool(slopes[at] >= -ROUNDING)
     witness = None if passed else jax.tree.map(np.asarray, drawn[at])
-    return ConvexityCheck(passed, pairs, float(worst[at]), witness)
+    return ConvexityCheck(passed, int(np.sum(finite)), float(slopes[at]), int(np.sum(~finite)), witness)
 
 
 def _relative_slope(problem: AbstractProblem, z: Saddle, other: Saddle) -> Array:
+    """<g(z) - g(z'), z - z'> / (||g(z) - g(z')|| ||z - z'||), less what cancellation cost; nan if not finite."""
     step = tree.subtract(z, other)
-    change = tree.subtract(problem.operator(z), problem.operator(other))
-    size = jnp.sqrt(tree.dot(step, step) * tree.dot(change, change))
-    return jnp.where(size > 0, tree.dot(change, step) / jnp.where(size > 0, size, 1), 0)
+    g, g_other = problem.operator(z), problem.operator(other)
+    change = tree.subtract(g, g_other)
+    length = jnp.sqrt(tree.dot(step, step))
+    size = length * jnp.sqrt(tree.dot(change, change))
+    lost = CANCELLATION * length * (jnp.sqrt(tree.dot(g, g)) + jnp.sqrt(tree.dot(g_other, g_other)))
+    slope = jnp.where(size > 0, (tree.dot(change, step) + lost) / jnp.where(size > 0, size, 1), 0)
+    return jnp.where(jnp.isfinite(size), slope, jnp.nan)
 
 
 def _random_pair(problem: AbstractProblem, rng: np.random.Generator, pair: int) -> tuple[Saddle, Saddle]:

@@ -36,6 +36,8 @@ def stack_clients(data: Sequence[Tree]) -> Clients:
     if not isinstance(data, list | tuple) or not data:
         raise TypeError(f"data must be a nonempty list with one pytree of arrays for each client, got {short(data)}")
     structure = jax.tree.structure(data[0])
+    if not jax.tree.leaves(data[0]):
+        raise TypeError(f"data[0] must be a pytree of arrays, got {short(data[0])}")
     counts = np.array([_count_examples(m, client, structure) for m, client in enumerate(data)])
     longest = counts.max()
 
@@ -69,7 +71,7 @@ def objective_weights(weights: Any, counts: NDArray[Any] | None) -> NDArray[Any]
 
 def _count_examples(m: int, client: Tree, structure: Any) -> int:
     if jax.tree.structure(client) != structure or not jax.tree.leaves(client):
-        raise ValueError(f"data[{m}] must have the structure of data[0], {structure}, got {jax.tree.structure(client)}")
+        raise ValueError(f"data[{m}] must have the structure of data[0], {short(structure)}, got {short(client)}")
     counts = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(client)}
     if len(counts) != 1 or () in counts:
         raise ValueError(

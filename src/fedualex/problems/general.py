@@ -1,6 +1,8 @@
 """A problem from a user's own loss of one example."""
 
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import equinox as eqx
@@ -10,9 +12,11 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from .. import tree
 from ..geometry import Product
+from ..precision import double
 from ..tree import Saddle, Tree, is_floating
-from ..validation import short
+from ..validation import any_real_array, short
 from .base import AbstractProblem, build_geometry
 from .data import Clients, objective_weights, stack_clients
 
@@ -112,17 +116,30 @@ class Problem(AbstractProblem):
         try:
             result = jax.eval_shape(self._of_example, z, *example)
         except Exception as error:  # whatever f raises, the user should see where and on what
-            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise TypeError(
-                f"{call} could not be evaluated on one example and arrays shaped as `like`: {reason}"
-            ) from error
+                f"{call} could not be evaluated on arrays shaped as `like`: {_cause(self.f, error)}"
+            ) from None
         shapes = [getattr(leaf, "shape", None) for leaf in jax.tree.leaves(result)]
         if shapes != [()] or not is_floating(jax.tree.leaves(result)[0]):
             raise ValueError(f"{call} must return one real number, got {short(result)}")
+        for scope in (nullcontext(), double()):  # gradients, in the caller's precision and in the certificates'
+            with scope:
+                try:
+                    jax.eval_shape(self.operator, tree.cast(self.like, jnp.result_type(float)))
+                except Exception as error:
+                    raise TypeError(f"{call} has no gradient that jax can compute: {_cause(self.f, error)}") from None
 
     def __repr__(self) -> str:
         name = getattr(self.f, "__name__", repr(self.f))
         return f"Problem({name}, x={self.geometry.parts.x}, y={self.geometry.parts.y}, clients={self.clients})"
+
+
+def _cause(f: Any, error: Exception) -> str:
+    """The first line of an error and the line of f that it came from."""
+    text = str(error).splitlines()[0] if str(error) else ""
+    here = getattr(getattr(f, "__code__", None), "co_filename", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == here]
+    return f"{type(error).__name__}: {text}" + (f" (line {lines[-1]} of f's file)" if lines else "")
 
 
 def _saddle_gradient(loss: Callable[[Saddle], Array], z: Saddle) -> Saddle:
@@ -135,7 +152,8 @@ def _template(like: Any, saddle: bool) -> Saddle:
         raise TypeError(f"like must be fx.Saddle(x0, y0) of arrays with the shapes of x and y, got {short(like)}")
     if (like.y is not None) != saddle:
         raise ValueError("y= and like.y belong together: give both for a saddle point, neither to minimize over x")
-    for leaf in jax.tree.leaves(like):
+    for name, leaf in tree.leaves_with_names(like):
+        any_real_array(f"like.{name}", leaf, "an array of numbers")
         if np.size(leaf) == 0:
             raise ValueError(f"like must hold nonempty arrays, got one of shape {np.shape(leaf)}")
     if not jax.tree.leaves(like.x):

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array
 
 from ..tree import Saddle, Tree, typed
@@ -53,9 +54,9 @@ class Minibatch(AbstractOracle):
     size: int = eqx.field(static=True)
 
     def __init__(self, size: Any):
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
             raise ValueError(f"Minibatch: size must be a whole number >= 1, got {short(size)}")
-        self.size = size
+        self.size = int(size)
 
     def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
         """The operator of the examples that the key draws."""

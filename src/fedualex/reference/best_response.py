@@ -22,6 +22,8 @@ def best_response(game: AbstractProblem, *, sweeps: int = 50, tol: float = 1e-10
     """
     if not isinstance(game, Bilinear):
         raise TypeError(f"best_response needs a bilinear game, got {type(game).__name__}")
+    if sweeps < 1:
+        raise ValueError(f"sweeps must be a whole number >= 1, got {sweeps!r}")
     if not game.geometry.finite_conjugate:
         raise ValueError(f"best_response needs bounded blocks: {game.why_uncertifiable()}")
     with double():
@@ -30,10 +32,10 @@ def best_response(game: AbstractProblem, *, sweeps: int = 50, tol: float = 1e-10
         for _ in range(sweeps):
             x = parts.x.primal(Dual(-SHARPNESS * (jnp.asarray(game.A).T @ y), SHARPNESS))
             y = parts.y.primal(Dual(SHARPNESS * (game.A @ x - game.b), SHARPNESS))
-            z, certificate = game.certify(Saddle(x, y))
-            if certificate.gap is not None and certificate.gap <= tol:
-                return Solution(z, game.objective(z), certificate)
+            solution = Solution.of(game, Saddle(x, y))
+            if solution.gap is not None and solution.gap <= tol:
+                return solution
     raise RuntimeError(
-        f"best responses did not settle: certified gap {certificate.gap} > tol={tol} after {sweeps} sweeps; "
+        f"best responses did not settle: certified gap {solution.gap} > tol={tol} after {sweeps} sweeps; "
         "this game needs a general solver"
     )

@@ -18,8 +18,8 @@ from ..regularizers import (
     InBox,
     L1Ball,
     Simplex,
-    WithQuadratic,
     Zero,
+    split,
 )
 from ..tree import Saddle
 from .solution import Solution
@@ -56,8 +56,8 @@ def lp(game: AbstractProblem) -> Solution:
     columns = 1 if len(y_shape) == 1 else y_shape[1]
     A = sparse.kron(sparse.csr_array(game.A), sparse.eye_array(columns), format="csr")
     b = np.ravel(game.b)
-    px = polyhedron("x", game.geometry.parts.x, A.shape[1])
-    py = polyhedron("y", game.geometry.parts.y, A.shape[0])
+    px = polyhedron("x", game.geometry.parts.x, x_shape)
+    py = polyhedron("y", game.geometry.parts.y, y_shape)
     split_x = sparse.hstack([sparse.eye_array(A.shape[1]), -sparse.eye_array(A.shape[1])])
     split_y = sparse.hstack([sparse.eye_array(A.shape[0]), -sparse.eye_array(A.shape[0])])
 
@@ -101,16 +101,24 @@ def lp(game: AbstractProblem) -> Solution:
         method="highs",
     )
     if not result.success:
-        raise ValueError(f"the game has no saddle point that HiGHS can find: {result.message}")
+        raise ValueError(f"the game has no saddle point that HiGHS can find: {' '.join(result.message.split())}")
     x = split_x @ result.x[: px.cost.size]
     y = split_y @ (py.low - result.ineqlin.marginals[:t_size])
-    value = float(result.fun + py.low @ w_constant)
-    return Solution.of(game, Saddle(x.reshape(x_shape), y.reshape(y_shape)), value)
+    solution = Solution.of(game, Saddle(x.reshape(x_shape), y.reshape(y_shape)))
+    # HiGHS works to absolute tolerances: on very small data its answer may not be one, and the certificate tells.
+    zero = game.certificate(game.project(game.like)).gap
+    if solution.gap is not None and zero is not None and solution.gap > 1e-6 * max(abs(solution.value), zero):
+        raise ValueError(
+            f"the linear program was not solved accurately: certified gap {solution.gap:.3g} at value "
+            f"{solution.value:.3g}; rescale A, b and the domains towards 1"
+        )
+    return solution
 
 
-def polyhedron(name: str, part: Any, size: int) -> Polyhedron:
+def polyhedron(name: str, part: Any, shape: tuple[int, ...]) -> Polyhedron:
     """The regularizer of one block as a `Polyhedron`, or a TypeError that lists what is polyhedral."""
     psi, c = _regularizer(name, part)
+    size = int(np.prod(shape))
     lam, domain = _l1_and_domain(name, psi)
     low, high = np.zeros(2 * size), np.full(2 * size, np.inf)
     rows, limits = sparse.csr_array((0, 2 * size)), np.zeros(0)
@@ -118,7 +126,7 @@ def polyhedron(name: str, part: Any, size: int) -> Polyhedron:
     ones = sparse.csr_array(np.ones((1, 2 * size)))
     match domain:
         case Box():
-            lower, upper = (np.broadcast_to(bound.ravel(), size) for bound in (domain.lower, domain.upper))
+            lower, upper = (np.broadcast_to(bound, shape).ravel() for bound in (domain.lower, domain.upper))
             low = np.concatenate([np.maximum(lower, 0), np.maximum(-upper, 0)])
             high = np.concatenate([np.maximum(upper, 0), np.maximum(-lower, 0)])
         case L1Ball():
@@ -127,29 +135,25 @@ def polyhedron(name: str, part: Any, size: int) -> Polyhedron:
             cap, total = (domain.cap, 1.0) if isinstance(domain, CappedSimplex) else (np.inf, float(domain.radius))
             high = np.concatenate([np.full(size, cap), np.zeros(size)])
             totals, sums = ones, np.array([total])
-    c = np.broadcast_to(np.ravel(c), size)
+    c = np.broadcast_to(c, shape).ravel()
     return Polyhedron(np.concatenate([lam + c, lam - c]), low, high, rows, limits, totals, sums)
 
 
 def _regularizer(name: str, part: Any) -> tuple[AbstractRegularizer, Any]:
     """The core and the linear term of a block's regularizer, with the simplex that an entropic map implies."""
+    refusal = TypeError(f"lp: {name}={part!r} is not polyhedral; accepted are {POLYHEDRAL}")
     if not isinstance(part, Euclidean | EntropicSimplex):
-        raise TypeError(f"lp: {name}={part!r} is not polyhedral; accepted are {POLYHEDRAL}")
+        raise refusal
     psi: Any = part.regularizer
-    if isinstance(part, EntropicSimplex) and not _contains(psi, CappedSimplex):
+    if isinstance(part, EntropicSimplex) and not isinstance(split(psi)[0], CappedSimplex):
         try:
             psi = psi + Simplex()
         except TypeError:  # an entropy
-            raise TypeError(f"lp: {name}={part!r} is not polyhedral; accepted are {POLYHEDRAL}") from None
-    if isinstance(psi, WithQuadratic):
-        if np.any(psi.lam):
-            raise TypeError(f"lp: {name}={part!r} is not polyhedral; accepted are {POLYHEDRAL}")
-        return psi.core, psi.c
-    return psi, np.zeros(1)
-
-
-def _contains(psi: Any, kind: type) -> bool:
-    return isinstance(psi.core if isinstance(psi, WithQuadratic) else psi, kind)
+            raise refusal from None
+    core, lam, c = split(psi)
+    if np.any(lam):
+        raise refusal
+    return core, c
 
 
 def _l1_and_domain(name: str, psi: Any) -> tuple[float, Any]:

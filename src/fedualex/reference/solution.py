@@ -20,7 +20,7 @@ class Solution:
         return self.certificate.gap
 
     @staticmethod
-    def of(game: Bilinear, z: Saddle, value: float) -> "Solution":
-        """z projected onto the domain, with its certificate."""
+    def of(game: Bilinear, z: Saddle) -> "Solution":
+        """z projected onto the domain, with its value and its certificate."""
         projected, certificate = game.certify(z)
-        return Solution(projected, value, certificate)
+        return Solution(projected, game.objective(projected), certificate)

@@ -5,7 +5,7 @@ from .base import AbstractPenalty, AbstractRegularizer, AbstractSet
 from .boxes import Box, NonNegative
 from .entropies import KL, Entropy
 from .norms import L1, GroupL2, Zero
-from .quadratic import ElasticNet, Linear, SquaredL2, WithQuadratic
+from .quadratic import ElasticNet, Linear, SquaredL2, WithQuadratic, split
 from .simplices import CappedSimplex, Simplex
 from .spectral import Spectral, for_reports, is_spectral
 from .sums import InBall, InBox
@@ -34,4 +34,5 @@ __all__ = [
     "Zero",
     "for_reports",
     "is_spectral",
+    "split",
 ]

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import Vector, typed
+from ..tree import Vector, as_real, typed
 from ..validation import nonnegative
 from .base import AbstractSet, Parameter, relative, show
 from .maps import norm, onto_simplex, radial
@@ -61,7 +61,7 @@ class L1Ball(AbstractSet):
 
     def project(self, omega: Vector) -> Array:
         """omega inside; outside, the simplex projection of |omega| with the signs of omega."""
-        omega = jnp.asarray(omega)
+        omega = as_real(omega)
         size = jnp.abs(omega)
         onto_face = jnp.copysign(onto_simplex(size, self.radius), omega)
         return jnp.where(jnp.sum(size) <= typed(self.radius, omega), omega, onto_face)

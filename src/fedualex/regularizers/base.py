@@ -6,9 +6,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, typed
+from ..tree import Scalar, Vector, as_real, typed
 
 Parameter = Any
 """A number or array of a regularizer: numpy float64 at rest, so that float32 never rounds it; a tracer in a jit."""
@@ -71,15 +72,15 @@ class AbstractPenalty(AbstractRegularizer):
 
     def violation(self, x: Vector) -> Array:
         """0: every point is allowed."""
-        return jnp.zeros((), jnp.result_type(x))
+        return jnp.zeros((), jnp.result_type(as_real(x)))
 
     def farthest(self, center: Vector) -> Array:
         """The whole space has no farthest point."""
-        return jnp.full((), jnp.inf, jnp.result_type(center))
+        return jnp.full((), jnp.inf, jnp.result_type(as_real(center)))
 
     def diameter(self, like: Vector) -> Array:
         """The whole space is unbounded."""
-        return jnp.full((), jnp.inf, jnp.result_type(like))
+        return jnp.full((), jnp.inf, jnp.result_type(as_real(like)))
 
 
 class AbstractSet(AbstractRegularizer):
@@ -95,7 +96,7 @@ class AbstractSet(AbstractRegularizer):
 
     def value(self, x: Vector) -> Array:
         """0."""
-        return jnp.zeros((), jnp.result_type(x))
+        return jnp.zeros((), jnp.result_type(as_real(x)))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The projection, whatever the weight."""
@@ -107,12 +108,12 @@ class AbstractSet(AbstractRegularizer):
 
     def subgradient(self, x: Vector) -> Array:
         """0: the finite part of an indicator is constant."""
-        return jnp.zeros_like(x)
+        return jnp.zeros_like(as_real(x))
 
 
 def indicator(inside: Array, like: Vector) -> Array:
     """0 where a condition holds, infinity where it does not."""
-    return jnp.where(inside, 0, jnp.inf).astype(jnp.result_type(like))
+    return jnp.where(inside, 0, jnp.inf).astype(jnp.result_type(as_real(like)))
 
 
 def relative(excess: Array, size: Parameter) -> Array:
@@ -123,6 +124,6 @@ def relative(excess: Array, size: Parameter) -> Array:
 
 def show(parameter: Any) -> str:
     """A parameter as a user would type it; arrays by their shape."""
-    if isinstance(parameter, np.ndarray) and parameter.ndim == 0:
-        return repr(float(parameter))
-    return f"<array {np.shape(parameter)}>"
+    if isinstance(parameter, Tracer):
+        return "<traced>"
+    return repr(float(parameter)) if np.ndim(parameter) == 0 else f"<array {np.shape(parameter)}>"

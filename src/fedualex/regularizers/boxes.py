@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Vector, typed
+from ..tree import Vector, as_real, typed
 from ..validation import any_real_array, nonnegative, short
 from .base import AbstractSet, Parameter, relative, show
 from .maps import norm
@@ -37,26 +37,28 @@ class Box(AbstractSet):
                 f"Box: lower has shape {self.lower.shape} and upper {self.upper.shape}; they must agree, or be numbers"
             ) from None
         if np.any(self.lower > self.upper) or np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
-            raise ValueError(f"Box: lower must be <= upper everywhere, got {short(lower)} and {short(upper)}")
+            raise ValueError(
+                f"Box: lower must be <= upper everywhere with a real number between, got {short(lower)}, {short(upper)}"
+            )
 
     def project(self, omega: Vector) -> Array:
         """clip(omega, lower, upper)."""
-        omega = jnp.asarray(omega)
+        omega = as_real(omega)
         return jnp.clip(omega, typed(self.lower, omega), typed(self.upper, omega))
 
     def support(self, s: Vector) -> Array:
         """sum_i max(lower_i s_i, upper_i s_i)."""
-        s = jnp.asarray(s)
+        s = as_real(s)
         bound = jnp.where(s > 0, typed(self.upper, s), typed(self.lower, s))
-        return jnp.sum(jnp.where(s == 0, 0, bound * s))
+        return jnp.sum(jnp.where(s == 0, 0, bound) * s)
 
     def violation(self, x: Vector) -> Array:
-        """The largest excess over a bound, relative to the largest finite bound (to x if there is none)."""
-        x = jnp.asarray(x)
+        """The largest excess over a bound, relative to the entry's own finite bounds (to x if there are none)."""
+        x = as_real(x)
         lower, upper = typed(self.lower, x), typed(self.upper, x)
-        size = jnp.maximum(_largest_finite(lower), _largest_finite(upper))
+        size = jnp.maximum(_finite_size(lower), _finite_size(upper))
         size = jnp.where(size > 0, size, jnp.max(jnp.abs(x), initial=0))
-        return relative(jnp.max(jnp.maximum(lower - x, x - upper), initial=0), size)
+        return jnp.max(relative(jnp.maximum(lower - x, x - upper), size), initial=0)
 
     def farthest(self, center: Vector) -> Array:
         """||max(|lower - center|, |upper - center|)||_2."""
@@ -86,5 +88,5 @@ def NonNegative() -> Box:
     return Box(lower=0.0)
 
 
-def _largest_finite(bound: Vector) -> Array:
-    return jnp.max(jnp.where(jnp.isfinite(bound), jnp.abs(bound), 0))
+def _finite_size(bound: Array) -> Array:
+    return jnp.where(jnp.isfinite(bound), jnp.abs(bound), 0)

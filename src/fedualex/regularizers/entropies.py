@@ -7,7 +7,7 @@ import numpy as np
 from jax.scipy.special import xlogy
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, typed
+from ..tree import Scalar, Vector, as_real, typed
 from ..validation import nonnegative, real_array
 from .base import AbstractRegularizer, Parameter, indicator, relative, show
 from .maps import nonzero, wright
@@ -32,7 +32,7 @@ class KL(AbstractRegularizer):
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The x > 0 with x + tau log(x / q) = omega - tau, tau = weight lam; max(omega, 0) at tau = 0."""
-        omega = jnp.asarray(omega)
+        omega = as_real(omega)
         tau = typed(weight, omega) * typed(self.lam, omega)
         q = typed(self.q, omega)
         divisor = nonzero(tau)
@@ -44,27 +44,27 @@ class KL(AbstractRegularizer):
 
     def conjugate(self, s: Vector) -> Array:
         """lam sum q exp(s / lam - 1); at lam = 0, that of x >= 0."""
-        s = jnp.asarray(s)
+        s = as_real(s)
         lam = typed(self.lam, s)
         entropic = lam * jnp.sum(typed(self.q, s) * jnp.exp(s / nonzero(lam) - 1))
         return jnp.where(lam > 0, entropic, indicator(jnp.all(s <= 0), s))
 
     def subgradient(self, x: Vector) -> Array:
         """lam (1 + log(x / q)), with x kept above the smallest normal number: there is no subgradient at 0."""
-        x = jnp.maximum(x, jnp.finfo(jnp.result_type(x)).tiny)
+        x = jnp.maximum(as_real(x), jnp.finfo(jnp.result_type(as_real(x))).tiny)
         return typed(self.lam, x) * (1 + jnp.log(x) - jnp.log(typed(self.q, x)))
 
     def violation(self, x: Vector) -> Array:
         """The largest negative entry, relative to the largest entry."""
-        return relative(jnp.max(-jnp.asarray(x), initial=0), jnp.max(jnp.abs(x), initial=0))
+        return relative(jnp.max(-as_real(x), initial=0), jnp.max(jnp.abs(x), initial=0))
 
     def farthest(self, center: Vector) -> Array:
         """The orthant is unbounded."""
-        return jnp.full((), jnp.inf, jnp.result_type(center))
+        return jnp.full((), jnp.inf, jnp.result_type(as_real(center)))
 
     def diameter(self, like: Vector) -> Array:
         """The orthant is unbounded."""
-        return jnp.full((), jnp.inf, jnp.result_type(like))
+        return jnp.full((), jnp.inf, jnp.result_type(as_real(like)))
 
     @property
     def finite_conjugate(self) -> bool:

@@ -3,31 +3,34 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector
+from ..tree import Scalar, Vector, as_real
 
 
 def soft(omega: Vector, threshold: Scalar | Vector) -> Array:
     """sign(omega) * max(|omega| - threshold, 0); exactly 0 where |omega| = threshold."""
-    omega = jnp.asarray(omega)
+    omega = as_real(omega)
     threshold = jnp.asarray(threshold, omega.dtype)
     return jnp.copysign(jnp.maximum(jnp.abs(omega) - threshold, 0), omega)
 
 
 def norm(x: Vector) -> Array:
     """||x||_2 over all entries, without overflow or underflow of the squares."""
+    x = as_real(x)
     largest = jnp.max(jnp.abs(x), initial=0)
-    scaled = largest * jnp.sqrt(jnp.sum((x / nonzero(largest)) ** 2))
+    scaled = largest * jnp.sqrt(
+        nonzero(jnp.sum((x / nonzero(largest)) ** 2))
+    )  # never the root of 0: its slope is infinite
     return jnp.where(jnp.isinf(largest), largest, scaled)
 
 
 def radial(omega: Vector, radius: Scalar) -> Array:
     """The nearest point of the Euclidean ball: omega * min(1, radius / ||omega||)."""
-    omega = jnp.asarray(omega)
+    omega = as_real(omega)
     radius = jnp.asarray(radius, omega.dtype)
     largest = nonzero(jnp.max(jnp.abs(omega), initial=0))
     unit = omega / largest
-    length = jnp.sqrt(jnp.sum(unit**2))
-    return jnp.where(length <= radius / largest, omega, unit * (radius / nonzero(length)))
+    length = jnp.sqrt(nonzero(jnp.sum(unit**2)))  # never the root of 0: its slope is infinite
+    return jnp.where(length <= radius / largest, omega, unit * (radius / length))
 
 
 def onto_simplex(omega: Vector, radius: Scalar) -> Array:
@@ -35,7 +38,7 @@ def onto_simplex(omega: Vector, radius: Scalar) -> Array:
 
     kappa is the largest of (omega_(1) + ... + omega_(j) - radius) / j over j.
     """
-    omega = jnp.asarray(omega)
+    omega = as_real(omega)
     radius = jnp.asarray(radius, omega.dtype)
     # Measured from the largest entry, so that the radius is not lost beside huge values.
     below = omega - jnp.max(omega)
@@ -51,7 +54,7 @@ def onto_capped_simplex(omega: Vector, cap: Scalar) -> Array:
     sum clip(omega - kappa, 0, cap) falls in kappa and is linear between the breakpoints omega_i and
     omega_i - cap: take the last breakpoint where it is still >= 1, then solve the linear piece after it.
     """
-    omega = jnp.asarray(omega)
+    omega = as_real(omega)
     cap = jnp.minimum(jnp.asarray(cap, omega.dtype), 1)
     # kappa is within cap below the entry of rank ceil(1 / cap). Measured from there, entries farther than cap
     # are certain to be 0 or cap, so clipping them changes nothing and keeps huge values harmless.
@@ -87,7 +90,7 @@ def capped_profile(size: int, cap: Scalar, dtype: jnp.dtype) -> Array:
 
 def wright(c: Vector) -> Array:
     """The v > 0 with v + log v = c, by Newton's method on u = log v from the side where it is monotone."""
-    c = jnp.asarray(c)
+    c = as_real(c)
     u = jnp.where(c > 1, jnp.log(jnp.maximum(c, 1)), c)
     for _ in range(8):
         v = jnp.exp(u)

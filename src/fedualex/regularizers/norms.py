@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, typed
+from ..tree import Scalar, Vector, as_real, typed
 from ..validation import nonnegative, real_array, short
 from .base import AbstractPenalty, Parameter, indicator, show
 from .maps import nonzero, soft
@@ -18,11 +18,11 @@ class Zero(AbstractPenalty):
 
     def value(self, x: Vector) -> Array:
         """0."""
-        return jnp.zeros((), jnp.result_type(x))
+        return jnp.zeros((), jnp.result_type(as_real(x)))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """omega."""
-        return jnp.asarray(omega)
+        return as_real(omega)
 
     def conjugate(self, s: Vector) -> Array:
         """0 if s = 0, else infinity."""
@@ -93,7 +93,10 @@ class GroupL2(AbstractPenalty):
 
     def __init__(self, lam: Any, groups: Any, weights: Any = None):
         self.lam = nonnegative("GroupL2: lam", lam)
-        labels = np.asarray(groups)
+        try:
+            labels = np.asarray(groups)
+        except ValueError:  # a ragged list
+            labels = np.asarray(None)
         if labels.dtype.kind not in "iu" or labels.size == 0:
             raise TypeError(f"GroupL2: groups must be integer labels, one for each entry of x, got {short(groups)}")
         count = int(labels.max()) + 1
@@ -102,9 +105,7 @@ class GroupL2(AbstractPenalty):
         self.groups = labels.astype(np.int32)  # the index type of both precisions
         self.weights = np.ones(count) if weights is None else real_array("GroupL2: weights", weights)
         if self.weights.shape != (count,) or np.any(np.asarray(self.weights) < 0):
-            raise ValueError(
-                f"GroupL2: weights must be {count} numbers >= 0, one for each group, got shape {np.shape(weights)}"
-            )
+            raise ValueError(f"GroupL2: weights must be {count} numbers >= 0, one for each group, got {short(weights)}")
 
     def thresholds(self, x: Vector) -> Array:
         """lam w_g, in the precision of x."""
@@ -112,7 +113,7 @@ class GroupL2(AbstractPenalty):
 
     def norms(self, x: Vector) -> Array:
         """||x_g||_2 for each group, without overflow of the squares."""
-        x = jnp.asarray(x)
+        x = as_real(x)
         if x.shape != self.groups.shape:
             raise ValueError(f"GroupL2: x has shape {x.shape}, but groups has shape {self.groups.shape}")
         count, labels = self.weights.shape[0], self.groups.ravel()
@@ -126,7 +127,7 @@ class GroupL2(AbstractPenalty):
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """omega_g * max(0, 1 - weight lam w_g / ||omega_g||); a group at or under its threshold is exactly 0."""
-        omega = jnp.asarray(omega)
+        omega = as_real(omega)
         norms = self.norms(omega)
         kept = jnp.maximum(norms - typed(weight, omega) * self.thresholds(omega), 0)
         return omega * (kept / nonzero(norms))[self.groups]
@@ -138,7 +139,7 @@ class GroupL2(AbstractPenalty):
     def subgradient(self, x: Vector) -> Array:
         """lam w_g x_g / ||x_g||, 0 for a group at 0."""
         slopes = self.thresholds(x) / nonzero(self.norms(x))
-        return jnp.asarray(x) * slopes[self.groups]
+        return as_real(x) * slopes[self.groups]
 
     @property
     def finite_conjugate(self) -> bool:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, after, typed
+from ..tree import Scalar, Vector, after, as_real, typed
 from ..validation import nonnegative, real_array
 from .base import AbstractRegularizer, Parameter, show
 from .maps import nonzero
@@ -26,7 +26,7 @@ class WithQuadratic(AbstractRegularizer):
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The core's prox of (omega - weight c) / s with weight / s, s = 1 + weight lam."""
-        omega = jnp.asarray(omega)
+        omega = as_real(omega)
         weight = typed(weight, omega)
         scale = 1 + weight * typed(self.lam, omega)
         tilted = (omega - weight * typed(self.c, omega)) / scale
@@ -34,7 +34,7 @@ class WithQuadratic(AbstractRegularizer):
 
     def conjugate(self, s: Vector) -> Array:
         """<s - c, x> - lam/2 ||x||^2 - core(x) at its maximizer x, the core's prox of (s - c) / lam with 1 / lam."""
-        slope = jnp.asarray(s) - typed(self.c, s)
+        slope = as_real(s) - typed(self.c, s)
         lam = typed(self.lam, slope)
         x = self.core.prox(slope / nonzero(lam), 1 / nonzero(lam))
         at_maximizer = jnp.sum(slope * x) - lam / 2 * jnp.sum(x**2) - self.core.value(x)
@@ -43,7 +43,7 @@ class WithQuadratic(AbstractRegularizer):
 
     def subgradient(self, x: Vector) -> Array:
         """The core's, plus lam x + c."""
-        return self.core.subgradient(x) + typed(self.lam, x) * jnp.asarray(x) + typed(self.c, x)
+        return self.core.subgradient(x) + typed(self.lam, x) * as_real(x) + typed(self.c, x)
 
     def violation(self, x: Vector) -> Array:
         """The core's."""
@@ -85,3 +85,8 @@ def ElasticNet(lam1: Any, lam2: Any) -> AbstractRegularizer:
 def Linear(c: Any) -> WithQuadratic:
     """psi(x) = <c, x>; a number stands for the vector with this entry everywhere."""
     return WithQuadratic(Zero(), np.zeros(()), real_array("Linear: c", c))
+
+
+def split(psi: AbstractRegularizer) -> tuple[AbstractRegularizer, Parameter, Parameter]:
+    """The core, the quadratic strength and the linear term of a regularizer."""
+    return (psi.core, psi.lam, psi.c) if isinstance(psi, WithQuadratic) else (psi, np.zeros(()), np.zeros(()))

@@ -7,7 +7,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from ..tree import Vector, typed
+from ..tree import Vector, as_real, typed
 from ..validation import nonnegative, positive
 from .base import AbstractSet, Parameter, relative, show
 from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex
@@ -31,17 +31,17 @@ class Simplex(AbstractSet):
 
     def violation(self, x: Vector) -> Array:
         """The larger of the error of the sum and the largest negative entry, over the radius."""
-        x = jnp.asarray(x)
+        x = as_real(x)
         return relative(jnp.maximum(jnp.abs(jnp.sum(x) - typed(self.radius, x)), jnp.max(-x)), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 - 2 radius min center), at a vertex."""
-        center = jnp.asarray(center)
+        center = as_real(center)
         return jnp.sqrt(typed(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(-center))
 
     def diameter(self, like: Vector) -> Array:
-        """sqrt(2) radius, between two vertices."""
-        return typed(np.sqrt(2) * self.radius, like)
+        """sqrt(2) radius, between two vertices; 0 if there is only one."""
+        return typed(np.sqrt(2) * self.radius if np.size(like) > 1 else 0.0, like)
 
     @property
     def finite_conjugate(self) -> bool:
@@ -77,24 +77,25 @@ class CappedSimplex(AbstractSet):
 
     def support(self, s: Vector) -> Array:
         """cap (sum of the k largest) + (1 - k cap) (the next), k = floor(1 / cap)."""
-        s = jnp.asarray(s)
+        s = as_real(s)
         return jnp.vdot(capped_profile(s.size, self.cap, s.dtype), -jnp.sort(-s.ravel()))
 
     def violation(self, x: Vector) -> Array:
         """The largest of the error of the sum, a negative entry, and an excess over the cap."""
-        x = jnp.asarray(x)
+        x = as_real(x)
         outside = jnp.maximum(jnp.max(-x), jnp.max(x - typed(self.cap, x)))
         return relative(jnp.maximum(jnp.abs(jnp.sum(x) - 1), outside), 1.0)
 
     def farthest(self, center: Vector) -> Array:
         """All extreme points have the same norm, so the farthest one minimizes <center, x>."""
-        center = jnp.asarray(center)
+        center = as_real(center)
         extreme = norm(capped_profile(center.size, self.cap, center.dtype))
         return jnp.sqrt(extreme**2 + norm(center) ** 2 + 2 * self.support(-center))
 
     def diameter(self, like: Vector) -> Array:
-        """sqrt(2) times the norm of an extreme point: attained if two of them can be disjoint, else a bound."""
-        return jnp.sqrt(2.0) * norm(capped_profile(np.size(like), self.cap, jnp.result_type(like)))
+        """Between an extreme point and the one in the opposite order."""
+        profile = capped_profile(np.size(like), self.cap, jnp.result_type(as_real(like)))
+        return norm(profile - profile[::-1])
 
     @property
     def finite_conjugate(self) -> bool:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..precision import double_available
-from ..tree import Scalar, Vector
+from ..tree import Scalar, Vector, as_real
 from ..validation import one_of, short
 from .base import AbstractRegularizer
 from .maps import nonzero
@@ -23,7 +23,7 @@ class Spectral(AbstractRegularizer):
 
     `route` says how the prox finds them: "gram", from the eigenvectors of the smaller Gram matrix, for loops
     (in float64, or not at all: a float32 Gram matrix would lose half of the digits); "svd" for reports. The Gram route
-    resolves singular values down to about 1e-8 of the largest, which thresholds and caps do not notice.
+    errs by about eps sigma_1^2 / sigma_i in sigma_i: trust it for thresholds above 1e-6 of the largest singular value.
     """
 
     psi: AbstractRegularizer
@@ -81,7 +81,7 @@ class Spectral(AbstractRegularizer):
     def diameter(self, like: Vector) -> Array:
         """psi's, for vectors of min(rows, columns) entries."""
         rows, columns = _matrix(like).shape
-        return self.psi.diameter(jnp.zeros(min(rows, columns), jnp.result_type(like)))
+        return self.psi.diameter(jnp.zeros(min(rows, columns), jnp.result_type(as_real(like))))
 
     @property
     def finite_conjugate(self) -> bool:
@@ -92,7 +92,7 @@ class Spectral(AbstractRegularizer):
         return False
 
     def __repr__(self) -> str:
-        return f"Spectral({self.psi!r})"
+        return f"Spectral({self.psi!r})" if self.route == "gram" else f"Spectral({self.psi!r}, {self.route!r})"
 
 
 def for_reports(tree: Any) -> Any:
@@ -112,7 +112,7 @@ def is_spectral(node: Any) -> bool:
 def _matrix(x: Vector) -> Array:
     if jnp.ndim(x) != 2:
         raise ValueError(f"Spectral needs a matrix, got an array of shape {jnp.shape(x)}")
-    return jnp.asarray(x)
+    return as_real(x)
 
 
 def _singular_values(x: Vector) -> Array:

@@ -12,15 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, typed
+from ..tree import Scalar, Vector, as_real, typed
 from ..validation import short
 from .balls import L1Ball, L2Ball
 from .base import AbstractRegularizer, AbstractSet
 from .boxes import Box
 from .maps import soft
 from .norms import L1, GroupL2, Zero
-from .quadratic import WithQuadratic
+from .quadratic import WithQuadratic, split
 from .simplices import CappedSimplex, Simplex
+from .spectral import Spectral
 
 KNOWN_SUMS = (
     "L1 + Box (or NonNegative)",
@@ -29,7 +30,8 @@ KNOWN_SUMS = (
     "L1 + Simplex (or CappedSimplex)",
     "GroupL2 + L2Ball",
     "L1 + L1",
-    "Box + Box",
+    "Box + Box, L2Ball + L2Ball, L1Ball + L1Ball",
+    "Spectral + Spectral, if the sum of what is inside exists",
     "any of these, or any single regularizer, + SquaredL2, ElasticNet or Linear where its L1 fits above",
 )
 
@@ -84,7 +86,7 @@ class InBox(AbstractInSet):
 
     def conjugate(self, s: Vector) -> Array:
         """The box's support of soft(s, lam); a coordinate whose sign the box fixes loses lam with that sign."""
-        s = jnp.asarray(s)
+        s = as_real(s)
         lam, lower, upper = (typed(p, s) for p in (self.penalty.lam, self.domain.lower, self.domain.upper))
         straddling = soft(s, lam)
         slope = jnp.where(lower > 0, s - lam, jnp.where(upper < 0, s + lam, straddling))
@@ -96,25 +98,19 @@ class InBall(AbstractInSet):
 
     def conjugate(self, s: Vector) -> Array:
         """radius times the dual norm of what the threshold leaves of s."""
-        return self.domain.support(self.penalty.prox(s, jnp.ones((), jnp.result_type(s))))
+        return self.domain.support(self.penalty.prox(s, jnp.ones((), jnp.result_type(as_real(s)))))
 
 
 def add(left: AbstractRegularizer, right: Any) -> AbstractRegularizer:
     """left + right as one regularizer with closed forms."""
     if not isinstance(right, AbstractRegularizer):
         raise TypeError(f"{left!r} + {short(right)}: a regularizer can only be added to a regularizer")
-    (a, lam_a, c_a), (b, lam_b, c_b) = _split(left), _split(right)
+    (a, lam_a, c_a), (b, lam_b, c_b) = split(left), split(right)
     joined = _join(a, b)
     if not any(isinstance(psi, WithQuadratic) for psi in (left, right, joined)):
         return joined
-    core, _, c = _split(joined)
+    core, _, c = split(joined)
     return WithQuadratic(core, np.asarray(lam_a + lam_b), np.asarray(c_a + c_b + c))
-
-
-def _split(psi: AbstractRegularizer) -> tuple[AbstractRegularizer, Any, Any]:
-    if isinstance(psi, WithQuadratic):
-        return psi.core, psi.lam, psi.c
-    return psi, np.zeros(()), np.zeros(())
 
 
 def _join(a: AbstractRegularizer, b: AbstractRegularizer) -> AbstractRegularizer:
@@ -127,6 +123,12 @@ def _join(a: AbstractRegularizer, b: AbstractRegularizer) -> AbstractRegularizer
                 return L1(first.lam + second.lam)
             case Box(), Box():
                 return Box(lower=np.maximum(first.lower, second.lower), upper=np.minimum(first.upper, second.upper))
+            case L2Ball(), L2Ball():
+                return L2Ball(np.minimum(first.radius, second.radius))
+            case L1Ball(), L1Ball():
+                return L1Ball(np.minimum(first.radius, second.radius))
+            case Spectral(), Spectral() if first.route == second.route:
+                return Spectral(first.psi + second.psi, first.route)
             case L1(), Box():
                 return InBox(first, second)
             case L1(), L2Ball() | L1Ball():

@@ -15,25 +15,32 @@ SCHEMA = 1
 
 
 def fingerprint(*parts: Any) -> str:
-    """A hash of everything that decides how a run goes on: arrays by content, the rest by its text."""
-    digest = hashlib.sha256()
-    for path, leaf in jax.tree_util.tree_flatten_with_path(parts)[0]:
-        digest.update(jax.tree_util.keystr(path).encode())
-        if eqx.is_array_like(leaf):
-            array = np.asarray(leaf)
-            digest.update(f"{array.dtype}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        else:
-            digest.update(getattr(leaf, "__qualname__", repr(leaf)).encode())
-    digest.update(str(jax.tree.structure(parts)).encode())
+    """A hash of all that decides how a run goes on: arrays by content, functions by code, the rest by its text."""
+    digest = hashlib.sha256(str(jax.tree.structure(parts)).encode())
+    for leaf in jax.tree.leaves(parts):
+        digest.update(_content(leaf))
     return digest.hexdigest()
 
 
-def save(path: Path, state: Any, history: list[dict[str, Any]], run: str) -> None:
+def _content(leaf: Any) -> bytes:
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    if eqx.is_array_like(leaf):
+        array = np.ascontiguousarray(leaf)
+        return f"{array.dtype}{array.shape}".encode() + array.tobytes()
+    code = getattr(leaf, "__code__", None)
+    if code is not None:
+        return code.co_code + repr((code.co_names, [c for c in code.co_consts if not hasattr(c, "co_code")])).encode()
+    return str(leaf if isinstance(leaf, str) else type(leaf).__qualname__).encode()
+
+
+def save(path: Path, state: Any, history: list[dict[str, Any]], run: str, best: str | None) -> None:
     """Write state and history, so that a crash at any moment leaves the old file or the new one."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     arrays = {f"leaf{index}": leaf for index, leaf in enumerate(leaves)}
-    text = json.dumps({"schema": SCHEMA, "run": run, "checksum": _checksum(leaves, history), "history": history})
+    text = json.dumps(
+        {"schema": SCHEMA, "run": run, "checksum": _checksum(leaves, history), "history": history, "best": best}
+    )
     temporary = path.with_name(path.name + ".tmp")
     with open(temporary, "wb") as file:
         np.savez(file, header=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
@@ -47,11 +54,17 @@ def save(path: Path, state: Any, history: list[dict[str, Any]], run: str) -> Non
         os.close(directory)
 
 
-def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]]]:
+def check_folder(path: Path) -> None:
+    """Refuse a path that cannot be written to, before a long run finds out."""
+    if not path.parent.is_dir():
+        raise ValueError(f"checkpoint must be a file in an existing folder, got {str(path)!r}")
+
+
+def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], str]:
     """State and history, if the file is whole, of this schema, and of this very run."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            header = json.loads(bytes(file["header"]).decode())
+            header = dict(json.loads(bytes(file["header"]).decode()))
             leaves = [file[f"leaf{index}"] for index in range(len(file.files) - 1)]
     except Exception as error:  # a truncated or foreign file can fail in many ways
         raise ValueError(
@@ -59,12 +72,12 @@ def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]]]:
         ) from None
     if header.get("schema") != SCHEMA:
         raise ValueError(f"{path} has checkpoint schema {header.get('schema')!r}; this version reads schema {SCHEMA}")
-    if header["run"] != run:
+    if header.get("run") != run:
         raise ValueError(f"{path} belongs to another run: its problem, method, seed or sizes differ from this one's")
-    if header["checksum"] != _checksum(leaves, header["history"]):
+    if header.get("checksum") != _checksum(leaves, header.get("history", [])):
         raise ValueError(f"{path} is damaged: its checksum does not match; delete it to start again")
     structure: Any = jax.tree.structure(like)
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"]
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"], header["best"]
 
 
 def _checksum(leaves: list[Any], history: list[dict[str, Any]]) -> str:

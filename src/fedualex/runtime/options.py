@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithms import AbstractMethod, SynchronousMirrorProx
-from ..problems import AbstractProblem
-from ..validation import short
+from ..algorithms import AbstractMethod, ChambollePock, SynchronousMirrorProx, TsengAPG
+from ..geometry import Euclidean
+from ..problems import AbstractOracle, AbstractProblem, Bilinear
+from ..validation import one_of, positive, short
 
 OUTPUTS = ("last", "clients", "ergodic", "polished")
 
@@ -36,7 +37,34 @@ def check_sizes(
         raise ValueError(f"{type(method).__name__} is a method for one machine: use steps=, on one client")
     if isinstance(method, SynchronousMirrorProx) and np.max(local_steps) > 1:
         raise ValueError(f"SynchronousMirrorProx takes local_steps=1, got {short(local_steps)}")
+    if isinstance(method, ChambollePock | TsengAPG) and not _is_euclidean_game(problem):
+        raise ValueError(
+            f"{type(method).__name__} is a method for bilinear games in Euclidean geometry, got {problem!r}"
+        )
     return int(rounds if steps is None else steps), count
+
+
+def check_choices(
+    init: Any, output: Any, noise: Any, seed: Any, tol: Any, record_every: Any, chunk: Any, dtype: Any
+) -> None:
+    """Everything else that can be wrong before a run begins."""
+    one_of("init", init, ("project", "paper"))
+    if output is not None:
+        one_of("output", output, OUTPUTS)
+    if noise is not None and not isinstance(noise, AbstractOracle):
+        raise TypeError(f"noise must be fx.GaussianNoise(sigma), fx.Minibatch(size) or None, got {short(noise)}")
+    if tol is not None:
+        positive("tol", tol)
+    for name, value, least in (("seed", seed, 0), ("record_every", record_every, 1), ("chunk", chunk, 1)):
+        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
+            raise ValueError(f"{name} must be a whole number >= {least}, got {short(value)}")
+    if str(np.dtype(dtype)) not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', got {short(dtype)}")
+
+
+def _is_euclidean_game(problem: Any) -> bool:
+    parts = (problem.geometry.parts.x, problem.geometry.parts.y)
+    return isinstance(problem, Bilinear) and all(isinstance(part, Euclidean) for part in parts)
 
 
 def _check_local_steps(local_steps: Any, clients: int) -> None:

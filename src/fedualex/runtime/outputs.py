@@ -52,6 +52,8 @@ class Evaluator:
     def output(self, name: str, z: Tree) -> Output:
         """z projected onto the domain, with certificate and structure."""
         projected, x, y = _certified(self.problem, tree.cast(z, jnp.float64))
+        if not np.isfinite(float(x) + float(y)) and not self.reason:
+            raise FloatingPointError(f"the certificate of the output {name!r} is not finite")
         certificate = Certificate(None, None, self.reason) if self.reason else Certificate(float(x), float(y))
         point = jax.tree.map(np.asarray, projected)
         return Output(name, point, certificate, *structure_of(self.problem, point))

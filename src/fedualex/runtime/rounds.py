@@ -175,7 +175,8 @@ def _add_probes(setup: Setup, sums: Sums, total: Contribution) -> Sums:
 
     def read(carry: Tree, step: tuple[Tree, Array, Array]) -> tuple[Tree, None]:
         probe, weight, share = step
-        mean = jax.tree.map(lambda leaf: leaf / share.astype(leaf.dtype), probe)
+        # With unequal steps nobody may be active in the last ones; their weight is 0.
+        mean = tree.scale(1 / jnp.where(share > 0, share, 1), probe)
         return tree.add(carry, tree.scale(weight, method.read(mean, geometry))), None
 
     ergodic, _ = jax.lax.scan(read, sums.ergodic, (total.probes, total.probe_weights, total.shares))

@@ -19,6 +19,8 @@ class Run:
     output: str
     """The name of the output that `z` is."""
     outputs: dict[str, Output]
+    best: Output | None
+    """The recorded output with the smallest certificate of the whole run; None where there are no certificates."""
     history: dict[str, NDArray[Any]]
     rounds: int
     seconds: float

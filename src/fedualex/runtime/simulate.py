@@ -14,9 +14,8 @@ from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem, Exact
 from ..tree import Saddle
-from ..validation import one_of
 from . import checkpoint as checkpoints
-from .options import OUTPUTS, check_sizes
+from .options import check_choices, check_sizes
 from .outputs import Evaluator, Output
 from .progress import progress_bar
 from .rounds import Setup, State, Sums, advance
@@ -26,6 +25,9 @@ from .steps import polish_grid, with_theory_steps
 
 CHUNK_ENTRIES = 2**19
 """About how many numbers of one variable a chunk of clients holds."""
+
+NEGLIGIBLE = 1e-9
+"""A certificate below this share of the first one is rounding: growing from there is not divergence."""
 
 Record = dict[str, Any]
 
@@ -86,49 +88,56 @@ def _run(
     chunk: int | None = None,
 ) -> Run:
     total, clients = check_sizes(problem, method, rounds, steps, clients, local_steps, cohort)
+    check_choices(init, output, noise, seed, tol, record_every, chunk, dtype)
     problem = problem if weights is None else problem.reweighted(weights)
-    one_of("init", init, ("project", "paper"))
-    if output is not None:
-        one_of("output", output, OUTPUTS)
     every = record_every or max(1, total // 50)
     oracle = Exact() if noise is None else noise
+    file = None if checkpoint is None else Path(checkpoint)
     began = time.perf_counter()
     with double():
         z0 = problem.admit(problem.like if z0 is None else z0)
-        most_steps = int(np.max(local_steps))
-        method, chosen = with_theory_steps(
-            method, problem, oracle, z0, clients=clients, local_steps=most_steps, rounds=total
-        )
+        sizes = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
+        method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)
         setup = _setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk)
         state = _start(setup, z0, init, dtype)
         progress = Progress(problem, setup, total, tol, output, every)
-        run_id = checkpoints.fingerprint(setup, init, total, every, tol) if checkpoint else ""
-        if checkpoint and Path(checkpoint).exists():
-            state, progress.records = checkpoints.load(Path(checkpoint), state, run_id)
-        status = None
+        run_id = ""
+        if file is not None:
+            checkpoints.check_folder(file)
+            run_id = checkpoints.fingerprint(setup, state, init, str(total), str(every), str(tol))
+            if file.exists():
+                state = progress.resume(file, state, run_id)
+                began -= progress.records[-1]["seconds"]
+
+        def keep(state: State) -> None:
+            """Record a state: on the screen, in the checkpoint, to the callback."""
+            record = progress.record(state, time.perf_counter() - began)
+            show(record)
+            if file is not None:
+                progress.save(file, state, run_id)
+            if callback:
+                callback(record)
+
+        status = progress.verdict() if stopping and progress.records else None
         try:
             with progress_bar(total) as show:
                 if not progress.records:
-                    progress.record(state, 0.0)
+                    keep(state)
                 while status is None and int(state.round) < total:
                     following = advance(setup, state, jnp.asarray(min(every, total - int(state.round))))
-                    if not bool(tree.is_finite((following.server, following.sums))):
+                    if not bool(tree.is_finite((following.server, following.sums, following.memory))):
                         status = Status.NUMERICAL_ERROR
                         break
+                    keep(following)
                     state = following
-                    seconds = time.perf_counter() - began
-                    record = progress.record(state, seconds)
-                    show(record)
-                    if callback:
-                        callback(record)
-                    if checkpoint:
-                        checkpoints.save(Path(checkpoint), state, progress.records, run_id)
                     if stopping:
                         status = progress.verdict()
-                    if status is None and max_seconds is not None and seconds > max_seconds:
+                    if status is None and max_seconds is not None and time.perf_counter() - began > max_seconds:
                         status = Status.MAX_TIME
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
+        except FloatingPointError:
+            status = Status.NUMERICAL_ERROR
         return progress.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)
 
 
@@ -140,11 +149,12 @@ class Progress:
         self.grid = polish_grid(problem)
         self.rounds, self.tol, self.output, self.every = rounds, tol, output, every
         self.records: list[Record] = []
+        self.best: Output | None = None
         self.bytes = _bytes_per_round(setup)
 
     def record(self, state: State, seconds: float) -> Record:
         """Certificates and structure of `last` and `ergodic` (of all four if there is a tol), and the cost so far."""
-        outputs = self.outputs(state, everything=self.tol is not None)
+        outputs = self.outputs(state, everything=self.tol is not None or self.output in ("clients", "polished"))
         done = int(state.round)
         record: Record = {"round": done, "seconds": seconds}
         record |= {"bytes_up": done * self.bytes[0], "bytes_down": done * self.bytes[1]}
@@ -152,8 +162,22 @@ class Progress:
             record[f"gap_{name}"] = output.gap
             record[f"density_{name}"] = output.density
             record[f"rank_{name}"] = output.rank
+            if output.gap is not None and (self.best is None or output.gap < (self.best.gap or 0)):
+                self.best = output
         self.records.append(record)
         return record
+
+    def save(self, file: Path, state: State, run_id: str) -> None:
+        """Write a checkpoint: the state, the best point so far, and the records."""
+        best = None if self.best is None else (self.best.name, self.best.z)
+        checkpoints.save(file, (state, None if best is None else best[1]), self.records, run_id, best and best[0])
+
+    def resume(self, file: Path, state: State, run_id: str) -> State:
+        """Go on from a checkpoint, exactly as if the run had not stopped."""
+        best = None if self.evaluator.reason else self.evaluator.problem.like
+        (state, z), self.records, name = checkpoints.load(file, (state, best), run_id)
+        self.best = None if z is None else self.evaluator.output(name, z)
+        return state
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output]:
         """The outputs of a state; before the first round only its point."""
@@ -174,12 +198,13 @@ class Progress:
 
     def verdict(self) -> Status | None:
         """Whether the records say that it is time to stop."""
-        best = [min(gaps) for record in self.records if (gaps := _gaps(record))]
+        best = [min(gaps) for record in self.records if (gaps := _gaps(record, self.output))]
         if len(best) < len(self.records):
             return None
         if self.tol is not None and best[-1] <= self.tol:
             return Status.OPTIMAL
-        if len(best) > 3 and all(gap > 10 * min(best) for gap in best[-3:]):
+        floor = NEGLIGIBLE * max(best[0], 0)
+        if len(best) > 3 and all(gap > 10 * max(min(best), floor) for gap in best[-3:]):
             return Status.DIVERGED
         fifth = max(2, self.rounds // (5 * self.every))
         if self.tol is not None and len(best) > fifth and min(best) > 0.99 * min(best[:-fifth]):
@@ -199,15 +224,17 @@ class Progress:
                 status = Status.OPTIMAL
             elif gap <= 10 * self.tol:
                 status = Status.OPTIMAL_INACCURATE
-        return Run(status, name, outputs, columns(self.records), int(state.round), seconds, chosen, state)
+        return Run(status, name, outputs, self.best, columns(self.records), int(state.round), seconds, chosen, state)
 
     def _pick(self, outputs: dict[str, Output]) -> str:
         good = [o for o in outputs.values() if self.tol is not None and o.gap is not None and o.gap <= self.tol]
         return min(good, key=lambda o: (o.structure, o.gap)).name if good else "polished"
 
 
-def _gaps(record: Record) -> list[float]:
-    return [value for key, value in record.items() if key.startswith("gap_") and value is not None]
+def _gaps(record: Record, output: str | None) -> list[float]:
+    """The certified gaps of a record: of one output, or of all."""
+    wanted = f"gap_{output or ''}"
+    return [value for key, value in record.items() if key.startswith(wanted) and value is not None]
 
 
 def _setup(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import theory
-from ..algorithms import AbstractMethod, OptimisticMirrorDescent
+from ..algorithms import AbstractMethod, ChambollePock, FeDualEx, OptimisticMirrorDescent, TsengAPG
 from ..problems import AbstractOracle, AbstractProblem
 from ..tree import Saddle
 
@@ -23,6 +23,7 @@ def with_theory_steps(
     oracle: AbstractOracle,
     z0: Saddle,
     *,
+    one_machine: bool,
     clients: int,
     local_steps: int,
     rounds: int,
@@ -32,31 +33,48 @@ def with_theory_steps(
     if not names:
         return method, ""
     constants = theory.constants(problem, oracle, z0)
-    bound = theory.proposition_b(constants, clients=clients, local_steps=local_steps, rounds=rounds)
+    bound: Any
+    if one_machine:
+        label = "Theorem 4" if constants.sigma == 0 else "Theorem 3"
+        theorem = theory.theorem4 if constants.sigma == 0 else theory.theorem3
+        bound = theorem(constants, steps=rounds).corrected
+    else:
+        label = "proposition B"
+        bound = theory.proposition_b(constants, clients=clients, local_steps=local_steps, rounds=rounds)
     eta = float(bound.best_step)
-    if not np.isfinite(eta) or eta <= 0:
+    if not 0 < eta < np.inf:
         raise ValueError(
             f"theory gives no step size here (beta={constants.beta:.3g}, B0={constants.B0:.3g}, "
             f"sigma={constants.sigma:.3g}); give {', '.join(names)} yourself"
         )
-    chosen: dict[str, float] = dict.fromkeys(names, eta)
-    if "mu" in names or "L" in names:  # Tseng: the smoothing for a fixed number of steps, equal block sizes
-        mu = 2 * constants.beta / (rounds * local_steps + 1)
-        chosen |= {"mu": mu, "L": constants.beta**2 / mu}
-    if isinstance(method, OptimisticMirrorDescent):
-        chosen = dict.fromkeys(names, min(eta, 1 / (2 * constants.beta)))
-    if {"tau_x", "tau_y"} & set(names):
-        chosen |= dict.fromkeys({"tau_x", "tau_y"} & set(names), 1 / constants.beta)
+    chosen = _fill(method, names, eta, constants, rounds)
     filled = eqx.tree_at(
         lambda m: [getattr(m, name) for name in chosen],
         method,
         [np.asarray(value) for value in chosen.values()],
         is_leaf=lambda leaf: leaf is None,
     )
-    proved = problem.clients is None and type(method).__name__ == "FeDualEx"
-    label = "proposition B" if proved else "heuristic: proposition B's step"
+    equal_clients = problem.clients in (None, 1)
+    covered = isinstance(method, FeDualEx) and equal_clients and float(method.eta_s or 1) <= 1 and np.inf > constants.B0
+    why = label if covered else f"heuristic: the step of {label}"
     shown = ", ".join(f"{name}={value:.4g}" for name, value in chosen.items())
-    return filled, f"{shown} ({label}; beta={constants.beta:.4g}, sigma={constants.sigma:.3g}, B0={constants.B0:.3g})"
+    return filled, f"{shown} ({why}; beta={constants.beta:.4g}, sigma={constants.sigma:.3g}, B0={constants.B0:.3g})"
+
+
+def _fill(method: AbstractMethod, names: list[str], eta: float, constants: Any, rounds: int) -> dict[str, float]:
+    """A value for each missing step size; what was given stays."""
+    rules: dict[str, float] = dict.fromkeys(names, eta)
+    if isinstance(method, OptimisticMirrorDescent):
+        rules["eta"] = min(eta, 1 / (2 * constants.beta))
+    if isinstance(method, TsengAPG):  # the smoothing for a fixed number of steps and blocks of equal size
+        mu = 2 * constants.beta / (rounds + 1) if method.mu is None else float(method.mu)
+        rules |= {"mu": mu, "L": constants.beta**2 / mu}
+    if isinstance(method, ChambollePock):  # tau_x tau_y beta^2 = 1
+        x, y = method.tau_x, method.tau_y
+        rules["tau_x"] = 1 / constants.beta if y is None else 1 / (float(y) * constants.beta**2)
+        rules["tau_y"] = 1 / constants.beta if x is None else 1 / (float(x) * constants.beta**2)
+    rules["eta_s"] = 1.0
+    return {name: rules[name] for name in names}
 
 
 def polish_grid(problem: AbstractProblem) -> Any:

@@ -9,8 +9,8 @@ from ..tree import Saddle, Tree
 from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, equal, size
 
 
-def check_geometry(geometry: AbstractGeometry, like: Tree, *, samples: int = 20, seed: int = 0) -> None:
-    """Check every law of a geometry at random points shaped as the pytree `like`."""
+def check_geometry(geometry: AbstractGeometry, like: Tree = None, *, samples: int = 20, seed: int = 0) -> None:
+    """Check every law of a geometry at random points shaped as the pytree `like` (shapes that fit, if None)."""
     Laws(geometry, like, geometry_laws).check_samples(samples, seed)
 
 
@@ -106,7 +106,7 @@ def _size_laws(g: AbstractGeometry, like: Tree, omega: Tree, z: Tree, u: Tree) -
     distance = g.norm(tree.subtract(z, u))
     return {
         "no point is beyond B0": g.B0(omega) - reached + ROUNDING * (1 + size(omega) * (1 + size(u))),
-        "no pair is beyond the diameter": g.diameter(like) * (1 + FEASIBLE) - distance,
+        "no pair is beyond the diameter": g.diameter(like) * (1 + FEASIBLE) + FEASIBLE - distance,
     }
 
 

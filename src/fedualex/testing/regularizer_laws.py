@@ -8,11 +8,12 @@ from jaxtyping import Array
 
 from ..precision import double
 from ..regularizers import AbstractRegularizer
-from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, equal, size
+from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, default_like, equal, size
 
 
-def check_regularizer(psi: AbstractRegularizer, like: Any, *, samples: int = 20, seed: int = 0) -> None:
-    """Check every law of a regularizer at random points shaped as the array `like`."""
+def check_regularizer(psi: AbstractRegularizer, like: Any = None, *, samples: int = 20, seed: int = 0) -> None:
+    """Check every law of a regularizer at random points shaped as the array `like` (a shape that fits, if None)."""
+    like = default_like(psi) if like is None else like
     check_extremes(psi, like)
     Laws(psi, like, regularizer_laws).check_samples(samples, seed)
 
@@ -24,6 +25,7 @@ def regularizer_laws(psi: AbstractRegularizer, like: Any, omega: Array, other: A
         **_prox_laws(psi, omega, other, weight, x, u),
         **_conjugate_laws(psi, omega, weight, x, u, s=other),
         **_domain_laws(psi, like, omega, x, u),
+        **_declared_laws(psi, omega, weight, x, s=other),
     }
 
 
@@ -66,7 +68,7 @@ def _conjugate_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Ar
     return {
         "Fenchel-Young": conjugate - below + ROUNDING * scale,
         "the conjugate is attained": jnp.where(reached, equal(conjugate, attained, near), 0),
-        "an infinite conjugate is unbounded": jnp.where(jnp.isinf(conjugate), attained - 1, 0),
+        "an infinite conjugate is unbounded": jnp.where(jnp.isinf(conjugate) & (size(s) > 1e-3), attained - 1, 0),
         "Fenchel-Young is tight at the prox": jnp.where(touching, equal(touch, jnp.zeros(()), tight), 0),
     }
 
@@ -80,6 +82,23 @@ def _domain_laws(psi: AbstractRegularizer, like: Any, center: Array, x: Array, u
         "no point is beyond the farthest": psi.farthest(center) - size(u - center) + rounding,
         "no pair is beyond the diameter": psi.diameter(like) - size(u - x) + rounding,
     }
+
+
+def _declared_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Array, s: Array) -> Margins:
+    """What psi says about itself."""
+    moved = size(omega - psi.prox(omega, jnp.zeros(()))) > 1e-6 * (1 + size(omega))
+    silent = moved & (psi.violation(omega) <= FEASIBLE)
+    # Beyond 30 even a finite conjugate may overflow: exp(s / lam) for an entropy.
+    infinite = psi.finite_conjugate & jnp.isinf(psi.conjugate(s)) & (jnp.max(jnp.abs(s)) <= 30)
+    margins = {
+        "violation sees what projection moves": jnp.where(silent, -1.0, 0.0),
+        "finite_conjugate is true": jnp.where(infinite, -1.0, 0.0),
+    }
+    if psi.absolutely_symmetric:
+        flipped = psi.prox(-jnp.flip(omega), weight)
+        apart = size(flipped + jnp.flip(x)) + jnp.abs(psi.value(-jnp.flip(x)) - psi.value(x))
+        margins["absolutely_symmetric is true"] = equal(apart, jnp.zeros(()), ROUNDING * (1 + size(omega)))
+    return margins
 
 
 def check_extremes(psi: AbstractRegularizer, like: Any) -> None:

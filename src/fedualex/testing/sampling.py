@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
+from ..geometry import Product, calls_lapack, is_geometry
 from ..precision import double
 from ..tree import Tree
 
@@ -26,9 +27,15 @@ class Laws:
     """The laws of one subject, compiled once for points of one shape and evaluated in float64."""
 
     def __init__(self, subject: Any, like: Tree, margins: Callable[..., Margins]):
-        self.subject, self.like = subject, jax.tree.map(np.asarray, like)
+        self.subject = subject
+        self.like = jax.tree.map(np.asarray, default_like(subject) if like is None else like)
+
         # Closed over, not traced: some properties, such as finite_conjugate, depend on the parameters' values.
-        self._margins = eqx.filter_jit(lambda *point: margins(subject, self.like, *point))
+        def evaluate(*point: Any) -> Margins:
+            return margins(subject, self.like, *point)
+
+        # Op by op where LAPACK is called: in one program its calls could run at the same time.
+        self._margins = evaluate if calls_lapack(subject) else eqx.filter_jit(evaluate)
 
     def check(self, omega: Tree, other: Tree, weight: float) -> None:
         """All laws at one pair of points and one weight; an `AssertionError` names the law that fails, and where."""
@@ -46,6 +53,16 @@ class Laws:
         """All laws at random points over several scales, some with ties and zeros."""
         for point in _samples(self.like, samples, seed):
             self.check(*point)
+
+
+def default_like(subject: Any) -> Tree:
+    """Arrays of a shape that fits: a parameter's own, a matrix for what is spectral, else five entries."""
+    if isinstance(subject, Product):
+        return jax.tree.map(default_like, subject.parts, is_leaf=is_geometry)
+    if calls_lapack(subject):
+        return np.zeros((4, 3))
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(subject) if np.ndim(leaf)]
+    return np.zeros(max(shapes, key=np.prod) if shapes else 5)
 
 
 def _samples(like: Tree, samples: int, seed: int) -> Iterator[tuple[Tree, Tree, float]]:
