@@ -109,9 +109,8 @@ def _run(
                 state = progress.resume(file, state, run_id)
                 began -= progress.records[-1]["seconds"]
 
-        def keep(state: State) -> None:
-            """Record a state: on the screen, in the checkpoint, to the callback."""
-            record = progress.record(state, time.perf_counter() - began)
+        def publish(record: Record) -> None:
+            """Show a record, save what belongs to it, and give it to the callback."""
             show(record)
             if file is not None:
                 progress.save(file, state, run_id)
@@ -122,14 +121,15 @@ def _run(
         try:
             with progress_bar(total) as show:
                 if not progress.records:
-                    keep(state)
+                    publish(progress.record(state, time.perf_counter() - began))
                 while status is None and int(state.round) < total:
                     following = advance(setup, state, jnp.asarray(min(every, total - int(state.round))))
                     if not bool(tree.is_finite((following.server, following.sums, following.memory))):
                         status = Status.NUMERICAL_ERROR
                         break
-                    keep(following)
+                    record = progress.record(following, time.perf_counter() - began)
                     state = following
+                    publish(record)
                     if stopping:
                         status = progress.verdict()
                     if status is None and max_seconds is not None and time.perf_counter() - began > max_seconds:
