@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 
+import equinox as eqx
 import jax
 import jax.monitoring
 import jax.numpy as jnp
@@ -393,8 +394,13 @@ def cohorts(seed, rounds, clients=6, cohort=2, weights=None):
             chunk=10,
             equal_steps=True,
         )
-        ids, weights = jax.jit(jax.vmap(lambda r: draw_cohort(setup, r)))(jnp.arange(rounds))
+        ids, weights = drawn_cohorts(setup, jnp.arange(rounds))
         return np.asarray(ids), np.asarray(weights)
+
+
+@eqx.filter_jit
+def drawn_cohorts(setup, rounds):
+    return jax.vmap(lambda r: draw_cohort(setup, r))(rounds)
 
 
 def test_cohorts_are_uniform_pairs_without_repetition():
@@ -640,7 +646,7 @@ def test_drift_correction_halves_the_gap_on_a_few_digits():
 def test_drift_correction_halves_the_gap_on_digits():
     problem = fx.problems.agnostic(*digits(rows=1797), l1=0.01, kl=0.01)
     grid = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 1.0)
-    check_corrections(problem, plain=grid, corrected=grid, exchanges=400)
+    check_corrections(problem, plain=grid, corrected=grid, exchanges=200)
 
 
 # --- memory --------------------------------------------------------------------------------------------------------
@@ -670,9 +676,9 @@ def peaks(*clients):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_is_flat_in_clients():
-    few, many = peaks(1000, 20_000)
-    assert many < 1024
-    assert many < few + 60
+    """All at once, 20,000 clients would take 144 MB for every vector they hold, and they hold at least five."""
+    (peak,) = peaks(20_000)
+    assert peak < 350
 
 
 @pytest.mark.slow

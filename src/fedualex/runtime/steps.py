@@ -40,7 +40,8 @@ def with_theory_steps(
         bound = theorem(constants, steps=rounds).corrected
     else:
         label = "proposition B"
-        bound = theory.proposition_b(constants, clients=clients, local_steps=local_steps, rounds=rounds)
+        eta_s = min(float(getattr(method, "eta_s", None) or 1.0), 1.0)  # nothing is known above 1
+        bound = theory.proposition_b(constants, clients=clients, local_steps=local_steps, rounds=rounds, eta_s=eta_s)
     eta = float(bound.best_step)
     if not 0 < eta < np.inf:
         raise ValueError(
