@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,20 +15,13 @@ from ..problems import AbstractOracle, AbstractProblem, Exact
 from ..tree import Saddle
 from . import checkpoint as checkpoints
 from .options import check_choices, check_sizes
-from .outputs import Evaluator, Output
 from .progress import progress_bar
-from .rounds import Setup, State, Sums, advance
-from .run import Run, columns
+from .records import Record, Records
+from .rounds import advance
+from .run import Run
+from .setup import build_setup, first_state
 from .status import Status
-from .steps import polish_grid, with_theory_steps
-
-CHUNK_ENTRIES = 2**19
-"""About how many numbers of one variable a chunk of clients holds."""
-
-NEGLIGIBLE = 1e-9
-"""A certificate below this share of the first one is rounding: growing from there is not divergence."""
-
-Record = dict[str, Any]
+from .steps import with_theory_steps
 
 
 def solve(
@@ -98,199 +90,44 @@ def _run(
         z0 = problem.admit(problem.like if z0 is None else z0)
         sizes = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
         method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)
-        setup = _setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk)
-        state = _start(setup, z0, init, dtype)
-        progress = Progress(problem, setup, total, tol, output, every)
+        setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk)
+        state = first_state(setup, z0, init, dtype)
+        records = Records(problem, setup, total, tol, output, every)
         run_id = ""
         if file is not None:
             checkpoints.check_folder(file)
             run_id = checkpoints.fingerprint(setup, state, init, str(total), str(every), str(tol))
             if file.exists():
-                state = progress.resume(file, state, run_id)
-                began -= progress.records[-1]["seconds"]
+                state = records.resume(file, state, run_id)
+                began -= records.all[-1]["seconds"]
 
         def publish(record: Record) -> None:
             """Show a record, save what belongs to it, and give it to the callback."""
             show(record)
             if file is not None:
-                progress.save(file, state, run_id)
+                records.save(file, state, run_id)
             if callback:
                 callback(record)
 
-        status = progress.verdict() if stopping and progress.records else None
+        status = records.verdict() if stopping and records.all else None
         try:
             with progress_bar(total) as show:
-                if not progress.records:
-                    publish(progress.record(state, time.perf_counter() - began))
+                if not records.all:
+                    publish(records.record(state, time.perf_counter() - began))
                 while status is None and int(state.round) < total:
                     following = advance(setup, state, jnp.asarray(min(every, total - int(state.round))))
                     if not bool(tree.is_finite((following.server, following.sums, following.memory))):
                         status = Status.NUMERICAL_ERROR
                         break
-                    record = progress.record(following, time.perf_counter() - began)
+                    record = records.record(following, time.perf_counter() - began)
                     state = following
                     publish(record)
                     if stopping:
-                        status = progress.verdict()
+                        status = records.verdict()
                     if status is None and max_seconds is not None and time.perf_counter() - began > max_seconds:
                         status = Status.MAX_TIME
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         except FloatingPointError:
             status = Status.NUMERICAL_ERROR
-        return progress.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)
-
-
-class Progress:
-    """Records, the best certificates so far, and what they say about stopping."""
-
-    def __init__(self, problem: AbstractProblem, setup: Setup, rounds: int, tol: Any, output: Any, every: int):
-        self.evaluator, self.setup = Evaluator(problem), setup
-        self.grid = polish_grid(problem)
-        self.rounds, self.tol, self.output, self.every = rounds, tol, output, every
-        self.records: list[Record] = []
-        self.best: Output | None = None
-        self.bytes = _bytes_per_round(setup)
-
-    def record(self, state: State, seconds: float) -> Record:
-        """Certificates and structure of `last` and `ergodic` (of all four if there is a tol), and the cost so far."""
-        outputs = self.outputs(state, everything=self.tol is not None or self.output in ("clients", "polished"))
-        done = int(state.round)
-        record: Record = {"round": done, "seconds": seconds}
-        record |= {"bytes_up": done * self.bytes[0], "bytes_down": done * self.bytes[1]}
-        for name, output in outputs.items():
-            record[f"gap_{name}"] = output.gap
-            record[f"density_{name}"] = output.density
-            record[f"rank_{name}"] = output.rank
-            if output.gap is not None and (self.best is None or output.gap < (self.best.gap or 0)):
-                self.best = output
-        self.records.append(record)
-        return record
-
-    def save(self, file: Path, state: State, run_id: str) -> None:
-        """Write a checkpoint: the state, the best point so far, and the records."""
-        best = None if self.best is None else (self.best.name, self.best.z)
-        checkpoints.save(file, (state, None if best is None else best[1]), self.records, run_id, best and best[0])
-
-    def resume(self, file: Path, state: State, run_id: str) -> State:
-        """Go on from a checkpoint, exactly as if the run had not stopped."""
-        best = None if self.evaluator.reason else self.evaluator.problem.like
-        (state, z), self.records, name = checkpoints.load(file, (state, best), run_id)
-        self.best = None if z is None else self.evaluator.output(name, z)
-        return state
-
-    def outputs(self, state: State, everything: bool) -> dict[str, Output]:
-        """The outputs of a state; before the first round only its point."""
-        setup, evaluate = self.setup, self.evaluator
-        outputs = {"last": evaluate.output("last", setup.method.point(state.server, setup.problem.geometry))}
-        if float(state.sums.weight) == 0:  # nothing to average yet
-            names = ("clients", "ergodic", "polished") if everything else ("ergodic",)
-            return outputs | {name: Output(name, *list(vars(outputs["last"]).values())[1:]) for name in names}
-        means = {
-            "clients": tree.scale(1 / state.sums.weight, state.sums.clients),
-            "ergodic": tree.scale(1 / state.sums.weight, state.sums.ergodic),
-        }
-        outputs["ergodic"] = evaluate.output("ergodic", means["ergodic"])
-        if everything:
-            outputs["clients"] = evaluate.output("clients", means["clients"])
-            outputs["polished"] = evaluate.polished(means["clients"], self.grid)
-        return outputs
-
-    def verdict(self) -> Status | None:
-        """Whether the records say that it is time to stop."""
-        best = [min(gaps) for record in self.records if (gaps := _gaps(record, self.output))]
-        if len(best) < len(self.records):
-            return None
-        if self.tol is not None and best[-1] <= self.tol:
-            return Status.OPTIMAL
-        floor = NEGLIGIBLE * max(best[0], 0)
-        if len(best) > 3 and all(gap > 10 * max(min(best), floor) for gap in best[-3:]):
-            return Status.DIVERGED
-        fifth = max(2, self.rounds // (5 * self.every))
-        if self.tol is not None and len(best) > fifth and min(best) > 0.99 * min(best[:-fifth]):
-            return Status.STALLED
-        return None
-
-    def finish(self, state: State, status: Status, seconds: float, chosen: str) -> Run:
-        """All outputs of the final state, and the rule that picks one."""
-        outputs = self.outputs(state, everything=True)
-        name = self.output or self._pick(outputs)
-        gap = outputs[name].gap
-        if gap is None:
-            if status in (Status.MAX_ROUNDS, Status.MAX_TIME):
-                status = Status.UNCERTIFIED
-        elif self.tol is not None and status in (Status.MAX_ROUNDS, Status.MAX_TIME, Status.STALLED):
-            if gap <= self.tol:
-                status = Status.OPTIMAL
-            elif gap <= 10 * self.tol:
-                status = Status.OPTIMAL_INACCURATE
-        return Run(status, name, outputs, self.best, columns(self.records), int(state.round), seconds, chosen, state)
-
-    def _pick(self, outputs: dict[str, Output]) -> str:
-        good = [o for o in outputs.values() if self.tol is not None and o.gap is not None and o.gap <= self.tol]
-        return min(good, key=lambda o: (o.structure, o.gap)).name if good else "polished"
-
-
-def _gaps(record: Record, output: str | None) -> list[float]:
-    """The certified gaps of a record: of one output, or of all."""
-    wanted = f"gap_{output or ''}"
-    return [value for key, value in record.items() if key.startswith(wanted) and value is not None]
-
-
-def _setup(
-    problem: AbstractProblem,
-    method: AbstractMethod,
-    oracle: AbstractOracle,
-    clients: int,
-    cohort: int | None,
-    local_steps: Any,
-    seed: int,
-    dtype: Any,
-    chunk: int | None,
-) -> Setup:
-    kind = jnp.dtype(dtype)
-    per_client = np.broadcast_to(np.asarray(local_steps, int), (clients,))
-    size = max(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
-    return Setup(
-        problem=tree.cast_module(problem, kind),
-        method=tree.cast_module(method, kind),
-        oracle=tree.cast_module(oracle, kind),
-        weights=jnp.asarray(problem.client_weights(clients), kind),
-        steps=jnp.asarray(per_client),
-        key=jax.random.key(seed),
-        clients=clients,
-        cohort=clients if cohort is None else cohort,
-        local_steps=int(per_client.max()),
-        chunk=chunk or max(1, CHUNK_ENTRIES // size),
-        equal_steps=bool(np.all(per_client == per_client[0])),
-    )
-
-
-def _start(setup: Setup, z0: Saddle, init: str, dtype: Any) -> State:
-    geometry = setup.problem.geometry
-    z0 = tree.cast(z0, jnp.dtype(dtype))
-    dual = geometry.dual(geometry.project(z0) if init == "project" else z0)
-    server = setup.method.start(dual, geometry)
-    point = setup.method.point(server, geometry)
-    memory = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (setup.clients, *leaf.shape)), setup.method.memory(server)
-    )
-    zero = tree.scale(0.0, point)
-    return State(server, memory, point, Sums(zero, zero, jnp.zeros((), jnp.dtype(dtype))), jnp.asarray(0))
-
-
-def _bytes_per_round(setup: Setup) -> tuple[int, int]:
-    """What a network would carry in a round: state down, message and the sum behind `clients` up; surveys both ways."""
-
-    def size(a: Any) -> int:
-        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))
-
-    like = tree.cast(setup.problem.like, setup.weights.dtype)
-    dual = jax.eval_shape(setup.problem.geometry.dual, like)
-    server = jax.eval_shape(lambda d: setup.method.start(d, setup.problem.geometry), dual)
-    up, down = setup.cohort * (size(server) + size(like)), setup.cohort * size(server)
-    if setup.method.survey == "fresh":
-        up, down = up + setup.clients * size(like), down + (setup.clients + setup.cohort) * size(like)
-    if setup.method.survey == "stale":
-        up, down = up + setup.clients * size(like), down + setup.cohort * 2 * size(like)
-    return up, down
+        return records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)

@@ -1,0 +1,133 @@
+"""Records of a run: certificates and cost so far, the best point, and what they say about stopping."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from .. import tree
+from ..problems import AbstractProblem
+from . import checkpoint as checkpoints
+from .outputs import Evaluator, Output
+from .rounds import Setup, State
+from .run import Run, columns
+from .status import Status
+from .steps import polish_grid
+
+NEGLIGIBLE = 1e-9
+"""A certificate below this share of the first one is rounding: growing from there is not divergence."""
+
+Record = dict[str, Any]
+
+
+class Records:
+    """Records, the best certificates so far, and what they say about stopping."""
+
+    def __init__(self, problem: AbstractProblem, setup: Setup, rounds: int, tol: Any, output: Any, every: int):
+        self.evaluator, self.setup = Evaluator(problem), setup
+        self.grid = polish_grid(problem)
+        self.rounds, self.tol, self.output, self.every = rounds, tol, output, every
+        self.all: list[Record] = []
+        self.best: Output | None = None
+        self.bytes = bytes_per_round(setup)
+
+    def record(self, state: State, seconds: float) -> Record:
+        """Certificates and structure of `last` and `ergodic` (of all four if there is a tol), and the cost so far."""
+        outputs = self.outputs(state, everything=self.tol is not None or self.output in ("clients", "polished"))
+        done = int(state.round)
+        record: Record = {"round": done, "seconds": seconds}
+        record |= {"bytes_up": done * self.bytes[0], "bytes_down": done * self.bytes[1]}
+        for name, output in outputs.items():
+            record[f"gap_{name}"] = output.gap
+            record[f"density_{name}"] = output.density
+            record[f"rank_{name}"] = output.rank
+            if output.gap is not None and (self.best is None or output.gap < (self.best.gap or 0)):
+                self.best = output
+        self.all.append(record)
+        return record
+
+    def save(self, file: Path, state: State, run_id: str) -> None:
+        """Write a checkpoint: the state, the best point so far, and the records."""
+        best = None if self.best is None else (self.best.name, self.best.z)
+        checkpoints.save(file, (state, None if best is None else best[1]), self.all, run_id, best and best[0])
+
+    def resume(self, file: Path, state: State, run_id: str) -> State:
+        """Go on from a checkpoint, exactly as if the run had not stopped."""
+        best = None if self.evaluator.reason else self.evaluator.problem.like
+        (state, z), self.all, name = checkpoints.load(file, (state, best), run_id)
+        self.best = None if z is None else self.evaluator.output(name, z)
+        return state
+
+    def outputs(self, state: State, everything: bool) -> dict[str, Output]:
+        """The outputs of a state; before the first round only its point."""
+        setup, evaluate = self.setup, self.evaluator
+        outputs = {"last": evaluate.output("last", setup.method.point(state.server, setup.problem.geometry))}
+        if float(state.sums.weight) == 0:  # nothing to average yet
+            names = ("clients", "ergodic", "polished") if everything else ("ergodic",)
+            return outputs | {name: Output(name, *list(vars(outputs["last"]).values())[1:]) for name in names}
+        means = {
+            "clients": tree.scale(1 / state.sums.weight, state.sums.clients),
+            "ergodic": tree.scale(1 / state.sums.weight, state.sums.ergodic),
+        }
+        outputs["ergodic"] = evaluate.output("ergodic", means["ergodic"])
+        if everything:
+            outputs["clients"] = evaluate.output("clients", means["clients"])
+            outputs["polished"] = evaluate.polished(means["clients"], self.grid)
+        return outputs
+
+    def verdict(self) -> Status | None:
+        """Whether the records say that it is time to stop."""
+        best = [min(gaps) for record in self.all if (gaps := _gaps(record, self.output))]
+        if len(best) < len(self.all):
+            return None
+        if self.tol is not None and best[-1] <= self.tol:
+            return Status.OPTIMAL
+        floor = NEGLIGIBLE * max(best[0], 0)
+        if len(best) > 3 and all(gap > 10 * max(min(best), floor) for gap in best[-3:]):
+            return Status.DIVERGED
+        fifth = max(2, self.rounds // (5 * self.every))
+        if self.tol is not None and len(best) > fifth and min(best) > 0.99 * min(best[:-fifth]):
+            return Status.STALLED
+        return None
+
+    def finish(self, state: State, status: Status, seconds: float, chosen: str) -> Run:
+        """All outputs of the final state, and the rule that picks one."""
+        outputs = self.outputs(state, everything=True)
+        name = self.output or self._pick(outputs)
+        gap = outputs[name].gap
+        if gap is None:
+            if status in (Status.MAX_ROUNDS, Status.MAX_TIME):
+                status = Status.UNCERTIFIED
+        elif self.tol is not None and status in (Status.MAX_ROUNDS, Status.MAX_TIME, Status.STALLED):
+            if gap <= self.tol:
+                status = Status.OPTIMAL
+            elif gap <= 10 * self.tol:
+                status = Status.OPTIMAL_INACCURATE
+        return Run(status, name, outputs, self.best, columns(self.all), int(state.round), seconds, chosen, state)
+
+    def _pick(self, outputs: dict[str, Output]) -> str:
+        good = [o for o in outputs.values() if self.tol is not None and o.gap is not None and o.gap <= self.tol]
+        return min(good, key=lambda o: (o.structure, o.gap)).name if good else "polished"
+
+
+def _gaps(record: Record, output: str | None) -> list[float]:
+    """The certified gaps of a record: of one output, or of all."""
+    wanted = f"gap_{output or ''}"
+    return [value for key, value in record.items() if key.startswith(wanted) and value is not None]
+
+
+def bytes_per_round(setup: Setup) -> tuple[int, int]:
+    """What a network would carry in a round: state down, message and the sum behind `clients` up; surveys both ways."""
+
+    def size(a: Any) -> int:
+        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))
+
+    like = tree.cast(setup.problem.like, setup.weights.dtype)
+    dual = jax.eval_shape(setup.problem.geometry.dual, like)
+    server = jax.eval_shape(lambda d: setup.method.start(d, setup.problem.geometry), dual)
+    up, down = setup.cohort * (size(server) + size(like)), setup.cohort * size(server)
+    if setup.method.survey == "fresh":
+        up, down = up + setup.clients * size(like), down + (setup.clients + setup.cohort) * size(like)
+    if setup.method.survey == "stale":
+        up, down = up + setup.clients * size(like), down + setup.cohort * 2 * size(like)
+    return up, down
