@@ -16,8 +16,8 @@ from test_agnostic import digits
 import fedualex as fx
 from fedualex.precision import double
 from fedualex.runtime import progress as progress_module
+from fedualex.runtime.records import Records
 from fedualex.runtime.rounds import Setup, draw_cohort
-from fedualex.runtime.simulate import Progress
 
 Status = fx.Status
 NAMES = {"last", "clients", "ergodic", "polished"}
@@ -134,9 +134,9 @@ def test_diverged_with_too_large_a_step_on_heterogeneous_clients():
 
 def at_gaps(gaps, rounds=100, **options):
     """The verdict on records with these certificates."""
-    rule = object.__new__(Progress)
+    rule = object.__new__(Records)
     rule.rounds, rule.every, rule.tol, rule.output = rounds, 1, options.get("tol"), options.get("output")
-    rule.records = [{"round": r, "seconds": 0.0, "gap_last": gap, "gap_ergodic": 2 * gap} for r, gap in enumerate(gaps)]
+    rule.all = [{"round": r, "seconds": 0.0, "gap_last": gap, "gap_ergodic": 2 * gap} for r, gap in enumerate(gaps)]
     return rule.verdict()
 
 

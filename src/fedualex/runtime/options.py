@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithms import AbstractMethod, ChambollePock, SynchronousMirrorProx, TsengAPG
+from ..algorithms import AbstractMethod, ChambollePock, ScaffoldSMemory, SynchronousMirrorProx, TsengAPG
 from ..geometry import Euclidean
 from ..problems import AbstractOracle, AbstractProblem, Bilinear
 from ..validation import one_of, positive, short
@@ -37,6 +37,10 @@ def check_sizes(
         raise ValueError(f"{type(method).__name__} is a method for one machine: use steps=, on one client")
     if isinstance(method, SynchronousMirrorProx) and np.max(local_steps) > 1:
         raise ValueError(f"SynchronousMirrorProx takes local_steps=1, got {short(local_steps)}")
+    if isinstance(method, ScaffoldSMemory) and np.min(local_steps) < np.max(local_steps):
+        raise ValueError(
+            f"ScaffoldSMemory takes the same number of local_steps on all clients, got {short(local_steps)}"
+        )
     if isinstance(method, ChambollePock | TsengAPG) and not _is_euclidean_game(problem):
         raise ValueError(
             f"{type(method).__name__} is a method for bilinear games in Euclidean geometry, got {problem!r}"

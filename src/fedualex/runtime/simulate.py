@@ -46,7 +46,8 @@ def simulate(problem: AbstractProblem, method: AbstractMethod, **options: Any) -
     weights (of the clients in the objective, as for `Problem`; the problem's own if None), cohort (clients a round,
     uniform; all if None). `steps=T` means one client, one local step, T rounds.
     noise: `GaussianNoise`, `Minibatch`, or None for exact operators. seed: decides noise and cohorts, by counters.
-    z0: a start, 0 if None. init: "project" starts at its projection, "paper" at the dual image of z0 itself.
+    z0: a start, 0 if None. init: "project" starts at its projection; "paper" starts dual methods at the
+    dual image of z0 itself, which keeps its distance (primal methods start at the projection either way).
     record_every: rounds between records. callback: is given every record.
     output: which output `run.z` is; by default "polished", with tol the sparsest one that meets it.
     dtype: of the rounds; certificates are float64 always. chunk: how many clients are computed at once.
