@@ -1,5 +1,6 @@
 """Checkpoints: written atomically, checked on reading, never pickled."""
 
+import functools
 import hashlib
 import json
 import os
@@ -31,6 +32,8 @@ def _content(leaf: Any) -> bytes:
     code = getattr(leaf, "__code__", None)
     if code is not None:
         return code.co_code + repr((code.co_names, [c for c in code.co_consts if not hasattr(c, "co_code")])).encode()
+    if isinstance(leaf, functools.partial):
+        return b"".join(map(_content, jax.tree.leaves((leaf.func, leaf.args, leaf.keywords))))
     return str(leaf if isinstance(leaf, str) else type(leaf).__qualname__).encode()
 
 
@@ -63,7 +66,7 @@ def check_folder(path: Path) -> None:
 def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], str]:
     """State and history, if the file is whole, of this schema, and of this very run."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             header = dict(json.loads(bytes(file["header"]).decode()))
             leaves = [file[f"leaf{index}"] for index in range(len(file.files) - 1)]
     except Exception as error:  # a truncated or foreign file can fail in many ways

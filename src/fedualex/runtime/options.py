@@ -1,5 +1,6 @@
 """The sizes of a run, checked before anything is compiled."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,26 @@ def check_choices(
     if tol is not None:
         positive("tol", tol)
     for name, value, least in (("seed", seed, 0), ("record_every", record_every, 1), ("chunk", chunk, 1)):
-        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
+        if value is None and name != "seed":
+            continue
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name} must be a whole number >= {least}, got {short(value)}")
-    if str(np.dtype(dtype)) not in ("float32", "float64"):
+    try:
+        kind = str(np.dtype(dtype))
+    except TypeError:
+        kind = ""
+    if kind not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {short(dtype)}")
+
+
+def check_hooks(callback: Any, checkpoint: Any, max_seconds: Any) -> None:
+    """What a run calls, writes to and waits for."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of one record, got {short(callback)}")
+    if checkpoint is not None and not isinstance(checkpoint, str | Path):
+        raise TypeError(f"checkpoint must be the path of a file, got {short(checkpoint)}")
+    if max_seconds is not None:
+        positive("max_seconds", max_seconds)
 
 
 def _is_euclidean_game(problem: Any) -> bool:

@@ -1,5 +1,6 @@
 """The points a run can return, each projected, certified, and with its density or rank."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,9 +62,12 @@ class Evaluator:
     def polished(self, z: Tree, steps: Any) -> Output:
         """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from z, with the exact g."""
         candidates = _polish(self.problem, tree.cast(z, jnp.float64), jnp.asarray(steps, jnp.float64))
-        outputs = [
-            self.output("polished", jax.tree.map(lambda leaf, i=i: leaf[i], candidates)) for i in range(len(steps))
-        ]
+        outputs = []
+        for i in range(len(steps)):
+            with suppress(FloatingPointError):  # a step may leave the region where the operator is finite
+                outputs.append(self.output("polished", jax.tree.map(lambda leaf, i=i: leaf[i], candidates)))
+        if not outputs:
+            return self.output("polished", z)
         return min(outputs, key=lambda output: np.inf if output.gap is None else output.gap)
 
 

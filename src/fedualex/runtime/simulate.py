@@ -1,7 +1,6 @@
 """`simulate` and `solve`: many rounds on one machine, with records, certificates and a stopping rule."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tree
-from ..algorithms import AbstractMethod
 from ..precision import double
-from ..problems import AbstractOracle, AbstractProblem, Exact
-from ..tree import Saddle
+from ..problems import Exact
 from . import checkpoint as checkpoints
-from .options import check_choices, check_sizes
+from .options import check_choices, check_hooks, check_sizes
 from .progress import progress_bar
 from .records import Record, Records
 from .rounds import advance
@@ -25,11 +22,11 @@ from .steps import with_theory_steps
 
 
 def solve(
-    problem: AbstractProblem,
-    method: AbstractMethod,
+    problem: Any,
+    method: Any,
     *,
-    tol: float | None = None,
-    max_seconds: float | None = None,
+    tol: Any = None,
+    max_seconds: Any = None,
     **options: Any,
 ) -> Run:
     """Run a method on a problem until an output's certificate is at most `tol`, and return certified outputs.
@@ -39,7 +36,7 @@ def solve(
     return _run(problem, method, stopping=True, tol=tol, max_seconds=max_seconds, **options)
 
 
-def simulate(problem: AbstractProblem, method: AbstractMethod, **options: Any) -> Run:
+def simulate(problem: Any, method: Any, **options: Any) -> Run:
     """Run all rounds of a method on a problem, without a stopping rule, and return certified outputs.
 
     rounds, local_steps (K; a number, or one for each client), clients (M; from the data if the problem has clients),
@@ -53,35 +50,38 @@ def simulate(problem: AbstractProblem, method: AbstractMethod, **options: Any) -
     dtype: of the rounds; certificates are float64 always. chunk: how many clients are computed at once.
     checkpoint: a file that is written at every record, and continued from if it is there.
     """
+    if {"tol", "max_seconds"} & set(options):
+        raise TypeError("tol and max_seconds are stopping rules, and simulate runs all rounds: use fx.solve")
     return _run(problem, method, stopping=False, tol=None, max_seconds=None, **options)
 
 
 def _run(
-    problem: AbstractProblem,
-    method: AbstractMethod,
+    problem: Any,
+    method: Any,
     *,
     stopping: bool,
-    tol: float | None,
-    max_seconds: float | None,
-    rounds: int | None = None,
-    steps: int | None = None,
-    clients: int | None = None,
+    tol: Any,
+    max_seconds: Any,
+    rounds: Any = None,
+    steps: Any = None,
+    clients: Any = None,
     weights: Any = None,
     local_steps: Any = 1,
-    cohort: int | None = None,
-    noise: AbstractOracle | None = None,
-    seed: int = 0,
-    z0: Saddle | None = None,
-    init: str = "project",
-    record_every: int | None = None,
-    output: str | None = None,
+    cohort: Any = None,
+    noise: Any = None,
+    seed: Any = 0,
+    z0: Any = None,
+    init: Any = "project",
+    record_every: Any = None,
+    output: Any = None,
     dtype: Any = "float64",
-    callback: Callable[[Record], None] | None = None,
-    checkpoint: str | Path | None = None,
-    chunk: int | None = None,
+    callback: Any = None,
+    checkpoint: Any = None,
+    chunk: Any = None,
 ) -> Run:
     total, clients = check_sizes(problem, method, rounds, steps, clients, local_steps, cohort)
     check_choices(init, output, noise, seed, tol, record_every, chunk, dtype)
+    check_hooks(callback, checkpoint, max_seconds)
     problem = problem if weights is None else problem.reweighted(weights)
     every = record_every or max(1, total // 50)
     oracle = Exact() if noise is None else noise
