@@ -352,10 +352,10 @@ X, Y, IDS = np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], ["a", "a", "b", "b"]
     ("changes", "message"),
     [
         ({"X": np.ones(4)}, r"X must be a nonempty matrix.*\(4,\)"),
-        ({"X": np.ones((0, 2)), "y": [], "clients": []}, r"X must be a nonempty matrix.*\(0, 2\)"),
-        ({"X": np.ones((4, 0))}, r"X must be a nonempty matrix.*\(4, 0\)"),
+        ({"X": np.ones((0, 2)), "y": [], "clients": []}, "X must not be empty"),
+        ({"X": np.ones((4, 0))}, "X must not be empty"),
         ({"X": np.where(X == 3, np.nan, X)}, "X must not contain nan"),
-        ({"X": np.where(X == 3, np.inf, X)}, "X must be finite, but it has 1 entries"),
+        ({"X": np.where(X == 3, np.inf, X)}, "X must be finite: "),
         ({"X": [["a", "b"]] * 4}, "X must be a real matrix"),
         ({"y": [0, 1, 0]}, r"y must hold 4 labels.*\(3,\)"),
         ({"y": np.eye(4)}, r"y must hold 4 labels.*\(4, 4\)"),
