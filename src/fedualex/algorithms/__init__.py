@@ -12,12 +12,20 @@ from .aliases import (
     StochasticMirrorProx,
 )
 from .base import AbstractMethod
-from .dual import FedDualAvg, FeDualEx, FeDualExCorrected
-from .mirror import FedMiD, FedMiP
-from .plain import ExtraStepLocalSGD, FedAvg, FedAvgS, LocalSGDA, ScaffoldS
-from .scaffold import ScaffoldSMemory
-from .sequential import ChambollePock, NesterovDualExtrapolation, OptimisticMirrorDescent, TsengAPG
+from .chambolle_pock import ChambollePock
+from .extra_step import ExtraStepLocalSGD
+from .fedavg import FedAvg, FedAvgS
+from .feddualavg import FedDualAvg
+from .fedmid import FedMiD
+from .fedmip import FedMiP
+from .fedualex import FeDualEx, FeDualExCorrected
+from .local_sgda import LocalSGDA
+from .nesterov import NesterovDualExtrapolation
+from .optimistic import OptimisticMirrorDescent
+from .scaffold_memory import ScaffoldSMemory
+from .scaffold_survey import ScaffoldS
 from .synchronous import SynchronousDualExtrapolation, SynchronousMirrorProx
+from .tseng import TsengAPG
 
 __all__ = [
     "AbstractMethod",

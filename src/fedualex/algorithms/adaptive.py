@@ -9,8 +9,9 @@ from .. import tree
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar, Tree
 from ..validation import real_scalar
-from .base import AbstractSequential, Oracle, step_size
-from .dual import extrapolate
+from .base import Oracle, step_size
+from .fedualex import extrapolate
+from .sequential import AbstractSequential
 
 
 class Stepped(eqx.Module):

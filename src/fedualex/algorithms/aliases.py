@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from .dual import FedDualAvg, FeDualEx
-from .mirror import FedMiD, FedMiP
-from .plain import ExtraStepLocalSGD, FedAvgS
+from .extra_step import ExtraStepLocalSGD
+from .fedavg import FedAvgS
+from .feddualavg import FedDualAvg
+from .fedmid import FedMiD
+from .fedmip import FedMiP
+from .fedualex import FeDualEx
 
 
 def StochasticDualExtrapolation(eta: Any = None) -> FeDualEx:

@@ -1,81 +1,44 @@
-"""Methods that average in the dual space."""
+"""The family of methods that average in the dual space."""
 
 from typing import Any
 
 import equinox as eqx
 
+from .. import tree
 from ..geometry import AbstractGeometry, Dual
-from ..tree import Scalar
-from ..validation import one_of
-from .base import AbstractDualMethod, Oracle, Survey, step_size
+from ..tree import Scalar, Tree
+from .base import AbstractMethod
 
 
-class FeDualEx(AbstractDualMethod):
-    """Federated dual extrapolation (Algorithm 1): a dual step to a half point, then the real one from it.
+class AbstractDualMethod(AbstractMethod):
+    """State, probes and messages are dual pairs; the server adds eta_s times the mean increment."""
 
-        half   = (omega - eta_c g(P(omega, tau)),  tau + eta_c)
-        local <- (omega - eta_c g(P(half)),        tau + eta_c)
-        server <- server + eta_s mean(local - server)
+    eta_s: eqx.AbstractVar[Any]
 
-    The half point has the weight tau + eta_c, as Algorithm 1 and all proofs have it; Algorithms 3 and 4 print tau.
-    Theorem 1 covers equal clients, eta_s = 1 and the `ergodic` output; proposition B covers eta_s <= 1, any cohort, and
-    the `clients` output. Without step sizes: eta_c from proposition B, eta_s = 1.
-    """
+    def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:
+        """The pair itself."""
+        return dual
 
-    eta_c: Any
-    eta_s: Any
+    def local_init(self, server: Dual, memory: None) -> Dual:
+        """The server's pair."""
+        return server
 
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
+    def local_final(self, local: Dual, server: Dual, memory: None) -> tuple[Dual, None]:
+        """The increment of omega and of its weight."""
+        return tree.subtract(local, server), None
 
-    def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
-        """The half pair is the probe."""
-        return extrapolate(local, self.eta_c, oracle, geometry)
+    def server_step(self, server: Dual, message: Dual, geometry: AbstractGeometry, fraction: Scalar) -> Dual:
+        """(omega, tau) + eta_s (mean increment)."""
+        return tree.add(server, tree.scale(self.eta_s, message))
 
+    def point(self, server: Dual, geometry: AbstractGeometry) -> Tree:
+        """P_tau(omega)."""
+        return geometry.primal(server)
 
-class FeDualExCorrected(AbstractDualMethod):
-    """FeDualEx with drift correction for heterogeneous clients: every operator is g_m(z) - g_m(z_ref) + g(z_ref).
+    def read(self, probe: Dual, geometry: AbstractGeometry) -> Tree:
+        """P_tau(omega) of the averaged pair."""
+        return geometry.primal(probe)
 
-    mode "fresh": z_ref is the round's server point, at the price of a second exchange a round; with K = 1 this is
-    synchronous dual extrapolation. mode "stale": z_ref is the previous round's server point, whose operators all
-    clients sent with that round's increments: one exchange is enough if all clients take part. The first round is
-    fresh in both modes. No theorem is known: heuristic, with a certificate.
-    """
-
-    eta_c: Any
-    eta_s: Any
-    survey: Survey = eqx.field(static=True)  # type: ignore[misc]
-
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0, mode: Any = "fresh"):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
-        self.survey = one_of("FeDualExCorrected: mode", mode, ("fresh", "stale"))  # type: ignore[assignment]
-
-    def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
-        """As FeDualEx; the oracle is corrected."""
-        return extrapolate(local, self.eta_c, oracle, geometry)
-
-
-class FedDualAvg(AbstractDualMethod):
-    """Federated dual averaging (Yuan, Zaheer and Reddi): one dual step, no extrapolation.
-
-        local <- (omega - eta_c g(P(omega, tau)),  tau + eta_c)
-
-    For convex problems; on saddle points it descends and ascends at once, and its last point cycles. The probe is the
-    pair before the step.
-    """
-
-    eta_c: Any
-    eta_s: Any
-
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
-
-    def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
-        """The pair before the step is the probe."""
-        return local.descend(self.eta_c, oracle(geometry.primal(local), 0)), local, self.eta_c
-
-
-def extrapolate(local: Dual, eta: Any, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
-    """One step of dual extrapolation: the next pair, the half pair, and its weight."""
-    half = local.descend(eta, oracle(geometry.primal(local), 0))
-    return local.descend(eta, oracle(geometry.primal(half), 1)), half, eta
+    def memory(self, server: Dual) -> None:
+        """None."""
+        return

@@ -6,7 +6,7 @@ from .. import tree
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar, Tree
 from .base import AbstractMethod, Oracle, Survey, step_size
-from .dual import FeDualExCorrected
+from .fedualex import FeDualExCorrected
 
 
 class SynchronousMirrorProx(AbstractMethod):

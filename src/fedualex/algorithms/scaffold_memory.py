@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from .. import tree
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar, Tree
-from .base import AbstractMethod, Oracle, Primal, step_size
+from .base import AbstractMethod, Oracle, step_size
 from .plain import descend
+from .primal import Primal
 
 
 class Controlled(eqx.Module):

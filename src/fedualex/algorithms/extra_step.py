@@ -1,0 +1,28 @@
+"""Extra Step Local SGD."""
+
+from typing import Any
+
+from ..geometry import AbstractGeometry
+from ..tree import Scalar, Tree
+from .base import Oracle, step_size
+from .plain import AbstractPlainMethod, descend
+from .primal import Primal
+
+
+class ExtraStepLocalSGD(AbstractPlainMethod):
+    """Extra Step Local SGD (Beznosikov et al. 2020): FedAvgS with an extra step, both from z. The probe is the half.
+
+    half = project(z - eta_c (g + s)(z));  z <- project(z - eta_c (g + s)(half)).
+    """
+
+    eta_c: Any
+    eta_s: Any
+
+    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
+        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
+
+    def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
+        """The half point is the probe."""
+        half = descend(local.z, local.z, self.eta_c, oracle, 0, geometry)
+        z = descend(local.z, half, self.eta_c, oracle, 1, geometry)
+        return local.moved(z, self.eta_c), half, self.eta_c

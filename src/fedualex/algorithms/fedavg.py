@@ -1,0 +1,33 @@
+"""FedAvg, for minimization and on saddle points."""
+
+from typing import Any
+
+from ..geometry import AbstractGeometry
+from ..tree import Scalar, Tree
+from .base import Oracle, step_size
+from .plain import AbstractPlainMethod, descend
+from .primal import Primal
+
+
+class FedAvgS(AbstractPlainMethod):
+    """FedAvg on a saddle point, descending and ascending at once: z <- project(z - eta_c (g + s)(z)), s(z) in d psi(z).
+
+    In another geometry than the Euclidean, the step is a mirror step. For plain minimization it is `FedAvg`; the probe
+    is the new point. Hou et al. 2021.
+    """
+
+    eta_c: Any
+    eta_s: Any
+
+    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
+        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
+
+    def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
+        """The new point is the probe."""
+        z = descend(local.z, local.z, self.eta_c, oracle, 0, geometry)
+        return local.moved(z, self.eta_c), z, self.eta_c
+
+
+def FedAvg(eta_c: Any = None, eta_s: Any = 1.0) -> FedAvgS:
+    """Local SGD with averaging, for plain minimization: `FedAvgS` on a problem without y."""
+    return FedAvgS(eta_c, eta_s)
