@@ -59,6 +59,7 @@ def test_tune_takes_the_smallest_certified_gap():
             "FeDualEx has the step sizes eta_c, eta_s",
         ),
         (lambda: fx.sweep(GAME, fx.FeDualEx(), grid={"eta_c": [-0.1]}, **SMALL), "eta_c must be a number > 0"),
+        (lambda: fx.simulate(GAME, fx.FeDualEx(), round=3), "there is no option 'round'; did you mean 'rounds'?"),
         (lambda: fx.tune(GAME, fx.FeDualEx(), grid={"eta_c": [0.1]}, output="best", **SMALL), "output must be one of"),
         (
             lambda: fx.tune(

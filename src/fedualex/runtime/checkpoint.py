@@ -42,7 +42,7 @@ def save(path: Path, state: Any, history: list[dict[str, Any]], run: str, best: 
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     arrays = {f"leaf{index}": leaf for index, leaf in enumerate(leaves)}
     text = json.dumps(
-        {"schema": SCHEMA, "run": run, "checksum": _checksum(leaves, history), "history": history, "best": best}
+        {"schema": SCHEMA, "run": run, "checksum": _checksum(leaves, history, best), "history": history, "best": best}
     )
     temporary = path.with_name(path.name + ".tmp")
     with open(temporary, "wb") as file:
@@ -77,14 +77,14 @@ def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], st
         raise ValueError(f"{path} has checkpoint schema {header.get('schema')!r}; this version reads schema {SCHEMA}")
     if header.get("run") != run:
         raise ValueError(f"{path} belongs to another run: its problem, method, seed or sizes differ from this one's")
-    if header.get("checksum") != _checksum(leaves, header.get("history", [])):
+    if header.get("checksum") != _checksum(leaves, header.get("history", []), header.get("best")):
         raise ValueError(f"{path} is damaged: its checksum does not match; delete it to start again")
     structure: Any = jax.tree.structure(like)
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"], header["best"]
 
 
-def _checksum(leaves: list[Any], history: list[dict[str, Any]]) -> str:
-    digest = hashlib.sha256(json.dumps(history).encode())
+def _checksum(leaves: list[Any], history: list[dict[str, Any]], best: str | None) -> str:
+    digest = hashlib.sha256(json.dumps([history, best]).encode())
     for leaf in leaves:
         digest.update(f"{leaf.dtype}{leaf.shape}".encode() + np.ascontiguousarray(leaf).tobytes())
     return digest.hexdigest()

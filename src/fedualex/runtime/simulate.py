@@ -1,5 +1,7 @@
 """`simulate` and `solve`: many rounds on one machine, with records, certificates and a stopping rule."""
 
+import difflib
+import inspect
 import time
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ def solve(
 
     Without tol the run ends with its rounds, its time, or when it diverges. All other options are those of `simulate`.
     """
+    _check_names(options)
     return _run(problem, method, stopping=True, tol=tol, max_seconds=max_seconds, **options)
 
 
@@ -52,6 +55,7 @@ def simulate(problem: Any, method: Any, **options: Any) -> Run:
     """
     if {"tol", "max_seconds"} & set(options):
         raise TypeError("tol and max_seconds are stopping rules, and simulate runs all rounds: use fx.solve")
+    _check_names(options)
     return _run(problem, method, stopping=False, tol=None, max_seconds=None, **options)
 
 
@@ -132,3 +136,13 @@ def _run(
         except FloatingPointError:
             status = Status.NUMERICAL_ERROR
         return records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)
+
+
+def _check_names(options: dict[str, Any]) -> None:
+    """Refuse an option that does not exist, with the one that was probably meant."""
+    known = list(inspect.signature(_run).parameters)[5:]
+    for name in options:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            meant = f"did you mean {close[0]!r}?" if close else f"options are {', '.join(known)}"
+            raise TypeError(f"there is no option {name!r}; {meant}")
