@@ -278,7 +278,13 @@ FAST = [
     ("ExtraStepLocalSGD", "data", 2, "wave"),
     ("ScaffoldS", "data", 2, "wave"),
 ]
-ELSEWHERE = {"ChambollePock", "TsengAPG", "SynchronousMirrorProx", "BacktrackingDualExtrapolation"}  # or no twin
+ELSEWHERE = {
+    "ChambollePock",
+    "TsengAPG",
+    "SynchronousMirrorProx",
+    "BacktrackingCoMP",
+    "BacktrackingDualExtrapolation",
+}  # or no twin
 
 
 def test_no_method_is_missing():

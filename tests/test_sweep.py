@@ -82,11 +82,17 @@ def test_bad_input_is_refused_in_one_sentence(call, message):
 
 
 @pytest.mark.parametrize("eta", [100.0, 1.0, 1e-4])
-def test_adaptive_steps_obey_their_bound_from_any_start(eta):
-    """gap(mean half point) <= B0 / (sum of accepted steps), at every record."""
-    run = fx.simulate(GAME, fx.AdaptiveDualExtrapolation(eta), steps=300, record_every=300)
-    bound = fx.theory.constants(GAME).B0 / float(run.state.sums.weight)
-    assert run.outputs["ergodic"].gap <= bound * (1 + 1e-9)
+@pytest.mark.parametrize("method", [fx.AdaptiveDualExtrapolation, lambda eta: fx.BacktrackingCoMP(eta, growth=1.05)])
+def test_adaptive_steps_obey_their_bound_from_any_start(method, eta):
+    """gap(mean half point) <= B0 / (sum of accepted steps), at every record, with steps near 1 / beta."""
+    run = fx.simulate(GAME, method(eta), steps=300, record_every=300)
+    constants = fx.theory.constants(GAME)
+    assert run.outputs["ergodic"].gap <= constants.B0 / float(run.state.sums.weight) * (1 + 1e-9)
+    assert float(run.state.sums.weight) > 150 * 0.5 / constants.beta
+
+
+def test_the_weight_of_psi_is_the_sum_of_accepted_steps():
+    run = fx.simulate(GAME, fx.AdaptiveDualExtrapolation(), steps=50, record_every=50)
     assert float(run.state.server.dual.tau) == pytest.approx(float(run.state.sums.weight), rel=1e-12)
 
 

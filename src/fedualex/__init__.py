@@ -6,6 +6,7 @@ min_x max_y (1/M) sum_m f_m(x, y) + psi_1(x) - psi_2(y)
 from . import algorithms, problems, reference, testing, theory
 from .algorithms import (
     AdaptiveDualExtrapolation,
+    BacktrackingCoMP,
     BacktrackingDualExtrapolation,
     ChambollePock,
     CoMP,
@@ -61,6 +62,7 @@ __all__ = [
     "KL",
     "L1",
     "AdaptiveDualExtrapolation",
+    "BacktrackingCoMP",
     "BacktrackingDualExtrapolation",
     "Box",
     "CappedSimplex",

@@ -1,6 +1,6 @@
 """Methods, each written once: what a client does in a step, what it sends, and what the server does with it."""
 
-from .adaptive import AdaptiveDualExtrapolation, BacktrackingDualExtrapolation
+from .adaptive import AdaptiveDualExtrapolation, BacktrackingCoMP, BacktrackingDualExtrapolation
 from .aliases import (
     CoMP,
     CompositeDualExtrapolation,
@@ -30,6 +30,7 @@ from .tseng import TsengAPG
 __all__ = [
     "AbstractMethod",
     "AdaptiveDualExtrapolation",
+    "BacktrackingCoMP",
     "BacktrackingDualExtrapolation",
     "ChambollePock",
     "CoMP",

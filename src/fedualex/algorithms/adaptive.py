@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from .. import tree
 from ..geometry import AbstractGeometry, Dual
@@ -35,10 +36,7 @@ class BacktrackingDualExtrapolation(AbstractSequential):
     one_machine: ClassVar[bool] = True
 
     def __init__(self, eta: Any = 1.0, growth: Any = 1.0):
-        self.eta = step_size("eta", eta)
-        self.growth = real_scalar("growth", growth, "a number >= 1")
-        if self.growth < 1:
-            raise ValueError(f"growth must be a number >= 1, got {float(self.growth)!r}")
+        self.eta, self.growth = step_size("eta", eta), at_least_one("growth", growth)
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Stepped:
         """The pair, and the first step to try."""
@@ -55,14 +53,64 @@ class BacktrackingDualExtrapolation(AbstractSequential):
         following, _, eta = extrapolate(local.dual, local.eta, watched, geometry)
         (z, g), (half, g_half) = seen
         z_next = geometry.primal(following)
-        drift = eta * tree.dot(tree.subtract(g_half, g), tree.subtract(half, z_next))
-        accepted = jnp.asarray(drift) <= geometry.divergence(half, z) + geometry.divergence(z_next, half)
+        accepted = acceptable(eta, z, half, z_next, tree.subtract(g_half, g), geometry)
         dual = tree.where(accepted, following, local.dual)
         return Stepped(dual, jnp.where(accepted, eta * self.growth, eta / 2)), half, jnp.where(accepted, eta, 0)
 
     def point(self, server: Stepped, geometry: AbstractGeometry) -> Tree:
         """P of the pair."""
         return geometry.primal(server.dual)
+
+
+class Placed(eqx.Module):
+    """A point and the step size to try next."""
+
+    z: Tree
+    eta: Any
+
+
+class BacktrackingCoMP(AbstractSequential):
+    """Composite mirror prox without noise, with the tries of `BacktrackingDualExtrapolation` and its bound."""
+
+    eta: Any
+    growth: Any
+    one_machine: ClassVar[bool] = True
+
+    def __init__(self, eta: Any = 1.0, growth: Any = 1.0):
+        self.eta, self.growth = step_size("eta", eta), at_least_one("growth", growth)
+
+    def start(self, dual: Dual, geometry: AbstractGeometry) -> Placed:
+        """The primal point, and the first step to try."""
+        return Placed(geometry.primal(dual), jnp.asarray(self.eta, jnp.result_type(dual.tau)))
+
+    def local_step(self, local: Placed, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Placed, Tree, Scalar]:
+        """One try; the half point is the probe, with weight eta or 0."""
+        z, eta = local.z, local.eta
+        center, g = geometry.dual(z), oracle(z, 0)
+        half = geometry.primal(center.descend(eta, g))
+        g_half = oracle(half, 1)
+        z_next = geometry.primal(center.descend(eta, g_half))
+        accepted = acceptable(eta, z, half, z_next, tree.subtract(g_half, g), geometry)
+        following = Placed(tree.where(accepted, z_next, z), jnp.where(accepted, eta * self.growth, eta / 2))
+        return following, half, jnp.where(accepted, eta, 0)
+
+    def point(self, server: Placed, geometry: AbstractGeometry) -> Tree:
+        """The point."""
+        return server.z
+
+
+def acceptable(eta: Any, z: Tree, half: Tree, z_next: Tree, change: Tree, geometry: AbstractGeometry) -> Array:
+    """eta <g(half) - g(z), half - z+> <= V_z(half) + V_half(z+)."""
+    drift = eta * tree.dot(change, tree.subtract(half, z_next))
+    return jnp.asarray(drift) <= geometry.divergence(half, z) + geometry.divergence(z_next, half)
+
+
+def at_least_one(name: str, value: Any) -> Any:
+    """`value`, if it is a number >= 1."""
+    number = real_scalar(name, value, "a number >= 1")
+    if number < 1:
+        raise ValueError(f"{name} must be a number >= 1, got {float(number)!r}")
+    return number
 
 
 def AdaptiveDualExtrapolation(eta: Any = 1.0) -> BacktrackingDualExtrapolation:
