@@ -11,6 +11,7 @@ from jaxtyping import Array
 from ..tree import Saddle, Tree, typed
 from ..validation import nonnegative, short
 from .base import AbstractProblem
+from .normals import normal
 
 
 class AbstractOracle(eqx.Module):
@@ -40,11 +41,7 @@ class GaussianNoise(AbstractOracle):
     def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
         """g_m(z) with fresh noise from the key, one stream for each leaf."""
         leaves, structure = jax.tree.flatten(problem.client_operator(client, z))
-        keys = jax.random.split(key, len(leaves))
-        noisy = [
-            g + typed(self.sigma, g) * jax.random.normal(stream, g.shape, g.dtype)
-            for g, stream in zip(leaves, keys, strict=True)
-        ]
+        noisy = [g + typed(self.sigma, g) * normal(key, g.shape, g.dtype, stream=i) for i, g in enumerate(leaves)]
         return jax.tree.unflatten(structure, noisy)
 
 

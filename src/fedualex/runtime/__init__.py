@@ -1,9 +1,24 @@
 """The simulator: rounds on many clients, records, certificates, stopping, checkpoints."""
 
-from .outputs import Output
+from .averaging import averaging
+from .checkpoint import fingerprint
+from .outputs import NONZERO, Output, structure_of
 from .run import Run
 from .simulate import simulate, solve
 from .status import Status
 from .sweep import Tuned, sweep, tune
 
-__all__ = ["Output", "Run", "Status", "Tuned", "simulate", "solve", "sweep", "tune"]
+__all__ = [
+    "NONZERO",
+    "Output",
+    "Run",
+    "Status",
+    "Tuned",
+    "averaging",
+    "fingerprint",
+    "simulate",
+    "solve",
+    "structure_of",
+    "sweep",
+    "tune",
+]

@@ -2,8 +2,8 @@
 
 import functools
 import hashlib
+import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from ..storage import write_atomically
 
 SCHEMA = 1
 
@@ -44,17 +46,9 @@ def save(path: Path, state: Any, history: list[dict[str, Any]], run: str, best: 
     text = json.dumps(
         {"schema": SCHEMA, "run": run, "checksum": _checksum(leaves, history, best), "history": history, "best": best}
     )
-    temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "wb") as file:
-        np.savez(file, header=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    buffer = io.BytesIO()
+    np.savez(buffer, header=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    write_atomically(path, buffer.getvalue())
 
 
 def check_folder(path: Path) -> None:

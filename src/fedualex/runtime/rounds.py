@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..algorithms import AbstractMethod
+from ..geometry import AbstractGeometry
 from ..problems import AbstractOracle, AbstractProblem
 from ..tree import Tree
 
@@ -64,6 +65,34 @@ class Contribution(eqx.Module):
     points: Tree
     """sum_m a_m (K / K_m) sum_k weight read(probe)."""
     point_weight: Array
+
+
+class MapsOnce:
+    """A geometry that maps the same dual pair to its point once, however often it is asked.
+
+    Extra-step methods map their half pair for its operator, and the outputs read that pair again. XLA removes such
+    repetitions itself, except for LAPACK calls that wait for one another (`tree.after`), the dearest of all.
+    """
+
+    def __init__(self, geometry: AbstractGeometry):
+        self._geometry = geometry
+        self._points: list[tuple[Any, Tree]] = []
+
+    def primal(self, dual: Any) -> Tree:
+        """The geometry's own, remembered."""
+        for known, point in self._points:
+            if known is dual:
+                return point
+        self._points.append((dual, self._geometry.primal(dual)))
+        return self._points[-1][1]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._geometry, name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """Passes for what it stands for, where types are checked."""
+        return type(self._geometry)
 
 
 @eqx.filter_jit
@@ -147,8 +176,9 @@ def local_rounds(
             g = setup.oracle(problem, client, z, jax.random.fold_in(step_key, sample))
             return g if survey is None else tree.add(g, tree.subtract(survey[1], own_reference))
 
-        local, probe, weight = method.local_step(local, oracle, geometry)
-        return local, probe, jnp.asarray(weight, a.dtype), method.read(probe, geometry)
+        once: Any = MapsOnce(geometry)
+        local, probe, weight = method.local_step(local, oracle, once)
+        return local, probe, jnp.asarray(weight, a.dtype), method.read(probe, once)
 
     def step(carry: tuple[Tree, Tree, Array], k: Array) -> Any:
         local, points, point_weight = carry

@@ -30,7 +30,7 @@ def build_setup(
     """Everything in one precision, step sizes as arrays, and as many clients at once as memory likes."""
     kind = jnp.dtype(dtype)
     per_client = np.broadcast_to(np.asarray(local_steps, int), (clients,))
-    size = max(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
+    cohort = clients if cohort is None else cohort
     return Setup(
         problem=tree.cast_module(problem, kind),
         method=tree.cast_module(method, kind),
@@ -39,11 +39,17 @@ def build_setup(
         steps=jnp.asarray(per_client),
         key=jax.random.key(seed),
         clients=clients,
-        cohort=clients if cohort is None else cohort,
+        cohort=cohort,
         local_steps=int(per_client.max()),
-        chunk=chunk or max(1, CHUNK_ENTRIES // size),
+        chunk=chunk or _even_chunk(problem, cohort),
         equal_steps=bool(np.all(per_client == per_client[0])),
     )
+
+
+def _even_chunk(problem: AbstractProblem, cohort: int) -> int:
+    """Clients at once, so that all chunks are about equally full."""
+    limit = max(1, CHUNK_ENTRIES // max(np.size(leaf) for leaf in jax.tree.leaves(problem.like)))
+    return -(-cohort // -(-cohort // limit))
 
 
 def first_state(setup: Setup, z0: Saddle, init: str, dtype: Any) -> State:

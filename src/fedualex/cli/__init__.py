@@ -1,0 +1,18 @@
+"""The command line. Commands import what they need when they run, so that `--help` does not wait for jax."""
+
+import click
+
+from .catalogue import methods, problems, theory
+from .demo import demo
+from .reproduce import reproduce
+from .runs import compare, report, solve, verify
+
+
+@click.group()
+@click.version_option(package_name="fedualex")
+def main() -> None:
+    """Federated composite saddle point optimization, with a certificate for every answer."""
+
+
+for command in (demo, solve, reproduce, compare, report, verify, theory, methods, problems):
+    main.add_command(command)

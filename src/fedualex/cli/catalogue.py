@@ -1,0 +1,80 @@
+"""`fedualex methods`, `fedualex problems`, `fedualex theory`: what there is, and what is known about it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .common import json_option, one_line_errors, print_json
+
+
+@click.command()
+@json_option
+@one_line_errors
+def methods(as_json: bool) -> None:
+    """All methods that a configuration file can name."""
+    from ..experiments.names import METHODS
+
+    _print_table({name: _first_line(method) for name, method in METHODS.items()}, "method", as_json)
+
+
+@click.command()
+@json_option
+@one_line_errors
+def problems(as_json: bool) -> None:
+    """All problems that a configuration file can name."""
+    from ..experiments.names import PROBLEMS
+
+    _print_table({name: _first_line(problem) for name, problem in PROBLEMS.items()}, "problem", as_json)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+@one_line_errors
+def theory(file: Path, as_json: bool) -> None:
+    """Constants, step sizes and bounds for the run of a TOML file, as printed in the paper and as corrected."""
+    from ..experiments.bounds import bounds_of
+    from ..experiments.configuration import configure, read_toml
+
+    found = bounds_of(configure(read_toml(file), file.parent))
+    if as_json:
+        print_json(found)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    constants = Table("constant", "value", "how", title="Constants")
+    for name, constant in found["constants"].items():
+        constants.add_row(name, _number(constant["value"]), constant["how"])
+    console.print(constants)
+    table = Table("result", "version", "largest step", "best step", "bound there", "terms", title="Steps and bounds")
+    for bound in found["bounds"]:
+        terms = ", ".join(f"{name} {_number(value)}" for name, value in bound["terms"].items())
+        cells = (_number(bound[key]) for key in ("step_limit", "best_step", "total"))
+        table.add_row(bound["result"], bound["version"], *cells, terms)
+    console.print(table)
+    for note in found["notes"]:
+        click.echo(note)
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().splitlines()[0]
+
+
+def _print_table(rows: dict[str, str], kind: str, as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(kind, "what it is")
+    for name, text in rows.items():
+        table.add_row(name, text)
+    Console().print(table)

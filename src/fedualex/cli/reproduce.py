@@ -1,0 +1,94 @@
+"""`fedualex reproduce`: the paper's experiments."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from .common import json_option, one_line_errors, out_option, print_json
+
+Show = Callable[[str, str, int, int], None]
+
+
+@click.command()
+@click.argument("experiments", nargs=-1, metavar="[l1-k1|l1-k10|nuclear-k1|nuclear-k10|all]...")
+@click.option("--seeds", type=click.IntRange(min=1), help="Seeds at the tuned steps; 10, with --quick 2.")
+@click.option("--quick", is_flag=True, help="A small instance of the same protocol, to see that everything works.")
+@click.option("--resume", is_flag=True, help="Go on with what --out already holds.")
+@out_option(default=None, help="Where results go; runs/paper, or runs/paper-quick.")
+@json_option
+@one_line_errors
+def reproduce(
+    experiments: tuple[str, ...], seeds: int | None, quick: bool, resume: bool, out: Path | None, as_json: bool
+) -> None:
+    """Run the paper's experiments at full size and compare them with its sentences.
+
+    Every method on the paper's grid of step sizes, tuned on one seed, then on 10 seeds; figures, a table of claims
+    and report.html. Killed and started again with --resume, it goes on where it was.
+    """
+    from ..experiments import reproduce as protocol
+
+    root = out or Path("runs/paper-quick" if quick else "runs/paper")
+    chosen = protocol.chosen(experiments or ("all",), seeds=seeds, quick=quick)
+    with _progress() as show:
+        protocol.reproduce(chosen, root, resume=resume, show=show)
+    from ..experiments.claims import write_claims
+    from ..report import write_report
+
+    claims = write_claims(root)
+    files = write_report(root)
+    if as_json:
+        print_json({"folder": str(root), "claims": claims, "files": [str(file) for file in files]})
+        return
+    print_claims(claims)
+    click.echo(f"report: {root / 'report.html'}")
+
+
+def print_claims(claims: list[dict[str, str]]) -> None:
+    """The table that compares measurements with the paper's sentences."""
+    from rich.console import Console
+    from rich.table import Table
+
+    headers = ("the paper says", "measured", "verdict", "why")
+    table = Table(*headers, title="Section 6, sentence by sentence", show_lines=True)
+    for claim in claims:
+        table.add_row(claim["claim"], claim["measured"], claim["verdict"], claim["why"])
+    Console().print(table)
+
+
+@contextmanager
+def _progress() -> Iterator[Show]:
+    """A bar for each stage on a terminal; elsewhere one line when a stage ends."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console, began = Console(stderr=True), time.perf_counter()
+    if not console.is_terminal:
+
+        def show_line(name: str, stage: str, done: int, total: int) -> None:
+            if done == total:
+                seconds = time.perf_counter() - began
+                click.echo(f"{name}: {stage}: {total} runs, {seconds:.0f} s since the start", err=True)
+
+        yield show_line
+        return
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times, console=console) as bar:
+        tasks: dict[str, int] = {}
+
+        def show(name: str, stage: str, done: int, total: int) -> None:
+            key = f"{name}: {stage}"
+            if key not in tasks:
+                tasks[key] = bar.add_task(key, total=total)
+            bar.update(tasks[key], completed=done)  # type: ignore[arg-type]
+
+        yield show

@@ -1,0 +1,155 @@
+"""`fedualex solve`, `compare`, `report`, `verify`: one run, and what can be done with its folder."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .common import exit_code, json_option, one_line_errors, out_option, print_json, shown
+
+run_argument = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@out_option(default=None, help="The run's folder; runs/NAME of the file. An unfinished run in it is gone on with.")
+@json_option
+@one_line_errors
+def solve(file: Path, out: Path | None, as_json: bool) -> None:
+    """Solve the problem of a TOML file and keep the run in a folder."""
+    from ..experiments.configuration import configure, read_toml
+    from ..experiments.folder import load
+    from ..experiments.single import solve_into
+
+    path = out or Path("runs") / file.stem
+    configuration = configure(read_toml(file), file.parent)
+    if not as_json:
+        click.echo(f"{configuration.problem!r}\n{configuration.method!r}")
+    solve_into(path, configuration)
+    status: dict[str, Any] = load(path).status or {}
+    tol = configuration.options["tol"]
+    if as_json:
+        print_json({"folder": str(path), **status})
+    else:
+        print_outputs(status)
+        click.echo(status_line(status, tol))
+        click.echo(f"run: {path}")
+    sys.exit(exit_code(status["status"], tol))
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=run_argument)
+@out_option(default=None, help="Also write a comparison with report.html and figures into this folder.")
+@json_option
+@one_line_errors
+def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+    """Runs of one problem side by side."""
+    from ..experiments import folder
+    from ..report import write_report
+    from ..report.collect import compared_panel
+
+    panel = compared_panel("Comparison", [folder.load(path) for path in runs])
+    if out is not None:
+        names = [str(path.resolve()) for path in runs]
+        folder.write_collection(out, "comparison", title="Comparison", runs=names)
+        write_report(out)
+    if as_json:
+        print_json(panel["table"])
+        return
+    print_comparison(panel)
+    if out is not None:
+        click.echo(f"report: {out / 'report.html'}")
+
+
+@click.command()
+@click.argument("run", type=run_argument)
+@json_option
+@one_line_errors
+def report(run: Path, as_json: bool) -> None:
+    """Write report.html and figures into the folder of a run, an experiment, a comparison or a reproduction."""
+    from ..report import write_report
+
+    files = [str(file) for file in write_report(run)]
+    if as_json:
+        print_json(files)
+    else:
+        click.echo("\n".join(files))
+
+
+@click.command()
+@click.argument("run", type=run_argument)
+@json_option
+@one_line_errors
+def verify(run: Path, as_json: bool) -> None:
+    """Compute the certificates of a run again, in plain numpy, and compare.
+
+    Exit code 0: all agrees. 1: something differs. 3: nothing differs, but not everything could be checked.
+    """
+    from ..experiments import verify as verification
+
+    checks = verification.verify(run)
+    differs = any(check.agrees is False for check in checks)
+    complete = all(check.agrees is not None for check in checks)
+    if as_json:
+        print_json({"agrees": not differs, "complete": complete, "checks": verification.plain(checks)})
+    else:
+        _print_checks(checks)
+        click.echo("DIFFERS" if differs else "VERIFIED" if complete else "NOT FULLY CHECKED: nothing differs")
+    sys.exit(1 if differs else 0 if complete else 3)
+
+
+def print_outputs(status: dict[str, Any]) -> None:
+    """The certified outputs of a run."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("output", "certified gap", "x part", "y part", "density", "rank")
+    for name, found in status["outputs"].items():
+        rank = "" if found["rank"] is None else " / ".join(map(str, found["rank"]))
+        density = "" if found["density"] is None else f"{found['density']:.3f}"
+        gaps = (shown(found[key]) for key in ("gap", "gap_x", "gap_y"))
+        table.add_row(f"{name} *" if name == status["output"] else name, *gaps, density, rank)
+    Console().print(table)
+    if status["steps"]:
+        click.echo(f"steps: {status['steps']}")
+
+
+def status_line(status: dict[str, Any], tol: float | None) -> str:
+    """The end of a run in one line."""
+    gap = status["gap"]
+    if gap is None:
+        return f"status: {status['status']}  ({status['meaning']})"
+    against = "" if tol is None else f" {'<=' if gap <= tol else '>'} tol {tol:g}"
+    return f"status: {status['status']}  certified gap {shown(gap)}{against}  ({status['output']})"
+
+
+def print_comparison(panel: dict[str, Any]) -> None:
+    """One row for each method: certified gap and density or rank of every output."""
+    from rich.console import Console
+    from rich.table import Table
+
+    outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
+    table = Table("method", *outputs, "s", "MB", "status", title=f"certified gap ({panel['structure']}) of each output")
+    for method in dict.fromkeys(row["method"] for row in panel["table"]):
+        rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
+        cells = [f"{shown(rows[o]['gap'])} ({rows[o]['structure']})" if o in rows else "" for o in outputs]
+        first = next(iter(rows.values()))
+        cost = (f"{first['seconds']:.1f}", f"{first['megabytes']:.0f}")
+        table.add_row(method, *cells, *cost, first["status"])
+    Console().print(table)
+
+
+def _print_checks(checks: list[Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    words = {True: "agrees", False: "DIFFERS", None: "not checked"}
+    table = Table("output", "what", "stored", "found", "")
+    for check in checks:
+        table.add_row(check.output, check.what, _text(check.stored), _text(check.found), words[check.agrees])
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,122 @@
+"""From a TOML file to a run: strict keys, and every default written out."""
+
+import inspect
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..algorithms import AbstractMethod
+from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
+from ..tree import Saddle
+from ..validation import positive
+from .names import METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
+
+RUN_DEFAULTS: dict[str, Any] = {
+    "rounds": None,
+    "steps": None,
+    "clients": None,
+    "weights": None,
+    "local_steps": 1,
+    "cohort": None,
+    "noise": None,
+    "minibatch": None,
+    "seed": 0,
+    "start": None,
+    "init": "project",
+    "record_every": None,
+    "output": None,
+    "dtype": "float64",
+    "chunk": None,
+    "tol": None,
+    "max_seconds": None,
+}
+"""The keys of [run]: the options of `fx.solve`, with noise = sigma, minibatch = size and start = {uniform = radius}."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A run as a file describes it: what to give to `fx.solve`, and the same as plain data with all defaults."""
+
+    problem: AbstractProblem
+    method: AbstractMethod
+    options: dict[str, Any]
+    resolved: dict[str, Any]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file, or one line about why there are none."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigurationError(f"there is no file {str(path)!r}") from None
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read as TOML: {error}") from None
+
+
+def configure(tables: Mapping[str, Any], folder: Path) -> Configuration:
+    """The run that the tables [problem], [method] and [run] describe; relative paths start from the folder."""
+    check_tables(tables, ("problem", "method", "run"))
+    problem = build_problem(tables["problem"], folder)
+    method = build_method(tables["method"])
+    resolved = {
+        "problem": with_defaults(tables["problem"], PROBLEMS),
+        "method": with_defaults(tables["method"], METHODS),
+        "run": {**RUN_DEFAULTS, **tables["run"]},
+    }
+    check_keys("[run]", tables["run"], RUN_DEFAULTS)
+    return Configuration(problem, method, run_options(resolved["run"], problem), resolved)
+
+
+def check_tables(tables: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """All tables are there, and no others."""
+    check_keys("the file", tables, names)
+    for name in names:
+        if not isinstance(tables.get(name), dict):
+            raise ConfigurationError(f"the file needs a table [{name}]")
+
+
+def run_options(run: Mapping[str, Any], problem: AbstractProblem) -> dict[str, Any]:
+    """[run] as the options of `fx.solve`."""
+    options = {key: value for key, value in run.items() if key not in ("noise", "minibatch", "start")}
+    return options | {"noise": _oracle(run), "z0": start_point(run["start"], problem, run["seed"])}
+
+
+def start_point(start: Any, problem: AbstractProblem, seed: int) -> Saddle | None:
+    """{uniform = r}: entries uniform on [-r, r], from the run's seed; nothing: the run's own start, 0."""
+    if start is None:
+        return None
+    if not isinstance(start, dict) or list(start) != ["uniform"]:
+        raise ConfigurationError(f"[run] start must be {{uniform = radius}}, got {start!r}")
+    radius, rng = float(_checked(positive, "[run] start.uniform", start["uniform"])), np.random.default_rng(seed)
+    point: Saddle = jax.tree.map(lambda leaf: rng.uniform(-radius, radius, np.shape(leaf)), problem.like)
+    return point
+
+
+def with_defaults(settings: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, and the default of every argument that was left out."""
+    if "entry" in settings:
+        return dict(settings)
+    parameters = inspect.signature(named("name", settings["name"], table)).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+    return {"name": settings["name"], **defaults, **settings}
+
+
+def _oracle(run: Mapping[str, Any]) -> AbstractOracle | None:
+    if run["noise"] is not None and run["minibatch"] is not None:
+        raise ConfigurationError("[run] takes noise or minibatch, not both")
+    if run["minibatch"] is not None:
+        return _checked(lambda _, size: Minibatch(size), "minibatch", run["minibatch"])
+    return None if run["noise"] is None else _checked(lambda _, sigma: GaussianNoise(sigma), "noise", run["noise"])
+
+
+def _checked(check: Any, name: str, value: Any) -> Any:
+    try:
+        return check(name, value)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"[run]: {error}") from None

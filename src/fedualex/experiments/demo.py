@@ -1,0 +1,43 @@
+"""The demonstration: FeDualEx until its certificate meets a tolerance, baselines for as many rounds."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import folder
+from .configuration import configure
+from .exact import write_exact
+from .names import ConfigurationError
+from .single import solve_afresh
+
+TITLE = "The paper's l1 game, 100 clients, 10 local steps a round"
+TOL = 0.02
+METHODS: dict[str, dict[str, Any]] = {
+    "FeDualEx": {"name": "FeDualEx", "eta_c": 0.03, "eta_s": 1.0},
+    "FedMiP": {"name": "FedMiP", "eta_c": 0.003, "eta_s": 1.0, "server_prox": "none"},
+    "FedDualAvg": {"name": "FedDualAvg", "eta_c": 0.01, "eta_s": 1.0},
+    "FedMiD": {"name": "FedMiD", "eta_c": 0.003, "eta_s": 1.0, "server_prox": "none"},
+}
+RUN: dict[str, Any] = {
+    "clients": 100,
+    "local_steps": 10,
+    "rounds": 150,
+    "noise": 0.1,
+    "start": {"uniform": 0.05},
+    "dtype": "float32",
+    "record_every": 10,
+    "tol": TOL,
+}
+
+
+def run_demo(out: Path, seed: int, announce: Callable[[str, str], None]) -> dict[str, Any]:
+    """Run all methods into folders of `out`; the status of the first."""
+    if out.exists() and any(out.iterdir()) and folder.read_manifest(out).get("title") != TITLE:
+        raise ConfigurationError(f"{out} holds something else: choose another --out")
+    folder.write_collection(out, "comparison", title=TITLE, runs=list(METHODS))
+    for label, settings in METHODS.items():
+        tables = {"problem": {"name": "paper_l1"}, "method": settings, "run": {**RUN, "seed": seed}}
+        configuration = configure(tables, Path())
+        announce(label, str(solve_afresh(out / label, configuration)))
+    write_exact(out / "exact.json", configuration.problem)
+    return folder.load(out / "FeDualEx").status or {}

@@ -1,0 +1,176 @@
+"""A run on disk: manifest.json, history.jsonl, solution.npz, status.json. Readable with pandas and numpy alone."""
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import tree
+from ..precision import double
+from ..problems import AbstractProblem
+from ..runtime import Run, fingerprint
+from ..storage import write_atomically, write_json
+from .description import describe
+from .names import ConfigurationError
+from .surroundings import surroundings
+
+SCHEMA = 1
+KINDS = ("run", "experiment", "comparison", "reproduction")
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What a run folder holds, as plain data."""
+
+    path: Path
+    manifest: dict[str, Any]
+    history: list[dict[str, Any]]
+    status: dict[str, Any] | None
+    """None if the run has not ended."""
+
+    def points(self, output: str) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """z and g of an output, array by array."""
+        with np.load(self.path / "solution.npz", allow_pickle=False) as file:
+            groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}}
+            for key in file.files:
+                name, kind, leaf = key.split("/", 2)
+                if name == output:
+                    groups[kind][leaf] = file[key]
+        return groups["z"], groups["g"]
+
+    @property
+    def label(self) -> str:
+        """The name of the method, or of the folder."""
+        method: str = self.manifest["configuration"].get("label") or self.manifest["configuration"]["method"]["name"]
+        return method
+
+
+def begin(path: Path, problem: AbstractProblem, resolved: dict[str, Any]) -> None:
+    """Create the folder and its manifest."""
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "status.json").unlink(missing_ok=True)  # what is written anew has not ended
+    manifest = {
+        "schema": SCHEMA,
+        "kind": "run",
+        **surroundings(),
+        "configuration": resolved,
+        "data_sha256": fingerprint(problem),
+        "geometry": describe(problem.geometry),
+    }
+    write_json(path / "manifest.json", manifest)
+    write_atomically(path / "history.jsonl", b"")
+
+
+def append(path: Path, record: dict[str, Any]) -> None:
+    """One more line of history, on disk before the next round begins."""
+    with open(path / "history.jsonl", "a") as file:
+        file.write(json.dumps(record, allow_nan=False) + "\n")
+
+
+def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
+    """The whole history, the outputs with their operators, and last the status: its presence says that all is there."""
+    records = [
+        {key: _plain(column[i]) for key, column in run.history.items()}
+        for i in range(len(next(iter(run.history.values()), ())))
+    ]
+    write_atomically(path / "history.jsonl", "".join(json.dumps(r, allow_nan=False) + "\n" for r in records).encode())
+    arrays: dict[str, Any] = {}
+    summaries: dict[str, Any] = {}
+    with double():
+        for name, output in run.outputs.items():
+            g = jax.tree.map(np.asarray, problem.operator(tree.cast(output.z, float)))
+            for kind, point in (("z", output.z), ("g", g)):
+                arrays |= {f"{name}/{kind}/{leaf}": array for leaf, array in tree.leaves_with_names(point)}
+            summaries[name] = {
+                "gap": output.gap,
+                "gap_x": output.certificate.x,
+                "gap_y": output.certificate.y,
+                "reason": output.certificate.reason,
+                "density": output.density,
+                "rank": None if output.rank is None else list(output.rank),
+                "objective": problem.objective(output.z),
+            }
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    write_atomically(path / "solution.npz", buffer.getvalue())
+    last = records[-1] if records else {}
+    status = {
+        "schema": SCHEMA,
+        "status": run.status.name,
+        "meaning": run.status.value,
+        "output": run.output,
+        "gap": run.gap,
+        "outputs": summaries,
+        "rounds": run.rounds,
+        "seconds": run.seconds,
+        "bytes_up": last.get("bytes_up"),
+        "bytes_down": last.get("bytes_down"),
+        "steps": run.steps,
+    }
+    write_json(path / "status.json", status)
+
+
+def load(path: Path) -> StoredRun:
+    """A run folder; one clear line if it is not one, or not one that this version can read."""
+    manifest = read_manifest(path, "run")
+    status = _read_json(path / "status.json") if (path / "status.json").exists() else None
+    lines = (path / "history.jsonl").read_text().splitlines() if (path / "history.jsonl").exists() else []
+    history = []
+    for number, line in enumerate(lines, 1):
+        try:
+            history.append(json.loads(line))
+        except json.JSONDecodeError:
+            if number < len(lines):
+                raise ConfigurationError(f"{path / 'history.jsonl'} is damaged in line {number}") from None
+            # The last line of a run that was killed while it was written.
+    return StoredRun(path, manifest, history, status)
+
+
+def write_collection(path: Path, kind: str, **entries: Any) -> None:
+    """The manifest of a folder of runs: a comparison or a reproduction."""
+    path.mkdir(parents=True, exist_ok=True)
+    write_json(path / "manifest.json", {"schema": SCHEMA, "kind": kind, **surroundings(), **entries})
+
+
+def read_kind(path: Path) -> str:
+    """What a folder holds: a run, an experiment, a comparison or a reproduction."""
+    return str(read_manifest(path)["kind"])
+
+
+def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
+    """The manifest of a folder, of this kind if one is asked for."""
+    file = path / "manifest.json"
+    if not path.is_dir():
+        raise ConfigurationError(f"there is no folder {str(path)!r}")
+    if not file.exists():
+        raise ConfigurationError(f"{path} is not a folder that fedualex wrote: it has no manifest.json")
+    manifest = _read_json(file)
+    schema = manifest.get("schema")
+    if not isinstance(schema, int):
+        raise ConfigurationError(f"{file} is not a manifest of fedualex: it has no schema number")
+    if schema > SCHEMA:
+        raise ConfigurationError(f"{path} has schema {schema}, written by a newer fedualex; this one reads {SCHEMA}")
+    if manifest.get("kind") not in KINDS:
+        raise ConfigurationError(f"{file} is not a manifest of fedualex: it says kind {manifest.get('kind')!r}")
+    if kind is not None and manifest["kind"] != kind:
+        raise ConfigurationError(f"{path} holds a {manifest['kind']}, not a {kind}")
+    return manifest
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{file} cannot be read as JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{file} cannot be read: it does not hold a table")
+    return data
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

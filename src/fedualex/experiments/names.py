@@ -1,0 +1,155 @@
+"""What a configuration file can name: problems, methods and regularizers. Plain tables; nothing registers itself."""
+
+import difflib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import algorithms, geometry, problems, regularizers
+from ..algorithms import AbstractMethod
+from ..problems import AbstractProblem
+from ..validation import short
+
+METHODS: dict[str, Callable[..., AbstractMethod]] = {
+    name: getattr(algorithms, name) for name in algorithms.__all__ if name != "AbstractMethod"
+}
+
+REGULARIZERS: dict[str, Callable[..., Any]] = {
+    name: getattr(regularizers, name) for name in regularizers.__all__ if name[0].isupper() and "Abstract" not in name
+}
+GEOMETRIES: dict[str, Callable[..., Any]] = {"EntropicSimplex": geometry.EntropicSimplex, "PNorm": geometry.PNorm}
+
+PROBLEMS: dict[str, Callable[..., AbstractProblem]] = {
+    "paper_l1": problems.paper_l1,
+    "paper_nuclear": problems.paper_nuclear,
+    "bilinear": problems.bilinear,
+    "matrix_game": problems.matrix_game,
+    "agnostic": problems.agnostic,
+}
+
+FROM_FILE = {"bilinear": ("A", "b"), "matrix_game": ("A",), "agnostic": ("X", "y", "clients")}
+"""Which arguments are arrays: they come from the .npz file that the key `file` names."""
+
+
+class ConfigurationError(ValueError):
+    """Something a file asks for does not exist or does not fit; the message is one line for a person."""
+
+
+def check_keys(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a key that does not exist, with the one that was probably meant."""
+    known = list(known)
+    for key in given:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            raise ConfigurationError(f"{where} has no key {key!r}; {hint}")
+
+
+def named(kind: str, name: Any, table: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """The entry of a table, or a refusal with the name that was probably meant."""
+    if name in table:
+        return table[name]
+    close = difflib.get_close_matches(str(name), table, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(table)}"
+    raise ConfigurationError(f"there is no {kind} {short(name)}; {hint}")
+
+
+def build_method(settings: Mapping[str, Any], where: str = "[method]") -> AbstractMethod:
+    """A method from `name` and its constructor's arguments."""
+    constructor = named("method", settings.get("name"), METHODS)
+    arguments = {key: value for key, value in settings.items() if key != "name"}
+    check_keys(where, arguments, inspect.signature(constructor).parameters)
+    return _call(where, constructor, arguments)
+
+
+def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
+    """A problem of the catalogue by `name`, or what the Python function `entry = "module:function"` returns.
+
+    Other keys are the function's arguments. Where a problem is made of arrays, `file` names an .npz file that holds
+    them, relative to the configuration's folder. An entry's module is also looked for in that folder.
+    """
+    if ("name" in settings) == ("entry" in settings):
+        raise ConfigurationError('[problem] needs either name = "..." or entry = "module:function"')
+    if "entry" in settings:
+        arguments = {key: value for key, value in settings.items() if key != "entry"}
+        problem = _call("[problem]", _entry(settings["entry"], folder), arguments)
+        if not isinstance(problem, AbstractProblem):
+            raise ConfigurationError(f"entry {settings['entry']!r} must return a problem, got {short(problem)}")
+        return problem
+    name = settings["name"]
+    constructor = named("problem", name, PROBLEMS)
+    arrays = FROM_FILE.get(name, ())
+    arguments = {key: value for key, value in settings.items() if key not in ("name", "file")}
+    known = [key for key in inspect.signature(constructor).parameters if key not in arrays]
+    check_keys("[problem]", [key for key in settings if key != "name"], known + ["file"] * bool(arrays))
+    if arrays:
+        arguments |= _load_arrays(settings.get("file"), arrays, folder)
+    for block in ("x", "y"):
+        if isinstance(arguments.get(block), dict):
+            arguments[block] = build_regularizer(arguments[block], f"[problem] {block}")
+    return _call("[problem]", constructor, arguments)
+
+
+def build_regularizer(terms: Mapping[str, Any], where: str) -> Any:
+    """A sum from a table of its terms: {L1 = 0.1, Box = 0.05}, {Spectral = {L1 = 0.1, Box = 0.05}}.
+
+    A number is the first argument, a list all of them in order, a table the named ones.
+    """
+    table = {**REGULARIZERS, **GEOMETRIES, "Spectral": regularizers.Spectral}
+    built = []
+    for name, value in terms.items():
+        constructor = named("regularizer", name, table)
+        if name == "Spectral":
+            built.append(regularizers.Spectral(build_regularizer(value, f"{where}.Spectral")))
+        elif isinstance(value, dict):
+            check_keys(f"{where}.{name}", value, inspect.signature(constructor).parameters)
+            built.append(_call(f"{where}.{name}", constructor, value))
+        else:
+            arguments = value if isinstance(value, list) else [value]
+            built.append(_call(f"{where}.{name}", lambda c=constructor, a=arguments: c(*a), {}))
+    if not built:
+        raise ConfigurationError(f'{where} must name at least one regularizer, such as {{L1 = 0.1}}, or "Zero"')
+    total = built[0]
+    for term in built[1:]:
+        total = _call(where, lambda left=total, right=term: left + right, {})
+    return total
+
+
+def _call(where: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """function(**arguments), its refusals as ours."""
+    try:
+        return function(**arguments)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{where}: {' '.join(str(error).split())}") from None
+
+
+def _entry(entry: Any, folder: Path) -> Callable[..., Any]:
+    module, _, function = str(entry).partition(":")
+    if not module or not function:
+        raise ConfigurationError(f'entry must be "module:function", got {short(entry)}')
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"entry {entry!r} cannot be imported: {error}") from None
+
+
+def _load_arrays(file: Any, names: tuple[str, ...], folder: Path) -> dict[str, Any]:
+    if not isinstance(file, str):
+        raise ConfigurationError(f'[problem] needs file = "....npz" with the arrays {", ".join(names)}')
+    try:
+        with np.load(folder / file, allow_pickle=False) as arrays:
+            missing = [name for name in names if name not in arrays]
+            if missing:
+                raise ConfigurationError(f"{file} must hold the arrays {', '.join(names)}; {missing[0]!r} is missing")
+            return {name: arrays[name] for name in names}
+    except ConfigurationError:
+        raise
+    except Exception as error:  # a missing, truncated or foreign file can fail in many ways
+        raise ConfigurationError(f"{file} cannot be read as an .npz file: {error}") from None

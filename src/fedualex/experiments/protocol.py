@@ -1,0 +1,222 @@
+"""The paper's protocol: a grid of step sizes on one seed, pruned by a stated rule, then many seeds at the best steps.
+
+Every task leaves one file or folder, written atomically, so a protocol that was stopped goes on with what is missing.
+"""
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..problems import AbstractProblem
+from ..runtime import Run, Status, averaging, simulate
+from ..storage import write_json
+from . import folder
+from .configuration import RUN_DEFAULTS, check_tables, read_toml, run_options
+from .names import ConfigurationError, build_method, build_problem, check_keys
+
+Task = dict[str, Any]
+"""One simulation: its `kind` ("scan", "grid" or "seed"), `method`, `steps` and `seed`. Plain data for workers."""
+
+FAILED = math.inf
+"""The score of a run that broke down."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A named experiment, at full size or quick, as plain data."""
+
+    name: str
+    title: str
+    settings: dict[str, Any]
+    seeds: int
+
+    @staticmethod
+    def read(path: Path, *, seeds: int | None = None, quick: bool = False) -> "Experiment":
+        """The experiment of a TOML file."""
+        tables = read_toml(path)
+        title = tables.pop("title", path.stem)
+        check_tables(tables, ("problem", "run", "grid", "tuning", "quick", "methods"))
+        check_keys("[run]", tables["run"], RUN_DEFAULTS)
+        check_keys("[tuning]", tables["tuning"], ("seed", "output", "prune_after", "keep"))
+        small = tables.pop("quick")
+        check_keys("[quick]", small, ("clients", "rounds", "record_every", "seeds", *tables["grid"]))
+        count = small.pop("seeds") if quick else 10
+        if quick:
+            for key, value in small.items():
+                tables["grid" if key in tables["grid"] else "run"][key] = value
+            title += " (quick)"
+        return Experiment(path.stem, title, tables, seeds or count)
+
+    @property
+    def methods(self) -> dict[str, dict[str, Any]]:
+        """Settings of each method, by its label."""
+        return dict(self.settings["methods"])
+
+    def grid(self) -> list[dict[str, float]]:
+        """All combinations of step sizes."""
+        grid = self.settings["grid"]
+        return [dict(zip(grid, map(float, values), strict=True)) for values in itertools.product(*grid.values())]
+
+    def problem(self) -> AbstractProblem:
+        """The game."""
+        return build_problem(self.settings["problem"], Path())
+
+
+def paper_experiments() -> dict[str, Path]:
+    """The experiments of the paper's Section 6, by name."""
+    root = Path(str(resources.files(__package__) / "paper"))
+    return {path.stem: path for path in sorted(root.glob("*.toml"))}
+
+
+def begin(experiment: Experiment, root: Path, *, resume: bool) -> None:
+    """Make the experiment's folder, or go on with it if it is of the same experiment."""
+    plan = {"name": experiment.name, "seeds": experiment.seeds, "settings": experiment.settings}
+    if (root / "manifest.json").exists():
+        known = folder.read_manifest(root, "experiment")["plan"]
+        if not resume:
+            raise ConfigurationError(f"{root} already holds results: --resume goes on with them, --out begins anew")
+        if json.loads(json.dumps(plan)) != known:
+            raise ConfigurationError(f"{root} holds another experiment or other sizes: choose another --out")
+        return
+    folder.write_collection(root, "experiment", title=experiment.title, plan=plan)
+
+
+def scan_tasks(experiment: Experiment) -> list[Task]:
+    """Every point of every method's grid, for the first part of the rounds."""
+    seed = experiment.settings["tuning"]["seed"]
+    return [
+        {"kind": "scan", "method": label, "steps": steps, "seed": seed}
+        for label in experiment.methods
+        for steps in experiment.grid()
+    ]
+
+
+def grid_tasks(experiment: Experiment, root: Path) -> list[Task]:
+    """The points that the scan kept, for all rounds: of each method the best `keep` of the grid, at least three."""
+    tasks = []
+    for label in experiment.methods:
+        scanned = sorted(_summaries(experiment, root, "scan", label), key=lambda found: found["score"] or FAILED)
+        count = max(3, math.ceil(experiment.settings["tuning"]["keep"] * len(scanned)))
+        tasks += [
+            {"kind": "grid", "method": label, "steps": found["steps"], "seed": found["seed"]}
+            for found in scanned[:count]
+        ]
+    return tasks
+
+
+def seed_tasks(experiment: Experiment, root: Path) -> list[Task]:
+    """Every seed at each method's best steps."""
+    best = tuned_steps(experiment, root)
+    return [
+        {"kind": "seed", "method": label, "steps": steps, "seed": seed}
+        for label, steps in best.items()
+        for seed in range(experiment.seeds)
+    ]
+
+
+def tuned_steps(experiment: Experiment, root: Path) -> dict[str, dict[str, float]]:
+    """Of each method the steps whose final certified gap is smallest; among equals the first of the grid."""
+    best = {}
+    for label in experiment.methods:
+        found = _summaries(experiment, root, "grid", label)
+        finite = [one for one in found if one["score"] is not None]
+        if not finite:
+            raise RuntimeError(f"{label}: no step sizes of the grid gave a finite run")
+        order = experiment.grid()
+        best[label] = min(finite, key=lambda one: (one["score"], order.index(one["steps"])))["steps"]
+    return best
+
+
+def result_path(root: Path, task: Task) -> Path:
+    """Where the result of a task is: a JSON file, for seeds the status of a run folder."""
+    method = task["method"].replace(" ", "-")
+    if task["kind"] == "seed":
+        return root / "runs" / method / f"seed-{task['seed']}" / "status.json"
+    steps = "_".join(f"{value:g}" for value in task["steps"].values())
+    return root / task["kind"] / method / f"{steps}.json"
+
+
+def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: Task) -> None:
+    """Run one task and store its result."""
+    settings = dict(experiment.methods[task["method"]])
+    own_run = settings.pop("run", {})
+    run = {**RUN_DEFAULTS, **experiment.settings["run"], **own_run, "seed": task["seed"]}
+    if task["kind"] == "scan":
+        run["rounds"] = max(1, round(experiment.settings["tuning"]["prune_after"] * run["rounds"]))
+    if task["kind"] != "seed":
+        run["record_every"] = run["rounds"]
+    # With this choice all four outputs are in the history.
+    run["output"] = "polished"
+    options = {k: v for k, v in run_options(run, problem).items() if k not in ("tol", "max_seconds")}
+    method = build_method({**settings, **task["steps"]}, f"[methods.{task['method']}]")
+    path = result_path(root, task)
+    if task["kind"] == "seed":
+        resolved = {
+            "label": task["method"],
+            "problem": experiment.settings["problem"],
+            "method": {**settings, **task["steps"]},
+            "run": run,
+        }
+        folder.begin(path.parent, problem, resolved)
+        folder.finish(path.parent, simulate(problem, method, **options), problem)
+        return
+    result = simulate(problem, method, **options)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    score = _score(result, experiment.settings["tuning"]["output"])
+    write_json(path, {**task, "score": None if math.isinf(score) else score, "outputs": _outputs(result)})
+
+
+AVERAGED = ("FedMiP plain averaging", "FeDualEx")
+"""One primal and one dual method with an extra step: what the figure of primal averaging compares."""
+
+
+def measure_averaging(experiment: Experiment, problem: AbstractProblem, root: Path) -> None:
+    """Densities of clients' points and of the server's, at the tuned steps; nothing for games of ranks."""
+    series: dict[str, Any] = {}
+    run = experiment.settings["run"]
+    exact = json.loads((root / "exact.json").read_text())
+    for label in AVERAGED if exact["density"] is not None else ():
+        method = build_method({**experiment.methods[label], **tuned_steps(experiment, root)[label]})
+        options = run_options({**RUN_DEFAULTS, **run}, problem)
+        chosen = {key: options[key] for key in ("clients", "local_steps", "noise", "seed", "z0", "dtype")}
+        rounds = run["rounds"]
+        series[label] = averaging(problem, method, rounds=rounds, every=max(1, rounds // 20), **chosen)
+    write_json(root / "averaging.json", {"series": series, "exact": exact["density"]})
+
+
+Stage = tuple[str, Callable[[], list[Task]]]
+
+
+def stages(experiment: Experiment, root: Path) -> list[Stage]:
+    """The protocol, stage by stage; each decides its tasks from the results of the one before."""
+    return [
+        ("scan of the grid", lambda: scan_tasks(experiment)),
+        ("grid", lambda: grid_tasks(experiment, root)),
+        ("seeds", lambda: seed_tasks(experiment, root)),
+    ]
+
+
+def _summaries(experiment: Experiment, root: Path, kind: str, label: str) -> list[dict[str, Any]]:
+    tasks = [
+        {"kind": kind, "method": label, "steps": steps, "seed": experiment.settings["tuning"]["seed"]}
+        for steps in experiment.grid()
+    ]
+    paths = [result_path(root, task) for task in tasks]
+    return [json.loads(path.read_text()) for path in paths if path.exists()]
+
+
+def _score(run: Run, output: str) -> float:
+    gap = run.outputs[output].gap
+    return FAILED if gap is None or run.status is Status.NUMERICAL_ERROR else gap
+
+
+def _outputs(run: Run) -> dict[str, Mapping[str, Any]]:
+    return {
+        name: {"gap": o.gap, "density": o.density, "rank": None if o.rank is None else list(o.rank)}
+        for name, o in run.outputs.items()
+    }

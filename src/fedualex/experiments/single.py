@@ -1,0 +1,45 @@
+"""One configured run into a folder: begun, continued after a crash, finished."""
+
+import json
+from pathlib import Path
+
+from ..runtime import Run, solve
+from . import folder
+from .configuration import Configuration
+from .names import ConfigurationError
+
+CHECKPOINT = "checkpoint.npz"
+
+
+def solve_into(path: Path, configuration: Configuration) -> Run:
+    """Solve and store. A folder with an unfinished run of the same configuration is gone on with."""
+    resolved = json.loads(json.dumps(configuration.resolved))
+    if not (path / "manifest.json").exists():
+        if path.exists() and any(path.iterdir()):
+            raise ConfigurationError(f"{path} is not empty and is not a run: choose another --out")
+        return solve_afresh(path, configuration)
+    known = folder.load(path)
+    if known.status is not None:
+        raise ConfigurationError(f"{path} already holds a finished run: choose another --out")
+    if known.manifest["configuration"] != resolved:
+        raise ConfigurationError(f"{path} holds an unfinished run of another configuration: choose another --out")
+    return _solve(path, configuration)
+
+
+def solve_afresh(path: Path, configuration: Configuration) -> Run:
+    """Solve and store, whatever the folder held before."""
+    folder.begin(path, configuration.problem, configuration.resolved)
+    (path / CHECKPOINT).unlink(missing_ok=True)
+    return _solve(path, configuration)
+
+
+def _solve(path: Path, configuration: Configuration) -> Run:
+    run = solve(
+        configuration.problem,
+        configuration.method,
+        **configuration.options,
+        callback=lambda record: folder.append(path, record),
+        checkpoint=path / CHECKPOINT,
+    )
+    folder.finish(path, run, configuration.problem)
+    return run

@@ -1,0 +1,50 @@
+"""Finished seeds of an experiment, and their final numbers as mean and standard deviation."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import folder
+from .folder import StoredRun
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over seeds."""
+
+    mean: float
+    std: float
+
+    @staticmethod
+    def of(values: Any) -> "Spread":
+        """Of these values."""
+        return Spread(float(np.mean(values)), float(np.std(values)))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} ± {self.std:.1g}"
+
+
+def seed_runs(path: Path) -> dict[str, list[StoredRun]]:
+    """The finished runs of each method of an experiment, in the order of its file."""
+    manifest = folder.read_manifest(path, "experiment")
+    groups = {}
+    for label in manifest["plan"]["settings"]["methods"]:
+        root = path / "runs" / label.replace(" ", "-")
+        runs = [folder.load(one) for one in sorted(root.glob("seed-*")) if (one / "status.json").exists()]
+        if runs:
+            groups[label] = runs
+    return groups
+
+
+def final(runs: list[StoredRun], output: str, key: str) -> Spread:
+    """The final gap, density or total rank of an output over seeds."""
+    return Spread.of([np.sum(run.status["outputs"][output][key]) for run in runs if run.status])
+
+
+def steps_text(run: StoredRun) -> str:
+    """The step sizes of a run: those given, or the sentence of theory."""
+    method = run.manifest["configuration"]["method"]
+    given = [f"{key} {value:g}" for key, value in method.items() if isinstance(value, int | float) and "eta" in key]
+    return ", ".join(given) or str(run.status["steps"] if run.status else "")

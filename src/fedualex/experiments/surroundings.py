@@ -1,0 +1,39 @@
+"""What a run's manifest says about where it came from."""
+
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("fedualex", "jax", "jaxlib", "equinox", "numpy", "scipy")
+
+
+def surroundings() -> dict[str, Any]:
+    """When, by which command, with which versions, on which machine."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:  # run from a source tree
+            versions[package] = "unknown"
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "versions": versions,
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "memory_gib": _memory(),
+        },
+    }
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):  # not a POSIX system
+        return None

@@ -1,0 +1,71 @@
+"""What averaging does to structure: the points of a round's clients, and the server's point that comes of them."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..algorithms import AbstractMethod
+from ..precision import double
+from ..problems import AbstractProblem, Exact
+from ..tree import Tree
+from .outputs import structure_of
+from .rounds import Setup, State, advance, local_rounds
+from .setup import build_setup, first_state
+
+
+def averaging(
+    problem: AbstractProblem,
+    method: AbstractMethod,
+    *,
+    clients: int,
+    local_steps: int,
+    rounds: int,
+    every: int,
+    noise: Any = None,
+    seed: int = 0,
+    z0: Any = None,
+    dtype: Any = "float64",
+) -> dict[str, list[float]]:
+    """Densities of the clients' points at the end of a round (mean, lowest, highest) and of the server's after it.
+
+    For methods without a survey, on problems without spectral blocks.
+    """
+    series: dict[str, list[float]] = {name: [] for name in ("round", "clients", "lowest", "highest", "server")}
+    with double():
+        z0 = problem.admit(problem.like if z0 is None else z0)
+        setup = build_setup(problem, method, noise or Exact(), clients, None, local_steps, seed, dtype, None)
+        state = first_state(setup, z0, "project", dtype)
+        while int(state.round) < rounds:
+            state = advance(setup, state, jnp.asarray(min(every, rounds - int(state.round)) - 1))
+            points = _client_points(setup, state)
+            state = advance(setup, state, jnp.asarray(1))
+            each = [_density(problem, jax.tree.map(lambda leaf, m=m: leaf[m], points)) for m in range(clients)]
+            server = _density(problem, setup.method.point(state.server, setup.problem.geometry))
+            row = (int(state.round), float(np.mean(each)), min(each), max(each), server)
+            for name, value in zip(series, row, strict=True):
+                series[name].append(value)
+    return series
+
+
+@eqx.filter_jit
+def _client_points(setup: Setup, state: State) -> Tree:
+    """Each client's last probe of this round: a cohort of one client has its probe for a mean."""
+    alone, steps = jnp.ones(1, setup.weights.dtype), jnp.asarray(setup.local_steps, setup.weights.dtype)
+
+    def one(m: Array) -> Tree:
+        data = jax.tree.map(lambda leaf: jnp.asarray(leaf)[m][None], setup.problem.data)
+        part, _ = local_rounds(setup, state, None, data, m[None], alone, steps)
+        return setup.method.read(jax.tree.map(lambda leaf: leaf[-1], part.probes), setup.problem.geometry)
+
+    return jax.lax.map(one, jnp.arange(setup.clients))
+
+
+def _density(problem: AbstractProblem, z: Tree) -> float:
+    density, _ = structure_of(problem, jax.tree.map(np.asarray, z))
+    if density is None:
+        raise ValueError("averaging compares densities, and all blocks of this problem are spectral")
+    return density
