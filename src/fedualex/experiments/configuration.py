@@ -60,7 +60,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def configure(tables: Mapping[str, Any], folder: Path) -> Configuration:
-    """The run that the tables [problem], [method] and [run] describe; relative paths start from the folder."""
+    """The run that the tables [problem], [method] and [run] describe; relative paths start from the folder.
+
+    The folder is kept in the resolved configuration, so that `verify` can reach the data again.
+    """
     check_tables(tables, ("problem", "method", "run"))
     problem = build_problem(tables["problem"], folder)
     method = build_method(tables["method"])
@@ -68,6 +71,7 @@ def configure(tables: Mapping[str, Any], folder: Path) -> Configuration:
         "problem": with_defaults(tables["problem"], PROBLEMS),
         "method": with_defaults(tables["method"], METHODS),
         "run": {**RUN_DEFAULTS, **tables["run"]},
+        "folder": str(folder.resolve()),
     }
     check_keys("[run]", tables["run"], RUN_DEFAULTS)
     return Configuration(problem, method, run_options(resolved["run"], problem), resolved)
