@@ -67,7 +67,7 @@ def configure(tables: Mapping[str, Any], folder: Path) -> Configuration:
     check_tables(tables, ("problem", "method", "run"))
     problem = build_problem(tables["problem"], folder)
     method = build_method(tables["method"])
-    resolved = {
+    resolved: dict[str, Any] = {
         "problem": with_defaults(tables["problem"], PROBLEMS),
         "method": with_defaults(tables["method"], METHODS),
         "run": {**RUN_DEFAULTS, **tables["run"]},

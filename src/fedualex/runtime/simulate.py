@@ -13,6 +13,7 @@ from .. import tree
 from ..precision import double
 from ..problems import Exact
 from . import checkpoint as checkpoints
+from .compilation import keep_compiled_programs
 from .options import check_choices, check_hooks, check_sizes
 from .progress import progress_bar
 from .records import Record, Records
@@ -91,6 +92,7 @@ def _run(
     oracle = Exact() if noise is None else noise
     file = None if checkpoint is None else Path(checkpoint)
     began = time.perf_counter()
+    keep_compiled_programs()
     with double():
         z0 = problem.admit(problem.like if z0 is None else z0)
         sizes = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}

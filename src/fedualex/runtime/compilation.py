@@ -1,0 +1,31 @@
+"""Compiled programs kept between processes: the second start of a program does not compile again."""
+
+import functools
+import os
+from pathlib import Path
+
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+
+SWITCH = "FEDUALEX_CACHE"
+"""The environment variable that names another folder, or turns the cache off with "off"."""
+
+
+@functools.cache
+def keep_compiled_programs() -> Path | None:
+    """Point jax's persistent cache at the user's cache folder, unless the user has chosen one or switched it off."""
+    choice = os.environ.get(SWITCH, "")
+    if choice == "off" or jax.config.jax_compilation_cache_dir is not None:
+        return None
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = Path(choice) if choice else home / "fedualex" / "jax"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a cache that cannot be written is no reason to fail
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    # Ours are many small programs: by default jax keeps only what took a second to compile.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
+    return folder
