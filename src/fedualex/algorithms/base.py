@@ -28,6 +28,12 @@ class AbstractMethod(eqx.Module):
     survey: ClassVar[Survey] = "none"
     one_machine: ClassVar[bool] = False
     """Whether the method is defined for a single client with K = 1 only."""
+    last_call: ClassVar[int | None] = None
+    """The sample of a local step that enters the next state linearly and nothing else; None if there is no such one.
+
+    Where clients share an affine operator with Gaussian noise, a simulator may then draw the mean of these samples at
+    once, which has the same law.
+    """
 
     @abstractmethod
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Tree:

@@ -19,6 +19,7 @@ class FedDualAvg(AbstractDualMethod):
 
     eta_c: Any
     eta_s: Any
+    last_call = 0
 
     def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
         self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)

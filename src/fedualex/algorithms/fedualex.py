@@ -25,6 +25,7 @@ class FeDualEx(AbstractDualMethod):
 
     eta_c: Any
     eta_s: Any
+    last_call = 1
 
     def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
         self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
@@ -45,6 +46,7 @@ class FeDualExCorrected(AbstractDualMethod):
 
     eta_c: Any
     eta_s: Any
+    last_call = 1
     survey: Survey = eqx.field(static=True)  # type: ignore[misc]
 
     def __init__(self, eta_c: Any = None, eta_s: Any = 1.0, mode: Any = "fresh"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from .common import json_option, one_line_errors, print_json
+from .common import json_option, one_line_errors, print_json, print_table
 
 
 @click.command()
@@ -41,20 +41,18 @@ def theory(file: Path, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
     constants = Table("constant", "value", "how", title="Constants")
     for name, constant in found["constants"].items():
         constants.add_row(name, _number(constant["value"]), constant["how"])
-    console.print(constants)
+    print_table(constants)
     table = Table("result", "version", "largest step", "best step", "bound there", "terms", title="Steps and bounds")
     for bound in found["bounds"]:
         terms = ", ".join(f"{name} {_number(value)}" for name, value in bound["terms"].items())
         cells = (_number(bound[key]) for key in ("step_limit", "best_step", "total"))
         table.add_row(bound["result"], bound["version"], *cells, terms)
-    console.print(table)
+    print_table(table)
     for note in found["notes"]:
         click.echo(note)
 
@@ -64,17 +62,16 @@ def _number(value: float | None) -> str:
 
 
 def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().splitlines()[0]
+    return (thing.__doc__ or "").strip().partition("\n")[0]
 
 
 def _print_table(rows: dict[str, str], kind: str, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(kind, "what it is")
     for name, text in rows.items():
         table.add_row(name, text)
-    Console().print(table)
+    print_table(table)

@@ -44,10 +44,19 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*arguments: Any, **options: Any) -> Any:
         try:
             return command(*arguments, **options)
-        except (ValueError, TypeError, OSError) as error:
+        except BrokenPipeError:  # whoever reads the output has had enough
+            raise
+        except (ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:
             raise BadInput(" ".join(str(error).split())) from None
 
     return wrapped
+
+
+def print_table(table: Any) -> None:
+    """A table of rich; text in it is text, also where it has square brackets."""
+    from rich.console import Console
+
+    Console(markup=False, emoji=False, highlight=False).print(table)
 
 
 def print_json(data: Any) -> None:

@@ -10,7 +10,9 @@ from .common import exit_code, json_option, one_line_errors, out_option, print_j
 
 @click.command()
 @out_option(default="fedualex-demo", show_default=True, help="Where runs and report go.")
-@click.option("--seed", default=0, type=click.IntRange(min=0), show_default=True, help="Of the start and the noise.")
+@click.option(
+    "--seed", default=0, type=click.IntRange(0, 2**63 - 1), show_default=True, help="Of the start and the noise."
+)
 @json_option
 @one_line_errors
 def demo(out: Path, seed: int, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from .common import json_option, one_line_errors, out_option, print_json
+from .common import json_option, one_line_errors, out_option, print_json, print_table
 
 Show = Callable[[str, str, int, int], None]
 
@@ -48,14 +48,13 @@ def reproduce(
 
 def print_claims(claims: list[dict[str, str]]) -> None:
     """The table that compares measurements with the paper's sentences."""
-    from rich.console import Console
     from rich.table import Table
 
     headers = ("the paper says", "measured", "verdict", "why")
     table = Table(*headers, title="Section 6, sentence by sentence", show_lines=True)
     for claim in claims:
         table.add_row(claim["claim"], claim["measured"], claim["verdict"], claim["why"])
-    Console().print(table)
+    print_table(table)
 
 
 @contextmanager

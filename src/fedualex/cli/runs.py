@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from .common import exit_code, json_option, one_line_errors, out_option, print_json, shown
+from .common import exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
 
 run_argument = click.Path(path_type=Path)
 
@@ -25,7 +25,7 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
     path = out or Path("runs") / file.stem
     configuration = configure(read_toml(file), file.parent)
     if not as_json:
-        click.echo(f"{configuration.problem!r}\n{configuration.method!r}")
+        click.echo(f"{configuration.problem!r}\n{_settings(configuration.resolved['method'])}")
     solve_into(path, configuration)
     status: dict[str, Any] = load(path).status or {}
     tol = configuration.options["tol"]
@@ -51,6 +51,7 @@ def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
 
     panel = compared_panel("Comparison", [folder.load(path) for path in runs])
     if out is not None:
+        folder.check_collection(out, "comparison")
         names = [str(path.resolve()) for path in runs]
         folder.write_collection(out, "comparison", title="Comparison", runs=names)
         write_report(out)
@@ -101,7 +102,6 @@ def verify(run: Path, as_json: bool) -> None:
 
 def print_outputs(status: dict[str, Any]) -> None:
     """The certified outputs of a run."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("output", "certified gap", "x part", "y part", "density", "rank")
@@ -110,9 +110,15 @@ def print_outputs(status: dict[str, Any]) -> None:
         density = "" if found["density"] is None else f"{found['density']:.3f}"
         gaps = (shown(found[key]) for key in ("gap", "gap_x", "gap_y"))
         table.add_row(f"{name} *" if name == status["output"] else name, *gaps, density, rank)
-    Console().print(table)
+    print_table(table)
     if status["steps"]:
         click.echo(f"steps: {status['steps']}")
+
+
+def _settings(method: dict[str, Any]) -> str:
+    """A method as it was configured."""
+    given = ", ".join(f"{key}={value!r}" for key, value in method.items() if key != "name" and value is not None)
+    return f"{method['name']}({given})"
 
 
 def status_line(status: dict[str, Any], tol: float | None) -> str:
@@ -126,7 +132,6 @@ def status_line(status: dict[str, Any], tol: float | None) -> str:
 
 def print_comparison(panel: dict[str, Any]) -> None:
     """One row for each method: certified gap and density or rank of every output."""
-    from rich.console import Console
     from rich.table import Table
 
     outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
@@ -137,18 +142,17 @@ def print_comparison(panel: dict[str, Any]) -> None:
         first = next(iter(rows.values()))
         cost = (f"{first['seconds']:.1f}", f"{first['megabytes']:.0f}")
         table.add_row(method, *cells, *cost, first["status"])
-    Console().print(table)
+    print_table(table)
 
 
 def _print_checks(checks: list[Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     words = {True: "agrees", False: "DIFFERS", None: "not checked"}
     table = Table("output", "what", "stored", "found", "")
     for check in checks:
         table.add_row(check.output, check.what, _text(check.stored), _text(check.found), words[check.agrees])
-    Console().print(table)
+    print_table(table)
 
 
 def _text(value: Any) -> str:

@@ -29,8 +29,6 @@ def bounds_of(configuration: Configuration) -> dict[str, Any]:
         found = theorem(constants, steps=options["steps"])
         bounds = [(found.name, "printed", found.printed), (found.name, "corrected", found.corrected)]
     else:
-        if options["rounds"] is None:
-            raise ValueError("[run] needs rounds or steps")
         eta_s = configuration.resolved["method"].get("eta_s") or 1.0
         sizes = {
             "clients": problem.clients or options["clients"] or 1,

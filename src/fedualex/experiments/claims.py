@@ -13,7 +13,7 @@ from typing import Any
 
 from ..storage import write_json
 from .folder import StoredRun
-from .summary import final, seed_runs, steps_text
+from .summary import complete, final, seed_runs, steps_text
 
 Runs = dict[str, list[StoredRun]]
 
@@ -216,9 +216,10 @@ def judge(claim: Claim, experiments: dict[str, Runs]) -> dict[str, Any] | None:
 
 
 def write_claims(root: Path) -> list[dict[str, Any]]:
-    """Judge every claim on the experiments in a folder, and keep the table beside them."""
+    """Judge every claim on the finished experiments in a folder, and keep the table beside them."""
     names = sorted({name for claim in CLAIMS for name in claim.experiments})
-    experiments = {name: runs for name in names if (root / name / "runs").is_dir() and (runs := seed_runs(root / name))}
+    begun = {name: seed_runs(root / name) for name in names if (root / name / "runs").is_dir()}
+    experiments = {name: runs for name, runs in begun.items() if complete(root / name, runs)}
     table = [row for claim in CLAIMS if (row := judge(claim, experiments))]
     write_json(root / "claims.json", table)
     return table

@@ -1,8 +1,9 @@
 """From a TOML file to a run: strict keys, and every default written out."""
 
 import inspect
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
+from ..runtime.options import check_choices, check_hooks, check_sizes
 from ..tree import Saddle
 from ..validation import positive
 from .names import METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
@@ -32,6 +34,7 @@ RUN_DEFAULTS: dict[str, Any] = {
     "output": None,
     "dtype": "float64",
     "chunk": None,
+    "fast": None,
     "tol": None,
     "max_seconds": None,
 }
@@ -52,11 +55,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file, or one line about why there are none."""
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            tables = tomllib.load(file)
     except FileNotFoundError:
         raise ConfigurationError(f"there is no file {str(path)!r}") from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} cannot be read as TOML: {error}") from None
+    _check_values(tables)
+    return tables
 
 
 def configure(tables: Mapping[str, Any], folder: Path) -> Configuration:
@@ -65,16 +70,24 @@ def configure(tables: Mapping[str, Any], folder: Path) -> Configuration:
     The folder is kept in the resolved configuration, so that `verify` can reach the data again.
     """
     check_tables(tables, ("problem", "method", "run"))
-    problem = build_problem(tables["problem"], folder)
-    method = build_method(tables["method"])
+    check_keys("[run]", tables["run"], RUN_DEFAULTS)
+    method, run = build_method(tables["method"]), {**RUN_DEFAULTS, **tables["run"]}
+    problem = weighted_problem(tables["problem"], folder, run["weights"])
+    _checked("[run]", lambda: _check_run(problem, method, run))
     resolved: dict[str, Any] = {
         "problem": with_defaults(tables["problem"], PROBLEMS),
         "method": with_defaults(tables["method"], METHODS),
-        "run": {**RUN_DEFAULTS, **tables["run"]},
+        "run": run,
         "folder": str(folder.resolve()),
     }
-    check_keys("[run]", tables["run"], RUN_DEFAULTS)
-    return Configuration(problem, method, run_options(resolved["run"], problem), resolved)
+    # The problem has the weights already, and so have the operators and objectives that are stored.
+    return Configuration(problem, method, run_options(run, problem) | {"weights": None}, resolved)
+
+
+def weighted_problem(settings: Mapping[str, Any], folder: Path, weights: Any) -> AbstractProblem:
+    """The problem of [problem] with the weights of [run]."""
+    problem = build_problem(settings, folder)
+    return problem if weights is None else _checked("[run]", lambda: problem.reweighted(weights))
 
 
 def check_tables(tables: Mapping[str, Any], names: tuple[str, ...]) -> None:
@@ -97,7 +110,8 @@ def start_point(start: Any, problem: AbstractProblem, seed: int) -> Saddle | Non
         return None
     if not isinstance(start, dict) or list(start) != ["uniform"]:
         raise ConfigurationError(f"[run] start must be {{uniform = radius}}, got {start!r}")
-    radius, rng = float(_checked(positive, "[run] start.uniform", start["uniform"])), np.random.default_rng(seed)
+    radius = float(_checked("[run]", lambda: positive("start.uniform", start["uniform"])))
+    rng = np.random.default_rng(seed)
     point: Saddle = jax.tree.map(lambda leaf: rng.uniform(-radius, radius, np.shape(leaf)), problem.like)
     return point
 
@@ -115,12 +129,41 @@ def _oracle(run: Mapping[str, Any]) -> AbstractOracle | None:
     if run["noise"] is not None and run["minibatch"] is not None:
         raise ConfigurationError("[run] takes noise or minibatch, not both")
     if run["minibatch"] is not None:
-        return _checked(lambda _, size: Minibatch(size), "minibatch", run["minibatch"])
-    return None if run["noise"] is None else _checked(lambda _, sigma: GaussianNoise(sigma), "noise", run["noise"])
+        return _checked("[run] minibatch", lambda: Minibatch(run["minibatch"]))
+    return None if run["noise"] is None else _checked("[run] noise", lambda: GaussianNoise(run["noise"]))
 
 
-def _checked(check: Any, name: str, value: Any) -> Any:
+def _check_run(problem: AbstractProblem, method: AbstractMethod, run: Mapping[str, Any]) -> None:
+    """Refuse what `fx.solve` would refuse, before anything is written."""
+    for key, value in run.items():
+        if isinstance(value, bool):
+            raise ConfigurationError(f"[run] {key} must not be {str(value).lower()}: no key of [run] is a switch")
+    check_sizes(problem, method, *(run[key] for key in ("rounds", "steps", "clients", "local_steps", "cohort")))
+    choices = ("init", "output", "seed", "tol", "record_every", "chunk", "dtype")
+    check_choices(noise=_oracle(run), **{key: run[key] for key in choices})
+    check_hooks(None, None, run["max_seconds"])
+    if run["minibatch"] is not None and problem.data is None:
+        raise ConfigurationError("[run] minibatch: this problem has no examples to draw from; use noise")
+
+
+def _checked(where: str, build: Callable[[], Any]) -> Any:
+    """What build() returns, its refusals as ours."""
     try:
-        return check(name, value)
+        return build()
+    except ConfigurationError:
+        raise
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"[run]: {error}") from None
+        raise ConfigurationError(f"{where}: {error}") from None
+
+
+def _check_values(value: Any, where: str = "") -> None:
+    """Refuse what TOML has and JSON has not, because a run folder keeps its configuration as JSON."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_values(inner, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigurationError(f"{where} must be finite, got {value}; a bound that does not exist is left out")
+    elif isinstance(value, int) and abs(value) >= 2**63:
+        raise ConfigurationError(f"{where} must be a number of 64 bits, got {value}")
+    elif not isinstance(value, str | int | float):
+        raise ConfigurationError(f"{where} must be a number, a text, a list or a table, got {value}")

@@ -1,5 +1,6 @@
 """A run on disk: manifest.json, history.jsonl, solution.npz, status.json. Readable with pandas and numpy alone."""
 
+import hashlib
 import io
 import json
 from dataclasses import dataclass
@@ -35,12 +36,15 @@ class StoredRun:
 
     def points(self, output: str) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
         """z and g of an output, array by array."""
-        with np.load(self.path / "solution.npz", allow_pickle=False) as file:
-            groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}}
-            for key in file.files:
-                name, kind, leaf = key.split("/", 2)
-                if name == output:
-                    groups[kind][leaf] = file[key]
+        groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}}
+        try:
+            with np.load(self.path / "solution.npz", allow_pickle=False) as file:
+                for key in file.files:
+                    name, kind, leaf = key.split("/", 2)
+                    if name == output:
+                        groups[kind][leaf] = file[key]
+        except Exception as error:  # a missing, truncated or foreign file can fail in many ways
+            raise ConfigurationError(f"{self.path / 'solution.npz'} cannot be read: {error}") from None
         return groups["z"], groups["g"]
 
     @property
@@ -72,13 +76,20 @@ def append(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record, allow_nan=False) + "\n")
 
 
+def reopen(path: Path, history: list[dict[str, Any]]) -> None:
+    """Make the folder that of a run that goes on: no status, and no line of history that a crash cut."""
+    (path / "status.json").unlink(missing_ok=True)
+    write_atomically(path / "history.jsonl", _lines(history))
+
+
 def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
     """The whole history, the outputs with their operators, and last the status: its presence says that all is there."""
     records = [
         {key: _plain(column[i]) for key, column in run.history.items()}
         for i in range(len(next(iter(run.history.values()), ())))
     ]
-    write_atomically(path / "history.jsonl", "".join(json.dumps(r, allow_nan=False) + "\n" for r in records).encode())
+    history = _lines(records)
+    write_atomically(path / "history.jsonl", history)
     arrays: dict[str, Any] = {}
     summaries: dict[str, Any] = {}
     with double():
@@ -93,7 +104,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
                 "reason": output.certificate.reason,
                 "density": output.density,
                 "rank": None if output.rank is None else list(output.rank),
-                "objective": problem.objective(output.z),
+                "objective": _finite(problem.objective(output.z)),
             }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
@@ -111,6 +122,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "bytes_up": last.get("bytes_up"),
         "bytes_down": last.get("bytes_down"),
         "steps": run.steps,
+        "history_sha256": hashlib.sha256(history).hexdigest(),
     }
     write_json(path / "status.json", status)
 
@@ -118,17 +130,41 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
 def load(path: Path) -> StoredRun:
     """A run folder; one clear line if it is not one, or not one that this version can read."""
     manifest = read_manifest(path, "run")
-    status = _read_json(path / "status.json") if (path / "status.json").exists() else None
-    lines = (path / "history.jsonl").read_text().splitlines() if (path / "history.jsonl").exists() else []
+    _require(path / "manifest.json", manifest, ("configuration", "data_sha256", "geometry"))
+    _require(path / "manifest.json", manifest["configuration"], ("problem", "method", "run"))
+    _require(path / "manifest.json", manifest["geometry"], ())
+    status = _read_status(path / "status.json") if (path / "status.json").exists() else None
+    return StoredRun(path, manifest, _read_history(path / "history.jsonl", ended=status is not None), status)
+
+
+def _read_status(file: Path) -> dict[str, Any]:
+    status = _read_json(file)
+    _require(file, status, ("status", "output", "gap", "outputs", "rounds", "seconds", "steps"))
+    _require(file, status["outputs"], ("last", status["output"]))
+    for output in status["outputs"].values():
+        _require(file, output, ("gap", "gap_x", "gap_y", "reason", "density", "rank", "objective"))
+    return status
+
+
+def _read_history(file: Path, ended: bool) -> list[dict[str, Any]]:
+    lines = file.read_text(errors="replace").splitlines() if ended or file.exists() else []
     history = []
     for number, line in enumerate(lines, 1):
         try:
-            history.append(json.loads(line))
+            record = json.loads(line)
         except json.JSONDecodeError:
-            if number < len(lines):
-                raise ConfigurationError(f"{path / 'history.jsonl'} is damaged in line {number}") from None
-            # The last line of a run that was killed while it was written.
-    return StoredRun(path, manifest, history, status)
+            record = None
+        if isinstance(record, dict):
+            history.append(record)
+        elif ended or number < len(lines):  # else the last line of a run that was killed while it was written
+            raise ConfigurationError(f"{file} is damaged in line {number}")
+    return history
+
+
+def check_collection(path: Path, kind: str) -> None:
+    """Refuse a folder that holds anything else than such a collection."""
+    if path.exists() and any(path.iterdir()):
+        read_manifest(path, kind)
 
 
 def write_collection(path: Path, kind: str, **entries: Any) -> None:
@@ -158,7 +194,7 @@ def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
     if manifest.get("kind") not in KINDS:
         raise ConfigurationError(f"{file} is not a manifest of fedualex: it says kind {manifest.get('kind')!r}")
     if kind is not None and manifest["kind"] != kind:
-        raise ConfigurationError(f"{path} holds a {manifest['kind']}, not a {kind}")
+        raise ConfigurationError(f"{path} is a folder of kind {manifest['kind']!r}; one of kind {kind!r} is needed")
     return manifest
 
 
@@ -170,6 +206,21 @@ def _read_json(file: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigurationError(f"{file} cannot be read: it does not hold a table")
     return data
+
+
+def _require(file: Path, table: Any, keys: tuple[str, ...]) -> None:
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"{file} is damaged: it holds {table!r:.40} where a table should be")
+    if missing := [key for key in keys if key not in table]:
+        raise ConfigurationError(f"{file} is damaged: it lacks {missing[0]!r}")
+
+
+def _lines(records: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ import difflib
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,9 @@ def check_keys(where: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 def named(kind: str, name: Any, table: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
     """The entry of a table, or a refusal with the name that was probably meant."""
-    if name in table:
+    if name is None:
+        raise ConfigurationError(f'[{kind}] needs name = "...", one of {", ".join(table)}')
+    if isinstance(name, str) and name in table:
         return table[name]
     close = difflib.get_close_matches(str(name), table, 1)
     hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(table)}"
@@ -76,11 +79,7 @@ def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
     if ("name" in settings) == ("entry" in settings):
         raise ConfigurationError('[problem] needs either name = "..." or entry = "module:function"')
     if "entry" in settings:
-        arguments = {key: value for key, value in settings.items() if key != "entry"}
-        problem = _call("[problem]", _entry(settings["entry"], folder), arguments)
-        if not isinstance(problem, AbstractProblem):
-            raise ConfigurationError(f"entry {settings['entry']!r} must return a problem, got {short(problem)}")
-        return problem
+        return _own_problem(settings["entry"], folder, {key: settings[key] for key in settings if key != "entry"})
     name = settings["name"]
     constructor = named("problem", name, PROBLEMS)
     arrays = FROM_FILE.get(name, ())
@@ -90,34 +89,42 @@ def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
     if arrays:
         arguments |= _load_arrays(settings.get("file"), arrays, folder)
     for block in ("x", "y"):
-        if isinstance(arguments.get(block), dict):
+        if block in arguments:
             arguments[block] = build_regularizer(arguments[block], f"[problem] {block}")
     return _call("[problem]", constructor, arguments)
 
 
-def build_regularizer(terms: Mapping[str, Any], where: str) -> Any:
-    """A sum from a table of its terms: {L1 = 0.1, Box = 0.05}, {Spectral = {L1 = 0.1, Box = 0.05}}.
+def build_regularizer(terms: Any, where: str) -> Any:
+    """A sum from a table of its terms: {L1 = 0.1, Box = 0.05}, {Spectral = {L1 = 0.1, Box = 0.05}}; or a name alone.
 
-    A number is the first argument, a list all of them in order, a table the named ones.
+    A number is the first argument, a list all of them in order, a table the named ones; a table within such a table is
+    again a regularizer: {EntropicSimplex = {regularizer = {Entropy = 0.1}}}.
     """
-    table = {**REGULARIZERS, **GEOMETRIES, "Spectral": regularizers.Spectral}
-    built = []
-    for name, value in terms.items():
-        constructor = named("regularizer", name, table)
-        if name == "Spectral":
-            built.append(regularizers.Spectral(build_regularizer(value, f"{where}.Spectral")))
-        elif isinstance(value, dict):
-            check_keys(f"{where}.{name}", value, inspect.signature(constructor).parameters)
-            built.append(_call(f"{where}.{name}", constructor, value))
-        else:
-            arguments = value if isinstance(value, list) else [value]
-            built.append(_call(f"{where}.{name}", lambda c=constructor, a=arguments: c(*a), {}))
-    if not built:
-        raise ConfigurationError(f'{where} must name at least one regularizer, such as {{L1 = 0.1}}, or "Zero"')
+    if isinstance(terms, str):
+        terms = {terms: []}
+    if not isinstance(terms, dict) or not terms:
+        raise ConfigurationError(f'{where} must be such as {{L1 = 0.1, Box = 0.05}} or "Zero", got {short(terms)}')
+    built = [_build_term(name, value, f"{where}.{name}") for name, value in terms.items()]
+    geometries = [name for name in terms if name in GEOMETRIES]
+    if geometries and len(terms) > 1:
+        name = geometries[0]
+        raise ConfigurationError(f"{where}: {name} takes a regularizer as {{{name} = {{regularizer = {{...}}}}}}")
     total = built[0]
     for term in built[1:]:
         total = _call(where, lambda left=total, right=term: left + right, {})
     return total
+
+
+def _build_term(name: str, value: Any, where: str) -> Any:
+    constructor = named("regularizer", name, {**REGULARIZERS, **GEOMETRIES})
+    if name == "Spectral":
+        return _call(where, constructor, {"psi": build_regularizer(value, where)})
+    if isinstance(value, dict):
+        check_keys(where, value, inspect.signature(constructor).parameters)
+        inner = {key: build_regularizer(v, f"{where}.{key}") if isinstance(v, dict) else v for key, v in value.items()}
+        return _call(where, constructor, inner)
+    arguments = value if isinstance(value, list) else [value]
+    return _call(where, lambda: constructor(*arguments), {})
 
 
 def _call(where: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -128,16 +135,23 @@ def _call(where: str, function: Callable[..., Any], arguments: Mapping[str, Any]
         raise ConfigurationError(f"{where}: {' '.join(str(error).split())}") from None
 
 
-def _entry(entry: Any, folder: Path) -> Callable[..., Any]:
-    module, _, function = str(entry).partition(":")
-    if not module or not function:
+def _own_problem(entry: Any, folder: Path, arguments: Mapping[str, Any]) -> AbstractProblem:
+    """What a user's function returns; whatever its module raises becomes one line that says where."""
+    name, _, function = str(entry).partition(":")
+    if not name or not function:
         raise ConfigurationError(f'entry must be "module:function", got {short(entry)}')
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        return getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"entry {entry!r} cannot be imported: {error}") from None
+        problem = getattr(importlib.import_module(name), function)(**arguments)
+    except Exception as error:  # it is the user's own code
+        file = getattr(sys.modules.get(name), "__file__", None) or f"{folder / name}.py"
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        place = f" ({Path(file).name}, line {lines[-1]})" if lines else ""
+        raise ConfigurationError(f"entry {entry!r}: {type(error).__name__}: {error}{place}") from None
+    if not isinstance(problem, AbstractProblem):
+        raise ConfigurationError(f"entry {entry!r} must return a problem, got {short(problem)}")
+    return problem
 
 
 def _load_arrays(file: Any, names: tuple[str, ...], folder: Path) -> dict[str, Any]:

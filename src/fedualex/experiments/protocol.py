@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
 from ..runtime import Run, Status, averaging, simulate
 from ..storage import write_json
@@ -45,6 +46,8 @@ class Experiment:
         check_keys("[tuning]", tables["tuning"], ("seed", "output", "prune_after", "keep"))
         small = tables.pop("quick")
         check_keys("[quick]", small, ("clients", "rounds", "record_every", "seeds", *tables["grid"]))
+        for label, method in tables["methods"].items():
+            check_keys(f"[methods.{label}] run", method.get("run", {}), RUN_DEFAULTS)
         count = small.pop("seeds") if quick else 10
         if quick:
             for key, value in small.items():
@@ -73,17 +76,22 @@ def paper_experiments() -> dict[str, Path]:
     return {path.stem: path for path in sorted(root.glob("*.toml"))}
 
 
+def begun(experiment: Experiment, root: Path, *, resume: bool) -> bool:
+    """Whether the folder is there already and may be gone on with; refused if it is of another experiment."""
+    if not (root / "manifest.json").exists():
+        return False
+    known = folder.read_manifest(root, "experiment")["plan"]
+    if not resume:
+        raise ConfigurationError(f"{root} already holds results: --resume goes on with them, --out begins anew")
+    if json.loads(json.dumps(_plan(experiment))) != known:
+        raise ConfigurationError(f"{root} holds another experiment or other sizes: choose another --out")
+    return True
+
+
 def begin(experiment: Experiment, root: Path, *, resume: bool) -> None:
     """Make the experiment's folder, or go on with it if it is of the same experiment."""
-    plan = {"name": experiment.name, "seeds": experiment.seeds, "settings": experiment.settings}
-    if (root / "manifest.json").exists():
-        known = folder.read_manifest(root, "experiment")["plan"]
-        if not resume:
-            raise ConfigurationError(f"{root} already holds results: --resume goes on with them, --out begins anew")
-        if json.loads(json.dumps(plan)) != known:
-            raise ConfigurationError(f"{root} holds another experiment or other sizes: choose another --out")
-        return
-    folder.write_collection(root, "experiment", title=experiment.title, plan=plan)
+    if not begun(experiment, root, resume=resume):
+        folder.write_collection(root, "experiment", title=experiment.title, plan=_plan(experiment))
 
 
 def scan_tasks(experiment: Experiment) -> list[Task]:
@@ -100,7 +108,7 @@ def grid_tasks(experiment: Experiment, root: Path) -> list[Task]:
     """The points that the scan kept, for all rounds: of each method the best `keep` of the grid, at least three."""
     tasks = []
     for label in experiment.methods:
-        scanned = sorted(_summaries(experiment, root, "scan", label), key=lambda found: found["score"] or FAILED)
+        scanned = sorted(_summaries(experiment, root, "scan", label), key=_rank)
         count = max(3, math.ceil(experiment.settings["tuning"]["keep"] * len(scanned)))
         tasks += [
             {"kind": "grid", "method": label, "steps": found["steps"], "seed": found["seed"]}
@@ -163,9 +171,9 @@ def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: 
             "run": run,
         }
         folder.begin(path.parent, problem, resolved)
-        folder.finish(path.parent, simulate(problem, method, **options), problem)
+        folder.finish(path.parent, _whole_run(problem, method, options), problem)
         return
-    result = simulate(problem, method, **options)
+    result = _whole_run(problem, method, options)
     path.parent.mkdir(parents=True, exist_ok=True)
     score = _score(result, experiment.settings["tuning"]["output"])
     write_json(path, {**task, "score": None if math.isinf(score) else score, "outputs": _outputs(result)})
@@ -199,6 +207,22 @@ def stages(experiment: Experiment, root: Path) -> list[Stage]:
         ("grid", lambda: grid_tasks(experiment, root)),
         ("seeds", lambda: seed_tasks(experiment, root)),
     ]
+
+
+def _plan(experiment: Experiment) -> dict[str, Any]:
+    return {"name": experiment.name, "seeds": experiment.seeds, "settings": experiment.settings}
+
+
+def _whole_run(problem: AbstractProblem, method: AbstractMethod, options: dict[str, Any]) -> Run:
+    """A run whose result may be stored: what Ctrl-C cut short would pass for the whole when the protocol goes on."""
+    run = simulate(problem, method, **options)
+    if run.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return run
+
+
+def _rank(found: dict[str, Any]) -> float:
+    return FAILED if found["score"] is None else float(found["score"])
 
 
 def _summaries(experiment: Experiment, root: Path, kind: str, label: str) -> list[dict[str, Any]]:

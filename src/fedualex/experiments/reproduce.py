@@ -21,13 +21,15 @@ Show = Callable[[str, str, int, int], None]
 def chosen(names: Sequence[str], *, seeds: int | None, quick: bool) -> list[Experiment]:
     """The experiments that these names mean; "all" means every one."""
     known = paper_experiments()
+    check_keys("the paper", names, [*known, "all"])
     wanted = list(known) if "all" in names or not names else list(dict.fromkeys(names))
-    check_keys("the paper", wanted, [*known, "all"])
     return [Experiment.read(known[name], seeds=seeds, quick=quick) for name in wanted]
 
 
 def reproduce(experiments: Sequence[Experiment], root: Path, *, resume: bool, show: Show) -> None:
     """Run the whole protocol of each experiment into root/NAME."""
+    for experiment in experiments:  # all are refused, or none, before anything is written
+        protocol.begun(experiment, root / experiment.name, resume=resume)
     _begin(experiments, root, resume=resume)
     for experiment in experiments:
         protocol.begin(experiment, root / experiment.name, resume=resume)

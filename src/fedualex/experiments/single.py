@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ..runtime import Run, solve
+from ..runtime import Run, Status, solve
 from . import folder
 from .configuration import Configuration
 from .names import ConfigurationError
@@ -12,17 +12,20 @@ CHECKPOINT = "checkpoint.npz"
 
 
 def solve_into(path: Path, configuration: Configuration) -> Run:
-    """Solve and store. A folder with an unfinished run of the same configuration is gone on with."""
+    """Solve and store. A folder with an unfinished or interrupted run of the same configuration is gone on with."""
     resolved = json.loads(json.dumps(configuration.resolved))
     if not (path / "manifest.json").exists():
         if path.exists() and any(path.iterdir()):
             raise ConfigurationError(f"{path} is not empty and is not a run: choose another --out")
         return solve_afresh(path, configuration)
     known = folder.load(path)
-    if known.status is not None:
+    if known.status is not None and known.status["status"] != Status.INTERRUPTED.name:
         raise ConfigurationError(f"{path} already holds a finished run: choose another --out")
+    if not (path / CHECKPOINT).exists():  # refused or killed before its first record: nothing to go on with
+        return solve_afresh(path, configuration)
     if known.manifest["configuration"] != resolved:
         raise ConfigurationError(f"{path} holds an unfinished run of another configuration: choose another --out")
+    folder.reopen(path, known.history)
     return _solve(path, configuration)
 
 

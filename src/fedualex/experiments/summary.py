@@ -1,5 +1,6 @@
 """Finished seeds of an experiment, and their final numbers as mean and standard deviation."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,12 @@ def seed_runs(path: Path) -> dict[str, list[StoredRun]]:
         if runs:
             groups[label] = runs
     return groups
+
+
+def complete(path: Path, groups: Mapping[str, Sequence[StoredRun]]) -> bool:
+    """Whether every method of the experiment has all its seeds."""
+    plan = folder.read_manifest(path, "experiment")["plan"]
+    return all(len(groups.get(label, ())) == plan["seeds"] for label in plan["settings"]["methods"])
 
 
 def final(runs: list[StoredRun], output: str, key: str) -> Spread:

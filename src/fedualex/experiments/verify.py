@@ -1,6 +1,8 @@
 """A stored run checked again: certificates in plain numpy, operators from the data where it can be reached."""
 
-from dataclasses import asdict, dataclass
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ from numpy.typing import NDArray
 from .. import tree
 from ..precision import double
 from ..problems import AbstractProblem
-from ..runtime import NONZERO, fingerprint
+from ..runtime import NONZERO, Status, fingerprint
 from . import folder, recheck
+from .configuration import weighted_problem
+from .description import describe
 from .folder import StoredRun
-from .names import ConfigurationError, build_problem
+from .names import ConfigurationError
 
 ROUNDING = 1e-11
 """Two float64 computations of one number may differ by this share of the sizes that were added up."""
@@ -38,20 +42,32 @@ def verify(path: Path) -> list[Check]:
     if run.status is None:
         raise ConfigurationError(f"{path} is a run that has not ended: there is no answer to verify")
     problem, why_not = _reach(run)
-    checks = [_history_check(run)]
+    checks = [*_history_checks(run), *_claim_checks(run)]
+    if problem is not None:
+        same = describe(problem.geometry) == run.manifest["geometry"]
+        checks.append(Check("", "regularizers as configured", None, None, same))
     for output, stored in run.status["outputs"].items():
         z, g = run.points(output)
-        if not z or z.keys() != g.keys():
+        if not _fit(run.manifest["geometry"], z, g):
             raise ConfigurationError(f"{path / 'solution.npz'} does not hold z and g of the output {output!r}")
         checks += _certificate_checks(run, output, stored, z, g)
-        checks.append(_structure_check(output, stored, z))
+        checks += _structure_checks(run, output, stored, z)
         checks.append(_operator_check(output, problem, why_not, z, g))
     return checks
 
 
+def _fit(description: Any, z: dict[str, NDArray[Any]], g: dict[str, NDArray[Any]]) -> bool:
+    """Whether z and g have an array each for every part of the geometry, of equal shapes."""
+    return z.keys() == g.keys() == description.keys() and all(z[leaf].shape == g[leaf].shape for leaf in z)
+
+
 def plain(checks: list[Check]) -> list[dict[str, Any]]:
-    """The checks as plain data."""
-    return [asdict(check) for check in checks]
+    """The checks as plain data; what is not finite as text, because strict JSON has no such numbers."""
+    return [asdict(replace(check, stored=_finite(check.stored), found=_finite(check.found))) for check in checks]
+
+
+def _finite(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: Any, g: Any) -> list[Check]:
@@ -62,6 +78,8 @@ def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: 
         gaps = recheck.fenchel_gaps(description, z, g) if stored["gap"] is not None else {}
     except recheck.CannotRedo as error:
         return [Check(output, f"certificate ({error})", stored["gap"], None, None)]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(f"the geometry in {run.path / 'manifest.json'} is damaged: {error}") from None
     checks = [Check(output, "distance outside the domain", 0.0, violation, bool(violation <= FEASIBLE))]
     if stored["gap"] is None:
         return [*checks, Check(output, f"no certificate: {stored['reason']}", None, None, None)]
@@ -70,20 +88,22 @@ def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: 
         size = sum(float(np.sum(np.abs(z[leaf] * g[leaf]))) for leaf in gaps if leaf.startswith(block))
         close = bool(abs(found - stored[f"gap_{block}"]) <= ROUNDING * (1 + size))
         checks.append(Check(output, f"{block} part of the certificate", stored[f"gap_{block}"], found, close))
-    total = float(sum(gaps.values()))
-    consistent = bool(abs(stored["gap_x"] + stored["gap_y"] - stored["gap"]) <= ROUNDING * (1 + abs(total)))
-    return [*checks, Check(output, "sum of the parts", stored["gap"], total, consistent)]
+    total = stored["gap_x"] + stored["gap_y"]
+    return [*checks, Check(output, "sum of the parts", stored["gap"], total, total == stored["gap"])]
 
 
-def _structure_check(output: str, stored: dict[str, Any], z: dict[str, NDArray[Any]]) -> Check:
-    if stored["rank"] is not None and stored["density"] is None:
-        ranks = [int(np.sum(np.linalg.svd(array, compute_uv=False) > NONZERO)) for array in z.values()]
-        return Check(output, "ranks", stored["rank"], ranks, ranks == stored["rank"])
-    if stored["rank"] is None:
-        entries = np.concatenate([np.ravel(array) for array in z.values()])
-        density = float(np.mean(np.abs(entries) > NONZERO))
-        return Check(output, "density", stored["density"], density, density == stored["density"])
-    return Check(output, "density and ranks of mixed blocks", None, None, None)
+def _structure_checks(run: StoredRun, output: str, stored: dict[str, Any], z: dict[str, NDArray[Any]]) -> list[Check]:
+    """Ranks of the spectral blocks, and the share of nonzeros in all others."""
+    spectral = [leaf for leaf, part in run.manifest["geometry"].items() if '"Spectral"' in json.dumps(part)]
+    entries = [np.ravel(array) for leaf, array in z.items() if leaf not in spectral]
+    ranks = [int(np.sum(np.linalg.svd(z[leaf], compute_uv=False) > NONZERO)) for leaf in spectral] or None
+    density = float(np.mean(np.abs(np.concatenate(entries)) > NONZERO)) if entries else None
+    found = {"density": density, "rank": ranks}
+    return [
+        Check(output, name, stored[name], found[name], found[name] == stored[name])
+        for name in found
+        if found[name] is not None or stored[name] is not None
+    ]
 
 
 def _operator_check(
@@ -95,29 +115,52 @@ def _operator_check(
     with double():
         structure: Any = jax.tree.structure(problem.like)
         point = jax.tree.unflatten(structure, [z[name] for name, _ in tree.leaves_with_names(problem.like)])
-        again = dict(tree.leaves_with_names(problem.operator(problem.admit(point))))
-        apart = max(float(np.max(np.abs(np.asarray(again[leaf]) - g[leaf]), initial=0)) for leaf in g)
-        size = max(float(np.max(np.abs(array), initial=0)) for array in g.values())
+        try:
+            again = dict(tree.leaves_with_names(problem.operator(problem.admit(point))))
+        except ValueError as error:
+            return Check(output, f"operator from the data ({error})", None, None, False)
+        # numpy's maximum, because Python's may lose a nan.
+        apart = float(np.max([np.max(np.abs(np.asarray(again[leaf]) - g[leaf])) for leaf in g]))
+        size = float(np.max([np.max(np.abs(array)) for array in g.values()]))
     return Check(output, "operator from the data, largest difference", 0.0, apart, bool(apart <= ROUNDING * (1 + size)))
 
 
-def _history_check(run: StoredRun) -> Check:
-    """The last record and the status tell of the same end."""
+def _history_checks(run: StoredRun) -> list[Check]:
+    """The history is the one that was stored, and its last record and the status tell of the same end."""
     status: dict[str, Any] = run.status or {}
-    if not run.history:
-        return Check("last", "history", status["rounds"], None, False)
-    last = run.history[-1]
-    same = last["round"] == status["rounds"] and last["gap_last"] == status["outputs"]["last"]["gap"]
-    return Check(
-        "last", "gap in the last line of the history", status["outputs"]["last"]["gap"], last["gap_last"], same
-    )
+    last = run.history[-1] if run.history else {}
+    checks = [
+        Check("", "rounds in the history", status["rounds"], last.get("round"), last.get("round") == status["rounds"])
+    ]
+    for output, stored in status["outputs"].items():
+        if f"gap_{output}" in last:
+            found = last[f"gap_{output}"]
+            checks.append(Check(output, "gap in the history", stored["gap"], found, found == stored["gap"]))
+    if "history_sha256" in status:
+        digest = hashlib.sha256((run.path / "history.jsonl").read_bytes()).hexdigest()
+        checks.append(
+            Check("", "SHA-256 of the history", status["history_sha256"], digest, digest == status["history_sha256"])
+        )
+    return checks
+
+
+def _claim_checks(run: StoredRun) -> list[Check]:
+    """The gap of the answer is that of its output, and is at most tol if the status says so."""
+    status: dict[str, Any] = run.status or {}
+    gap, tol = status["outputs"][status["output"]]["gap"], run.manifest["configuration"]["run"].get("tol")
+    checks = [Check(status["output"], "gap of the answer", status["gap"], gap, status["gap"] == gap)]
+    if status["status"] == Status.OPTIMAL.name:
+        met = gap is not None and tol is not None and gap <= tol
+        checks.append(Check(status["output"], "OPTIMAL: gap at most tol", tol, gap, met))
+    return checks
 
 
 def _reach(run: StoredRun) -> tuple[AbstractProblem | None, str]:
     """The problem again from its configuration, if its data is there and is the same."""
     configuration = run.manifest["configuration"]
     try:
-        problem = build_problem(configuration["problem"], Path(configuration.get("folder", ".")))
+        folder_of_file = Path(configuration.get("folder", "."))
+        problem = weighted_problem(configuration["problem"], folder_of_file, configuration["run"].get("weights"))
     except ConfigurationError as error:
         return None, f"the data cannot be reached: {error}"
     if fingerprint(problem) != run.manifest["data_sha256"]:

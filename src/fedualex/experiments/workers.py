@@ -4,6 +4,7 @@ import functools
 import json
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -51,7 +52,8 @@ def pool() -> Iterator[Pool]:
 
 
 def _settle(queue: "SimpleQueue[Any]") -> None:
-    """Give this worker a core of its own, before jax counts them, and end it when its parent is gone."""
+    """Give this worker a core of its own, before jax counts them, and end it when its parent is gone or at Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     core = queue.get()
     if core is not None:
         os.sched_setaffinity(0, {core})

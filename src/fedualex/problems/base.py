@@ -1,7 +1,7 @@
 """What every problem offers: client operators, a geometry, and certificates."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -29,6 +29,9 @@ class AbstractProblem(eqx.Module):
     like: eqx.AbstractVar[Saddle]
     data: eqx.AbstractVar[Tree]
     """What each client holds, clients along the first axis; None if all clients share one f."""
+
+    shared_affine: ClassVar[bool] = False
+    """Whether all clients share one f, whose operator is an affine function of z."""
 
     @property
     @abstractmethod

@@ -24,6 +24,7 @@ class Bilinear(AbstractProblem):
     geometry: Product
     like: Saddle
     data: None
+    shared_affine = True
 
     @property
     def clients(self) -> None:

@@ -25,6 +25,6 @@ def write_report(path: Path) -> list[Path]:
     for file in (path / "averaging.json", *sorted(path.glob("*/averaging.json"))):
         found = json.loads(file.read_text()) if file.exists() else {}
         if found.get("series"):
-            stem = path / "figures" / f"{file.parent.name}-averaging"
+            stem = path / "figures" / f"{file.parent.resolve().name}-averaging"
             files += figures.draw_averaging(found["series"], found["exact"], stem)
     return files

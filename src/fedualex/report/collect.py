@@ -22,14 +22,15 @@ def collect(path: Path) -> dict[str, Any]:
     kind = folder.read_kind(path)
     if kind == "run":
         run = folder.load(path)
-        return report(run.label, [runs_panel(path.name, run.label, {run.label: [run]})], run.manifest)
+        return report(run.label, [runs_panel(path.resolve().name, run.label, {run.label: [run]})], run.manifest)
     if kind == "experiment":
         manifest = folder.read_manifest(path, "experiment")
         return report(manifest["title"], [experiment_panel(path)], manifest, stored_claims(path))
     if kind == "comparison":
         return collect_comparison(path)
     manifest = folder.read_manifest(path, "reproduction")
-    panels = [experiment_panel(path / name) for name in manifest["experiments"] if (path / name / "runs").is_dir()]
+    begun = [path / name for name in manifest["experiments"] if any((path / name / "runs").glob("*/*/status.json"))]
+    panels = [experiment_panel(experiment) for experiment in begun]
     return report("The paper's experiments", panels, manifest, stored_claims(path))
 
 
@@ -61,7 +62,7 @@ def experiment_panel(path: Path) -> dict[str, Any]:
     groups = seed_runs(path)
     if not groups:
         raise ConfigurationError(f"{path} has no finished runs yet")
-    return runs_panel(path.name, manifest["title"], groups, _exact(path))
+    return runs_panel(path.resolve().name, manifest["title"], groups, _exact(path))
 
 
 def runs_panel(

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .. import tree
 from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractProblem, Exact
@@ -32,7 +33,7 @@ def averaging(
 ) -> dict[str, list[float]]:
     """Densities of the clients' points at the end of a round (mean, lowest, highest) and of the server's after it.
 
-    For methods without a survey, on problems without spectral blocks.
+    For dual and primal methods without a survey, whose messages are increments; not if all blocks are spectral.
     """
     series: dict[str, list[float]] = {name: [] for name in ("round", "clients", "lowest", "highest", "server")}
     with double():
@@ -53,13 +54,13 @@ def averaging(
 
 @eqx.filter_jit
 def _client_points(setup: Setup, state: State) -> Tree:
-    """Each client's last probe of this round: a cohort of one client has its probe for a mean."""
+    """What the server averages: each client's state after its last step, as a point. A client alone is its own mean."""
     alone, steps = jnp.ones(1, setup.weights.dtype), jnp.asarray(setup.local_steps, setup.weights.dtype)
 
     def one(m: Array) -> Tree:
         data = jax.tree.map(lambda leaf: jnp.asarray(leaf)[m][None], setup.problem.data)
         part, _ = local_rounds(setup, state, None, data, m[None], alone, steps)
-        return setup.method.read(jax.tree.map(lambda leaf: leaf[-1], part.probes), setup.problem.geometry)
+        return setup.method.point(tree.add(state.server, part.message), setup.problem.geometry)
 
     return jax.lax.map(one, jnp.arange(setup.clients))
 

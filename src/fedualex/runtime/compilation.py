@@ -15,7 +15,7 @@ SWITCH = "FEDUALEX_CACHE"
 def keep_compiled_programs() -> Path | None:
     """Point jax's persistent cache at the user's cache folder, unless the user has chosen one or switched it off."""
     choice = os.environ.get(SWITCH, "")
-    if choice == "off" or jax.config.jax_compilation_cache_dir is not None:
+    if choice == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
         return None
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(choice) if choice else home / "fedualex" / "jax"

@@ -13,6 +13,9 @@ from ..geometry import AbstractGeometry
 from ..problems import AbstractOracle, AbstractProblem
 from ..tree import Tree
 
+CLIENTS = "clients"
+"""The name of the axis along which clients are computed side by side."""
+
 
 class Setup(eqx.Module):
     """What does not change during a run."""
@@ -31,6 +34,8 @@ class Setup(eqx.Module):
     chunk: int = eqx.field(static=True)
     """How many clients are computed at once: memory grows with this, not with `clients`."""
     equal_steps: bool = eqx.field(static=True)
+    merge_last_call: bool = eqx.field(static=True, default=False)
+    """Draw the mean of the clients' last samples of a round at once: the same law, other numbers (fast="law")."""
 
 
 class Sums(eqx.Module):
@@ -169,20 +174,26 @@ def local_rounds(
         else jax.vmap(lambda client: problem.client_operator(client, survey[0]), axis_size=a.size)(data)
     )
 
-    def step_of(local: Tree, client: Tree, own_reference: Tree, m: Array, k: Array) -> Any:
-        step_key = jax.random.fold_in(jax.random.fold_in(round_key, m + 1), k)
-
+    def step_of(local: Tree, client: Tree, own_reference: Tree, m: Array, share: Array, k: Array) -> Any:
         def oracle(z: Tree, sample: int) -> Tree:
-            g = setup.oracle(problem, client, z, jax.random.fold_in(step_key, sample))
+            draw, whose = setup.oracle, m
+            if setup.merge_last_call and sample == method.last_call:
+                z, draw, whose = *_merged(z, draw, share), ids[0]
+            step_key = jax.random.fold_in(jax.random.fold_in(round_key, whose + 1), k)
+            g = draw(problem, client, z, jax.random.fold_in(step_key, sample))
             return g if survey is None else tree.add(g, tree.subtract(survey[1], own_reference))
 
         once: Any = MapsOnce(geometry)
         local, probe, weight = method.local_step(local, oracle, once)
         return local, probe, jnp.asarray(weight, a.dtype), method.read(probe, once)
 
+    # In the only step of a round all clients stand at one point: what depends on it alone is computed once.
+    together = setup.local_steps == 1 and not jax.tree.leaves(memory)
+    side_by_side = jax.vmap(step_of, (None if together else 0, 0, 0, 0, 0, None), axis_name=CLIENTS)
+
     def step(carry: tuple[Tree, Tree, Array], k: Array) -> Any:
         local, points, point_weight = carry
-        following, probe, weight, point = jax.vmap(step_of, (0, 0, 0, 0, None))(local, data, own, ids, k)
+        following, probe, weight, point = side_by_side(local, data, own, ids, a, k)
         active = (k < steps).astype(a.dtype)
         if not setup.equal_steps:
             following = jax.tree.map(lambda new, old: jnp.where(_along(active, new) > 0, new, old), following, local)
@@ -191,12 +202,29 @@ def local_rounds(
         sums = _weighted(a * active, probe), jnp.vdot(a * active, weight), jnp.sum(a * active)
         return (following, points, point_weight + jnp.sum(share)), sums
 
-    local = jax.vmap(method.local_init, (None, 0), axis_size=a.size)(state.server, memory)
-    start = local, tree.scale(0.0, state.sums.clients), jnp.zeros((), a.dtype)
-    (local, points, point_weight), (probes, weights, shares) = jax.lax.scan(step, start, jnp.arange(setup.local_steps))
+    nothing = tree.scale(0.0, state.sums.clients), jnp.zeros((), a.dtype)
+    if together:
+        start = method.local_init(state.server, None), *nothing
+        carry, sums = step(start, jnp.asarray(0))
+        sums = jax.tree.map(lambda leaf: leaf[None], sums)
+    else:
+        start = jax.vmap(method.local_init, (None, 0), axis_size=a.size)(state.server, memory), *nothing
+        carry, sums = jax.lax.scan(step, start, jnp.arange(setup.local_steps))
+    (local, points, point_weight), (probes, weights, shares) = carry, sums
     message, memory = jax.vmap(method.local_final, (0, None, 0), axis_size=a.size)(local, state.server, memory)
     scaled = a if setup.equal_steps else a * mean_steps / steps
     return Contribution(_weighted(scaled, message), probes, weights, shares, points, point_weight), memory
+
+
+def _merged(z: Tree, oracle: Any, share: Array) -> tuple[Tree, AbstractOracle]:
+    """The mean point of the clients side by side, and an oracle with the noise of the mean of their samples.
+
+    sum_m a_m (g(z_m) + xi_m) = s g(sum_m a_m z_m / s) + N(0, sigma^2 sum_m a_m^2), s = sum_m a_m, for affine g.
+    """
+    total = jax.lax.psum(share, CLIENTS)
+    mean = jax.tree.map(lambda leaf: jax.lax.psum(share * leaf, CLIENTS) / total, z)
+    shrink = jnp.sqrt(jax.lax.psum(share**2, CLIENTS)) / total
+    return mean, eqx.tree_at(lambda o: o.sigma, oracle, oracle.sigma * shrink)
 
 
 def _add_probes(setup: Setup, sums: Sums, total: Contribution) -> Sums:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import tree
 from ..algorithms import AbstractMethod
-from ..problems import AbstractOracle, AbstractProblem
+from ..problems import AbstractOracle, AbstractProblem, GaussianNoise
 from ..tree import Saddle
 from .rounds import Setup, State, Sums
 
@@ -26,6 +26,7 @@ def build_setup(
     seed: int,
     dtype: Any,
     chunk: int | None,
+    fast: str | None = None,
 ) -> Setup:
     """Everything in one precision, step sizes as arrays, and as many clients at once as memory likes."""
     kind = jnp.dtype(dtype)
@@ -43,6 +44,14 @@ def build_setup(
         local_steps=int(per_client.max()),
         chunk=chunk or _even_chunk(problem, cohort),
         equal_steps=bool(np.all(per_client == per_client[0])),
+        # The same law needs all of this; elsewhere nothing is replaced.
+        merge_last_call=bool(
+            fast == "law"
+            and problem.shared_affine
+            and isinstance(oracle, GaussianNoise)
+            and method.last_call is not None
+            and per_client.max() == 1
+        ),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from .. import tree
 from ..precision import double
 from ..problems import Exact
+from ..validation import one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
 from .options import check_choices, check_hooks, check_sizes
@@ -52,6 +53,7 @@ def simulate(problem: Any, method: Any, **options: Any) -> Run:
     record_every: rounds between records. callback: is given every record.
     output: which output `run.z` is; by default "polished", with tol the sparsest one that meets it.
     dtype: of the rounds; certificates are float64 always. chunk: how many clients are computed at once.
+    fast: "law" allows shortcuts whose results are equal in law only (docs/performance.md); otherwise exact ones only.
     checkpoint: a file that is written at every record, and continued from if it is there.
     """
     if {"tol", "max_seconds"} & set(options):
@@ -83,9 +85,12 @@ def _run(
     callback: Any = None,
     checkpoint: Any = None,
     chunk: Any = None,
+    fast: Any = None,
 ) -> Run:
     total, clients = check_sizes(problem, method, rounds, steps, clients, local_steps, cohort)
     check_choices(init, output, noise, seed, tol, record_every, chunk, dtype)
+    if fast is not None:
+        one_of("fast", fast, ("law",))
     check_hooks(callback, checkpoint, max_seconds)
     problem = problem if weights is None else problem.reweighted(weights)
     every = record_every or max(1, total // 50)
@@ -97,7 +102,7 @@ def _run(
         z0 = problem.admit(problem.like if z0 is None else z0)
         sizes = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
         method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)
-        setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk)
+        setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk, fast)
         state = first_state(setup, z0, init, dtype)
         records = Records(problem, setup, total, tol, output, every)
         run_id = ""
