@@ -1,4 +1,4 @@
-"""The paper's protocol: a grid of step sizes on one seed, pruned by a stated rule, then many seeds at the best steps.
+"""The paper's protocol: the whole grid of step sizes on one seed, then many seeds at the best steps.
 
 Every task leaves one file or folder, written atomically, so a protocol that was stopped goes on with what is missing.
 """
@@ -21,7 +21,7 @@ from .configuration import RUN_DEFAULTS, check_tables, read_toml, run_options
 from .names import ConfigurationError, build_method, build_problem, check_keys
 
 Task = dict[str, Any]
-"""One simulation: its `kind` ("scan", "grid" or "seed"), `method`, `steps` and `seed`. Plain data for workers."""
+"""One simulation: its `kind` ("grid" or "seed"), `method`, `steps` and `seed`. Plain data for workers."""
 
 FAILED = math.inf
 """The score of a run that broke down."""
@@ -43,7 +43,7 @@ class Experiment:
         title = tables.pop("title", path.stem)
         check_tables(tables, ("problem", "run", "grid", "tuning", "quick", "methods"))
         check_keys("[run]", tables["run"], RUN_DEFAULTS)
-        check_keys("[tuning]", tables["tuning"], ("seed", "output", "prune_after", "keep"))
+        check_keys("[tuning]", tables["tuning"], ("seed", "output"))
         small = tables.pop("quick")
         check_keys("[quick]", small, ("clients", "rounds", "record_every", "seeds", *tables["grid"]))
         for label, method in tables["methods"].items():
@@ -94,27 +94,14 @@ def begin(experiment: Experiment, root: Path, *, resume: bool) -> None:
         folder.write_collection(root, "experiment", title=experiment.title, plan=_plan(experiment))
 
 
-def scan_tasks(experiment: Experiment) -> list[Task]:
-    """Every point of every method's grid, for the first part of the rounds."""
+def grid_tasks(experiment: Experiment) -> list[Task]:
+    """Every point of every method's grid, on the seed for tuning."""
     seed = experiment.settings["tuning"]["seed"]
     return [
-        {"kind": "scan", "method": label, "steps": steps, "seed": seed}
+        {"kind": "grid", "method": label, "steps": steps, "seed": seed}
         for label in experiment.methods
         for steps in experiment.grid()
     ]
-
-
-def grid_tasks(experiment: Experiment, root: Path) -> list[Task]:
-    """The points that the scan kept, for all rounds: of each method the best `keep` of the grid, at least three."""
-    tasks = []
-    for label in experiment.methods:
-        scanned = sorted(_summaries(experiment, root, "scan", label), key=_rank)
-        count = max(3, math.ceil(experiment.settings["tuning"]["keep"] * len(scanned)))
-        tasks += [
-            {"kind": "grid", "method": label, "steps": found["steps"], "seed": found["seed"]}
-            for found in scanned[:count]
-        ]
-    return tasks
 
 
 def seed_tasks(experiment: Experiment, root: Path) -> list[Task]:
@@ -131,12 +118,10 @@ def tuned_steps(experiment: Experiment, root: Path) -> dict[str, dict[str, float
     """Of each method the steps whose final certified gap is smallest; among equals the first of the grid."""
     best = {}
     for label in experiment.methods:
-        found = _summaries(experiment, root, "grid", label)
-        finite = [one for one in found if one["score"] is not None]
+        finite = [one for one in _scores(experiment, root, label) if one["score"] is not None]
         if not finite:
-            raise RuntimeError(f"{label}: no step sizes of the grid gave a finite run")
-        order = experiment.grid()
-        best[label] = min(finite, key=lambda one: (one["score"], order.index(one["steps"])))["steps"]
+            raise ValueError(f"{label}: no step sizes of the grid gave a finite run")
+        best[label] = min(finite, key=lambda one: one["score"])["steps"]
     return best
 
 
@@ -154,8 +139,6 @@ def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: 
     settings = dict(experiment.methods[task["method"]])
     own_run = settings.pop("run", {})
     run = {**RUN_DEFAULTS, **experiment.settings["run"], **own_run, "seed": task["seed"]}
-    if task["kind"] == "scan":
-        run["rounds"] = max(1, round(experiment.settings["tuning"]["prune_after"] * run["rounds"]))
     if task["kind"] != "seed":
         run["record_every"] = run["rounds"]
     # With this choice all four outputs are in the history.
@@ -203,8 +186,7 @@ Stage = tuple[str, Callable[[], list[Task]]]
 def stages(experiment: Experiment, root: Path) -> list[Stage]:
     """The protocol, stage by stage; each decides its tasks from the results of the one before."""
     return [
-        ("scan of the grid", lambda: scan_tasks(experiment)),
-        ("grid", lambda: grid_tasks(experiment, root)),
+        ("grid", lambda: grid_tasks(experiment)),
         ("seeds", lambda: seed_tasks(experiment, root)),
     ]
 
@@ -225,13 +207,9 @@ def _rank(found: dict[str, Any]) -> float:
     return FAILED if found["score"] is None else float(found["score"])
 
 
-def _summaries(experiment: Experiment, root: Path, kind: str, label: str) -> list[dict[str, Any]]:
-    tasks = [
-        {"kind": kind, "method": label, "steps": steps, "seed": experiment.settings["tuning"]["seed"]}
-        for steps in experiment.grid()
-    ]
-    paths = [result_path(root, task) for task in tasks]
-    return [json.loads(path.read_text()) for path in paths if path.exists()]
+def _scores(experiment: Experiment, root: Path, label: str) -> list[dict[str, Any]]:
+    tasks = [task for task in grid_tasks(experiment) if task["method"] == label]
+    return [json.loads(result_path(root, task).read_text()) for task in tasks]
 
 
 def _score(run: Run, output: str) -> float:
