@@ -58,7 +58,7 @@ def theory(file: Path, as_json: bool) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    return "not finite" if value is None else f"{value:.4g}"
 
 
 def _first_line(thing: Any) -> str:

@@ -53,9 +53,11 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def print_table(table: Any) -> None:
-    """A table of rich; text in it is text, also where it has square brackets."""
+    """A table of rich; text in it is text, also where it has square brackets, and is never cut."""
     from rich.console import Console
 
+    for column in table.columns:
+        column.overflow = "fold"
     Console(markup=False, emoji=False, highlight=False).print(table)
 
 

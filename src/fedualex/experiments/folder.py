@@ -38,7 +38,7 @@ class StoredRun:
         """z and g of an output, array by array."""
         groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}}
         try:
-            with np.load(self.path / "solution.npz", allow_pickle=False) as file:
+            with open(self.path / "solution.npz", "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 for key in file.files:
                     name, kind, leaf = key.split("/", 2)
                     if name == output:

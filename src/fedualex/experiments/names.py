@@ -86,11 +86,11 @@ def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
     arguments = {key: value for key, value in settings.items() if key not in ("name", "file")}
     known = [key for key in inspect.signature(constructor).parameters if key not in arrays]
     check_keys("[problem]", [key for key in settings if key != "name"], known + ["file"] * bool(arrays))
-    if arrays:
-        arguments |= _load_arrays(settings.get("file"), arrays, folder)
-    for block in ("x", "y"):
+    for block in ("x", "y"):  # an array of these names cannot be among the settings
         if block in arguments:
             arguments[block] = build_regularizer(arguments[block], f"[problem] {block}")
+    if arrays:
+        arguments |= _load_arrays(settings.get("file"), arrays, folder)
     return _call("[problem]", constructor, arguments)
 
 
@@ -158,7 +158,7 @@ def _load_arrays(file: Any, names: tuple[str, ...], folder: Path) -> dict[str, A
     if not isinstance(file, str):
         raise ConfigurationError(f'[problem] needs file = "....npz" with the arrays {", ".join(names)}')
     try:
-        with np.load(folder / file, allow_pickle=False) as arrays:
+        with open(folder / file, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             missing = [name for name in names if name not in arrays]
             if missing:
                 raise ConfigurationError(f"{file} must hold the arrays {', '.join(names)}; {missing[0]!r} is missing")

@@ -203,10 +203,6 @@ def _whole_run(problem: AbstractProblem, method: AbstractMethod, options: dict[s
     return run
 
 
-def _rank(found: dict[str, Any]) -> float:
-    return FAILED if found["score"] is None else float(found["score"])
-
-
 def _scores(experiment: Experiment, root: Path, label: str) -> list[dict[str, Any]]:
     tasks = [task for task in grid_tasks(experiment) if task["method"] == label]
     return [json.loads(result_path(root, task).read_text()) for task in tasks]

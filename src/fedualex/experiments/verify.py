@@ -50,9 +50,13 @@ def verify(path: Path) -> list[Check]:
         z, g = run.points(output)
         if not _fit(run.manifest["geometry"], z, g):
             raise ConfigurationError(f"{path / 'solution.npz'} does not hold z and g of the output {output!r}")
+        if not all(np.all(np.isfinite(array)) for array in (*z.values(), *g.values())):
+            # A run that broke down may have stored such a slope; one with a certificate has not.
+            checks.append(Check(output, "finite numbers", None, None, None if stored["gap"] is None else False))
+            continue
         checks += _certificate_checks(run, output, stored, z, g)
         checks += _structure_checks(run, output, stored, z)
-        checks.append(_operator_check(output, problem, why_not, z, g))
+        checks += _data_checks(output, stored, problem, why_not, z, g)
     return checks
 
 
@@ -106,42 +110,48 @@ def _structure_checks(run: StoredRun, output: str, stored: dict[str, Any], z: di
     ]
 
 
-def _operator_check(
-    output: str, problem: AbstractProblem | None, why_not: str, z: dict[str, NDArray[Any]], g: dict[str, NDArray[Any]]
-) -> Check:
-    """g(z) from the data; else it is the operator as reported by sites."""
+def _data_checks(
+    output: str,
+    stored: dict[str, Any],
+    problem: AbstractProblem | None,
+    why_not: str,
+    z: dict[str, NDArray[Any]],
+    g: dict[str, NDArray[Any]],
+) -> list[Check]:
+    """g(z) and the objective from the data; else g is the operator as reported by sites."""
     if problem is None:
-        return Check(output, f"operator as reported by sites ({why_not})", None, None, None)
+        return [Check(output, f"operator as reported by sites ({why_not})", None, None, None)]
     with double():
         structure: Any = jax.tree.structure(problem.like)
         point = jax.tree.unflatten(structure, [z[name] for name, _ in tree.leaves_with_names(problem.like)])
         try:
             again = dict(tree.leaves_with_names(problem.operator(problem.admit(point))))
         except ValueError as error:
-            return Check(output, f"operator from the data ({error})", None, None, False)
-        # numpy's maximum, because Python's may lose a nan.
-        apart = float(np.max([np.max(np.abs(np.asarray(again[leaf]) - g[leaf])) for leaf in g]))
-        size = float(np.max([np.max(np.abs(array)) for array in g.values()]))
-    return Check(output, "operator from the data, largest difference", 0.0, apart, bool(apart <= ROUNDING * (1 + size)))
+            return [Check(output, f"operator from the data ({error})", None, None, False)]
+        apart = max(float(np.max(np.abs(np.asarray(again[leaf]) - g[leaf]))) for leaf in g)
+        size = max(float(np.max(np.abs(array))) for array in g.values())
+        value, said = problem.objective(point), stored["objective"]
+    same = not np.isfinite(value) if said is None else bool(abs(value - said) <= ROUNDING * (1 + abs(value)))
+    operator = "operator from the data, largest difference"
+    return [
+        Check(output, operator, 0.0, apart, bool(apart <= ROUNDING * (1 + size))),
+        Check(output, "objective", said, value, same),
+    ]
 
 
 def _history_checks(run: StoredRun) -> list[Check]:
     """The history is the one that was stored, and its last record and the status tell of the same end."""
     status: dict[str, Any] = run.status or {}
     last = run.history[-1] if run.history else {}
-    checks = [
-        Check("", "rounds in the history", status["rounds"], last.get("round"), last.get("round") == status["rounds"])
-    ]
+    pairs = [("", f"{key} in the history", status.get(key), last.get(key)) for key in ("bytes_up", "bytes_down")]
+    pairs.append(("", "rounds in the history", status["rounds"], last.get("round")))
     for output, stored in status["outputs"].items():
         if f"gap_{output}" in last:
-            found = last[f"gap_{output}"]
-            checks.append(Check(output, "gap in the history", stored["gap"], found, found == stored["gap"]))
+            pairs.append((output, "gap in the history", stored["gap"], last[f"gap_{output}"]))
     if "history_sha256" in status:
         digest = hashlib.sha256((run.path / "history.jsonl").read_bytes()).hexdigest()
-        checks.append(
-            Check("", "SHA-256 of the history", status["history_sha256"], digest, digest == status["history_sha256"])
-        )
-    return checks
+        pairs.append(("", "SHA-256 of the history", status["history_sha256"], digest))
+    return [Check(output, what, said, found, found == said) for output, what, said, found in pairs]
 
 
 def _claim_checks(run: StoredRun) -> list[Check]:

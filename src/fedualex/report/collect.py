@@ -18,28 +18,24 @@ OUTPUTS = ("last", "ergodic", "clients", "polished")
 
 
 def collect(path: Path) -> dict[str, Any]:
-    """The report of a folder: of one run, of an experiment, or of several experiments side by side."""
-    kind = folder.read_kind(path)
-    if kind == "run":
-        run = folder.load(path)
-        return report(run.label, [runs_panel(path.resolve().name, run.label, {run.label: [run]})], run.manifest)
-    if kind == "experiment":
-        manifest = folder.read_manifest(path, "experiment")
-        return report(manifest["title"], [experiment_panel(path)], manifest, stored_claims(path))
-    if kind == "comparison":
-        return collect_comparison(path)
-    manifest = folder.read_manifest(path, "reproduction")
-    begun = [path / name for name in manifest["experiments"] if any((path / name / "runs").glob("*/*/status.json"))]
-    panels = [experiment_panel(experiment) for experiment in begun]
-    return report("The paper's experiments", panels, manifest, stored_claims(path))
-
-
-def collect_comparison(path: Path) -> dict[str, Any]:
-    """Runs of one problem that a comparison folder names or holds."""
-    manifest = folder.read_manifest(path, "comparison")
-    runs = [folder.load(path / name) for name in manifest["runs"]]
-    exact = _exact(path)
-    return report(manifest["title"], [compared_panel(manifest["title"], runs, exact)], manifest)
+    """The report of a folder: of one run, of runs side by side, of an experiment, or of several experiments."""
+    manifest = folder.read_manifest(path)
+    match manifest["kind"]:
+        case "run":
+            run = folder.load(path)
+            panel = runs_panel(path.resolve().name, run.label, {run.label: [run]})
+            return report(run.label, [panel], manifest, seeds_text([run]))
+        case "comparison":
+            runs = [folder.load(path / name) for name in manifest["runs"]]
+            panel = compared_panel(manifest["title"], runs, _exact(path))
+            return report(manifest["title"], [panel], manifest, seeds_text(runs))
+        case "experiment":
+            title, seeds = manifest["title"], f"0 to {manifest['plan']['seeds'] - 1}"
+            return report(title, [experiment_panel(path)], manifest, seeds, stored_claims(path))
+        case _:
+            names = [name for name in manifest["experiments"] if any((path / name / "runs").glob("*/*/status.json"))]
+            panels, seeds = [experiment_panel(path / name) for name in names], f"0 to {manifest['seeds'] - 1}"
+            return report("The paper's experiments", panels, manifest, seeds, stored_claims(path))
 
 
 def compared_panel(title: str, runs: Sequence[StoredRun], exact: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -48,12 +44,16 @@ def compared_panel(title: str, runs: Sequence[StoredRun], exact: dict[str, Any] 
     for run in runs:
         if run.manifest["data_sha256"] != first.manifest["data_sha256"]:
             raise ConfigurationError(f"{first.path} and {run.path} are runs of different problems")
-    labels = [run.label for run in runs]
-    grouped = {
-        label if labels.count(label) == 1 else f"{label} ({run.path.name})": [run]
-        for label, run in zip(labels, runs, strict=True)
-    }
-    return runs_panel("comparison", title, grouped, exact)
+    return runs_panel("comparison", title, {name: [run] for name, run in zip(_names(runs), runs, strict=True)}, exact)
+
+
+def _names(runs: Sequence[StoredRun]) -> list[str]:
+    """The shortest names that tell the runs apart: the method, with its folder, with its whole path."""
+    for name in (lambda run: run.label, lambda run: f"{run.label} ({run.path.name})"):
+        names = [name(run) for run in runs]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{run.label} ({run.path})" for run in runs]
 
 
 def experiment_panel(path: Path) -> dict[str, Any]:
@@ -185,23 +185,25 @@ def notes(groups: Mapping[str, Sequence[StoredRun]]) -> list[str]:
 
 
 def report(
-    title: str, panels: list[dict[str, Any]], manifest: Mapping[str, Any], claims: Sequence[Mapping[str, Any]] = ()
+    title: str,
+    panels: list[dict[str, Any]],
+    manifest: Mapping[str, Any],
+    seeds: str,
+    claims: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """All that the page shows."""
-    run = manifest.get("configuration", {}).get("run", {})
     return {
         "title": title,
         "subtitle": "Certified upper bounds on the duality gap, computed in float64 from the exact operator",
         "panels": panels,
         "claims": list(claims),
-        "repeat": {
-            "command": manifest["command"],
-            "versions": manifest["versions"],
-            "machine": manifest["machine"],
-            "created": manifest["created"],
-            "seeds": str(run.get("seed", manifest.get("plan", {}).get("seeds", manifest.get("seeds", "")))),
-        },
+        "repeat": {key: manifest[key] for key in ("command", "versions", "machine", "created")} | {"seeds": seeds},
     }
+
+
+def seeds_text(runs: Sequence[StoredRun]) -> str:
+    """The seeds of some runs, each once."""
+    return ", ".join(dict.fromkeys(str(run.manifest["configuration"]["run"]["seed"]) for run in runs))
 
 
 def stored_claims(path: Path) -> list[dict[str, Any]]:

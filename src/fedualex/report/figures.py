@@ -41,7 +41,9 @@ def draw_gap(panel: Mapping[str, Any], output: str, stem: Path, x: str = "megaby
     return save(figure, stem)
 
 
-def draw_averaging(series: Mapping[str, Mapping[str, Sequence[float]]], exact: float | None, stem: Path) -> list[Path]:
+def draw_averaging(
+    series: Mapping[str, Mapping[str, Sequence[int | float]]], exact: float | None, stem: Path
+) -> list[Path]:
     """The curse of primal averaging: densities of the clients' points and of the server's point after averaging."""
     figure, axes = _figure(len(series), "What averaging does to sparsity", share_y=True)
     for axis, (method, found) in zip(axes, series.items(), strict=True):
@@ -79,7 +81,9 @@ def _figure(columns: int, title: str, share_y: bool = False) -> tuple[Figure, li
 def _draw_gaps(axis: Axes, curves: Sequence[Mapping[str, Any]], x: str) -> None:
     for i, curve in enumerate(curves):
         _band(axis, curve[x], curve["gap"], i, curve["method"], positive=True)
-    axis.set(yscale="log", xlabel=X_AXES[x], ylabel="certified duality gap")
+    axis.set(xlabel=X_AXES[x], ylabel="certified duality gap")
+    if any(mean is not None and mean > 0 for curve in curves for mean in curve["gap"]["mean"]):
+        axis.set_yscale("log")  # which nothing but zeros or missing certificates cannot have
     axis.grid(which="major", color="0.9")
 
 

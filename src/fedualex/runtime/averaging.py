@@ -30,12 +30,12 @@ def averaging(
     seed: int = 0,
     z0: Any = None,
     dtype: Any = "float64",
-) -> dict[str, list[float]]:
+) -> dict[str, list[int | float]]:
     """Densities of the clients' points at the end of a round (mean, lowest, highest) and of the server's after it.
 
     For dual and primal methods without a survey, whose messages are increments; not if all blocks are spectral.
     """
-    series: dict[str, list[float]] = {name: [] for name in ("round", "clients", "lowest", "highest", "server")}
+    series: dict[str, list[int | float]] = {name: [] for name in ("round", "clients", "lowest", "highest", "server")}
     with double():
         z0 = problem.admit(problem.like if z0 is None else z0)
         setup = build_setup(problem, method, noise or Exact(), clients, None, local_steps, seed, dtype, None)

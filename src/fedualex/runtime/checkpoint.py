@@ -33,7 +33,10 @@ def _content(leaf: Any) -> bytes:
         return f"{array.dtype}{array.shape}".encode() + array.tobytes()
     code = getattr(leaf, "__code__", None)
     if code is not None:
-        return code.co_code + repr((code.co_names, [c for c in code.co_consts if not hasattr(c, "co_code")])).encode()
+        constants = repr((code.co_names, [c for c in code.co_consts if not hasattr(c, "co_code")])).encode()
+        # What a function carries along decides what it computes, as its code does.
+        carried = (leaf.__defaults__, leaf.__kwdefaults__, [cell.cell_contents for cell in leaf.__closure__ or ()])
+        return b"".join([code.co_code, constants, *map(_content, jax.tree.leaves(carried))])
     if isinstance(leaf, functools.partial):
         return b"".join(map(_content, jax.tree.leaves((leaf.func, leaf.args, leaf.keywords))))
     return str(leaf if isinstance(leaf, str) else type(leaf).__qualname__).encode()
