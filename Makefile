@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all lint format clean
+.PHONY: demo test test-all bench lint format clean
 
 demo: .venv/installed
 	$(BIN)/fedualex demo
@@ -12,15 +12,19 @@ test: .venv/installed lint
 test-all: .venv/installed lint
 	$(BIN)/pytest -n 2
 
+# Ratios to what people write without this library; about ten minutes.
+bench: .venv/installed
+	$(BIN)/python benchmarks/run.py
+
 lint: .venv/installed
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: .venv/installed
-	$(BIN)/ruff check --fix src tests
-	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
 
 # One environment for everything; made again only when what it is made from changes.
 .venv/installed: pyproject.toml constraints.txt
