@@ -176,16 +176,14 @@ CLAIMS = (
     Claim(
         "nuclear: FeDualEx quickly reaches the optimal rank 10",
         NUCLEAR,
-        {
-            f"{start}{name}": reaches_rank(label, output, 10)
-            for start, label in (
-                ("projected start, ", "FeDualEx"),
-                ("unprojected start, ", "FeDualEx unprojected start"),
-            )
-            for name, output in OUTPUTS.items()
-        },
-        "The paper starts outside the domain; kept unprojected in the dual, that start must first be forgotten (E5). "
+        {name: reaches_rank("FeDualEx", output, 10) for name, output in OUTPUTS.items()},
         "Averages over time have full rank.",
+    ),
+    Claim(
+        "nuclear: the same from the paper's start, which is outside the domain, kept unprojected (E5)",
+        ("nuclear-k1",),
+        {name: reaches_rank("FeDualEx unprojected start", output, 10) for name, output in OUTPUTS.items()},
+        "All singular values stay at their bound until the dual state has forgotten where it began.",
     ),
 )
 
