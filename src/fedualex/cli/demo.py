@@ -16,14 +16,17 @@ from .common import exit_code, json_option, one_line_errors, out_option, print_j
 @json_option
 @one_line_errors
 def demo(out: Path, seed: int, as_json: bool) -> None:
-    """FeDualEx and three baselines on the paper's l1 game: 100 clients, 10 local steps, noise 0.1; under a minute."""
+    """FeDualEx and three baselines on the paper's l1 game: 100 clients, 10 local steps, noise 0.1; under a minute.
+
+    Each at its best steps of the paper's grid; FedMiP and FedMiD with plain averaging on the server.
+    """
     from ..experiments import demo as runs
     from ..report import write_report
     from ..report.collect import collect
     from .runs import print_comparison, status_line
 
     if not as_json:
-        click.echo(f"min max <A x - b, y> + 0.1 |x|_1 - 0.1 |y|_1, 600 + 300 variables; tol {runs.TOL:g}")
+        click.echo(f"min max <A x - b, y> + 0.1 |x|_1 - 0.1 |y|_1, 600 + 300 variables in a box; tol {runs.TOL:g}")
 
     def announce(label: str, text: str) -> None:
         if not as_json:

@@ -49,11 +49,14 @@ def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
     from ..report import write_report
     from ..report.collect import compared_panel
 
-    panel = compared_panel("Comparison", [folder.load(path) for path in runs])
+    loaded = [folder.load(path) for path in runs]
+    problem = loaded[0].manifest["configuration"]["problem"]
+    title = f"Runs of {problem.get('name') or problem.get('entry')}"
+    panel = compared_panel(title, loaded)
     if out is not None:
         folder.check_collection(out, "comparison")
         names = [str(path.resolve()) for path in runs]
-        folder.write_collection(out, "comparison", title="Comparison", runs=names)
+        folder.write_collection(out, "comparison", title=title, runs=names)
         write_report(out)
     if as_json:
         print_json(panel["table"])
@@ -132,10 +135,13 @@ def status_line(status: dict[str, Any], tol: float | None) -> str:
 
 def print_comparison(panel: dict[str, Any]) -> None:
     """One row for each method: certified gap and density or rank of every output."""
+    from rich import box
     from rich.table import Table
 
     outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
-    table = Table("method", *outputs, "s", "MB", "status", title=f"certified gap ({panel['structure']}) of each output")
+    title = f"certified gap ({panel['structure']}) of each output, seconds, megabytes"
+    table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    table.columns[0].no_wrap = table.columns[-1].no_wrap = True
     for method in dict.fromkeys(row["method"] for row in panel["table"]):
         rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
         cells = [f"{shown(rows[o]['gap'])} ({rows[o]['structure']})" if o in rows else "" for o in outputs]

@@ -29,7 +29,7 @@ def draw(panel: Mapping[str, Any], output: str, stem: Path, x: str = "round") ->
         name = "density (share of nonzeros)" if block == "all" else f"rank of {block.upper()}"
         axis.set(xlabel=X_AXES[x], ylabel=name)
         _exact_line(axis, panel["exact"], block, blocks)
-    axes[0].legend(loc="best", fontsize=8, framealpha=0.9)
+    _legend(figure, axes[0], 4)
     return save(figure, stem)
 
 
@@ -37,7 +37,7 @@ def draw_gap(panel: Mapping[str, Any], output: str, stem: Path, x: str = "megaby
     """The certified gap of one output alone."""
     figure, axes = _figure(1, panel["title"])
     _draw_gaps(axes[0], [curve for curve in panel["curves"] if curve["output"] == output], x)
-    axes[0].legend(loc="best", fontsize=8)
+    _legend(figure, axes[0], 2)
     return save(figure, stem)
 
 
@@ -72,10 +72,17 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 def _figure(columns: int, title: str, share_y: bool = False) -> tuple[Figure, list[Axes]]:
     # An object of its own, without pyplot: nothing global, no display.
     with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(5.2 * columns, 4.0), layout="constrained")
+        figure = Figure(figsize=(5.2 * columns, 4.4), layout="constrained")
         axes = figure.subplots(1, columns, squeeze=False, sharey=share_y)
     figure.suptitle(title, fontsize=11)
     return figure, list(axes[0])
+
+
+def _legend(figure: Figure, axis: Axes, columns: int) -> None:
+    # Below the axes: no place inside is free for every run.
+    figure.legend(
+        *axis.get_legend_handles_labels(), loc="outside lower center", ncols=columns, fontsize=8, frameon=False
+    )
 
 
 def _draw_gaps(axis: Axes, curves: Sequence[Mapping[str, Any]], x: str) -> None:
