@@ -140,11 +140,11 @@ def print_comparison(panel: dict[str, Any]) -> None:
 
     outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
     title = f"certified gap ({panel['structure']}) of each output, seconds, megabytes"
-    table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
     table.columns[0].no_wrap = table.columns[-1].no_wrap = True
     for method in dict.fromkeys(row["method"] for row in panel["table"]):
         rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
-        cells = [f"{shown(rows[o]['gap'])} ({rows[o]['structure']})" if o in rows else "" for o in outputs]
+        cells = [f"{shown(rows[o]['gap'])}\n({rows[o]['structure']})" if o in rows else "" for o in outputs]
         first = next(iter(rows.values()))
         cost = (f"{first['seconds']:.1f}", f"{first['megabytes']:.0f}")
         table.add_row(method, *cells, *cost, first["status"])
