@@ -644,7 +644,7 @@ ALL = ("l1-k1", "l1-k10", "nuclear-k1", "nuclear-k10")
     ("values", "verdict", "why"),
     [
         (as_the_paper_says, "agrees", "In every reading."),
-        (opposite, "does not agree", "In no reading for all experiments run."),
+        (opposite, "does not agree", "In no reading."),
         (last_only, "agrees only if", "Only: "),
     ],
 )
@@ -671,10 +671,12 @@ def test_readings_by_the_servers_rule(tmp_path):
         assert found[claim.sentence]["why"].startswith(only if depends else "In every reading."), claim.sentence
 
 
-def test_a_reading_holds_only_if_it_does_for_both_K(tmp_path):
+def test_a_claim_that_holds_for_one_K_says_for_which(tmp_path):
     write_experiment(tmp_path, "l1-k1", as_the_paper_says)
     write_experiment(tmp_path, "l1-k10", opposite)
-    assert {one["verdict"] for one in write_claims(tmp_path)} == {"does not agree"}
+    table = write_claims(tmp_path)
+    assert {one["verdict"] for one in table} == {"agrees only if"}
+    assert all("last point of l1-k1" in one["why"] and "of l1-k10" not in one["why"] for one in table)
     shutil.rmtree(tmp_path / "l1-k10")
     assert {one["verdict"] for one in write_claims(tmp_path)} == {"agrees"}
 

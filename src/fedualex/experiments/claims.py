@@ -2,8 +2,8 @@
 
 Each claim is a condition on the final numbers of stored seeds. It is read in every way that the text leaves open: for
 the last server point and for the ergodic average (E6), with the server rule as printed and with plain averaging (E4).
-A claim that holds in all readings "agrees"; in some, "agrees only if"; in none, "does not agree". A reading holds if it
-does for K = 1 and for K = 10, as far as both were run.
+A claim that holds in all readings, for K = 1 and for K = 10 as far as both were run, "agrees"; if it holds somewhere,
+"agrees only if", and the table says where; if nowhere, "does not agree".
 """
 
 from collections.abc import Callable, Sequence
@@ -195,12 +195,18 @@ def judge(claim: Claim, experiments: dict[str, Runs]) -> dict[str, Any] | None:
         return None
     found = {reading: {name: read(runs) for name, runs in present.items()} for reading, read in claim.readings.items()}
     good = [reading for reading, results in found.items() if all(one.holds for one in results.values())]
+    partly = [
+        f"{reading} of {name}"
+        for reading, results in found.items()
+        for name, one in results.items()
+        if one.holds and reading not in good
+    ]
     if len(good) == len(found):
         verdict, condition = "agrees", "In every reading."
-    elif good:
-        verdict, condition = "agrees only if", f"Only: {'; '.join(good)}."
+    elif good or partly:
+        verdict, condition = "agrees only if", f"Only: {'; '.join(good + partly)}."
     else:
-        verdict, condition = "does not agree", "In no reading for all experiments run."
+        verdict, condition = "does not agree", "In no reading."
     measured = "; ".join(
         f"{reading}: " + ", ".join(f"{name} {one.text}" for name, one in results.items())
         for reading, results in found.items()
