@@ -527,20 +527,20 @@ def end_in_the_middle(process, root, count, how):
         assert process.poll() is None
         return len(done) >= count
 
-    wait_until(results_there, 240)
+    wait_until(results_there, 600)
     workers = workers_of(process.pid)
     assert len(workers) == len(os.sched_getaffinity(0))
     if how == "kill -9":
         process.kill()
     else:
         os.killpg(process.pid, signal.SIGINT)
-    wait_until(lambda: not any(map(alive, workers)), 5)  # measured: within 1.2 s on loaded cores
+    wait_until(lambda: not any(map(alive, workers)), 20)  # measured: 1.2 s at most, on loaded cores
     process.communicate(timeout=60)
     assert process.returncode == (-signal.SIGKILL if how == "kill -9" else -signal.SIGINT)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("how", ["kill -9", "Ctrl-C"])
 def test_ended_in_the_middle_and_resumed_nothing_changes(finished, tmp_path, how):
