@@ -207,7 +207,7 @@ def test_a_crash_while_writing_leaves_the_old_file(half, undisturbed, monkeypatc
         raise OSError("the disk is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.os, function, crash)
+        patch.setattr(os, function, crash)
         with pytest.raises(OSError, match="the disk is gone"):
             simulate(checkpoint=half)
     assert half.read_bytes() == before

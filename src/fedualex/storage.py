@@ -8,7 +8,7 @@ from typing import Any
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write, sync, rename, sync the folder: whatever happens, the old file or the new one is there."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.tmp")
     with open(temporary, "wb") as file:
         file.write(content)
         file.flush()

@@ -40,5 +40,5 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     else:
         print_comparison(panel)
         click.echo(status_line(first, runs.TOL))
-        click.echo(f"report: {(out / 'report.html').resolve()}")
+        click.echo(f"report: {out / 'report.html'}")
     sys.exit(exit_code(first["status"], runs.TOL))

@@ -7,6 +7,7 @@ A claim that holds in all readings, for K = 1 and for K = 10 as far as both were
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -189,11 +190,13 @@ CLAIMS = (
 
 
 def judge(claim: Claim, experiments: dict[str, Runs]) -> dict[str, Any] | None:
-    """One row of the table; None if no experiment of the claim was run."""
+    """One row of the table; None if nothing that the claim is about was run."""
     present = {name: experiments[name] for name in claim.experiments if name in experiments}
     if not present:
         return None
-    found = {reading: {name: read(runs) for name, runs in present.items()} for reading, read in claim.readings.items()}
+    found = {reading: results for reading, read in claim.readings.items() if (results := _read(read, present))}
+    if not found:
+        return None
     good = [reading for reading, results in found.items() if all(one.holds for one in results.values())]
     partly = [
         f"{reading} of {name}"
@@ -217,6 +220,15 @@ def judge(claim: Claim, experiments: dict[str, Runs]) -> dict[str, Any] | None:
         "verdict": verdict,
         "why": f"{condition} {claim.remark}".strip(),
     }
+
+
+def _read(read: Callable[[Runs], Found], experiments: dict[str, Runs]) -> dict[str, Found]:
+    """One reading in every experiment that ran the methods it is about."""
+    results = {}
+    for name, runs in experiments.items():
+        with suppress(KeyError):  # a method that this experiment leaves out
+            results[name] = read(runs)
+    return results
 
 
 def write_claims(root: Path) -> list[dict[str, Any]]:
