@@ -1,5 +1,7 @@
 """Arguments turned into arrays, or refused in one sentence that names argument, value and what is accepted."""
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -70,6 +72,13 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
     return str(value)
+
+
+def hint(name: object, known: Iterable[str], listing: str = "known are") -> str:
+    """What an unknown name was probably meant to be, or else all that is known."""
+    known = list(known)
+    close = difflib.get_close_matches(str(name), known, 1)
+    return f"did you mean {close[0]!r}?" if close else f"{listing} {', '.join(known)}"
 
 
 def short(value: Any) -> str:

@@ -29,14 +29,13 @@ def reproduce(
     and report.html. Killed and started again with --resume, it goes on where it was.
     """
     from ..experiments import reproduce as protocol
+    from ..experiments.claims import write_claims
+    from ..report import write_report
 
     root = out or Path("runs/paper-quick" if quick else "runs/paper")
     chosen = protocol.chosen(experiments or ("all",), seeds=seeds, quick=quick)
     with _progress() as show:
         protocol.reproduce(chosen, root, resume=resume, show=show)
-    from ..experiments.claims import write_claims
-    from ..report import write_report
-
     claims = write_claims(root)
     files = write_report(root)
     if as_json:

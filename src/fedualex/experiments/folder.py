@@ -173,11 +173,6 @@ def write_collection(path: Path, kind: str, **entries: Any) -> None:
     write_json(path / "manifest.json", {"schema": SCHEMA, "kind": kind, **surroundings(), **entries})
 
 
-def read_kind(path: Path) -> str:
-    """What a folder holds: a run, an experiment, a comparison or a reproduction."""
-    return str(read_manifest(path)["kind"])
-
-
 def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
     """The manifest of a folder, of this kind if one is asked for."""
     file = path / "manifest.json"

@@ -1,20 +1,19 @@
 """What a configuration file can name: problems, methods and regularizers. Plain tables; nothing registers itself."""
 
-import difflib
 import importlib
 import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import algorithms, geometry, problems, regularizers
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
-from ..validation import short
+from ..validation import hint, short
 
 METHODS: dict[str, Callable[..., AbstractMethod]] = {
     name: getattr(algorithms, name) for name in algorithms.__all__ if name != "AbstractMethod"
@@ -37,6 +36,9 @@ FROM_FILE = {"bilinear": ("A", "b"), "matrix_game": ("A",), "agnostic": ("X", "y
 """Which arguments are arrays: they come from the .npz file that the key `file` names."""
 
 
+T = TypeVar("T")
+
+
 class ConfigurationError(ValueError):
     """Something a file asks for does not exist or does not fit; the message is one line for a person."""
 
@@ -46,20 +48,16 @@ def check_keys(where: str, given: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     for key in given:
         if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-            raise ConfigurationError(f"{where} has no key {key!r}; {hint}")
+            raise ConfigurationError(f"{where} has no key {key!r}; {hint(key, known)}")
 
 
-def named(kind: str, name: Any, table: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+def named(kind: str, name: Any, table: Mapping[str, T]) -> T:
     """The entry of a table, or a refusal with the name that was probably meant."""
     if name is None:
         raise ConfigurationError(f'[{kind}] needs name = "...", one of {", ".join(table)}')
     if isinstance(name, str) and name in table:
         return table[name]
-    close = difflib.get_close_matches(str(name), table, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(table)}"
-    raise ConfigurationError(f"there is no {kind} {short(name)}; {hint}")
+    raise ConfigurationError(f"there is no {kind} {short(name)}; {hint(name, table)}")
 
 
 def build_method(settings: Mapping[str, Any], where: str = "[method]") -> AbstractMethod:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
-from ..runtime import Run, Status, averaging, simulate
+from ..runtime import Run, Status, averaging, score, simulate
 from ..storage import write_json
 from . import folder
 from .configuration import RUN_DEFAULTS, check_tables, read_toml, run_options
@@ -22,9 +22,6 @@ from .names import ConfigurationError, build_method, build_problem, check_keys
 
 Task = dict[str, Any]
 """One simulation: its `kind` ("grid" or "seed"), `method`, `steps` and `seed`. Plain data for workers."""
-
-FAILED = math.inf
-"""The score of a run that broke down."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +155,8 @@ def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: 
         return
     result = _whole_run(problem, method, options)
     path.parent.mkdir(parents=True, exist_ok=True)
-    score = _score(result, experiment.settings["tuning"]["output"])
-    write_json(path, {**task, "score": None if math.isinf(score) else score, "outputs": _outputs(result)})
+    found = score(result, experiment.settings["tuning"]["output"])
+    write_json(path, {**task, "score": None if math.isinf(found) else found, "outputs": _outputs(result)})
 
 
 AVERAGED = ("FedMiP plain averaging", "FeDualEx")
@@ -206,11 +203,6 @@ def _whole_run(problem: AbstractProblem, method: AbstractMethod, options: dict[s
 def _scores(experiment: Experiment, root: Path, label: str) -> list[dict[str, Any]]:
     tasks = [task for task in grid_tasks(experiment) if task["method"] == label]
     return [json.loads(result_path(root, task).read_text()) for task in tasks]
-
-
-def _score(run: Run, output: str) -> float:
-    gap = run.outputs[output].gap
-    return FAILED if gap is None or run.status is Status.NUMERICAL_ERROR else gap
 
 
 def _outputs(run: Run) -> dict[str, Mapping[str, Any]]:

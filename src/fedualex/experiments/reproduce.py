@@ -10,7 +10,7 @@ from typing import Any
 from ..storage import write_json
 from . import folder, protocol
 from .exact import write_exact
-from .names import ConfigurationError, check_keys
+from .names import ConfigurationError, named
 from .protocol import Experiment, paper_experiments
 from .workers import pool
 
@@ -21,7 +21,8 @@ Show = Callable[[str, str, int, int], None]
 def chosen(names: Sequence[str], *, seeds: int | None, quick: bool) -> list[Experiment]:
     """The experiments that these names mean; "all" means every one."""
     known = paper_experiments()
-    check_keys("the paper", names, [*known, "all"])
+    for name in names:
+        named("experiment", name, {**known, "all": None})
     wanted = list(known) if "all" in names or not names else list(dict.fromkeys(names))
     return [Experiment.read(known[name], seeds=seeds, quick=quick) for name in wanted]
 

@@ -18,6 +18,8 @@ from . import protocol
 from .names import build_problem
 from .protocol import Experiment, Task
 
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+
 Pool = Callable[[Experiment, Path, list[Task], Callable[[Task], None]], None]
 
 
@@ -30,7 +32,8 @@ def pool() -> Iterator[Pool]:
     for core in cores:
         queue.put(core)
     # numpy's BLAS counts the cores when it is imported, before a worker has settled on one of them.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    chosen = BLAS_THREADS in os.environ
+    os.environ.setdefault(BLAS_THREADS, "1")
     executor = ProcessPoolExecutor(len(cores), context, initializer=_settle, initargs=(queue,))
 
     def perform_all(experiment: Experiment, root: Path, tasks: list[Task], done: Callable[[Task], None]) -> None:
@@ -49,6 +52,8 @@ def pool() -> Iterator[Pool]:
         yield perform_all
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
+        if not chosen:
+            del os.environ[BLAS_THREADS]
 
 
 def _settle(queue: "SimpleQueue[Any]") -> None:

@@ -6,7 +6,7 @@ from .outputs import NONZERO, Output, structure_of
 from .run import Run
 from .simulate import simulate, solve
 from .status import Status
-from .sweep import Tuned, sweep, tune
+from .sweep import Tuned, score, sweep, tune
 
 __all__ = [
     "NONZERO",
@@ -16,6 +16,7 @@ __all__ = [
     "Tuned",
     "averaging",
     "fingerprint",
+    "score",
     "simulate",
     "solve",
     "structure_of",

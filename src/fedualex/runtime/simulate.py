@@ -1,6 +1,5 @@
 """`simulate` and `solve`: many rounds on one machine, with records, certificates and a stopping rule."""
 
-import difflib
 import inspect
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from .. import tree
 from ..precision import double
 from ..problems import Exact
-from ..validation import one_of
+from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
 from .options import check_choices, check_hooks, check_sizes
@@ -150,6 +149,4 @@ def _check_names(options: dict[str, Any]) -> None:
     known = list(inspect.signature(_run).parameters)[5:]
     for name in options:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            meant = f"did you mean {close[0]!r}?" if close else f"options are {', '.join(known)}"
-            raise TypeError(f"there is no option {name!r}; {meant}")
+            raise TypeError(f"there is no option {name!r}; {hint(name, known, 'options are')}")

@@ -73,11 +73,11 @@ def tune(
     if reason := problem.why_uncertifiable():
         raise ValueError(f"tune compares certificates, and this problem has none: {reason}")
     points = sweep(problem, method, grid=grid, seeds=(seed,), **options)
-    table = [(point.steps, _score(point.run, output)) for point in points]
-    steps, score = min(table, key=lambda row: row[1])
-    if not np.isfinite(score):
+    table = [(point.steps, score(point.run, output)) for point in points]
+    steps, best = min(table, key=lambda row: row[1])
+    if not np.isfinite(best):
         raise ValueError(f"no step sizes of the grid gave a finite run: {short(dict(grid))}")
-    return Tuned(with_steps(method, steps), steps, score, table)
+    return Tuned(with_steps(method, steps), steps, best, table)
 
 
 def with_steps(method: AbstractMethod, steps: Mapping[str, float]) -> AbstractMethod:
@@ -98,6 +98,7 @@ def _combinations(method: AbstractMethod, grid: Mapping[str, Sequence[float]]) -
     return [dict(zip(grid, map(float, values), strict=True)) for values in itertools.product(*grid.values())]
 
 
-def _score(run: Run, output: str) -> float:
+def score(run: Run, output: str) -> float:
+    """The final certified gap of an output; infinite if the run broke down or has no certificate."""
     gap = run.outputs[output].gap
     return float("inf") if gap is None or run.status is Status.NUMERICAL_ERROR else gap
