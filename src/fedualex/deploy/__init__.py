@@ -1,0 +1,1 @@
+"""Deployment: our round loop above one small seam, and the engines below it."""

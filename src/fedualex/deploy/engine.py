@@ -1,0 +1,56 @@
+"""The seam between the round loop and whatever carries its messages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+"""Named arrays of plain numbers: all that ever travels."""
+
+Task = Literal["round", "survey"]
+"""What a site is asked for: a round of local steps, or its full-batch operator at given points."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the server sends to its sites."""
+
+    task: Task
+    round: int
+    run_id: str
+    """Decides whose request this is: a reply to another run, or to an earlier round, is dropped."""
+    arrays: Arrays
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back from one site: exactly one of `arrays` and `error`."""
+
+    site: str
+    round: int
+    run_id: str
+    arrays: Arrays | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    error: str | None = None
+
+
+class Engine(Protocol):
+    """Carries requests to sites and replies back. Whom to trust and what to do with it is decided above."""
+
+    def sites(self) -> list[str]:
+        """The authenticated names of the sites that can be reached; may change between rounds."""
+        ...
+
+    def broadcast(self, request: Request, sites: Sequence[str], timeout: float) -> list[Reply]:
+        """At most one reply of each of these sites; a site that stays silent gives the error "timeout"."""
+        ...
+
+    def stopped(self) -> bool:
+        """Whether the engine was asked to end the run."""
+        ...
+
+    def close(self) -> None:
+        """Let go of processes, threads and connections."""
+        ...
