@@ -11,6 +11,7 @@ from .. import tree
 from ..algorithms import AbstractMethod
 from ..geometry import AbstractGeometry
 from ..problems import AbstractOracle, AbstractProblem
+from ..problems.normals import fold_in
 from ..tree import Tree
 
 CLIENTS = "clients"
@@ -125,7 +126,7 @@ def draw_cohort(setup: Setup, round_index: Array) -> tuple[Array, Array]:
     ids = jnp.arange(setup.clients)
     if setup.cohort < setup.clients:
         # Counter 0 is the cohort's, client m has counter m + 1: no stream is used twice.
-        key = jax.random.fold_in(jax.random.fold_in(setup.key, round_index), 0)
+        key = fold_in(fold_in(setup.key, round_index), 0)
         ids = jnp.sort(jax.random.choice(key, setup.clients, (setup.cohort,), replace=False))
     p = setup.weights[ids]
     return ids, p / jnp.sum(p)
@@ -167,7 +168,7 @@ def local_rounds(
     method, problem = setup.method, setup.problem
     geometry, steps = problem.geometry, setup.steps.at[ids].get(mode="fill", fill_value=1)
     memory = _take(state.memory, ids)
-    round_key = jax.random.fold_in(setup.key, state.round)
+    round_key = fold_in(setup.key, state.round)
     own = (
         None
         if survey is None
@@ -179,8 +180,8 @@ def local_rounds(
             draw, whose = setup.oracle, m
             if setup.merge_last_call and sample == method.last_call:
                 z, draw, whose = *_merged(z, draw, share), ids[0]
-            step_key = jax.random.fold_in(jax.random.fold_in(round_key, whose + 1), k)
-            g = draw(problem, client, z, jax.random.fold_in(step_key, sample))
+            step_key = fold_in(fold_in(round_key, whose + 1), k)
+            g = draw(problem, client, z, fold_in(step_key, sample))
             return g if survey is None else tree.add(g, tree.subtract(survey[1], own_reference))
 
         once: Any = MapsOnce(geometry)
