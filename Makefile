@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all bench lint format clean
+.PHONY: demo test test-all bench bench-peers lint format clean
 
 demo: .venv/installed
 	$(BIN)/fedualex demo
@@ -15,6 +15,10 @@ test-all: .venv/installed lint
 # Ratios to what people write without this library; about ten minutes.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py
+
+# The same for frameworks, each in an environment of its own under benchmarks/.venvs; about ten minutes once those exist.
+bench-peers: .venv/installed
+	$(BIN)/python benchmarks/run_peers.py
 
 lint: .venv/installed
 	$(BIN)/ruff check src tests benchmarks
@@ -33,4 +37,4 @@ format: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv benchmarks/.venvs .pytest_cache .mypy_cache .ruff_cache .hypothesis

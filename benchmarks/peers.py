@@ -19,25 +19,30 @@ def svd_prox(w, weight):
     return (U * np.clip(s - LAM * weight, 0, RADIUS)[..., None, :]) @ Vt
 
 
-def numpy_loop(A, b, *, rounds, local_steps, clients, eta, prox=soft_clip, seed=0):
+def numpy_client(A, b, x, y, tau, *, local_steps, eta, rng, sigma=SIGMA, prox=soft_clip):
+    """What one client does in a round, from the server's dual point (x, y) to its own."""
+
+    def noise(like):
+        return sigma * rng.standard_normal(like.shape, dtype=np.float32)
+
+    for _ in range(local_steps):
+        px, py = prox(x, tau), prox(y, tau)
+        hx = prox(x - eta * (A.T @ py + noise(x)), tau + eta)
+        hy = prox(y - eta * (b - A @ px + noise(y)), tau + eta)
+        x, y = x - eta * (A.T @ hy + noise(x)), y - eta * (b - A @ hx + noise(y))
+        tau += eta
+    return x, y
+
+
+def numpy_loop(A, b, *, rounds, local_steps, clients, eta, sigma=SIGMA, prox=soft_clip, seed=0):
     """A loop over rounds, clients and steps: what the author of a paper writes."""
     rng = np.random.default_rng(seed)
     x, y = np.zeros((A.shape[1], *b.shape[1:]), np.float32), np.zeros(b.shape, np.float32)
-    tau = 0.0
-
-    def noise(like):
-        return SIGMA * rng.standard_normal(like.shape, dtype=np.float32)
-
+    tau, local = 0.0, {"local_steps": local_steps, "eta": eta, "rng": rng, "sigma": sigma, "prox": prox}
     for _ in range(rounds):
         total_x, total_y = np.zeros_like(x), np.zeros_like(y)
         for _ in range(clients):
-            u, v, weight = x, y, tau
-            for _ in range(local_steps):
-                px, py = prox(u, weight), prox(v, weight)
-                hx = prox(u - eta * (A.T @ py + noise(u)), weight + eta)
-                hy = prox(v - eta * (b - A @ px + noise(v)), weight + eta)
-                u, v = u - eta * (A.T @ hy + noise(u)), v - eta * (b - A @ hx + noise(v))
-                weight += eta
+            u, v = numpy_client(A, b, x, y, tau, **local)
             total_x, total_y = total_x + u, total_y + v
         x, y, tau = total_x / clients, total_y / clients, tau + eta * local_steps
     return x, y
@@ -102,8 +107,8 @@ def plain_jax(A, b, *, rounds, local_steps, clients, eta, seed=0):
     return lambda: jax.block_until_ready(compiled(jax.random.key(seed)))[:2]
 
 
-def torch_batched(A, b, *, rounds, local_steps, clients, eta, seed=0):
-    """Clients as the rows of a tensor, one thread."""
+def torch_batched(A, b, *, rounds, local_steps, clients, eta, sigma=SIGMA, seed=0, after_round=lambda *state: None):
+    """Clients as the rows of a tensor, one thread. `after_round` is called with the new dual point."""
     import torch
 
     torch.set_num_threads(1)
@@ -118,10 +123,11 @@ def torch_batched(A, b, *, rounds, local_steps, clients, eta, seed=0):
         u, v, weight = x.repeat(clients, 1), y.repeat(clients, 1), tau
         for _ in range(local_steps):
             px, py = prox(u, weight), prox(v, weight)
-            hx = prox(u - eta * (py @ A + SIGMA * torch.randn_like(u)), weight + eta)
-            hy = prox(v - eta * (b - px @ A.T + SIGMA * torch.randn_like(v)), weight + eta)
-            gx, gy = hy @ A + SIGMA * torch.randn_like(u), b - hx @ A.T + SIGMA * torch.randn_like(v)
+            hx = prox(u - eta * (py @ A + sigma * torch.randn_like(u)), weight + eta)
+            hy = prox(v - eta * (b - px @ A.T + sigma * torch.randn_like(v)), weight + eta)
+            gx, gy = hy @ A + sigma * torch.randn_like(u), b - hx @ A.T + sigma * torch.randn_like(v)
             u, v = u - eta * gx, v - eta * gy
             weight += eta
         x, y, tau = u.mean(0), v.mean(0), tau + eta * local_steps
+        after_round(x, y)
     return x.numpy(), y.numpy()
