@@ -37,7 +37,7 @@ def resolve(entry: str) -> Callable[..., Any]:
         raise ValueError(f"entry={entry!r} must name a function as 'module:function': {error}") from None
     if not callable(function):
         raise ValueError(f"entry={entry!r} must name a function, not {type(function).__name__}")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def command(folder: Path) -> list[str]:

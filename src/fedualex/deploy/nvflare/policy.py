@@ -34,6 +34,8 @@ PERMISSIONS = {
 HEARTBEAT = 60
 """Seconds after which a silent site is no longer given jobs; NVFlare's 600 would hold up a job that is sent again."""
 
+LOG_STREAMS = ("site_log_streamer", "log_receiver")
+
 QUIET = ("nvflare.collab", "nvflare.fuel", "Group", "CellDispatcher", "ClientApp", "ServerApp")
 """Loggers that write several lines for every call of every round."""
 
@@ -50,9 +52,7 @@ def write_policy(party: Path) -> None:
         _schedule_at_once(resources)
     else:
         resources["allow_log_streaming"] = False  # a site's log may quote its data
-    resources["components"] = [
-        c for c in resources["components"] if c["id"] not in ("site_log_streamer", "log_receiver")
-    ]
+    resources["components"] = [c for c in resources["components"] if c["id"] not in LOG_STREAMS]
     write_json(local / "resources.json", resources)
     write_json(local / "authorization.json", PERMISSIONS)
     logging = json.loads((local / "log_config.json.default").read_text())

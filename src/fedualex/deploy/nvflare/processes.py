@@ -1,5 +1,6 @@
 """Server and sites as processes of this machine, for a trial. They are known by id, never by name."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,8 @@ def _is_alive(party: dict[str, Any]) -> bool:
 
 
 def _send(process: psutil.Process, sign: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         process.send_signal(sign)  # psutil makes sure that the id has not been given to another process
-    except psutil.NoSuchProcess:
-        pass
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -113,12 +112,8 @@ def _read(folder: Path) -> dict[str, Any]:
 def _until(done: Callable[[], bool], timeout: float, what: str, folder: Path) -> None:
     end = time.monotonic() + timeout
     while not done():
-        if dead := _dead(running(folder).items()):
+        if dead := [name for name, alive in running(folder).items() if not alive]:
             raise RuntimeError(f"{dead[0]} ended while waiting for {what}: see log.txt in its folder")
         if time.monotonic() > end:
             raise TimeoutError(f"waited {timeout:g} s for {what}: see log.txt in the parties' folders")
         time.sleep(0.5)
-
-
-def _dead(parties: Iterable[tuple[str, bool]]) -> list[str]:
-    return [name for name, alive in parties if not alive]
