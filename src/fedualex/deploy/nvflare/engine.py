@@ -34,7 +34,9 @@ class NVFlareEngine:
                 found = collab.get_clients(known)(timeout=timeout).work(message)
             except RunAborted:
                 return list(replies.values())
-            replies |= {site: self._failure(site, request, _reason(error)) for site, error in found.failures.items()}
+            if not self.stopped():  # else the failures are those of sites that were stopped before us
+                reasons = {site: _reason(error) for site, error in found.failures.items()}
+                replies |= {site: self._failure(site, request, reason) for site, reason in reasons.items()}
             replies |= {site: unpack_reply(site, answer, request) for site, answer in found}
         return list(replies.values())
 

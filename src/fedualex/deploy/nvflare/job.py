@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from nvflare.fuel.flare_api.api_spec import NoConnection
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
@@ -18,6 +18,8 @@ from .policy import SERVER_CLASSES, SITE_CLASSES
 RECORD = "job.json"
 CONNECT = 10.0
 POLL = 0.5
+GRACE = 20.0
+"""Seconds between the end of a job's process and the end of the job, at most; without either it is lost."""
 LOAD = 600
 """Seconds for all sites to load their data before the first round."""
 
@@ -143,12 +145,13 @@ def _state(opened: Session, job_id: str | None) -> State:
     """NVFlare's word, except that a job which no process works on is lost, whatever the list says."""
     if job_id is None:
         return "none"
-    found: Any = opened.get_job_status(job_id)
-    said = STATES.get(str(found), "failed")
-    if said == "running" and job_id not in [job.job_id for job in opened.get_system_info().job_info]:
-        # It may have ended between the two questions.
-        said = STATES.get(str(opened.get_job_status(job_id)), "failed")
-        return "lost" if said == "running" else said
+    end = time.monotonic() + GRACE
+    while (said := STATES.get(str(opened.get_job_status(job_id)), "failed")) == "running":
+        if job_id in [job.job_id for job in opened.get_system_info().job_info]:
+            return said
+        if time.monotonic() > end:
+            return "lost"
+        time.sleep(POLL)
     return said
 
 

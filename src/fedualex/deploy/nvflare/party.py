@@ -16,10 +16,14 @@ SETTINGS = "fedualex.json"
 """In the kit's `local` folder, which belongs to the party: no job can say what runs here."""
 
 
-def write_settings(folder: Path, entry: str) -> None:
-    """Name the function that works for this party, "module:function"; it need not be importable here."""
+def check_entry(entry: str) -> None:
+    """Refuse what cannot be "module:function"."""
     if not all(entry.partition(":")):
         raise ValueError(f"entry={entry!r} must name a function as 'module:function'")
+
+
+def write_settings(folder: Path, entry: str) -> None:
+    """Name the function that works for this party; it need not be importable here."""
     write_json(folder / KIT / "local" / SETTINGS, {"entry": entry})
 
 

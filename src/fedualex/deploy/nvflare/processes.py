@@ -21,6 +21,9 @@ MARK = "FEDUALEX_TRIAL"
 """An environment variable with a random value, inherited by every process below: NVFlare starts its job processes
 in sessions of their own, so that neither a process group nor a parent leads to all of them."""
 
+_children: list[subprocess.Popen[bytes]] = []
+"""Held until they have ended: Python warns about processes that nobody holds."""
+
 
 def up(folder: Path, *, timeout: float = 120.0) -> None:
     """Start the server and all sites of a deployment, and return when every site has reached the server."""
@@ -52,6 +55,7 @@ def start(folder: Path, *names: str) -> None:
                 env=environment,
                 start_new_session=True,
             )
+        _children.append(process)
         record["parties"][name] = {"pid": process.pid, "started": psutil.Process(process.pid).create_time()}
         write_json(folder / RECORD, record)
 
@@ -76,6 +80,7 @@ def down(folder: Path, *, timeout: float = 10.0) -> None:
         for process in processes:
             _send(process, sign)
         psutil.wait_procs(processes, timeout)
+    _children[:] = [child for child in _children if child.poll() is None]
     (folder / RECORD).unlink(missing_ok=True)
 
 

@@ -15,7 +15,7 @@ from nvflare.lighter.provision import prepare_project
 from nvflare.lighter.provisioner import Provisioner
 
 from ...storage import write_atomically, write_json
-from .party import KIT, ORGANIZATION, write_settings
+from .party import KIT, ORGANIZATION, check_entry, write_settings
 from .policy import SUBMITTER, VIEWER, write_policy
 
 SERVE = "fedualex.deploy.serve:serve"
@@ -23,13 +23,8 @@ SITE = "fedualex.deploy.site:load"
 PROJECT = "deployment"
 ADMIN = f"admin@{ORGANIZATION}.org"
 UNUSED = (
-    "start.sh",
-    "sub_start.sh",
-    "stop_fl.sh",
-    "fl_admin.sh",
-    "readme.txt",
-    "system_info.ipynb",
-    "privacy.json.sample",
+    *("start.sh", "sub_start.sh", "stop_fl.sh", "fl_admin.sh"),
+    *("readme.txt", "system_info.ipynb", "privacy.json.sample"),
 )
 """Files of NVFlare's kits that would be a second way to start, or that promise filters which Collab goes around."""
 
@@ -57,6 +52,8 @@ def provision(
     signs certificates; whoever has it can make parties, so it belongs on no server.
     """
     _check(folder, sites, viewers, port)
+    check_entry(server)
+    check_entry(site)
     folder.mkdir(parents=True, exist_ok=True)
     authority = folder / "authority"
     authority.mkdir(mode=0o700)
@@ -88,9 +85,7 @@ def _check(folder: Path, sites: Sequence[str], viewers: Sequence[str], port: int
         raise ValueError("sites=[] must name at least one site")
     for name in [*sites, *viewers]:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", "localhost"):
-            raise ValueError(
-                f"site {name!r} must be letters, digits and dashes, begin with a letter, and not be reserved"
-            )
+            raise ValueError(f"name {name!r} must be a letter and then letters, digits and dashes, and not reserved")
     if len(set(sites)) < len(sites):
         raise ValueError(f"sites={list(sites)} must be different names")
     if not 0 < port < 65536:
