@@ -5,6 +5,7 @@ Whatever a test starts is ended by its process id, even when the test fails.
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("nvflare")
+
+from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 
 from fedualex.deploy.engine import Request
 from fedualex.deploy.nvflare import job, processes, wire
@@ -325,3 +328,112 @@ def test_abort_and_a_broken_loop(trial):
     (started.folder / "server/kit/local/fedualex.json").write_text('{"entry": "nvflare_toys:fail"}')
     job.submit(started.folder, 1)
     assert job.wait(started.folder, PATIENCE) == "failed"
+
+
+# Who is refused
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_strangers_wrong_certificates_and_people_without_rights_are_refused(trial):
+    started, other = trial(SITES[:2], up=False), trial(["stranger"], up=False)
+    folder = started.folder
+    _allow_code_at_the_server(folder)
+    processes.start(folder, "server", "site-1")
+    started.until(lambda: job.connected(folder) == ["site-1"], "site-1")
+
+    # A site of another authority, and a site that shows another site's certificate.
+    target = other.folder / "sites/stranger/kit/startup/fed_client.json"
+    target.write_text(target.read_text().replace(str(other.port), str(started.port)))
+    processes.start(other.folder, "stranger")
+    for name in ("client.crt", "client.key"):
+        shutil.copy(folder / "sites/site-1/kit/startup" / name, folder / "sites/site-2/kit/startup" / name)
+    processes.start(folder, "site-2")
+    started.until(lambda: "CERTIFICATE_VERIFY_FAILED" in other.logs(), "the stranger's refusal")
+    refusal = "authenticated as 'site-1' but claimed endpoint 'site-2'"
+    started.until(lambda: refusal in (folder / "server/log.txt").read_text(), "the false site-2's refusal")
+    time.sleep(10.0)
+    assert job.connected(folder) == ["site-1"]
+
+    # People: one who may only look, and an administrator of another authority.
+    with job.session(folder / "viewers/guest") as opened:
+        assert [client.name for client in opened.get_system_info().client_info] == ["site-1"]
+        with pytest.raises(AuthorizationError):
+            opened.submit_job(str(job.write_job(folder / "viewers/guest/job", 1)))
+    kit = other.folder / "admin/kit/startup/fed_admin.json"
+    kit.write_text(kit.read_text().replace(str(other.port), str(started.port)))
+    with pytest.raises(NoConnection), job.session(other.folder / "admin"):
+        pass
+
+    # The submitter: no code of his own, no other class, no shell, even if the server would let him.
+    with job.session(folder / "admin") as opened:
+        with pytest.raises(AuthorizationError):
+            opened.ls_target("site-1")
+        code = job.write_job(folder / "admin/code", 1)
+        (code / "app/custom").mkdir()
+        (code / "app/custom/own.py").write_text("")
+        meta = opened.get_job_meta(_ended(opened, opened.submit_job(str(code))))
+        assert (meta["status"], meta["job_deploy_detail"][-1]) == (
+            "FINISHED:FAILED_TO_RUN",
+            "site-1: BYOC not permitted",
+        )
+        other_class = job.write_job(folder / "admin/class", 1)
+        config = other_class / "app/config/config_fed_client.json"
+        found = json.loads(config.read_text())
+        arguments = {"args": ["touch", str(folder / "touched")]}
+        found["components"].append({"id": "x", "path": "subprocess.Popen", "args": arguments})
+        config.write_text(json.dumps(found))
+        meta = opened.get_job_meta(_ended(opened, opened.submit_job(str(other_class))))
+        assert meta["status"] != "FINISHED:COMPLETED"
+        assert "'subprocess.Popen' at config path" in (folder / "sites/site-1/log.txt").read_text()
+        assert not (folder / "touched").exists()
+
+
+def _allow_code_at_the_server(folder: Path) -> None:
+    file = folder / "server/kit/local/authorization.json"
+    file.write_text(file.read_text().replace('"byoc": "none"', '"byoc": "any"'))
+
+
+def _ended(opened, job_id: str) -> str:
+    end = time.monotonic() + PATIENCE
+    while not opened.get_job_status(job_id).startswith("FINISHED"):
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    return job_id
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_server_listens_on_loopback_alone(trial):
+    import psutil
+
+    started = trial(SITES[:1])
+    connections = psutil.Process(started.pid("server")).net_connections(kind="inet")
+    listening = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
+    assert listening
+    assert listening <= {"127.0.0.1", "::1"}
+
+
+# What a round costs
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_round_overhead_and_memory(trial, record_property):
+    """Printed with `pytest -s`; docs/nvflare.md quotes such a run."""
+    started = trial()
+    for size, rounds in ((128, 200), (131_072, 30), (1_310_720, 12)):
+        seconds = np.array(started.run(rounds=rounds, size=size)["seconds"][2:])
+        median, worst = float(np.median(seconds)), float(seconds.max())
+        record_property(f"seconds_at_{8 * size}_bytes", median)
+        print(f"\n{8 * size:>10} bytes: median {median:.4f} s a round, worst {worst:.3f} s")
+        if size == 128:
+            assert median <= 0.1
+    result = started.run(rounds=500)
+    assert result["rounds"] == 500
+    assert result["errors"] == []
+    assert np.array_equal(result["x"], expected(500))
+    memory = dict(map(tuple, result["memory"]))
+    record_property("memory", memory)
+    print("MB of the server's job process after rounds:", {r: round(mb) for r, mb in memory.items()})
+    assert memory[500] - memory[50] < 150

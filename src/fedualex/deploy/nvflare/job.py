@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,8 @@ STATES: dict[str, State] = {
     "FINISHED:COMPLETED": "finished",
     "FINISHED:ABORTED": "aborted",
 }
+
+logging.getLogger("nvflare").addHandler(logging.NullHandler())  # what it would print about a lost server, we raise
 
 
 def write_job(path: Path, min_sites: int) -> Path:
