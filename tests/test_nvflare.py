@@ -373,10 +373,8 @@ def test_strangers_wrong_certificates_and_people_without_rights_are_refused(tria
         (code / "app/custom").mkdir()
         (code / "app/custom/own.py").write_text("")
         meta = opened.get_job_meta(_ended(opened, opened.submit_job(str(code))))
-        assert (meta["status"], meta["job_deploy_detail"][-1]) == (
-            "FINISHED:FAILED_TO_RUN",
-            "site-1: BYOC not permitted",
-        )
+        assert meta["status"] == "FINISHED:FAILED_TO_RUN"
+        assert any("site-1" in line and "BYOC not permitted" in line for line in meta["job_deploy_detail"])
         other_class = job.write_job(folder / "admin/class", 1)
         config = other_class / "app/config/config_fed_client.json"
         found = json.loads(config.read_text())
@@ -411,7 +409,7 @@ def test_the_server_listens_on_loopback_alone(trial):
     connections = psutil.Process(started.pid("server")).net_connections(kind="inet")
     listening = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
     assert listening
-    assert listening <= {"127.0.0.1", "::1"}
+    assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 # What a round costs
