@@ -3,12 +3,15 @@
 Whatever a test starts is ended by its process id, even when the test fails.
 """
 
+import importlib
+import importlib.util
 import json
 import os
 import shutil
 import signal
 import socket
 import stat
+import sys
 import time
 from pathlib import Path
 
@@ -133,6 +136,12 @@ def test_answers_carry_their_round_and_run():
     )
     assert (reply.round, reply.run_id, reply.metrics, reply.error) == (4, "run", {"m": 1.0}, None)
     assert wire.unpack_reply("s", wire.pack_failure(request, "no"), request).error == "no"
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install 'fedualex\[nvflare\]'"):
+        importlib.reload(sys.modules["fedualex.deploy.nvflare"])
 
 
 # Start-up kits
