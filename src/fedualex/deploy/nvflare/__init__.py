@@ -1,0 +1,6 @@
+"""NVIDIA FLARE as an engine: start-up kits, trial processes, jobs, and the two roles that run inside it."""
+
+from importlib.util import find_spec
+
+if find_spec("nvflare") is None:
+    raise ImportError("the engine 'nvflare' needs NVIDIA FLARE 2.9: pip install 'fedualex[nvflare]'")

@@ -1,0 +1,167 @@
+"""Jobs: written, sent with the administrator's certificate, watched, stopped, sent again."""
+
+import contextlib
+import io
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from nvflare.fuel.flare_api.api_spec import NoConnection
+from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+
+from ...storage import write_json
+from .party import KIT
+from .policy import SERVER_CLASSES, SITE_CLASSES
+
+RECORD = "job.json"
+CONNECT = 10.0
+POLL = 0.5
+GRACE = 20.0
+"""Seconds between the end of a job's process and the end of the job, at most; without either it is lost."""
+LOAD = 600
+"""Seconds for all sites to load their data before the first round."""
+
+State = Literal["none", "waiting", "running", "finished", "aborted", "failed", "lost", "unreachable"]
+"""Of a job, as far as the engine knows: "finished" says that the loop returned, not what it found."""
+
+ENDED: tuple[State, ...] = ("none", "finished", "aborted", "failed", "lost")
+STATES: dict[str, State] = {
+    "SUBMITTED": "waiting",
+    "APPROVED": "waiting",
+    "DISPATCHED": "running",
+    "RUNNING": "running",
+    "FINISHED:COMPLETED": "finished",
+    "FINISHED:ABORTED": "aborted",
+}
+
+logging.getLogger("nvflare").addHandler(logging.NullHandler())  # what it would print about a lost server, we raise
+
+
+def write_job(path: Path, min_sites: int) -> Path:
+    """A job that only names installed classes; what they run is said by each party's own settings."""
+    config = path / "app" / "config"
+    config.mkdir(parents=True, exist_ok=True)
+    common = {"format_version": 2, "np_download_chunk_size": 0}  # arrays inside messages: a fifth of a round's time
+    controller, server_role = SERVER_CLASSES
+    executor, site_role = SITE_CLASSES
+    arguments = {"server_obj_id": "role", "sync_task_timeout": LOAD}
+    server = common | {
+        "workflows": [{"id": "controller", "path": controller, "args": arguments}],
+        "components": [{"id": "role", "path": server_role, "args": {}}],
+    }
+    work = {"tasks": ["*"], "executor": {"path": executor, "args": {"client_obj_id": "role"}}}
+    client = common | {"executors": [work], "components": [{"id": "role", "path": site_role, "args": {}}]}
+    write_json(config / "config_fed_server.json", server)
+    write_json(config / "config_fed_client.json", client)
+    meta = {"name": path.name, "resource_spec": {}, "min_clients": min_sites, "deploy_map": {"app": ["@ALL"]}}
+    write_json(path / "meta.json", meta)
+    return path
+
+
+@contextlib.contextmanager
+def session(party: Path) -> Iterator[Session]:
+    """A session of the administrator or viewer in this folder."""
+    kit = party.resolve() / KIT
+    user = json.loads((kit / "startup" / "fed_admin.json").read_text())["admin"]["username"]
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints
+        opened = new_secure_session(user, str(kit), timeout=CONNECT)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def connected(folder: Path) -> list[str]:
+    """The sites that the server hears from; none if the server cannot be reached."""
+    try:
+        with session(folder / "admin") as opened:
+            return sorted(client.name for client in opened.get_system_info().client_info)
+    except NoConnection:
+        return []
+
+
+def submit(folder: Path, min_sites: int) -> str:
+    """Send the job; it starts as soon as that many sites are there. An earlier one must have ended."""
+    admin = folder / "admin"
+    with session(admin) as opened:
+        earlier = _state(opened, _recorded(admin))
+        if earlier not in ENDED:
+            raise RuntimeError(f"job {_recorded(admin)} is {earlier}: abort it first, or use resubmit")
+        return _send(opened, admin, min_sites)
+
+
+def resubmit(folder: Path, min_sites: int) -> str:
+    """Send the job again, after ending whatever is left of the earlier one; the loop goes on from its checkpoint."""
+    admin = folder / "admin"
+    with session(admin) as opened:
+        _end(opened, _recorded(admin))
+        return _send(opened, admin, min_sites)
+
+
+def state(folder: Path) -> State:
+    """Where the last job stands."""
+    admin = folder / "admin"
+    try:
+        with session(admin) as opened:
+            return _state(opened, _recorded(admin))
+    except NoConnection:
+        return "unreachable"
+
+
+def wait(folder: Path, timeout: float) -> State:
+    """The state in which the last job ended, or the one it is in when time is up."""
+    admin, end = folder / "admin", time.monotonic() + timeout
+    found: State = "unreachable"
+    while found not in ENDED and time.monotonic() < end:
+        try:
+            with session(admin) as opened:
+                while (found := _state(opened, _recorded(admin))) not in ENDED and time.monotonic() < end:
+                    time.sleep(POLL)
+        except NoConnection:  # the server may come back
+            found = "unreachable"
+            time.sleep(POLL)
+    return found
+
+
+def abort(folder: Path) -> None:
+    """End the last job; the loop sees `stopped()`."""
+    admin = folder / "admin"
+    with session(admin) as opened:
+        _end(opened, _recorded(admin))
+
+
+def _send(opened: Session, admin: Path, min_sites: int) -> str:
+    job_id: str = opened.submit_job(str(write_job((admin / "job").resolve(), min_sites)))
+    write_json(admin / RECORD, {"job_id": job_id})
+    return job_id
+
+
+def _recorded(admin: Path) -> str | None:
+    file = admin / RECORD
+    return json.loads(file.read_text())["job_id"] if file.exists() else None
+
+
+def _state(opened: Session, job_id: str | None) -> State:
+    """NVFlare's word, except that a job which no process works on is lost, whatever the list says."""
+    if job_id is None:
+        return "none"
+    end = time.monotonic() + GRACE
+    while (said := STATES.get(str(opened.get_job_status(job_id)), "failed")) == "running":
+        if job_id in [job.job_id for job in opened.get_system_info().job_info]:
+            return said
+        if time.monotonic() > end:
+            return "lost"
+        time.sleep(POLL)
+    return said
+
+
+def _end(opened: Session, job_id: str | None, timeout: float = 60.0) -> None:
+    end = time.monotonic() + timeout
+    while (found := _state(opened, job_id)) not in ENDED:
+        if time.monotonic() > end:
+            raise TimeoutError(f"job {job_id} is {found}, {timeout:g} s after it was aborted")
+        opened.abort_job(job_id)
+        time.sleep(POLL)

@@ -1,0 +1,81 @@
+"""One party's folder: its kit, its own settings, and the process that runs from it."""
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...storage import write_json
+
+KIT = "kit"
+ORGANIZATION = "fedualex"
+SETTINGS = "fedualex.json"
+"""In the kit's `local` folder, which belongs to the party: no job can say what runs here."""
+
+
+def check_entry(entry: str) -> None:
+    """Refuse what cannot be "module:function"."""
+    if not all(entry.partition(":")):
+        raise ValueError(f"entry={entry!r} must name a function as 'module:function'")
+
+
+def write_settings(folder: Path, entry: str) -> None:
+    """Name the function that works for this party; it need not be importable here."""
+    write_json(folder / KIT / "local" / SETTINGS, {"entry": entry})
+
+
+def read_entry(folder: Path) -> Callable[..., Any]:
+    """The function that works for this party."""
+    return resolve(json.loads((folder / KIT / "local" / SETTINGS).read_text())["entry"])
+
+
+def resolve(entry: str) -> Callable[..., Any]:
+    """The function behind "module:function"."""
+    module, _, name = entry.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"entry={entry!r} must name a function as 'module:function': {error}") from None
+    if not callable(function):
+        raise ValueError(f"entry={entry!r} must name a function, not {type(function).__name__}")
+    return function
+
+
+def command(folder: Path) -> list[str]:
+    """The process of a server or a site; it stays in the foreground."""
+    kind = "server" if (folder / KIT / "startup" / "fed_server.json").exists() else "client"
+    settings = ["secure_train=true", f"org={ORGANIZATION}", "config_folder=config"]
+    if kind == "client":
+        settings.append(f"uid={folder.name}")
+    module = f"nvflare.private.fed.app.{kind}.{kind}_train"
+    kit = str(folder / KIT)
+    return [sys.executable, "-u", "-m", module, "-m", kit, "-s", f"fed_{kind}.json", "--set", *settings]
+
+
+def main(folder: Path) -> None:
+    """Become the process of the party in this folder, wherever the folder has been moved to."""
+    if " " in str(folder):
+        raise SystemExit(f"{folder} has a space in its path, which NVFlare cannot start jobs from")
+    resources = folder / KIT / "local" / "resources.json"
+    if (folder / KIT / "startup" / "fed_server.json").exists():
+        found = json.loads(resources.read_text())
+        _place_stores(found, folder / "store")
+        write_json(resources, found)
+    os.environ.setdefault("MALLOC_ARENA_MAX", "4")  # NVFlare's own advice against fragmentation
+    arguments = command(folder)
+    os.execv(arguments[0], arguments)
+
+
+def _place_stores(resources: dict[str, Any], store: Path) -> None:
+    """NVFlare takes absolute paths only, and by default the system's temporary folder."""
+    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(store / "snapshots")
+    for component in resources["components"]:
+        if component["id"] == "job_manager":
+            component["args"]["uri_root"] = str(store / "jobs")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

@@ -1,0 +1,152 @@
+"""Start-up kits: a certificate, a key and a policy for each party, made by NVFlare's own provisioner."""
+
+import contextlib
+import io
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nvflare.lighter.constants import CtxKey
+from nvflare.lighter.prov_utils import prepare_builders
+from nvflare.lighter.provision import prepare_project
+from nvflare.lighter.provisioner import Provisioner
+
+from ...storage import write_atomically, write_json
+from .party import KIT, ORGANIZATION, check_entry, write_settings
+from .policy import SUBMITTER, VIEWER, write_policy
+
+SERVE = "fedualex.deploy.serve:serve"
+SITE = "fedualex.deploy.site:load"
+PROJECT = "deployment"
+ADMIN = f"admin@{ORGANIZATION}.org"
+UNUSED = (
+    *("start.sh", "sub_start.sh", "stop_fl.sh", "fl_admin.sh"),
+    *("readme.txt", "system_info.ipynb", "privacy.json.sample"),
+)
+"""Files of NVFlare's kits that would be a second way to start, or that promise filters which Collab goes around."""
+
+START = """#!/bin/sh
+# Starts {who}, in the foreground. PYTHON names the interpreter in which fedualex[nvflare] is installed.
+cd "$(dirname "$0")" || exit 1
+exec "${{PYTHON:-python3}}" {command}
+"""
+
+
+def provision(
+    folder: Path,
+    sites: Sequence[str],
+    *,
+    server_host: str = "localhost",
+    port: int = 8002,
+    server: str = SERVE,
+    site: str = SITE,
+    viewers: Sequence[str] = (),
+) -> None:
+    """Lay out `server`, `sites/NAME`, `admin`, `viewers/NAME` and `authority` in a folder: one folder for each party.
+
+    With "localhost" the server listens on loopback alone, with any other name on all interfaces. `server` and `site`
+    name what runs there, as "module:function"; they are called with the party's folder. `authority` holds the key that
+    signs certificates; whoever has it can make parties, so it belongs on no server.
+    """
+    _check(folder, sites, viewers, port)
+    check_entry(server)
+    check_entry(site)
+    folder.mkdir(parents=True, exist_ok=True)
+    authority = folder / "authority"
+    authority.mkdir(mode=0o700)
+    project = _project(sites, server_host, port, viewers)
+    write_atomically(authority / "project.yml", json.dumps(project, indent=1).encode())  # JSON is YAML
+    kits = _make_kits(authority, project)
+    parties = {server_host: folder / "server", ADMIN: folder / "admin"}
+    parties |= {name: folder / "sites" / name for name in sites}
+    parties |= {_viewer(name): folder / "viewers" / name for name in viewers}
+    for name, party in parties.items():
+        party.mkdir(parents=True, mode=0o700)
+        shutil.move(kits / name, party / KIT)
+        for path in [path for path in (party / KIT).rglob("*") if path.name in UNUSED]:
+            path.unlink()
+    shutil.rmtree(kits)
+    _keep_root_alone(authority / PROJECT / "state" / "cert.json")
+    for party in (folder / "server", *(folder / "sites" / name for name in sites)):
+        write_policy(party)
+        write_settings(party, server if party.name == "server" else site)
+    for party in parties.values():
+        _write_start(party)
+    _protect(folder)
+
+
+def _check(folder: Path, sites: Sequence[str], viewers: Sequence[str], port: int) -> None:
+    if folder.exists() and any((folder / name).exists() for name in ("server", "sites", "admin", "authority")):
+        raise FileExistsError(f"{folder} holds a deployment already; its keys are not replaced")
+    if not sites:
+        raise ValueError("sites=[] must name at least one site")
+    for name in [*sites, *viewers]:
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", "localhost"):
+            raise ValueError(f"name {name!r} must be a letter and then letters, digits and dashes, and not reserved")
+    if len(set(sites)) < len(sites):
+        raise ValueError(f"sites={list(sites)} must be different names")
+    if not 0 < port < 65536:
+        raise ValueError(f"port={port} must be between 1 and 65535")
+
+
+def _project(sites: Sequence[str], server_host: str, port: int, viewers: Sequence[str]) -> dict[str, Any]:
+    def party(name: str, type_: str, **more: Any) -> dict[str, Any]:
+        return {"name": name, "type": type_, "org": ORGANIZATION, **more}
+
+    impl = "nvflare.lighter.impl"
+    return {
+        "api_version": 3,
+        "name": PROJECT,
+        "description": "a deployment of fedualex",
+        "participants": [
+            party(server_host, "server", fed_learn_port=port, admin_port=port),
+            *(party(name, "client") for name in sites),
+            party(ADMIN, "admin", role=SUBMITTER),
+            *(party(_viewer(name), "admin", role=VIEWER) for name in viewers),
+        ],
+        "builders": [
+            {"path": f"{impl}.workspace.WorkspaceBuilder", "args": {}},
+            {"path": f"{impl}.static_file.StaticFileBuilder", "args": {"config_folder": "config", "scheme": "grpc"}},
+            {"path": f"{impl}.cert.CertBuilder", "args": {}},
+            {"path": f"{impl}.signature.SignatureBuilder", "args": {}},
+        ],
+    }
+
+
+def _make_kits(authority: Path, project: dict[str, Any]) -> Path:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        context = Provisioner(str(authority), prepare_builders(project)).provision(prepare_project(project))
+    if context.get(CtxKey.BUILD_ERROR):
+        raise RuntimeError(f"NVFlare could not make the start-up kits: {said.getvalue().strip()}")
+    return Path(context[CtxKey.CURRENT_PROD_DIR])
+
+
+def _keep_root_alone(record: Path) -> None:
+    """The provisioner remembers every party's private key; a party's key is in the party's folder and nowhere else."""
+    found = json.loads(record.read_text())
+    write_json(record, {key: found[key] for key in ("root_cert", "root_pri_key")})
+
+
+def _viewer(name: str) -> str:
+    return f"{name}@{ORGANIZATION}.org"
+
+
+def _write_start(party: Path) -> None:
+    if (party / KIT / "startup" / "fed_admin.json").exists():
+        who, command = "NVFlare's console", f'-m nvflare.fuel.hci.tools.admin -m "$PWD/{KIT}" -s fed_admin.json'
+    else:
+        who = "the server" if party.name == "server" else f"site {party.name}"
+        command = '-m fedualex.deploy.nvflare.party "$PWD"'
+    write_atomically(party / "start.sh", START.format(who=who, command=command).encode())
+    (party / "start.sh").chmod(0o755)
+
+
+def _protect(folder: Path) -> None:
+    """Private keys, and the authority's record that contains its own, are for their owner's eyes."""
+    for path in folder.rglob("*"):
+        if path.suffix in (".key", ".pfx") or "state" in path.parts:
+            path.chmod(0o700 if path.is_dir() else 0o600)
