@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fedualex.precision import double
-from fedualex.problems.normals import normal, threefry
+from fedualex.problems.normals import fold_in, normal, threefry
 
 # The known answers published with the generator (Random123, threefry2x32 with 20 rounds): key, counter, result.
 KNOWN = [
@@ -22,6 +22,21 @@ def test_threefry_gives_the_published_answers(key, counter, answer):
     words = [jnp.asarray([word], np.uint32) for word in counter]
     left, right = threefry(jnp.asarray(key, np.uint32), *words)
     assert (int(left[0]), int(right[0])) == answer
+
+
+@pytest.mark.parametrize("number", [0, 1, 2**31 + 3])
+def test_keys_are_those_of_jax(number):
+    number = np.uint32(number)
+    keys = jax.random.split(jax.random.key(7), 3)
+    ours, theirs = (jax.vmap(lambda key, fold=fold: fold(key, number))(keys) for fold in (fold_in, jax.random.fold_in))
+    np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(theirs))
+
+
+def test_rows_of_many_keys_are_those_of_each_key():
+    keys = jax.random.split(jax.random.key(1), 5)
+    rows = jax.vmap(lambda key: normal(key, (3, 7), jnp.float32, stream=2))(keys)
+    for key, row in zip(keys, rows, strict=True):
+        np.testing.assert_allclose(row, normal(key, (3, 7), jnp.float32, stream=2), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

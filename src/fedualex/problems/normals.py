@@ -7,7 +7,7 @@ has the measured ratio, tests/test_normals.py the quality.
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -32,29 +32,38 @@ def fold_in(key: Array, number: Any) -> Array:
 def normal(key: Array, shape: tuple[int, ...], dtype: Any, stream: int = 0) -> Float[Array, "..."]:
     """Standard normals, decided by the key and the stream alone; different streams are independent."""
     size = math.prod(shape)
-    half = -(-size // (4 * VECTOR)) * VECTOR
+    row = functools.partial(_pairs, count=-(-size // (2 * VECTOR)) * VECTOR, dtype=dtype, stream=stream)
 
     @custom_vmap
     def draw(words: Array) -> Array:
-        """Half of the row after the other half."""
-        starts = jnp.arange(2, dtype=np.uint32) * np.uint32(half)
-        return jax.lax.map(lambda start: _pairs(words, start, half, dtype, stream), starts).reshape(-1)
+        return _written(row, words, words)
 
     @draw.def_vmap
-    def draw_rows(rows: int, _: Any, words: Array) -> tuple[Array, bool]:
-        """Half of the rows after the other half."""
-        count = -(-rows // 2)
-        blocks = jnp.pad(words, ((0, 2 * count - rows), (0, 0)), mode="edge").reshape(2, count, 2)
-        row = functools.partial(_pairs, start=np.uint32(0), count=2 * half, dtype=dtype, stream=stream)
-        return jax.lax.map(jax.vmap(row), blocks).reshape(2 * count, 2 * half)[:rows], True
+    def draw_rows(_: int, __: Any, words: Array) -> tuple[Array, bool]:
+        return _written(jax.vmap(row, (0, None)), words, words[0]), True
 
-    # The loops are there for what they return: it is written to memory once, where XLA would otherwise fuse the
-    # generator into every consumer, element by element. (An optimization barrier is gone before fusion on a CPU.)
     pairs = draw(jax.random.key_data(key))[: (size + 1) // 2]
     return jnp.concatenate([pairs.real, pairs.imag])[:size].reshape(shape)
 
 
-def _pairs(words: UInt32[Array, "2"], start: Any, count: int, dtype: Any, stream: int) -> Complex[Array, " {count}"]:
+def _written(draw: Callable[[Array, Array], Array], words: Array, some: UInt32[Array, "2"]) -> Array:
+    """draw(words, 0) as an array in memory, which XLA would otherwise fuse into every consumer, element by element.
+
+    An optimization barrier is gone before fusion on a CPU; a loop stays, if its length is not known before it runs.
+    Once is enough here, and twice is as good.
+    """
+    turns = jnp.where(some[0] == 0, np.int32(2), np.int32(1))
+    # The sign bit of the turn is 0, but not to a compiler that would compute the same outside the loop.
+    body = lambda state: (state[0] + 1, draw(words, (state[0] >> 31).astype(np.uint32)))  # noqa: E731
+    shape = jax.eval_shape(draw, words, np.uint32(0))
+    return jax.lax.while_loop(lambda state: state[0] < turns, body, (np.int32(0), jnp.empty(shape.shape, shape.dtype)))[
+        1
+    ]
+
+
+def _pairs(
+    words: UInt32[Array, "2"], start: UInt32[Array, ""], count: int, dtype: Any, stream: int
+) -> Complex[Array, " {count}"]:
     """Pairs of normals by Box and Muller, as complex numbers: for two real arrays XLA would do the work twice."""
     counter = jax.lax.iota(np.uint32, count) + start
     first, second = threefry(words, counter, jnp.full_like(counter, stream))

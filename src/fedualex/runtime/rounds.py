@@ -190,7 +190,10 @@ def local_rounds(
 
     # In the only step of a round all clients stand at one point: what depends on it alone is computed once.
     together = setup.local_steps == 1 and not jax.tree.leaves(memory)
-    side_by_side = jax.vmap(step_of, (None if together else 0, 0, 0, 0, 0, None), axis_name=CLIENTS)
+    # With one sample for all at the end of that step, they also end at one point.
+    after = None if setup.merge_last_call else 0
+    before = None if together else 0
+    side_by_side = jax.vmap(step_of, (before, 0, 0, 0, 0, None), (after, 0, 0, 0), axis_name=CLIENTS)
 
     def step(carry: tuple[Tree, Tree, Array], k: Array) -> Any:
         local, points, point_weight = carry
@@ -212,9 +215,13 @@ def local_rounds(
         start = jax.vmap(method.local_init, (None, 0), axis_size=a.size)(state.server, memory), *nothing
         carry, sums = jax.lax.scan(step, start, jnp.arange(setup.local_steps))
     (local, points, point_weight), (probes, weights, shares) = carry, sums
-    message, memory = jax.vmap(method.local_final, (0, None, 0), axis_size=a.size)(local, state.server, memory)
-    scaled = a if setup.equal_steps else a * mean_steps / steps
-    return Contribution(_weighted(scaled, message), probes, weights, shares, points, point_weight), memory
+    if setup.merge_last_call:
+        message, memory = method.local_final(local, state.server, memory)
+        message = tree.scale(jnp.sum(a), message)
+    else:
+        message, memory = jax.vmap(method.local_final, (0, None, 0), axis_size=a.size)(local, state.server, memory)
+        message = _weighted(a if setup.equal_steps else a * mean_steps / steps, message)
+    return Contribution(message, probes, weights, shares, points, point_weight), memory
 
 
 def _merged(z: Tree, oracle: Any, share: Array) -> tuple[Tree, AbstractOracle]:

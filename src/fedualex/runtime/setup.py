@@ -50,6 +50,7 @@ def build_setup(
             and problem.shared_affine
             and isinstance(oracle, GaussianNoise)
             and method.last_call is not None
+            and method.survey == "none"
             and per_client.max() == 1
         ),
     )
