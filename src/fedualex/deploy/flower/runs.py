@@ -11,7 +11,9 @@ from .commands import FlowerError, flwr
 from .layout import OUTCOME, STOP, SUBMITTED
 
 Phase = Literal["none", "pending", "running", "finished", "failed", "lost", "unreachable"]
-POLL_SECONDS = 2.0
+POLL_SECONDS = 0.5
+ASK_SECONDS = 30.0
+"""Our own word of a run's end is a file; Flower's is a heavy process, and is asked for now and then."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,9 @@ def state(folder: Path) -> State:
     home = folder / "server"
     if not (home / SUBMITTED).exists():
         return State("none", None, "nothing was submitted")
+    if word := _own_word(folder):
+        return word
     number = json.loads((home / SUBMITTED).read_text())["run"]
-    outcome = json.loads((home / OUTCOME).read_text()) if (home / OUTCOME).exists() else {}
-    if outcome.get("run") == number and outcome["phase"] != "running":
-        return State(outcome["phase"], number, outcome["error"] or "the round loop returned")
     try:
         rows = [row for row in flwr(folder, "list")["runs"] if row["run-id"] == number]
     except FlowerError as error:
@@ -70,7 +71,9 @@ def wait(folder: Path, seconds: float) -> State:
     """The state in which the latest run ends, or the one it is in after so many seconds."""
     deadline = time.monotonic() + seconds
     while not (found := state(folder)).ended and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+        ask = min(time.monotonic() + ASK_SECONDS, deadline)
+        while _own_word(folder) is None and time.monotonic() < ask:
+            time.sleep(POLL_SECONDS)
     return found
 
 
@@ -82,3 +85,14 @@ def stop(folder: Path, seconds: float = 60.0) -> State:
         flwr(folder, "stop", str(found.run))
         found = wait(folder, seconds)
     return found
+
+
+def _own_word(folder: Path) -> State | None:
+    """How the round loop says that the latest run ended; None if it has not said so."""
+    submitted, outcome = folder / "server" / SUBMITTED, folder / "server" / OUTCOME
+    if not (submitted.exists() and outcome.exists()):
+        return None
+    number, said = json.loads(submitted.read_text())["run"], json.loads(outcome.read_text())
+    if said["run"] != number or said["phase"] == "running":
+        return None
+    return State(said["phase"], number, said["error"] or "the round loop returned")
