@@ -42,7 +42,7 @@ def serve(engine: Engine, folder: Path) -> None:
         x = np.full(size, number / 3)
         began = time.monotonic()
         request = Request("round", number, "toy", {"x": x, "fault": np.asarray(fault)})
-        replies = engine.broadcast(request, sorted(ADDS), timeout)
+        replies = engine.broadcast(request, sorted(ADDS), float(timeout))
         line = {"round": number, "seconds": time.monotonic() - began, "sites": engine.sites(), "pid": os.getpid()}
         for reply in replies:
             if reply.arrays is None:

@@ -21,13 +21,17 @@ import pytest
 
 pytest.importorskip("flwr", reason="the extra fedualex[flower] is not installed")
 
+import httpx
 from flower_toy import ADDS
 from flwr.app import Context, Error, Message, RecordDict
+from flwr.proto.runtime_pb2 import AcquireTaskRequest
 from flwr.serverapp import Grid
+from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
+from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedualex.deploy.engine import Request
-from fedualex.deploy.flower import app, commands, keys, layout, processes, wire
+from fedualex.deploy.flower import app, commands, keys, layout, processes, runs, trial, wire, worker
 from fedualex.deploy.flower.engine import FlowerEngine
 from fedualex.deploy.flower.provision import provision
 
@@ -213,17 +217,18 @@ def test_a_missing_extra_is_one_sentence():
 def test_everybody_gets_what_he_needs_and_no_key_of_another(tmp_path):
     provision(tmp_path, ["a", "b"], host="example.org", port=9000)
     files = {str(path.relative_to(tmp_path)): path for path in tmp_path.rglob("*") if path.is_file()}
-    site = ("ca.crt", "node.key", "start.sh")
+    site = ("ca.crt", "node.key", "start.sh", "worker.key")
     assert set(files) == {
         *("authority/ca.crt", "authority/ca.key"),
         *(f"server/{name}" for name in ("address.json", "app/pyproject.toml", "ca.crt", "keys/a.pub", "keys/b.pub")),
-        *(f"server/{name}" for name in ("server.crt", "server.key", "start.sh")),
+        *(f"server/{name}" for name in ("server.crt", "server.key", "start.sh", "worker.key")),
         *(f"sites/{name}/{file}" for name in "ab" for file in site),
     }
     private = {name for name, path in files.items() if b"PRIVATE KEY" in path.read_bytes()}
     assert private == {"authority/ca.key", "server/server.key", "sites/a/node.key", "sites/b/node.key"}
     assert len({files[name].read_bytes() for name in private}) == 4
-    assert all(stat.S_IMODE(files[name].stat().st_mode) == 0o600 for name in private)
+    secret = private | {"server/worker.key", "sites/a/worker.key", "sites/b/worker.key"}
+    assert all(stat.S_IMODE(files[name].stat().st_mode) == 0o600 for name in secret)
     for home in ("authority", "server", "sites/a", "sites/b"):
         assert stat.S_IMODE((tmp_path / home).stat().st_mode) == 0o700
     assert sorted(keys.names_by_key(tmp_path / "server/keys").values()) == ["a", "b"]
@@ -314,13 +319,13 @@ def test_rounds_of_three_sizes_and_sites_that_fail(deployment):
     number = runs.submit(deployment)
     with pytest.raises(ValueError, match="stop it first"):
         runs.submit(deployment)
-    assert runs.wait(deployment, 2400) == runs.State("finished", number, "the round loop returned")
+    assert runs.wait(deployment, 2400.0) == runs.State("finished", number, "the round loop returned")
     log = lines(deployment)
     print("\n".join(map(str, log)))
     good = {"a": True, "b": True, "c": True}
     found = [{name: line[name] for name in good} for line in log]
     assert found[:4] == [good] * 4
-    assert found[4] == {**good, "b": "the site raised: <class 'ArithmeticError'>:<'no data today'>"}
+    assert found[4] == {**good, "b": "the site raised: ArithmeticError: no data today"}
     assert found[5] == good
     assert isinstance(found[6].pop("b"), str)  # killed while it worked
     assert found[6] == {"a": True, "c": True}
@@ -344,24 +349,32 @@ def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path
     with pytest.raises(ssl.SSLCertVerificationError), socket.create_connection(address, 30) as plain:
         context.wrap_socket(plain, server_hostname="127.0.0.1")
 
-    (deployment / "plan.json").write_text(json.dumps([(125, 0, 120)] * 200))
+    authority = (deployment / "server" / "ca.crt").read_bytes()
+    guess = SuperExecAuthHttpInterceptor(master_secret=b"guess" * 8, protected_methods=frozenset({worker.ACQUIRE}))
+    for interceptors in ([], [guess]):  # whoever takes the server's task would be the server
+        intruder = RuntimeHttpClient.from_server_address(f"127.0.0.1:{address[1]}", False, authority, interceptors)
+        with pytest.raises(httpx.HTTPStatusError, match="40[0-9]"):
+            intruder.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
+        intruder.close()
+
+    (deployment / "plan.json").write_text(json.dumps([(125, 0, 120.0)] * 200))
     runs.submit(deployment)
-    first = wait_for_line(deployment, lambda line: True, 600)
+    first = wait_for_line(deployment, lambda line: True, 600.0)
     assert first["sites"] == ["a", "b", "c"]
     assert not processes.alive(stranger)
     assert "refused" in (home / "output.log").read_text() or "nauth" in (home / "output.log").read_text()
 
     [victim] = [process for process in trial.running(deployment) if process.name == "c"]
-    os.kill(victim.pid, signal.SIGKILL)
+    processes._signal(processes._members(victim), signal.SIGKILL)  # as if the power went off
     killed = time.monotonic()
-    hurt = wait_for_line(deployment, lambda line: line["c"] is not True, 600)
+    hurt = wait_for_line(deployment, lambda line: line["c"] is not True, 600.0)
     print("killed:", time.monotonic() - killed, hurt)
     assert (hurt["a"], hurt["b"]) == (True, True)
-    gone = wait_for_line(deployment, lambda line: line["sites"] == ["a", "b"], 600)
+    gone = wait_for_line(deployment, lambda line: line["sites"] == ["a", "b"], 600.0)
     print("noticed:", time.monotonic() - killed, gone)
 
     trial.start_site(deployment, "c")
-    back = wait_for_line(deployment, lambda line: line["round"] > gone["round"] and line["c"] is True, 600)
+    back = wait_for_line(deployment, lambda line: line["round"] > gone["round"] and line["c"] is True, 600.0)
     assert (back["a"], back["b"]) == (True, True)
 
     stopped = runs.stop(deployment)
@@ -371,6 +384,20 @@ def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path
 
     (deployment / "plan.json").write_text("void")
     runs.submit(deployment)
-    failed = runs.wait(deployment, 600)
+    failed = runs.wait(deployment, 600.0)
     assert failed.phase == "failed"
     assert failed.detail.startswith("JSONDecodeError")
+
+    number = str(commands.flwr(deployment, "run", "app")["run-id"])  # as anybody can who reaches the port
+    deadline = time.monotonic() + 600
+    while not (row := _run(deployment, number))["status"].startswith("finished"):
+        assert time.monotonic() < deadline, row
+        time.sleep(5)
+    assert row["status"] == "finished:failed"
+    assert "was not submitted by this deployment" in row["status-details"]
+    assert runs.state(deployment) == failed
+
+
+def _run(folder: Path, number: str) -> dict[str, Any]:
+    [row] = [row for row in commands.flwr(folder, "list")["runs"] if row["run-id"] == number]
+    return row

@@ -22,6 +22,8 @@ SUBMITTED = "submitted.json"
 """Flower's number of the latest run."""
 REGISTERED = "registered.json"
 """Flower's node numbers of the sites whose keys are registered."""
+WORKER_KEY = "worker.key"
+"""What the process that does the work shows to Flower's process beside it."""
 PROCESSES = "processes.json"
 """What was started on this machine for a trial."""
 
@@ -29,9 +31,8 @@ QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25",
 }
-"""Nothing is reported, looked up or installed over the network; and a task waits 0.25 s for its process, not 1 s."""
+"""Nothing is reported, looked up or installed over the network."""
 
 
 def environment(home: Path) -> dict[str, str]:

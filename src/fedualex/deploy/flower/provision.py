@@ -2,13 +2,14 @@
 
 import json
 import re
+import secrets
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...storage import write_atomically
 from . import keys, scripts
-from .layout import ADDRESS
+from .layout import ADDRESS, WORKER_KEY
 
 SERVE = "fedualex.deploy.serve:serve"
 SITE = "fedualex.deploy.site:Site.load"
@@ -39,6 +40,7 @@ def provision(
     _write(server / "ca.crt", certificate)
     _write(server / "server.crt", keys.certificate_pem(server_certificate))
     _write(server / "server.key", keys.private_pem(server_key), 0o600)
+    _write(server / WORKER_KEY, secrets.token_bytes(32), 0o600)
     _write(server / "app" / "pyproject.toml", scripts.APP.encode())
     _write(server / ADDRESS, json.dumps({"port": port}).encode())
     _write(server / "start.sh", scripts.start_server(host, port, shlex.quote(serve)).encode(), 0o700)
@@ -49,6 +51,7 @@ def provision(
         _private_folder(home)
         _write(server / "keys" / f"{name}.pub", keys.public_ssh(key))
         _write(home / "node.key", keys.private_ssh(key), 0o600)
+        _write(home / WORKER_KEY, secrets.token_bytes(32), 0o600)
         _write(home / "ca.crt", certificate)
         _write(home / "start.sh", scripts.start_site(name, host, port, shlex.quote(site)).encode(), 0o700)
 

@@ -50,16 +50,17 @@ cd "$(dirname "$0")"
 {_exports(entry)}
 export {FOLDER_VARIABLE}="$(dirname "$PWD")"
 flower-superlink --host {bind} --port {port} --database superlink.db --enable-supernode-auth \\
-    --ssl-ca-certfile ca.crt --ssl-certfile server.crt --ssl-keyfile server.key &
+    --ssl-ca-certfile ca.crt --ssl-certfile server.crt --ssl-keyfile server.key \\
+    --isolation process --superexec-auth-secret-file worker.key &
 superlink=$!
-trap 'kill "$superlink" 2>/dev/null || true' INT TERM EXIT
+{_trap("superlink")}
 python -m fedualex.deploy.flower.register ..
-wait "$superlink"
+{_tend("superlink", 'python -m fedualex.deploy.flower.host "$superlink" ..')}
 """
 
 
 def start_site(name: str, host: str, port: int, entry: str) -> str:
-    """Starts a site's SuperNode."""
+    """Starts a site's SuperNode and the process that works for it."""
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return f"""\
 #!/bin/sh
@@ -68,9 +69,32 @@ set -eu
 cd "$(dirname "$0")"
 {_exports(entry)}
 export {FOLDER_VARIABLE}="$PWD"
-exec flower-supernode --superlink {address} --root-certificates ca.crt --auth-supernode-private-key node.key \\
-    --host 127.0.0.1 --port "${{{PORT_VARIABLE}:-9094}}"
+port="${{{PORT_VARIABLE}:-9094}}"
+flower-supernode --superlink {address} --root-certificates ca.crt --auth-supernode-private-key node.key \\
+    --isolation process --superexec-auth-secret-file worker.key --host 127.0.0.1 --port "$port" &
+node=$!
+{_trap("node")}
+{_tend("node", 'python -m fedualex.deploy.flower.worker "$node" "$port" worker.key')}
 """
+
+
+def _trap(flower: str) -> str:
+    """Whatever ends the script ends what it started."""
+    return f"""\
+worker=
+trap 'kill "${flower}" $worker 2>/dev/null || true; wait' EXIT
+trap 'exit 143' INT TERM"""
+
+
+def _tend(flower: str, work: str) -> str:
+    """Keep a process of ours beside Flower's, and end with Flower's."""
+    return f"""\
+# Flower's process talks to the others; ours works. When it ends or dies, another takes its place.
+while kill -0 "${flower}" 2>/dev/null; do
+    {work} &
+    worker=$!
+    wait "$worker" || sleep 1
+done"""
 
 
 def _exports(entry: str) -> str:
