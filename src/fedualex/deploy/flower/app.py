@@ -1,5 +1,6 @@
 """The two Flower apps. What they run, and in which folder, comes from the machine they run on, never from a message."""
 
+import functools
 import os
 from collections.abc import Callable
 from importlib import import_module
@@ -40,11 +41,16 @@ def serve(grid: Grid, context: Context) -> None:
 
 @client.train()
 def work(message: Message, context: Context) -> Message:
-    """Answer one request. Flower starts a new process for each."""
+    """Answer one request."""
     request, ticket = wire.unpack_request(message.content)
-    site = entry(os.environ[ENTRY_VARIABLE])(Path(os.environ[FOLDER_VARIABLE]))
-    arrays, metrics = site.work(request)
+    arrays, metrics = _site(os.environ[ENTRY_VARIABLE], Path(os.environ[FOLDER_VARIABLE])).work(request)
     return Message(wire.pack_reply(request, ticket, arrays, metrics), reply_to=message)
+
+
+@functools.cache
+def _site(reference: str, folder: Path) -> Any:
+    """The site of this machine, loaded once in the life of its process."""
+    return entry(reference)(folder)
 
 
 def entry(reference: str) -> Callable[..., Any]:

@@ -5,20 +5,23 @@ installed `fedualex.deploy.flower.app`, not what a message brought.
 """
 
 import json
+import signal
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 from flwr.common.constant import SubStatus
 from flwr.common.serde import context_from_proto, run_from_proto
-from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest, SendTaskHeartbeatRequest
+from flwr.proto.runtime_pb2 import PullTaskInputRequest, SendTaskHeartbeatRequest
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
 from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid.http_grid import HttpGrid
+from flwr.supernode.runtime.run_clientapp import push_task_output
 
 from .app import server as server_app
 from .layout import STOP, SUBMITTED, WORKER_KEY, port
@@ -29,6 +32,7 @@ CLAIM_SECONDS = 60.0
 
 def main(superlink: int, folder: Path) -> None:
     """Take one run from the SuperLink with process id `superlink`, and end with it."""
+    signal.signal(signal.SIGTERM, _leave)
     home = folder / "server"
     address, authority = f"127.0.0.1:{port(folder)}", (home / "ca.crt").read_bytes()
     secret = (home / WORKER_KEY).read_bytes()
@@ -50,15 +54,20 @@ def main(superlink: int, folder: Path) -> None:
         _require_ours(home, given.run.run_id)
         grid.set_run(run_from_proto(given.run))
         server_app(grid=grid, context=context_from_proto(given.context))
-    except Exception as error:  # the app has written down its own; Flower is told as well
+    except (Exception, SystemExit) as error:  # the app has written down its own; Flower is told as well
         detail = f"{type(error).__name__}: {error}"
         print(f"run failed: {detail}", flush=True)
     finally:
         done.set()
         grid.close()
-        status = SubStatus.FAILED if detail else SubStatus.COMPLETED
-        runtime.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=detail))
+        retry.max_tries = 1  # the SuperLink may be gone for good
+        push_task_output(runtime, None, SubStatus.FAILED if detail else SubStatus.COMPLETED, detail)
         runtime.close()
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    """A polite end lets the app write down how the run ended."""
+    raise SystemExit("ended by a signal")
 
 
 def _require_ours(home: Path, run: int) -> None:

@@ -20,7 +20,6 @@ from flwr.supercore.interceptors import (
     RuntimeVersionHttpInterceptor,
     SuperExecAuthHttpInterceptor,
 )
-from flwr.supercore.protobuf.client import ProtobufClientInterceptor
 from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
@@ -44,8 +43,7 @@ def main(node: int, port: int, secret: bytes) -> None:
 def acquire(owner: int, address: str, authority: bytes | None, secret: bytes, kind: str) -> str | None:
     """The token of the next task of a kind; None when the process that owns the tasks is gone."""
     signed = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=frozenset({ACQUIRE}))
-    interceptors = [version("SuperExec"), signed]
-    tasks = RuntimeHttpClient.from_server_address(address, authority is None, authority, interceptors)
+    tasks = RuntimeHttpClient.from_server_address(address, authority is None, authority, [version("SuperExec"), signed])
     try:
         while _lives(owner):
             try:
@@ -83,6 +81,7 @@ def _perform(address: str, token: str) -> None:
         print(f"task lost: {detail}", flush=True)
     finally:
         done.set()
+        retry.max_tries = 1  # the SuperNode may be gone for good
         push_task_output(runtime, context, SubStatus.FAILED if detail else SubStatus.COMPLETED, detail)
         runtime.close()
 
@@ -96,7 +95,7 @@ def _heartbeat(runtime: RuntimeHttpClient, done: threading.Event) -> None:
             continue
 
 
-def version(component: str) -> ProtobufClientInterceptor:
+def version(component: str) -> RuntimeVersionHttpInterceptor:
     """Flower's parts tell each other which version they are."""
     return RuntimeVersionHttpInterceptor(component_name=component)
 
