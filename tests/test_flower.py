@@ -400,6 +400,29 @@ def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path
     assert "was not submitted by this deployment" in row["status-details"]
     assert runs.state(deployment) == failed
 
+    (deployment / "log.jsonl").unlink()
+    (deployment / "plan.json").write_text(json.dumps([(125, 0, 600.0)] * 200))
+    runs.submit(deployment)
+    wait_for_line(deployment, lambda line: True, 600.0)
+    [server] = [process for process in trial.running(deployment) if process.name == "server"]
+    [superlink] = [e.pid for e in processes._members(server) if "flower-superlink" in command_line(e.pid)]
+    os.kill(superlink, signal.SIGKILL)
+    lost = runs.wait(deployment, 600.0)
+    assert lost.phase == "failed"
+    assert "the SuperLink is gone" in lost.detail
+    while processes.alive(server):
+        time.sleep(1)
+    (deployment / "log.jsonl").unlink()
+    trial.start_server(deployment)
+    trial.wait_until_connected(deployment, 3)
+    runs.submit(deployment)
+    again = wait_for_line(deployment, lambda line: line["sites"] == ["a", "b", "c"], 600.0)
+    assert (again["a"], again["b"], again["c"]) == (True, True, True)
+
+
+def command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
 
 def _run(folder: Path, number: str) -> dict[str, Any]:
     [row] = [row for row in commands.flwr(folder, "list")["runs"] if row["run-id"] == number]

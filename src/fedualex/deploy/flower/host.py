@@ -25,7 +25,7 @@ from flwr.supernode.runtime.run_clientapp import push_task_output
 
 from .app import server as server_app
 from .layout import STOP, SUBMITTED, WORKER_KEY, port
-from .worker import HEARTBEAT_SECONDS, acquire, version
+from .worker import HEARTBEAT_SECONDS, acquire, end_with, version
 
 CLAIM_SECONDS = 60.0
 
@@ -33,6 +33,7 @@ CLAIM_SECONDS = 60.0
 def main(superlink: int, folder: Path) -> None:
     """Take one run from the SuperLink with process id `superlink`, and end with it."""
     signal.signal(signal.SIGTERM, _leave)
+    end_with(superlink)
     home = folder / "server"
     address, authority = f"127.0.0.1:{port(folder)}", (home / "ca.crt").read_bytes()
     secret = (home / WORKER_KEY).read_bytes()
@@ -67,7 +68,7 @@ def main(superlink: int, folder: Path) -> None:
 
 def _leave(number: int, frame: object) -> NoReturn:
     """A polite end lets the app write down how the run ended."""
-    raise SystemExit("ended by a signal")
+    raise SystemExit("ended by a signal, or because the SuperLink is gone")
 
 
 def _require_ours(home: Path, run: int) -> None:

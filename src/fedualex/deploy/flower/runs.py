@@ -59,6 +59,8 @@ def state(folder: Path) -> State:
         rows = [row for row in flwr(folder, "list")["runs"] if row["run-id"] == number]
     except FlowerError as error:
         return State("unreachable", number, str(error))
+    if word := _own_word(folder):  # it may have ended while Flower was asked
+        return word
     if not rows:
         return State("lost", number, "the SuperLink does not know this run")
     status, detail = str(rows[0]["status"]), str(rows[0].get("status-details") or "")

@@ -6,6 +6,7 @@ else. It speaks Flower 1.41's runtime protocol, which is not a public interface:
 """
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -35,6 +36,7 @@ RAISED = 2
 
 def main(node: int, port: int, secret: bytes) -> None:
     """Take tasks from the SuperNode with process id `node` until it is gone."""
+    end_with(node)
     address = f"127.0.0.1:{port}"
     while (token := acquire(node, address, None, secret, "flwr-clientapp")) is not None:
         _perform(address, token)
@@ -93,6 +95,17 @@ def _heartbeat(runtime: RuntimeHttpClient, done: threading.Event) -> None:
             runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest())
         except httpx.HTTPError:
             continue
+
+
+def end_with(owner: int) -> None:
+    """End this process when its owner is gone: Flower's calls would try to reach it for ever."""
+
+    def watch() -> None:
+        while _lives(owner):
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def version(component: str) -> RuntimeVersionHttpInterceptor:
