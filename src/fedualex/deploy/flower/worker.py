@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import httpx
@@ -39,7 +40,8 @@ def main(node: int, port: int, secret: bytes) -> None:
     end_with(node)
     address = f"127.0.0.1:{port}"
     while (token := acquire(node, address, None, secret, "flwr-clientapp")) is not None:
-        _perform(address, token)
+        # A thread each: the last request of a stopped run may never arrive in full, and Flower waits two hours for it.
+        threading.Thread(target=_perform, args=(address, token), daemon=True).start()
 
 
 def acquire(owner: int, address: str, authority: bytes | None, secret: bytes, kind: str) -> str | None:
@@ -73,9 +75,9 @@ def _perform(address: str, token: str) -> None:
         message, context, _, _ = pull_task_input(runtime)
         try:
             reply = client_app(message=message, context=context)
-        except Exception as error:  # a site's own code
-            detail = f"{type(error).__name__}: {error}"
-            print(f"round failed: {detail}", flush=True)
+        except Exception as error:  # a site's own code; its text may quote data, and stays in the site's log
+            traceback.print_exc()
+            detail = type(error).__name__
             reply = Message(Error(RAISED, detail), reply_to=message)
         push_message(runtime, reply, context)
     except Exception as error:  # the run was stopped, or the SuperNode is gone
