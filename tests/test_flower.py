@@ -9,6 +9,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +48,7 @@ class Board(Grid):
         self.answer = answer
         self.nodes = dict(NODES)
         self.posted: dict[str, Message] = {}
+        self.one_at_a_time = threading.Lock()
 
     def set_run(self, run: Any) -> None: ...
 
@@ -71,7 +73,8 @@ class Board(Grid):
     def pull_messages(self, message_ids: Any) -> list[Message]:
         numbers = {number: name for name, number in self.nodes.items()}
         posted = [self.posted[number] for number in message_ids]
-        answers = [self.answer(numbers[message.metadata.dst_node_id], message) for message in posted]
+        with self.one_at_a_time:
+            answers = [self.answer(numbers[message.metadata.dst_node_id], message) for message in posted]
         return [answer for answer in answers if answer is not None]
 
     def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Message]:
@@ -128,6 +131,34 @@ def test_silent_and_absent_sites_are_named(work, tmp_path):
     replies = FlowerEngine(board, NAMES, tmp_path / "stop").broadcast(request(), ["a", "b", "c"], 0.3)
     assert [reply.error for reply in replies] == [None, "timeout", "not connected"]
     assert all((reply.arrays is None) == (reply.error is not None) for reply in replies)
+
+
+def test_a_pull_that_blocks_holds_up_nobody(work, tmp_path):
+    """As when a site dies while it replies: Flower's pull then waits for minutes."""
+    released = threading.Event()
+
+    class Blocking(Board):
+        def pull_messages(self, message_ids: Any) -> list[Message]:
+            if any(self.posted[number].metadata.dst_node_id == NODES["b"] for number in message_ids):
+                released.wait(60)
+                return []
+            return super().pull_messages(message_ids)
+
+    began = time.monotonic()
+    replies = FlowerEngine(Blocking(work), NAMES, tmp_path / "stop").broadcast(request(), ["a", "b", "c"], 3.0)
+    took = time.monotonic() - began
+    released.set()
+    assert [reply.error for reply in replies] == [None, "timeout", None]
+    assert took < 20
+
+
+def test_an_error_of_flower_itself_reaches_the_loop(tmp_path, work):
+    class Broken(Board):
+        def pull_messages(self, message_ids: Any) -> list[Message]:
+            raise ConnectionError("the SuperLink is gone")
+
+    with pytest.raises(ConnectionError, match="the SuperLink is gone"):
+        FlowerEngine(Broken(work), NAMES, tmp_path / "stop").broadcast(request(), ["a", "b"], 30.0)
 
 
 def test_late_and_forged_replies_are_not_taken(work, tmp_path):

@@ -1,6 +1,8 @@
 """Flower's message board as an engine of the round loop."""
 
+import queue
 import secrets
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,8 @@ from ..engine import Reply, Request
 from . import wire
 
 POLL_SECONDS = 0.1
+PULLS_A_SECOND = 50
+"""Many sites are asked for less often each."""
 
 CODES = {
     0: "unknown error",
@@ -26,6 +30,9 @@ CODES = {
     8: "the site's process crashed",
 }
 """Flower's error codes in words."""
+
+
+Inbox = queue.SimpleQueue[tuple[str, Reply | Exception]]
 
 
 @dataclass(frozen=True)
@@ -66,16 +73,37 @@ class FlowerEngine:
         pushed = list(zip(numbers, sent, strict=True))
         waiting = {number: to for number, to in pushed if number}
         replies |= {to.site: wire.failed(to.site, request, "not sent") for number, to in pushed if not number}
-        while waiting and time.monotonic() < deadline and not self.stopped():
-            for message in self._grid.pull_messages(list(waiting)):
-                to = waiting.pop(message.metadata.reply_to_message_id, None)
-                if to is not None:
-                    replies[to.site] = _read(message, to, request)
-            if waiting:
-                time.sleep(POLL_SECONDS)
-        silence = "stopped" if waiting and self.stopped() else "timeout"
-        replies |= {to.site: wire.failed(to.site, request, silence) for to in waiting.values()}
+        silent = {to.site for to in waiting.values()}
+        inbox: Inbox = queue.SimpleQueue()
+        pause = max(POLL_SECONDS, len(sent) / PULLS_A_SECOND)
+        for number, to in waiting.items():
+            # A thread each: a site that dies while it replies blocks Flower's pull of its reply for minutes.
+            arguments = (number, to, request, deadline, pause, inbox)
+            threading.Thread(target=self._pull, args=arguments, daemon=True).start()
+        while silent and (left := deadline - time.monotonic()) > 0 and not self.stopped():
+            try:
+                site, found = inbox.get(timeout=min(left, POLL_SECONDS))
+            except queue.Empty:
+                continue
+            if isinstance(found, Exception):
+                raise found
+            replies[site] = found
+            silent.discard(site)
+        silence = "stopped" if silent and self.stopped() else "timeout"
+        replies |= {site: wire.failed(site, request, silence) for site in silent}
         return [replies[site] for site in sites]
+
+    def _pull(self, number: str, to: _Sent, request: Request, deadline: float, pause: float, inbox: Inbox) -> None:
+        """Look for the reply to one message until it is there or the time is up."""
+        try:
+            while time.monotonic() < deadline and not self.stopped():
+                for message in self._grid.pull_messages([number]):
+                    if message.metadata.reply_to_message_id == number:
+                        inbox.put((to.site, _read(message, to, request)))
+                        return
+                time.sleep(pause)
+        except Exception as error:  # Flower's own: the loop must see it
+            inbox.put((to.site, error))
 
     def stopped(self) -> bool:
         """Whether `stop` was asked for."""

@@ -5,6 +5,7 @@ installed `fedualex.deploy.flower.app`, not what a message brought.
 """
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -93,3 +94,5 @@ def _heartbeat(runtime: RuntimeHttpClient, done: threading.Event, stop_file: Pat
 
 if __name__ == "__main__":
     main(int(sys.argv[1]), Path(sys.argv[2]))
+    sys.stdout.flush()
+    os._exit(0)  # a thread of Flower's may still wait for a reply that never comes
