@@ -27,16 +27,20 @@ def register(folder: Path) -> dict[str, str]:
 
 def wait_for_port(folder: Path) -> None:
     """Wait until the SuperLink accepts connections."""
-    address = ("127.0.0.1", port(folder))
     deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            socket.create_connection(address, timeout=5).close()
-            return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise FlowerError(f"no SuperLink at {address[0]}:{address[1]} after {WAIT_SECONDS} seconds") from None
-            time.sleep(0.5)
+    while not listening(folder):
+        if time.monotonic() > deadline:
+            raise FlowerError(f"no SuperLink at port {port(folder)} of this machine after {WAIT_SECONDS} seconds")
+        time.sleep(0.5)
+
+
+def listening(folder: Path) -> bool:
+    """Whether the SuperLink accepts connections."""
+    try:
+        socket.create_connection(("127.0.0.1", port(folder)), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 def _register(folder: Path, name: str) -> str:

@@ -11,6 +11,7 @@ from . import processes
 from .commands import FlowerError, flwr
 from .layout import PORT_VARIABLE, PROCESSES, REGISTERED, environment, site_names
 from .processes import Process
+from .register import listening
 
 READY_SECONDS = 300.0
 
@@ -50,7 +51,7 @@ def start_server(folder: Path) -> Process:
     home = folder / "server"
     process = _start(folder, "server", home, {})
     deadline = time.monotonic() + READY_SECONDS
-    while not _registered(folder):
+    while not (listening(folder) and _registered(folder)):
         _require_life(process, home, deadline)
         time.sleep(0.5)
     return process
