@@ -1,0 +1,56 @@
+"""Names of what a deployment's folder holds, and the environment that Flower's programs run in."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+CONNECTION = "deployment"
+"""The SuperLink's name in Flower's own configuration file."""
+
+FOLDER_VARIABLE = "FEDUALEX_FOLDER"
+ENTRY_VARIABLE = "FEDUALEX_ENTRY"
+PORT_VARIABLE = "FEDUALEX_RUNTIME_PORT"
+
+ADDRESS = "address.json"
+"""The port that the SuperLink listens on."""
+OUTCOME = "outcome.json"
+"""How the round loop's process ended, written by itself."""
+STOP = "stop"
+"""Its presence asks the round loop to end."""
+SUBMITTED = "submitted.json"
+"""Flower's number of the latest run."""
+REGISTERED = "registered.json"
+"""Flower's node numbers of the sites whose keys are registered."""
+WORKER_KEY = "worker.key"
+"""What the process that does the work shows to Flower's process beside it."""
+PROCESSES = "processes.json"
+"""What was started on this machine for a trial."""
+
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+}
+"""Nothing is reported, looked up or installed over the network."""
+
+
+def environment(home: Path) -> dict[str, str]:
+    """This process's environment for Flower's programs: quiet, at home in the deployment, of this installation."""
+    binaries = str(Path(sys.executable).parent)
+    path = os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)])
+    return {**os.environ, **QUIET, "FLWR_HOME": str((home / "flwr").resolve()), "PATH": path}
+
+
+def port(folder: Path) -> int:
+    """The port that the SuperLink listens on."""
+    number: int = json.loads((folder / "server" / ADDRESS).read_text())["port"]
+    return number
+
+
+def site_names(folder: Path) -> list[str]:
+    """The sites of a deployment, by the public keys that its server knows."""
+    keys = sorted((folder / "server" / "keys").glob("*.pub"))
+    if not keys:
+        raise ValueError(f"{folder} is not a Flower deployment: it has no server/keys/*.pub")
+    return [key.stem for key in keys]
