@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -94,8 +93,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
     summaries: dict[str, Any] = {}
     with double():
         for name, output in run.outputs.items():
-            g = jax.tree.map(np.asarray, problem.operator(tree.cast(output.z, float)))
-            for kind, point in (("z", output.z), ("g", g)):
+            for kind, point in (("z", output.z), ("g", output.operator)):
                 arrays |= {f"{name}/{kind}/{leaf}": array for leaf, array in tree.leaves_with_names(point)}
             summaries[name] = {
                 "gap": output.gap,

@@ -47,6 +47,14 @@ class AbstractProblem(eqx.Module):
         """The same problem with other client weights p, given as for `Problem`."""
 
     @abstractmethod
+    def of_client(self, m: int) -> "AbstractProblem":
+        """The problem as client m sees it: its own data, and nobody else's."""
+
+    @abstractmethod
+    def without_data(self) -> "AbstractProblem":
+        """The problem as a server sees it: domain and regularizers, and nobody's data."""
+
+    @abstractmethod
     def loss(self, z: Saddle) -> Array:
         """f(x, y) = sum_m p_m f_m(x, y), without psi."""
 

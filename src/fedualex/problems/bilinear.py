@@ -39,6 +39,14 @@ class Bilinear(AbstractProblem):
         """Refused: all clients share f."""
         raise ValueError("weights weigh clients with data of their own; in a bilinear game all clients share f")
 
+    def of_client(self, m: int) -> "Bilinear":
+        """Itself: all clients share f."""
+        return self
+
+    def without_data(self) -> "Bilinear":
+        """Itself: A and b are everybody's."""
+        return self
+
     def loss(self, z: Saddle) -> Array:
         """<A x - b, y>."""
         return jnp.vdot(self.A @ z.x - self.b, z.y)

@@ -31,7 +31,7 @@ class Clients(eqx.Module):
         return jnp.where(jnp.arange(longest) < counts, 1 / counts, 0.0)
 
 
-def stack_clients(data: Sequence[Tree]) -> Clients:
+def stack_clients(data: Sequence[Tree] | str) -> Clients:
     """A list of client pytrees as one `Clients`, or a clear refusal."""
     if not isinstance(data, list | tuple) or not data:
         raise TypeError(f"data must be a nonempty list with one pytree of arrays for each client, got {short(data)}")

@@ -20,6 +20,9 @@ from ..validation import any_real_array, short
 from .base import AbstractProblem, build_geometry
 from .data import Clients, objective_weights, stack_clients
 
+ELSEWHERE = Clients(None, np.zeros(0, int))
+"""No examples of no client."""
+
 
 class Problem(AbstractProblem):
     """min_x max_y sum_m p_m (mean of f(x, y, example) over client m's examples) + psi_1(x) - psi_2(y).
@@ -29,7 +32,7 @@ class Problem(AbstractProblem):
     x, y: a regularizer, a geometry, or a pytree of these, one for each array of `like`.
     like: `fx.Saddle(x0, y0)` of arrays with the shapes of x and y; their values are not used.
     data: one pytree for each client, whose arrays have the client's examples along the first axis; clients may be
-        of unequal size.
+        of unequal size. "elsewhere" is the view of a server, which has nobody's.
     weights: p. "clients" weighs all clients alike, "samples" by their number of examples; or one number >= 0 for each
         client, divided by their sum.
     """
@@ -47,7 +50,7 @@ class Problem(AbstractProblem):
         x: Any,
         y: Any = None,
         like: Saddle,
-        data: Sequence[Tree] | None = None,
+        data: Sequence[Tree] | str | None = None,
         weights: Any = "clients",
     ):
         if not callable(f):
@@ -55,6 +58,9 @@ class Problem(AbstractProblem):
         self.f = f
         self.like = _template(like, saddle=y is not None)
         self.geometry = build_geometry(x, y, self.like)
+        if isinstance(data, str) and data == "elsewhere":
+            self.data, self.weights = ELSEWHERE, np.zeros(0)
+            return
         self.data = None if data is None else stack_clients(data)
         self.weights = objective_weights(weights, None if self.data is None else self.data.counts)
         self._check_f()
@@ -74,10 +80,25 @@ class Problem(AbstractProblem):
             raise ValueError("weights weigh clients with data of their own; without data= all clients share f")
         return eqx.tree_at(lambda problem: problem.weights, self, objective_weights(weights, self.data.counts))
 
+    def of_client(self, m: int) -> "Problem":
+        """With the data of client m alone."""
+        if self.data is None:
+            return self
+        own = jax.tree.map(lambda leaf: leaf[m : m + 1], self.data)
+        return eqx.tree_at(lambda problem: (problem.data, problem.weights), self, (own, np.ones(1)))
+
+    def without_data(self) -> "Problem":
+        """With its data elsewhere."""
+        if self.data is None:
+            return self
+        return eqx.tree_at(lambda problem: (problem.data, problem.weights), self, (ELSEWHERE, np.zeros(0)))
+
     def loss(self, z: Saddle) -> Array:
         """f(x, y)."""
         if self.data is None:
             return self._of_example(z)
+        if not self.data.counts.size:
+            raise TypeError("the data of this problem is elsewhere, so its loss and operator cannot be computed here")
         every = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.data.examples)
         share = (jnp.asarray(self.weights)[:, None] * self.data.shares()).ravel()
         return self._weighted_loss(z, every, share)

@@ -1,5 +1,7 @@
 """The points a run can return, each projected, certified, and with its density or rank."""
 
+import dataclasses
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,8 @@ from ..problems import AbstractProblem, Certificate
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
 
+UNANSWERED = "not all sites answered when asked for their operators"
+
 NONZERO = 1e-5
 """Entries and singular values up to this size count as zero, as in the paper."""
 
@@ -25,6 +29,8 @@ class Output:
 
     name: str
     z: Saddle
+    operator: Saddle | None
+    """The exact operator at z; None if it could not be had."""
     certificate: Certificate
     density: float | None
     """The share of nonzero entries in all blocks that are not spectral; None if there is no such block."""
@@ -42,48 +48,75 @@ class Output:
         return (self.density or 0.0) + sum(self.rank or ())
 
 
-class Evaluator:
-    """Certificates of a problem, compiled once; call within `double()`."""
+Operators = Callable[[list[Tree]], "list[Tree] | None"]
+"""The exact operators at some points of the domain; None if they cannot be had."""
 
-    def __init__(self, problem: AbstractProblem):
+
+class Evaluator:
+    """Certificates of a problem, compiled once; call within `double()`.
+
+    operators: where exact operators come from; the problem itself if None. A deployment asks its sites.
+    """
+
+    def __init__(self, problem: AbstractProblem, operators: Operators | None = None):
         exact = eqx.tree_at(lambda p: p.geometry, problem, for_reports(problem.geometry))
         self.problem = tree.cast_module(exact, jnp.float64)
         self.reason = problem.why_uncertifiable()
+        self.operators = operators or (lambda points: [_operator(self.problem, z) for z in points])
 
-    def output(self, name: str, z: Tree) -> Output:
-        """z projected onto the domain, with certificate and structure."""
-        projected, x, y = _certified(self.problem, tree.cast(z, jnp.float64))
-        if not np.isfinite(float(x) + float(y)) and not self.reason:
-            raise FloatingPointError(f"the certificate of the output {name!r} is not finite")
-        certificate = Certificate(None, None, self.reason) if self.reason else Certificate(float(x), float(y))
-        point = jax.tree.map(np.asarray, projected)
-        return Output(name, point, certificate, *structure_of(self.problem, point))
+    def outputs(self, points: dict[str, Tree]) -> dict[str, Output]:
+        """Points projected onto the domain, each with its certificate and structure."""
+        projected = [_project(self.problem, tree.cast(z, jnp.float64)) for z in points.values()]
+        operators = self.operators(projected) or [None] * len(projected)
+        return {name: self._output(name, z, g) for name, z, g in zip(points, projected, operators, strict=True)}
 
-    def polished(self, z: Tree, steps: Any) -> Output:
-        """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from z, with the exact g."""
-        candidates = _polish(self.problem, tree.cast(z, jnp.float64), jnp.asarray(steps, jnp.float64))
+    def polished(self, average: Output, steps: Any) -> Output:
+        """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from an output, with the exact g."""
+        if average.operator is None:
+            return dataclasses.replace(average, name="polished")
+        candidates = _polish(self.problem, average.z, average.operator, jnp.asarray(steps, jnp.float64))
+        points = [
+            _project(self.problem, jax.tree.map(lambda leaf, i=i: leaf[i], candidates)) for i in range(len(steps))
+        ]
         outputs = []
-        for i in range(len(steps)):
+        for z, g in zip(points, self.operators(points) or (), strict=False):
             with suppress(FloatingPointError):  # a step may leave the region where the operator is finite
-                outputs.append(self.output("polished", jax.tree.map(lambda leaf, i=i: leaf[i], candidates)))
+                outputs.append(self._output("polished", z, g))
         if not outputs:
-            return self.output("polished", z)
+            return dataclasses.replace(average, name="polished")
         return min(outputs, key=lambda output: np.inf if output.gap is None else output.gap)
 
+    def _output(self, name: str, z: Tree, g: Tree) -> Output:
+        certificate = Certificate(None, None, self.reason or UNANSWERED)
+        if g is not None and not self.reason:
+            x, y = _fenchel_gaps(self.problem, z, g)
+            certificate = Certificate(float(x), float(y))
+            if not np.isfinite(certificate.gap or 0.0):
+                raise FloatingPointError(f"the certificate of the output {name!r} is not finite")
+        point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, g))
+        return Output(name, point, operator, certificate, *structure_of(self.problem, point))
+
 
 @eqx.filter_jit
-def _certified(problem: AbstractProblem, z: Tree) -> tuple[Tree, Any, Any]:
-    projected = problem.geometry.project(z)
-    parts = problem.geometry.fenchel_gaps(projected, problem.operator(projected))
-    return projected, tree.total(parts.x), tree.total(parts.y)
+def _project(problem: AbstractProblem, z: Tree) -> Tree:
+    return problem.geometry.project(z)
 
 
 @eqx.filter_jit
-def _polish(problem: AbstractProblem, z: Tree, steps: Any) -> Tree:
-    geometry = problem.geometry
-    z = geometry.project(z)
-    g, center = problem.operator(z), geometry.dual(z)
-    return jax.lax.map(lambda eta: geometry.primal(center.descend(eta, g)), steps)
+def _operator(problem: AbstractProblem, z: Tree) -> Tree:
+    return problem.operator(z)
+
+
+@eqx.filter_jit
+def _fenchel_gaps(problem: AbstractProblem, z: Tree, g: Tree) -> tuple[Any, Any]:
+    parts = problem.geometry.fenchel_gaps(z, g)
+    return tree.total(parts.x), tree.total(parts.y)
+
+
+@eqx.filter_jit
+def _polish(problem: AbstractProblem, z: Tree, g: Tree, steps: Any) -> Tree:
+    center = problem.geometry.dual(z)
+    return jax.lax.map(lambda eta: problem.geometry.primal(center.descend(eta, g)), steps)
 
 
 def structure_of(problem: AbstractProblem, z: Saddle) -> tuple[float | None, tuple[int, ...] | None]:

@@ -1,18 +1,18 @@
 """Records of a run: certificates and cost so far, the best point, and what they say about stopping."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from .. import tree
-from ..problems import AbstractProblem
+from ..tree import Tree
 from . import checkpoint as checkpoints
 from .outputs import Evaluator, Output
 from .rounds import Setup, State
 from .run import Run, columns
 from .status import Status
-from .steps import polish_grid
 
 NEGLIGIBLE = 1e-9
 """A certificate below this share of the first one is rounding: growing from there is not divergence."""
@@ -23,20 +23,20 @@ Record = dict[str, Any]
 class Records:
     """Records, the best certificates so far, and what they say about stopping."""
 
-    def __init__(self, problem: AbstractProblem, setup: Setup, rounds: int, tol: Any, output: Any, every: int):
-        self.evaluator, self.setup = Evaluator(problem), setup
-        self.grid = polish_grid(problem)
+    ergodic = True
+    """Whether the sums behind `ergodic` are kept: in a deployment they cost K-fold, so only if asked for."""
+
+    def __init__(self, evaluator: Evaluator, grid: Any, setup: Setup, rounds: int, tol: Any, output: Any, every: int):
+        self.evaluator, self.grid, self.setup = evaluator, grid, setup
         self.rounds, self.tol, self.output, self.every = rounds, tol, output, every
         self.all: list[Record] = []
         self.best: Output | None = None
-        self.bytes = bytes_per_round(setup)
 
-    def record(self, state: State, seconds: float) -> Record:
-        """Certificates and structure of `last` and `ergodic` (of all four if there is a tol), and the cost so far."""
+    def record(self, state: State, seconds: float, traffic: tuple[int, int]) -> Record:
+        """Certificates and structure of `last` and `ergodic` (of all if there is a tol), and the cost so far."""
         outputs = self.outputs(state, everything=self.tol is not None or self.output in ("clients", "polished"))
-        done = int(state.round)
-        record: Record = {"round": done, "seconds": seconds}
-        record |= {"bytes_up": done * self.bytes[0], "bytes_down": done * self.bytes[1]}
+        record: Record = {"round": int(state.round), "seconds": seconds}
+        record |= {"bytes_up": traffic[0], "bytes_down": traffic[1]}
         for name, output in outputs.items():
             record[f"gap_{name}"] = output.gap
             record[f"density_{name}"] = output.density
@@ -46,33 +46,33 @@ class Records:
         self.all.append(record)
         return record
 
-    def save(self, file: Path, state: State, run_id: str) -> None:
+    def save(self, file: Path, state: Tree, run_id: str) -> None:
         """Write a checkpoint: the state, the best point so far, and the records."""
         best = None if self.best is None else (self.best.name, self.best.z)
         checkpoints.save(file, (state, None if best is None else best[1]), self.all, run_id, best and best[0])
 
-    def resume(self, file: Path, state: State, run_id: str) -> State:
+    def resume(self, file: Path, state: Tree, run_id: str) -> Any:
         """Go on from a checkpoint, exactly as if the run had not stopped."""
         best = None if self.evaluator.reason else self.evaluator.problem.like
         (state, z), self.all, name = checkpoints.load(file, (state, best), run_id)
-        self.best = None if z is None else self.evaluator.output(name, z)
+        self.best = None if z is None else self.evaluator.outputs({name: z})[name]
         return state
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output]:
-        """The outputs of a state; before the first round only its point."""
-        setup, evaluate = self.setup, self.evaluator
-        outputs = {"last": evaluate.output("last", setup.method.point(state.server, setup.problem.geometry))}
-        if float(state.sums.weight) == 0:  # nothing to average yet
-            names = ("clients", "ergodic", "polished") if everything else ("ergodic",)
-            return outputs | {name: Output(name, *list(vars(outputs["last"]).values())[1:]) for name in names}
-        means = {
-            "clients": tree.scale(1 / state.sums.weight, state.sums.clients),
-            "ergodic": tree.scale(1 / state.sums.weight, state.sums.ergodic),
-        }
-        outputs["ergodic"] = evaluate.output("ergodic", means["ergodic"])
+        """The outputs of a state; before the first round all are its point."""
+        setup, sums = self.setup, state.sums
+        points = {"last": setup.method.point(state.server, setup.problem.geometry)}
+        averages = {"ergodic": sums.ergodic} if self.ergodic else {}
         if everything:
-            outputs["clients"] = evaluate.output("clients", means["clients"])
-            outputs["polished"] = evaluate.polished(means["clients"], self.grid)
+            averages["clients"] = sums.clients
+        if float(sums.weight) == 0:  # nothing to average yet
+            (start,) = self.evaluator.outputs(points).values()
+            names = ("last", *averages, "polished") if everything else ("last", *averages)
+            return {name: dataclasses.replace(start, name=name) for name in names}
+        points |= {name: tree.scale(1 / sums.weight, total) for name, total in averages.items()}
+        outputs = self.evaluator.outputs(points)
+        if everything:
+            outputs["polished"] = self.evaluator.polished(outputs["clients"], self.grid)
         return outputs
 
     def verdict(self) -> Status | None:

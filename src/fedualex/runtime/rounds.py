@@ -118,7 +118,7 @@ def one_round(setup: Setup, state: State) -> State:
     total, memory = _over_chunks(setup, state, survey, ids, a, mean_steps)
     fraction = jnp.asarray(setup.cohort / setup.clients, a.dtype)
     server = method.server_step(state.server, total.message, geometry, fraction)
-    return State(server, memory, point, _add_probes(setup, state.sums, total), state.round + 1)
+    return State(server, memory, point, add_probes(setup, state.sums, total), state.round + 1)
 
 
 def draw_cohort(setup: Setup, round_index: Array) -> tuple[Array, Array]:
@@ -235,7 +235,7 @@ def _merged(z: Tree, oracle: Any, share: Array) -> tuple[Tree, AbstractOracle]:
     return mean, eqx.tree_at(lambda o: o.sigma, oracle, oracle.sigma * shrink)
 
 
-def _add_probes(setup: Setup, sums: Sums, total: Contribution) -> Sums:
+def add_probes(setup: Setup, sums: Sums, total: Contribution) -> Sums:
     """The averaged probes of every local step, read as points, and the clients' own points."""
     method, geometry = setup.method, setup.problem.geometry
 

@@ -15,13 +15,14 @@ from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
 from .options import check_choices, check_hooks, check_sizes
+from .outputs import Evaluator
 from .progress import progress_bar
-from .records import Record, Records
+from .records import Record, Records, bytes_per_round
 from .rounds import advance
 from .run import Run
 from .setup import build_setup, first_state
 from .status import Status
-from .steps import with_theory_steps
+from .steps import polish_grid, with_theory_steps
 
 
 def solve(
@@ -103,7 +104,8 @@ def _run(
         method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)
         setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk, fast)
         state = first_state(setup, z0, init, dtype)
-        records = Records(problem, setup, total, tol, output, every)
+        records = Records(Evaluator(problem), polish_grid(problem), setup, total, tol, output, every)
+        up, down = bytes_per_round(setup)
         run_id = ""
         if file is not None:
             checkpoints.check_folder(file)
@@ -124,13 +126,14 @@ def _run(
         try:
             with progress_bar(total) as show:
                 if not records.all:
-                    publish(records.record(state, time.perf_counter() - began))
+                    publish(records.record(state, time.perf_counter() - began, (0, 0)))
                 while status is None and int(state.round) < total:
                     following = advance(setup, state, jnp.asarray(min(every, total - int(state.round))))
                     if not bool(tree.is_finite((following.server, following.sums, following.memory))):
                         status = Status.NUMERICAL_ERROR
                         break
-                    record = records.record(following, time.perf_counter() - began)
+                    done = int(following.round)
+                    record = records.record(following, time.perf_counter() - began, (done * up, done * down))
                     state = following
                     publish(record)
                     if stopping:

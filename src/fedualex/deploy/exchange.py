@@ -1,0 +1,80 @@
+"""Asking sites: checks of every reply, bytes, and patience with sites that do not answer."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from ..tree import Tree
+from .engine import Arrays, Engine, Reply, Request, Task
+from .wire import MessageError, size_of, unpack
+
+log = logging.getLogger("fedualex.deploy")
+
+LONGEST_SKIP = 32
+"""Exchanges for which a site is left alone at most; the first failure costs it one, the next two, then four."""
+TRIES = 3
+"""How often all sites are asked when all must answer."""
+
+
+class SilentSitesError(RuntimeError):
+    """Not all sites gave a valid answer where all were needed."""
+
+
+class Exchange:
+    """Requests to sites and valid replies from them."""
+
+    def __init__(self, engine: Engine, sites: Sequence[str], run_id: str, timeout: float):
+        self.engine, self.run_id, self.timeout = engine, run_id, timeout
+        self.order = {site: m for m, site in enumerate(sites)}
+        self.traffic = [0, 0]
+        """Bytes of arrays up and down so far."""
+        self._count = 0
+        self._misses: dict[str, int] = {}
+        self._skip_until: dict[str, int] = {}
+
+    def ask(
+        self, task: Task, arrays: Arrays, round_index: int, sites: Sequence[str], needed: int, **likes: Tree
+    ) -> dict[str, dict[str, Any]]:
+        """The valid replies, sorted by site. Sites that failed lately are left out while enough others are there."""
+        self._count += 1
+        reachable = set(self.engine.sites())
+        patient = [s for s in sites if s in reachable and self._skip_until.get(s, 0) < self._count]
+        asked = patient if len(patient) >= needed else list(sites)
+        request = Request(task, round_index, self.run_id, arrays)
+        self.traffic[1] += size_of(arrays) * len(asked)
+        valid = {}
+        for reply in self.engine.broadcast(request, asked, self.timeout):
+            try:
+                valid[reply.site] = self._checked(reply, request, asked, likes)
+                self._misses.pop(reply.site, None)
+                self._skip_until.pop(reply.site, None)
+            except MessageError as error:
+                self._blame(reply.site, request, str(error))
+        return {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
+
+    def ask_all(self, task: Task, arrays: Arrays, round_index: int, **likes: Tree) -> dict[str, dict[str, Any]]:
+        """A valid reply of every site: those that did not answer are asked again, a few times."""
+        sites, found = list(self.order), dict[str, dict[str, Any]]()
+        for _ in range(TRIES):
+            missing = [site for site in sites if site not in found]
+            if not missing or self.engine.stopped():
+                break
+            found |= self.ask(task, arrays, round_index, missing, len(missing), **likes)
+        if missing := [site for site in sites if site not in found]:
+            raise SilentSitesError(f"no valid answer of {', '.join(missing)}")
+        return {site: found[site] for site in sites}
+
+    def _checked(self, reply: Reply, request: Request, asked: Sequence[str], likes: dict[str, Tree]) -> dict[str, Any]:
+        if reply.site not in asked:
+            raise MessageError(f"{reply.site!r} was not asked")
+        if reply.error is not None or reply.arrays is None:
+            raise MessageError(reply.error or "neither arrays nor an error")
+        if (reply.round, reply.run_id) != (request.round, request.run_id):
+            raise MessageError(f"a reply to round {reply.round} of run {reply.run_id!r}")
+        self.traffic[0] += size_of(reply.arrays)
+        return unpack(reply.arrays, **likes)
+
+    def _blame(self, site: str, request: Request, reason: str) -> None:
+        misses = self._misses[site] = self._misses.get(site, 0) + 1
+        self._skip_until[site] = self._count + min(2 ** (misses - 1), LONGEST_SKIP)
+        log.warning("round %d: %s of %s is dropped: %s", request.round, request.task, site, reason)

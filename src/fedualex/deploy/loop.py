@@ -1,0 +1,206 @@
+"""The round loop of a deployment: what the simulator does in one program, with sites that may fail."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import tree
+from ..problems import AbstractProblem
+from ..runtime import Run, Status
+from ..runtime.outputs import Evaluator
+from ..runtime.records import Record, Records
+from ..runtime.rounds import Contribution, Setup, State, Sums, add_probes, draw_cohort
+from ..tree import Tree
+from .engine import Engine
+from .exchange import Exchange, SilentSitesError
+from .fence import Fence
+from .site import reply_like
+from .wire import pack
+
+log = logging.getLogger("fedualex.deploy")
+
+PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds after a failed round, doubled with every failure."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a deployment is asked for beyond the setup of its rounds."""
+
+    rounds: int
+    record_every: int
+    tol: float | None = None
+    max_seconds: float | None = None
+    output: str | None = None
+    ergodic: bool = False
+    """Whether sites send the K probes of a round, for the exact `ergodic` output."""
+    min_replies: int | None = None
+    """With fewer valid replies a round fails and is done again; all of its cohort if None."""
+    attempts: int = 5
+    """Failed rounds in a row after which the run ends as CLIENTS_LOST."""
+
+
+class Loop:
+    """Rounds above the seam. The state lives here and in the checkpoint, never at sites."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        problem: AbstractProblem,
+        setup: Setup,
+        sites: dict[str, float],
+        plan: Plan,
+        grid: Any,
+        *,
+        timeout: float,
+        run_id: str,
+    ):
+        self.setup, self.plan, self.run_id = setup, plan, run_id
+        self.sites, self.weights = list(sites), list(sites.values())
+        self.exchange = Exchange(engine, self.sites, run_id, timeout)
+        evaluator = Evaluator(problem, self._exact_operators)
+        output = plan.output or (None if plan.tol is not None else "polished")
+        self.records = Records(evaluator, grid, setup, plan.rounds, plan.tol, output, plan.record_every)
+        self.records.ergodic = plan.ergodic
+        self.reply_like = reply_like(setup, plan.ergodic)
+        self.giving_up = False
+
+    def run(self, start: State, file: Path, callback: Callable[[Record], None], chosen: str = "") -> Run:
+        """From the start, or from the checkpoint if there is one, to a status. Call within `double()`."""
+        fence, began = Fence(file.parent), time.perf_counter()
+        state, traffic = start, jnp.zeros(2, int)
+        if file.exists():
+            state, traffic = self.records.resume(file, (state, traffic), self.run_id)
+            self.exchange.traffic = [int(count) for count in traffic]
+            began -= self.records.all[-1]["seconds"] if self.records.all else 0.0
+        status: Status | None = None
+        failures = 0
+
+        def save() -> None:
+            with fence.held():
+                self.records.save(file, (state, jnp.asarray(self.exchange.traffic)), self.run_id)
+
+        if not self.records.all:
+            self._record(state, began, callback)
+            save()
+        while status is None and int(state.round) < self.plan.rounds:
+            following = self._round(state)
+            if self.exchange.engine.stopped():
+                status = Status.INTERRUPTED
+            elif following is None:
+                failures += 1
+                if failures >= self.plan.attempts:
+                    status = Status.CLIENTS_LOST
+                else:
+                    time.sleep(min(PAUSE * 2 ** (failures - 1), LONGEST_PAUSE))
+            elif not bool(tree.is_finite((following.server, following.sums))):
+                status = Status.NUMERICAL_ERROR
+            else:
+                state, failures = following, 0
+                done = int(state.round)
+                if done % self.plan.record_every == 0 or done == self.plan.rounds:
+                    status = self._record(state, began, callback)
+                save()
+            if status is None and self.plan.max_seconds and time.perf_counter() - began > self.plan.max_seconds:
+                status = Status.MAX_TIME
+        # Whoever is silent now was asked for the last time: an answer without certificates is better than none.
+        self.giving_up = True
+        return self.records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)
+
+    def _record(self, state: State, began: float, callback: Callable[[Record], None]) -> Status | None:
+        """Certificates of the state, and whether they say that it is time to stop; nothing if sites are silent."""
+        try:
+            traffic = self.exchange.traffic[0], self.exchange.traffic[1]
+            record = self.records.record(state, time.perf_counter() - began, traffic)
+        except SilentSitesError as error:
+            log.warning("no certificate at round %d: %s", int(state.round), error)
+            return None
+        except FloatingPointError:
+            return Status.NUMERICAL_ERROR
+        callback(record)
+        return self.records.verdict()
+
+    def _round(self, state: State) -> State | None:
+        """The state one round later; None if too few sites answered."""
+        method = self.setup.method
+        point = _point(self.setup, state)
+        survey = None
+        if method.survey != "none":
+            at = point if method.survey == "fresh" else state.reference
+            try:
+                (mean,) = self._survey([at])
+            except SilentSitesError as error:
+                log.warning("round %d failed: %s", int(state.round), error)
+                return None
+            survey = (at, tree.cast(mean, self.setup.weights.dtype))
+        ids = [int(m) for m in draw_cohort(self.setup, state.round)[0]]
+        cohort = [self.sites[m] for m in ids]
+        needed = min(self.plan.min_replies or len(cohort), len(cohort))
+        replies = self.exchange.ask(
+            "round", pack(server=state.server, survey=survey), int(state.round), cohort, needed, **self.reply_like
+        )
+        if len(replies) < needed:
+            log.warning("round %d failed: %d of %d replies", int(state.round), len(replies), needed)
+            return None
+        return _close(self.setup, state, point, self._mean(replies), jnp.asarray(len(replies) / self.setup.clients))
+
+    def _mean(self, replies: dict[str, dict[str, Tree]]) -> Contribution:
+        """sum_m a_m reply_m, in the order of the sites, so that the sum has the same bits whoever was first."""
+        kind = np.dtype(self.setup.weights.dtype)
+        ids = [self.sites.index(site) for site in replies]
+        p = np.asarray(self.weights)[ids]
+        a, steps = (p / p.sum()).astype(kind), np.asarray(self.setup.steps)[ids].astype(kind)
+        scaled = a * (a @ steps) / steps  # increments count a step of everybody alike (unequal local steps)
+        probes = {"probes": a, "probe_weights": a, "shares": a} if self.plan.ergodic else {}
+        factors = {"message": scaled, "points": scaled, "point_weight": scaled, **probes}
+        sums = {name: _combine(factor, [reply[name] for reply in replies.values()]) for name, factor in factors.items()}
+        return Contribution(**{"probes": None, "probe_weights": None, "shares": None, **sums})
+
+    def _exact_operators(self, points: list[Tree]) -> list[Tree] | None:
+        try:
+            return self._survey(points)
+        except SilentSitesError:
+            if self.giving_up:
+                return None
+            raise
+
+    def _survey(self, points: list[Tree]) -> list[Tree]:
+        """sum_m p_m g_m at each point, from all sites: fewer would be the operator of another problem."""
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
+        like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), stacked)
+        replies = self.exchange.ask_all("survey", pack(points=stacked), len(self.records.all), operators=like)
+        mean = _combine(self.weights, [reply["operators"] for reply in replies.values()])
+        return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
+
+
+def _combine(factors: Any, trees: list[Tree]) -> Tree:
+    """sum_i factor_i tree_i, in the trees' precision."""
+    return jax.tree.map(
+        lambda *leaves: sum(leaf.dtype.type(f) * leaf for f, leaf in zip(factors, leaves, strict=True)), *trees
+    )
+
+
+@eqx.filter_jit
+def _point(setup: Setup, state: State) -> Tree:
+    return setup.method.point(state.server, setup.problem.geometry)
+
+
+@eqx.filter_jit
+def _close(setup: Setup, state: State, point: Tree, total: Contribution, fraction: Any) -> State:
+    """What the server makes of a round."""
+    server = setup.method.server_step(
+        state.server, total.message, setup.problem.geometry, fraction.astype(setup.weights.dtype)
+    )
+    if total.probes is not None:
+        return State(server, None, point, add_probes(setup, state.sums, total), state.round + 1)
+    sums = state.sums
+    clients, weight = tree.add(sums.clients, total.points), sums.weight + total.point_weight
+    return State(server, None, point, Sums(clients, sums.ergodic, weight), state.round + 1)

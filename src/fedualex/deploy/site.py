@@ -1,0 +1,98 @@
+"""The client's side of every engine: local rounds and full-batch operators, from its own data. Keeps no state."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import tree
+from ..precision import double
+from ..problems import AbstractOracle, AbstractProblem
+from ..runtime.rounds import Contribution, Setup, State, Sums, local_rounds
+from ..tree import Saddle, Tree
+from .engine import Arrays, Request
+from .wire import pack, unpack
+
+
+class Site:
+    """Client m of a run, with its own problem. `work` may be called from several threads at once."""
+
+    def __init__(self, problem: AbstractProblem, setup: Setup, client: int, *, ergodic: bool = False):
+        self.problem, self.setup, self.client, self.ergodic = problem, setup, client, ergodic
+
+    def work(self, request: Request) -> tuple[Arrays, dict[str, float]]:
+        """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""
+        with double():
+            answer = self._round if request.task == "round" else self._survey
+            return answer(request), {}
+
+    def _round(self, request: Request) -> Arrays:
+        received = unpack(request.arrays, **round_like(self.setup))
+        counters = jnp.asarray(request.round), jnp.asarray(self.client)
+        part = _contribute(self.setup, received["server"], received["survey"], self.setup.problem.data, *counters)
+        return pack(**reply_of(part, self.ergodic))
+
+    def _survey(self, request: Request) -> Arrays:
+        """Certificates ask in float64, and are answered from the data as it is, whatever the rounds are computed in."""
+        like = survey_like(self.problem, request.arrays)
+        points = unpack(request.arrays, points=like)["points"]
+        exact = tree.cast_module(self.problem, jax.tree.leaves(like)[0].dtype)
+        return pack(operators=_operators(exact, points))
+
+
+def round_like(setup: Setup) -> dict[str, Tree]:
+    """What a site is sent for a round: the server's state, and for methods with a survey (z_ref, g(z_ref))."""
+    point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), setup.weights.dtype), setup.problem.like)
+    geometry = setup.problem.geometry
+    server = jax.eval_shape(lambda z: setup.method.start(geometry.dual(z), geometry), point)
+    return {"server": server, "survey": None if setup.method.survey == "none" else (point, point)}
+
+
+def reply_of(part: Contribution, ergodic: bool) -> dict[str, Tree]:
+    """What leaves a site: its message, the sum behind `clients`, and the K probes behind `ergodic` if asked for."""
+    reply = {"message": part.message, "points": part.points, "point_weight": part.point_weight}
+    if ergodic:
+        reply |= {"probes": part.probes, "probe_weights": part.probe_weights, "shares": part.shares}
+    return reply
+
+
+def reply_like(setup: Setup, ergodic: bool) -> dict[str, Tree]:
+    """The shapes of `reply_of`, which do not depend on anybody's data."""
+    blind = eqx.tree_at(lambda s: s.oracle, setup, _Blind())
+    server = round_like(setup)["server"]
+    counter = jax.ShapeDtypeStruct((), jnp.asarray(0).dtype)
+    return reply_of(eqx.filter_eval_shape(_contribute, blind, server, None, None, counter, counter), ergodic)
+
+
+def survey_like(problem: AbstractProblem, arrays: Arrays) -> Tree:
+    """Points stacked along the first axis, as many as came, float64 or in the precision of the rounds."""
+    first = next(iter(arrays.values()), np.zeros(0))
+    count, dtype = (first.shape or (0,))[0], np.result_type(first)
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *np.shape(leaf)), dtype), problem.like)
+
+
+class _Blind(AbstractOracle):
+    """An operator of the right shape."""
+
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Any) -> Saddle:
+        return z
+
+
+@eqx.filter_jit
+def _contribute(setup: Setup, server: Tree, survey: Tree, data: Tree, round_index: Any, client: Any) -> Contribution:
+    """The local rounds of the simulator, on one client of weight 1.
+
+    Its increments are not normalized by its number of steps: the server does that, which knows who took part.
+    """
+    kind = setup.weights.dtype
+    zero = jax.tree.map(lambda leaf: jnp.zeros(np.shape(leaf), kind), setup.problem.like)
+    state = State(server, None, zero, Sums(zero, zero, jnp.zeros((), kind)), round_index)
+    own_steps = setup.steps[client].astype(kind)
+    return local_rounds(setup, state, survey, data, client[None], jnp.ones(1, kind), own_steps)[0]
+
+
+@eqx.filter_jit
+def _operators(problem: AbstractProblem, points: Tree) -> Saddle:
+    return jax.lax.map(problem.operator, points)

@@ -1,0 +1,140 @@
+"""What server and sites of a run agree on, and the two views of it: the server's and a site's."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithms import AbstractMethod
+from ..precision import double
+from ..problems import AbstractProblem, Exact
+from ..runtime import Run, fingerprint
+from ..runtime.options import check_choices, check_hooks, check_sizes
+from ..runtime.rounds import Setup
+from ..runtime.setup import build_setup, first_state
+from ..runtime.steps import missing_steps, polish_grid, with_theory_steps
+from ..validation import positive, short
+from .engine import Engine
+from .loop import Loop, Plan
+from .site import Site
+
+POLISH = (1.0, 3.0, 10.0, 30.0, 100.0)
+"""Steps of `polished` in units of eta_c, where the smoothness of the problem is not known to the server."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run of a method by these sites: everything but their data, so that server and sites can be told the same."""
+
+    method: AbstractMethod
+    sites: tuple[str, ...]
+    """Site m of this order is client m: the order decides the noise of each, and the order of sums."""
+    rounds: int
+    weights: tuple[float, ...] | None = None
+    """p, divided by its sum; all alike if None."""
+    local_steps: Any = 1
+    cohort: int | None = None
+    noise: Any = None
+    seed: int = 0
+    z0: Any = None
+    init: str = "project"
+    record_every: int | None = None
+    output: str | None = None
+    dtype: str = "float64"
+    tol: float | None = None
+    max_seconds: float | None = None
+    ergodic: bool = False
+    min_replies: int | None = None
+    attempts: int = 5
+    timeout: float = 60.0
+    """Seconds in which a site must answer."""
+
+    def site(self, problem: AbstractProblem, name: str) -> Site:
+        """The side of one site, with a problem that holds its own data and nobody else's."""
+        with double():
+            method, _ = self._method_with_steps(problem)
+            return Site(problem, self._setup(problem, method), self.sites.index(name), ergodic=self.ergodic)
+
+    def serve(self, engine: Engine, problem: AbstractProblem, checkpoint: Path, callback: Any = None) -> Run:
+        """The server's side, on its view of the problem; goes on from the checkpoint if there is one."""
+        self._check(problem, callback, checkpoint)
+        view = problem.without_data()
+        with double():
+            z0 = view.admit(view.like if self.z0 is None else self.z0)
+            method, chosen = self._method_with_steps(view)
+            setup = self._setup(view, method)
+            start = first_state(setup, z0, self.init, self.dtype)
+            if jax.tree.leaves(start.memory):
+                raise ValueError(f"{type(self.method).__name__} keeps a memory at its clients, which sites do not have")
+            every = self.record_every or max(1, self.rounds // 50)
+            plan = Plan(
+                self.rounds,
+                every,
+                self.tol,
+                self.max_seconds,
+                self.output,
+                self.ergodic,
+                self.min_replies,
+                self.attempts,
+            )
+            run_id = fingerprint(setup, start, repr(plan), *self.sites)
+            p = dict(zip(self.sites, map(float, self._weights()), strict=True))
+            grid = _polish_steps(view, method)
+            loop = Loop(engine, view, setup, p, plan, grid, timeout=self.timeout, run_id=run_id)
+            try:
+                return loop.run(start, checkpoint, callback or (lambda record: None), chosen)
+            finally:
+                engine.close()
+
+    def _setup(self, problem: AbstractProblem, method: AbstractMethod) -> Setup:
+        oracle = Exact() if self.noise is None else self.noise
+        sizes = (len(self.sites), self.cohort, self.local_steps, self.seed, self.dtype)
+        setup = build_setup(problem, method, oracle, *sizes, chunk=1)
+        return eqx.tree_at(lambda s: s.weights, setup, jnp.asarray(self._weights(), self.dtype))
+
+    def _weights(self) -> NDArray[Any]:
+        p = np.ones(len(self.sites)) if self.weights is None else np.asarray(self.weights, float)
+        if p.shape != (len(self.sites),) or np.any(p < 0) or not p.sum() > 0:
+            raise ValueError(
+                f"weights must be {len(self.sites)} numbers >= 0 with a positive sum, got {short(self.weights)}"
+            )
+        return p / p.sum()
+
+    def _method_with_steps(self, problem: AbstractProblem) -> tuple[AbstractMethod, str]:
+        """Server and sites find the same steps, because they see the same f; with data at sites they must be given."""
+        if not (names := missing_steps(self.method)):
+            return self.method, ""
+        if problem.data is not None:
+            raise ValueError(f"give {', '.join(names)}: theory needs the data of all sites, and nobody has it")
+        oracle = Exact() if self.noise is None else self.noise
+        z0 = problem.admit(problem.like if self.z0 is None else self.z0)
+        steps = int(np.max(self.local_steps))
+        sizes = {"clients": len(self.sites), "local_steps": steps, "rounds": self.rounds}
+        return with_theory_steps(self.method, problem, oracle, z0, one_machine=False, **sizes)
+
+    def _check(self, problem: AbstractProblem, callback: Any, checkpoint: Any) -> None:
+        count = len(self.sites)
+        if count < 1 or len(set(self.sites)) < count:
+            raise ValueError(f"sites must be at least one name, each once, got {short(self.sites)}")
+        clients = None if problem.data is not None else count
+        check_sizes(problem.without_data(), self.method, self.rounds, None, clients, self.local_steps, self.cohort)
+        check_choices(self.init, self.output, self.noise, self.seed, self.tol, self.record_every, None, self.dtype)
+        check_hooks(callback, checkpoint, self.max_seconds)
+        positive("timeout", self.timeout)
+        for name, value in (("min_replies", self.min_replies), ("attempts", self.attempts)):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise ValueError(f"{name} must be a whole number >= 1, got {short(value)}")
+        if self.output == "ergodic" and not self.ergodic:
+            raise ValueError("output='ergodic' needs ergodic=True: sites then send the probes of all K local steps")
+
+
+def _polish_steps(problem: AbstractProblem, method: AbstractMethod) -> Any:
+    if problem.data is None:
+        return polish_grid(problem)
+    eta = getattr(method, "eta_c", None)
+    return np.asarray(POLISH) * float(1.0 if eta is None else eta)
