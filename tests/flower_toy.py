@@ -36,7 +36,7 @@ def load(folder: Path) -> ToySite:
 
 def serve(engine: Engine, folder: Path) -> None:
     """The rounds of plan.json: [size in floats, fault, timeout] each; one line of log.jsonl for every round."""
-    for number, (size, fault, timeout) in enumerate(json.loads((folder / "plan.json").read_text())):
+    for number, (size, fault, timeout) in enumerate(json.loads((folder.parent / "plan.json").read_text())):
         if engine.stopped():
             return
         x = np.full(size, number / 3)
@@ -51,7 +51,7 @@ def serve(engine: Engine, folder: Path) -> None:
                 y = reply.arrays["x"]
                 exact = y.dtype == np.float64 and y.shape == x.shape and bool(np.all(y == x + ADDS[reply.site]))
                 line[reply.site] = exact and reply.metrics == {"weight": ADDS[reply.site]}
-        with open(folder / "log.jsonl", "a") as log:
+        with open(folder.parent / "log.jsonl", "a") as log:
             log.write(json.dumps(line) + "\n")
 
 

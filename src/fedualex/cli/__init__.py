@@ -4,6 +4,7 @@ import click
 
 from .catalogue import methods, problems, theory
 from .demo import demo
+from .deploy import deploy
 from .reproduce import reproduce
 from .runs import compare, report, solve, verify
 
@@ -14,5 +15,5 @@ def main() -> None:
     """Federated composite saddle point optimization, with a certificate for every answer."""
 
 
-for command in (demo, solve, reproduce, compare, report, verify, theory, methods, problems):
+for command in (demo, solve, deploy, reproduce, compare, report, verify, theory, methods, problems):
     main.add_command(command)

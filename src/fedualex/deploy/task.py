@@ -62,7 +62,8 @@ class Task:
 
     def serve(self, engine: Engine, problem: AbstractProblem, checkpoint: Path, callback: Any = None) -> Run:
         """The server's side, on its view of the problem; goes on from the checkpoint if there is one."""
-        self._check(problem, callback, checkpoint)
+        self.check(problem)
+        check_hooks(callback, checkpoint, self.max_seconds)
         view = problem.without_data()
         with double():
             z0 = view.admit(view.like if self.z0 is None else self.z0)
@@ -117,14 +118,13 @@ class Task:
         sizes = {"clients": len(self.sites), "local_steps": steps, "rounds": self.rounds}
         return with_theory_steps(self.method, problem, oracle, z0, one_machine=False, **sizes)
 
-    def _check(self, problem: AbstractProblem, callback: Any, checkpoint: Any) -> None:
+    def check(self, problem: AbstractProblem) -> None:
+        """Refuse what cannot be run, before anything is sent or written."""
         count = len(self.sites)
         if count < 1 or len(set(self.sites)) < count:
             raise ValueError(f"sites must be at least one name, each once, got {short(self.sites)}")
-        clients = None if problem.data is not None else count
-        check_sizes(problem.without_data(), self.method, self.rounds, None, clients, self.local_steps, self.cohort)
+        check_sizes(problem.without_data(), self.method, self.rounds, None, count, self.local_steps, self.cohort)
         check_choices(self.init, self.output, self.noise, self.seed, self.tol, self.record_every, None, self.dtype)
-        check_hooks(callback, checkpoint, self.max_seconds)
         positive("timeout", self.timeout)
         for name, value in (("min_replies", self.min_replies), ("attempts", self.attempts)):
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):

@@ -101,7 +101,7 @@ def check_tables(tables: Mapping[str, Any], names: tuple[str, ...]) -> None:
 def run_options(run: Mapping[str, Any], problem: AbstractProblem) -> dict[str, Any]:
     """[run] as the options of `fx.solve`."""
     options = {key: value for key, value in run.items() if key not in ("noise", "minibatch", "start")}
-    return options | {"noise": _oracle(run), "z0": start_point(run["start"], problem, run["seed"])}
+    return options | {"noise": run_oracle(run), "z0": start_point(run["start"], problem, run["seed"])}
 
 
 def start_point(start: Any, problem: AbstractProblem, seed: int) -> Saddle | None:
@@ -125,7 +125,8 @@ def with_defaults(settings: Mapping[str, Any], table: Mapping[str, Any]) -> dict
     return {"name": settings["name"], **defaults, **settings}
 
 
-def _oracle(run: Mapping[str, Any]) -> AbstractOracle | None:
+def run_oracle(run: Mapping[str, Any]) -> AbstractOracle | None:
+    """noise or minibatch of [run] as an oracle; None for exact operators."""
     if run["noise"] is not None and run["minibatch"] is not None:
         raise ConfigurationError("[run] takes noise or minibatch, not both")
     if run["minibatch"] is not None:
@@ -140,7 +141,7 @@ def _check_run(problem: AbstractProblem, method: AbstractMethod, run: Mapping[st
             raise ConfigurationError(f"[run] {key} must not be {str(value).lower()}: no key of [run] is a switch")
     check_sizes(problem, method, *(run[key] for key in ("rounds", "steps", "clients", "local_steps", "cohort")))
     choices = ("init", "output", "seed", "tol", "record_every", "chunk", "dtype")
-    check_choices(noise=_oracle(run), **{key: run[key] for key in choices})
+    check_choices(noise=run_oracle(run), **{key: run[key] for key in choices})
     check_hooks(None, None, run["max_seconds"])
     if run["minibatch"] is not None and problem.data is None:
         raise ConfigurationError("[run] minibatch: this problem has no examples to draw from; use noise")

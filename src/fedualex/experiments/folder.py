@@ -93,7 +93,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
     summaries: dict[str, Any] = {}
     with double():
         for name, output in run.outputs.items():
-            for kind, point in (("z", output.z), ("g", output.operator)):
+            for kind, point in (("z", output.z), ("g", output.operator)):  # no g if sites did not answer
                 arrays |= {f"{name}/{kind}/{leaf}": array for leaf, array in tree.leaves_with_names(point)}
             summaries[name] = {
                 "gap": output.gap,
@@ -102,7 +102,8 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
                 "reason": output.certificate.reason,
                 "density": output.density,
                 "rank": None if output.rank is None else list(output.rank),
-                "objective": _finite(problem.objective(output.z)),
+                # Where the data is elsewhere nobody can compute it.
+                "objective": None if problem.clients == 0 else _finite(problem.objective(output.z)),
             }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)

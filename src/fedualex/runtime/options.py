@@ -28,7 +28,7 @@ def check_sizes(
             raise ValueError(f"{name} must be a whole number >= 1, got {short(value)}")
     if steps is not None and (clients not in (None, 1) or cohort not in (None, 1) or local_steps != 1):
         raise ValueError("steps= means one client and one local step: leave out clients, cohort and local_steps")
-    if problem.clients is not None and clients not in (None, problem.clients):
+    if problem.clients and clients not in (None, problem.clients):  # 0: a server, whose data is elsewhere
         raise ValueError(f"clients must be {problem.clients}, as many as the problem's data has, got {clients}")
     count = problem.clients or clients or 1
     _check_local_steps(local_steps, count)

@@ -30,7 +30,7 @@ def serve(grid: Grid, context: Context) -> None:
     outcome: dict[str, Any] = {"run": str(context.run_id), "pid": os.getpid()}
     write_json(home / OUTCOME, {**outcome, "phase": "running", "error": None})
     try:
-        entry(os.environ[ENTRY_VARIABLE])(engine, folder)
+        entry(os.environ[ENTRY_VARIABLE])(engine, home)
     except BaseException as error:
         write_json(home / OUTCOME, {**outcome, "phase": "failed", "error": f"{type(error).__name__}: {error}"})
         raise

@@ -11,17 +11,12 @@ from ...storage import write_atomically
 from . import keys, scripts
 from .layout import ADDRESS, WORKER_KEY
 
-SERVE = "fedualex.deploy.serve:serve"
-SITE = "fedualex.deploy.site:Site.load"
 
-
-def provision(
-    folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str = SERVE, site: str = SITE
-) -> None:
+def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str) -> None:
     """Write `folder/server`, `folder/sites/NAME` for each site, and `folder/authority`, which stays where it is made.
 
     `host` is the name or address by which sites reach the server. `serve` and `site` are entry points "module:name":
-    serve(engine, folder) runs the round loop, site(folder).work(request) answers for a site.
+    serve(engine, folder) runs the round loop, site(folder).work(request) answers for a site; each gets its own folder.
     """
     _check(folder, sites, host, port)
     authority_key, server_key = keys.new_key(), keys.new_key()

@@ -18,8 +18,6 @@ from ...storage import write_atomically, write_json
 from .party import KIT, ORGANIZATION, check_entry, write_settings
 from .policy import SUBMITTER, VIEWER, write_policy
 
-SERVE = "fedualex.deploy.serve:serve"
-SITE = "fedualex.deploy.site:load"
 PROJECT = "deployment"
 ADMIN = f"admin@{ORGANIZATION}.org"
 UNUSED = (
@@ -41,8 +39,8 @@ def provision(
     *,
     server_host: str = "localhost",
     port: int = 8002,
-    server: str = SERVE,
-    site: str = SITE,
+    server: str,
+    site: str,
     viewers: Sequence[str] = (),
 ) -> None:
     """Lay out `server`, `sites/NAME`, `admin`, `viewers/NAME` and `authority` in a folder: one folder for each party.

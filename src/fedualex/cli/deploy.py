@@ -1,0 +1,156 @@
+"""`fedualex deploy init | up | run | status | stop | resume`: the same problem, by real servers and sites."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .common import exit_code, json_option, one_line_errors, print_json
+from .runs import print_outputs, status_line
+
+folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+POLL = 1.0
+
+
+@click.group()
+def deploy() -> None:
+    """Run a problem on a federated engine: NVIDIA FLARE, Flower, or all parties in this process."""
+
+
+@deploy.command()
+@folder_argument
+@click.option("--config", type=click.Path(path_type=Path), help="The deployment's TOML file; an example if left out.")
+@click.option("--engine", help="Instead of the file's: local, nvflare or flower.")
+@one_line_errors
+def init(folder: Path, config: Path | None, engine: str | None) -> None:
+    """Write a ready deployment: keys, settings and a start script for each party, and a README."""
+    from ..experiments.parties import write_deployment
+
+    sites = write_deployment(folder, config, engine)
+    click.echo(
+        f"{folder}: server and {len(sites)} sites ({', '.join(sites)}); {folder / 'README.md'} says who runs what"
+    )
+
+
+@deploy.command()
+@folder_argument
+@one_line_errors
+def up(folder: Path) -> None:
+    """Start server and sites on this machine, for a trial."""
+    control, settings = _control(folder)
+    if control is None:
+        click.echo("engine local needs nothing started: `fedualex deploy run` does it all")
+        return
+    control.up(folder)
+    click.echo(f"server and {len(settings['sites'])} sites are connected")
+
+
+@deploy.command()
+@folder_argument
+@json_option
+@one_line_errors
+def run(folder: Path, as_json: bool) -> None:
+    """Run all rounds, and print what came out."""
+    _run(folder, as_json)
+
+
+@deploy.command()
+@folder_argument
+@json_option
+@one_line_errors
+def resume(folder: Path, as_json: bool) -> None:
+    """Go on from the last checkpoint, after a stop or a fault."""
+    if not (folder / "server" / "run" / "manifest.json").exists():
+        raise ValueError(f"there is nothing to resume in {folder}: `fedualex deploy run` begins")
+    _run(folder, as_json)
+
+
+@deploy.command()
+@folder_argument
+@json_option
+@one_line_errors
+def status(folder: Path, as_json: bool) -> None:
+    """What the engine says, and what the run folder says."""
+    control, _ = _control(folder)
+    engine = "local" if control is None else control.state(folder)[0]
+    history, found = _stored(folder)
+    last = history[-1] if history else {}
+    if as_json:
+        print_json({"engine": engine, "round": last.get("round"), "status": found, "run": str(_run_folder(folder))})
+        return
+    click.echo(f"engine: {engine}")
+    click.echo(f"last record: round {last['round']}" if last else "no record yet")
+    click.echo(f"status: {found['status'] if found else 'not ended'}")
+
+
+@deploy.command()
+@folder_argument
+@one_line_errors
+def stop(folder: Path) -> None:
+    """End the run, keep its checkpoint, and end the processes that `up` started here."""
+    control, _ = _control(folder)
+    if control is not None:
+        if not control.state(folder)[1]:
+            control.stop(folder)
+        control.down(folder)
+    click.echo("stopped")
+
+
+def _run(folder: Path, as_json: bool) -> None:
+    from ..experiments.deployment import run_locally
+
+    control, settings = _control(folder)
+    if control is None:
+        run_locally(folder)
+    else:
+        control.submit(folder, len(settings["sites"]))
+        _follow(folder, control, as_json)
+    _, found = _stored(folder)
+    if found is None:
+        raise RuntimeError("the run has not ended by itself: `fedualex deploy status` says more, `resume` goes on")
+    tol = settings["run"]["tol"]
+    if as_json:
+        print_json({"folder": str(_run_folder(folder)), **found})
+    else:
+        print_outputs(found)
+        click.echo(status_line(found, tol))
+        click.echo(f"run: {_run_folder(folder)}")
+    sys.exit(exit_code(found["status"], tol))
+
+
+def _follow(folder: Path, control: Any, as_json: bool) -> None:
+    """Show records as they come until the engine says that the run has ended."""
+    shown = -1
+    ended = False
+    while not ended:
+        time.sleep(POLL)
+        _, ended = control.state(folder)
+        history, _ = _stored(folder)
+        if history and history[-1]["round"] > shown and not as_json:
+            shown = history[-1]["round"]
+            gaps = [value for key, value in history[-1].items() if key.startswith("gap_") and value is not None]
+            click.echo(f"round {shown}: " + (f"certified gap <= {min(gaps):.3g}" if gaps else "no certificate"))
+
+
+def _control(folder: Path) -> tuple[Any, dict[str, Any]]:
+    from ..deploy.control import control_of
+    from ..experiments.deployment import settings_of
+
+    settings = settings_of(folder / "server")
+    engine = settings["server"]["engine"]
+    return (None if engine == "local" else control_of(engine)), settings
+
+
+def _run_folder(folder: Path) -> Path:
+    return folder / "server" / "run"
+
+
+def _stored(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    from ..experiments.folder import load
+
+    if not (_run_folder(folder) / "manifest.json").exists():
+        return [], None
+    stored = load(_run_folder(folder))
+    return stored.history, stored.status

@@ -1,0 +1,188 @@
+"""Deployments as folders: one TOML file becomes a folder for each party, and each party runs from its own."""
+
+import importlib
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..deploy import Engine, LocalEngine, Site, Task
+from ..problems import AbstractProblem
+from ..runtime import Run, Status
+from ..storage import write_atomically, write_json
+from . import folder
+from .configuration import check_tables, read_toml, run_oracle, start_point, with_defaults
+from .names import FROM_FILE, METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
+from .single import CHECKPOINT
+
+ENGINES = ("local", "nvflare", "flower")
+SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"
+"""What the server and a site of every engine run, each with its own folder."""
+SETTINGS = "deployment.json"
+RUN = "run"
+
+RUN_DEFAULTS: dict[str, Any] = {
+    "rounds": None,
+    "local_steps": 1,
+    "cohort": None,
+    "noise": None,
+    "minibatch": None,
+    "seed": 0,
+    "start": None,
+    "init": "project",
+    "record_every": None,
+    "output": None,
+    "dtype": "float64",
+    "tol": None,
+    "max_seconds": None,
+    "ergodic": False,
+    "min_replies": None,
+    "attempts": 5,
+    "timeout": 60.0,
+}
+"""The keys of [run] in a deployment: those of `Task`, with noise = sigma, minibatch = size, start = {uniform = r}."""
+
+RESUMABLE = (Status.INTERRUPTED.name, Status.CLIENTS_LOST.name, Status.MAX_TIME.name)
+
+
+def read(file: Path) -> dict[str, Any]:
+    """The settings of a deployment's TOML file, with every default, checked as far as they can be without data."""
+    tables = read_toml(file)
+    check_tables(tables, ("problem", "method", "run", "server", "sites"))
+    check_keys("[run]", tables["run"], RUN_DEFAULTS)
+    check_keys("[server]", tables["server"], ("engine", "host", "port"))
+    server = {"engine": "local", "host": "localhost", "port": 8002, **tables["server"]}
+    named("engine", server["engine"], dict.fromkeys(ENGINES))
+    for name, site in tables["sites"].items():
+        if not isinstance(site, dict):
+            raise ConfigurationError(f'[sites.{name}] must be a table, such as data = "mine.npz" or weight = 1')
+        check_keys(f"[sites.{name}]", site, ("data", "weight"))
+    if not tables["sites"]:
+        raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
+    if tables["problem"].get("name") == "agnostic":
+        raise ConfigurationError('[problem] name = "agnostic" is made from pooled data; use entry = "module:function"')
+    settings = {
+        "problem": with_defaults(tables["problem"], PROBLEMS),
+        "method": with_defaults(tables["method"], METHODS),
+        "run": {**RUN_DEFAULTS, **tables["run"]},
+        "server": server,
+        "sites": {name: {"data": None, "weight": 1.0, **site} for name, site in tables["sites"].items()},
+    }
+    _task(settings, _problem(settings, "elsewhere", file.parent))
+    return settings
+
+
+def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None:
+    """The settings of each party in its folder: a site is told of its own data alone, the server of nobody's.
+
+    source: the folder of the TOML file, from which files are named and the modules of entry points copied.
+    """
+    public = {**settings, "sites": {name: {"weight": site["weight"]} for name, site in settings["sites"].items()}}
+    public["has_data"] = any(site["data"] is not None for site in settings["sites"].values())
+    parties = {"server": root / "server"} | {name: root / "sites" / name for name in settings["sites"]}
+    for name, party in parties.items():
+        party.mkdir(parents=True, exist_ok=True)
+        own = {} if name == "server" else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
+        write_json(party / SETTINGS, {**public, **own})
+        entries = [settings["problem"].get("entry"), own.get("data")]
+        for module in {str(entry).partition(":")[0] for entry in entries if entry and ":" in str(entry)}:
+            if (source / f"{module}.py").exists():
+                shutil.copy(source / f"{module}.py", party / f"{module}.py")
+        if (arrays := settings["problem"].get("file")) is not None:
+            write_atomically(party / arrays, (source / arrays).read_bytes())
+
+
+def serve(engine: Engine, party: Path) -> Run:
+    """The server's side: the round loop, into the run folder beside the server's settings."""
+    settings, path = settings_of(party), party / RUN
+    problem = _problem(settings, "elsewhere", party)
+    task = _task(settings, problem)
+    resolved = {key: settings[key] for key in ("problem", "method", "run", "sites")} | {"folder": str(party.resolve())}
+    if (path / "manifest.json").exists():
+        known = folder.load(path)
+        if known.status is not None and known.status["status"] not in RESUMABLE:
+            raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
+        folder.reopen(path, known.history)
+    else:
+        folder.begin(path, problem, resolved)
+    run = task.serve(engine, problem, path / CHECKPOINT, lambda record: folder.append(path, record))
+    folder.finish(path, run, problem)
+    return run
+
+
+def load_site(party: Path) -> Site:
+    """A site's side, with its own data."""
+    settings = settings_of(party)
+    data = None if settings["data"] is None else [_load_data(settings["data"], party)]
+    problem = _problem(settings, data, party)
+    return _task(settings, problem).site(problem, settings["site"])
+
+
+def run_locally(root: Path) -> Run:
+    """Server and sites in this process, each from its own folder: a rehearsal without an engine."""
+    sites = settings_of(root / "server")["sites"]
+    return serve(LocalEngine({name: load_site(root / "sites" / name).work for name in sites}), root / "server")
+
+
+def settings_of(party: Path) -> dict[str, Any]:
+    """What a party's folder says."""
+    try:
+        settings: dict[str, Any] = json.loads((party / SETTINGS).read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{party} is not the folder of a server or a site: {error}") from None
+    return settings
+
+
+def _problem(settings: Mapping[str, Any], data: Any, party: Path) -> AbstractProblem:
+    """The problem as a party sees it; an entry point takes data= if any site has data."""
+    own = {key: value for key, value in settings["problem"].items() if value is not None or key in FROM_FILE}
+    has_data = settings.get("has_data", any(site.get("data") is not None for site in settings["sites"].values()))
+    if not has_data:
+        return build_problem(own, party)
+    if "entry" not in own:
+        raise ConfigurationError('[sites] have data, so [problem] needs entry = "module:function" that takes data=')
+    return build_problem({**own, "data": data}, party)
+
+
+def _task(settings: Mapping[str, Any], problem: AbstractProblem) -> Task:
+    run = settings["run"]
+    options = {key: value for key, value in run.items() if key not in ("noise", "minibatch", "start", "rounds")}
+    try:
+        task = Task(
+            build_method(settings["method"]),
+            tuple(settings["sites"]),
+            run["rounds"],
+            weights=tuple(float(site["weight"]) for site in settings["sites"].values()),
+            noise=run_oracle(run),
+            z0=start_point(run["start"], problem, run["seed"]),
+            **options,
+        )
+        task.check(problem)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"[run]: {error}") from None
+    return task
+
+
+def _placed(data: str | None, source: Path) -> str | None:
+    """A site's data as its own settings name it: an existing file by its whole path, anything else as it is."""
+    return str((source / data).resolve()) if data is not None and (source / data).is_file() else data
+
+
+def _load_data(data: str, party: Path) -> Any:
+    """A site's examples: the arrays of an .npz file, or what its function "module:function" returns."""
+    if data.endswith(".npz"):
+        try:
+            with open(party / data, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+        except Exception as error:  # a missing, truncated or foreign file can fail in many ways
+            raise ConfigurationError(f"data = {data!r} cannot be read as an .npz file: {error}") from None
+    module, _, function = data.partition(":")
+    if not module or not function:
+        raise ConfigurationError(f'data must be a file ....npz or "module:function", got {data!r}')
+    if str(party) not in sys.path:
+        sys.path.insert(0, str(party))
+    return getattr(importlib.import_module(module), function)()

@@ -1,0 +1,79 @@
+"""A deployment's folder from its TOML file: keys, settings and start scripts for each party, and a README."""
+
+from importlib import resources
+from pathlib import Path
+
+from ..deploy.control import control_of
+from ..storage import write_atomically
+from .deployment import ENGINES, SERVE, SITE, read, write_parties
+from .names import ConfigurationError, named
+
+EXAMPLE = Path(str(resources.files(__package__) / "deployment-example.toml"))
+
+README = """# A deployment of fedualex
+
+Engine: {engine}. Sites: {sites}. Server: {host}:{port}.
+
+| folder | belongs to | who runs what there |
+|---|---|---|
+| `server/` | the machine that sites can reach as {host} | `server/start.sh`; the run is kept in `server/run` |
+{rows}
+{authority}
+Give each party its own folder and nothing else: the private keys in it are its own. Every party needs Python 3.11 or
+later with `fedualex[{engine}]`, the same version everywhere.
+
+A trial with all parties on one machine:
+
+    fedualex deploy up FOLDER
+    fedualex deploy run FOLDER
+    fedualex deploy stop FOLDER
+
+`run`, `status`, `stop` and `resume` are for whoever has this whole folder. A run goes on from its last round after
+`fedualex deploy resume FOLDER`, whatever ended it.
+
+## What leaves a site
+
+In every round its increment of the dual state (as many numbers as the model has) with its weight, and the weighted sum
+of its local points. When a certificate is due: its full-batch operator at the points it is asked for.{ergodic}
+Nothing else: no examples, no labels, no counts. This is not anonymous and not hidden from the server: an operator is
+a function of the data, and the server sees each site's arrays one by one.
+
+## Data
+
+Each site names its own data in its `deployment.json`, as a file `....npz` in its folder or a Python function
+"module:function". The server is told of none.
+"""
+
+
+def write_deployment(root: Path, config: Path | None, engine: str | None) -> list[str]:
+    """Make the folder; the names of its sites."""
+    file = config or EXAMPLE
+    settings = read(file)
+    if engine is not None:
+        named("engine", engine, dict.fromkeys(ENGINES))
+        settings["server"]["engine"] = engine
+    server, sites = settings["server"], list(settings["sites"])
+    if root.exists() and any(root.iterdir()):
+        raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
+    root.mkdir(parents=True, exist_ok=True)
+    if server["engine"] != "local":
+        control_of(server["engine"]).provision(root, sites, server["host"], server["port"], SERVE, SITE)
+    write_parties(root, settings, file.parent)
+    write_atomically(root / "deployment.toml", file.read_bytes())
+    rows = "\n".join(f"| `sites/{name}/` | {name} | `sites/{name}/start.sh` |" for name in sites)
+    text = README.format(
+        sites=", ".join(sites),
+        rows=rows,
+        authority="" if server["engine"] == "local" else AUTHORITY,
+        admin=" (with NVFlare also for whoever has `admin/` and can reach the server)"
+        * (server["engine"] == "nvflare"),
+        ergodic=" With `ergodic = true` also\nthe K probes of a round." * bool(settings["run"]["ergodic"]),
+        **server,
+    )
+    write_atomically(root / "README.md", text.encode())
+    return sites
+
+
+AUTHORITY = (
+    "| `authority/` | whoever made this deployment, on no server | its key signs certificates; keep it offline |\n"
+)
