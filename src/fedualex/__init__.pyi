@@ -1,4 +1,4 @@
-from . import algorithms, problems, reference, testing, theory
+from . import algorithms, deploy, problems, reference, testing, theory
 from .algorithms import (
     AdaptiveDualExtrapolation,
     BacktrackingCoMP,
@@ -111,6 +111,7 @@ __all__ = [
     "TsengAPG",
     "Zero",
     "algorithms",
+    "deploy",
     "problems",
     "reference",
     "simulate",
