@@ -54,7 +54,8 @@ class Bilinear(AbstractProblem):
     def operator(self, z: Saddle) -> Saddle:
         """(A^T y, b - A x)."""
         A, b = typed(self.A, z.x), typed(self.b, z.x)
-        return Saddle(A.T @ z.y, b - A @ z.x)
+        # For one vector y @ A reads A row by row; A.T @ y is ten times as slow in XLA on a CPU.
+        return Saddle(z.y @ A if z.y.ndim == 1 else A.T @ z.y, b - A @ z.x)
 
     def client_operator(self, client: Tree, z: Saddle) -> Saddle:
         """The operator: every client has the same f."""
