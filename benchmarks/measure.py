@@ -12,10 +12,14 @@ import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two BLAS threads on two busy cores run several times slower
 
+import jax
 import numpy as np
 import peers
 
 import fedualex as fx
+from fedualex.precision import double
+from fedualex.runtime.rounds import advance
+from fedualex.runtime.setup import build_setup, first_state
 
 CLIENTS, ETA, SIGMA = 100, 0.01, 0.1
 
@@ -26,6 +30,20 @@ def ours(game, local_steps, clients=CLIENTS, **options):
     return lambda rounds: fx.simulate(
         game, fx.FeDualEx(ETA, 1.0), **{"rounds": rounds, "record_every": rounds} | options
     )
+
+
+def rounds_alone(problem, clients, local_steps, fast=None):
+    """The same without records and certificates."""
+    with double():
+        method, noise = fx.FeDualEx(ETA, 1.0), fx.GaussianNoise(SIGMA)
+        setup = build_setup(problem, method, noise, clients, None, local_steps, 0, "float32", None, fast)
+        start = first_state(setup, problem.admit(problem.like), "project", "float32")
+
+    def run(rounds):
+        with double():
+            jax.block_until_ready(advance(setup, start, jax.numpy.asarray(rounds)))
+
+    return run
 
 
 def contender(name, game, local_steps):

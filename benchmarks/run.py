@@ -36,13 +36,12 @@ def main(names: list[str]) -> None:
     """Measure, write after every section, print the table."""
     if unknown := set(names) - set(SECTIONS):
         raise SystemExit(f"sections are {', '.join(SECTIONS)}; got {', '.join(unknown)}")
-    results = table.load("results.json") or {}
-    results["machine"] = machine()
     for name in names or SECTIONS:
         began = time.perf_counter()
-        results[name] = SECTIONS[name]()
-        print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
+        found = {"machine": machine(), name: SECTIONS[name]()}
+        results = (table.load("results.json") or {}) | found
         (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+        print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
     table.main()
 
 

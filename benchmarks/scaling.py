@@ -39,27 +39,6 @@ def exponent(axis: str, cost: dict[str, float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def run_of(problem, clients, local_steps):
-    """FeDualEx from 0 as a function of the number of rounds: the rounds alone, without certificates."""
-    import jax
-
-    import fedualex as fx
-    from fedualex.precision import double
-    from fedualex.runtime.rounds import advance
-    from fedualex.runtime.setup import build_setup, first_state
-
-    with double():
-        method, noise = fx.FeDualEx(0.01, 1.0), fx.GaussianNoise(0.1)
-        setup = build_setup(problem, method, noise, clients, None, local_steps, 0, "float32", None)
-        start = first_state(setup, problem.admit(problem.like), "project", "float32")
-
-    def run(rounds):
-        with double():
-            jax.block_until_ready(advance(setup, start, jax.numpy.asarray(rounds)))
-
-    return run
-
-
 def workload(axis, size):
     """A problem, clients and local steps."""
     import fedualex as fx
@@ -79,11 +58,11 @@ def workload(axis, size):
 
 def costs(axis):
     """The median CPU time a round for each size, over as many rounds as fit into half a second."""
-    from measure import times
+    from measure import rounds_alone, times
 
     found = {}
     for size in AXES[axis][0]:
-        run = run_of(*workload(axis, size))
+        run = rounds_alone(*workload(axis, size))
         run(1)
         once = times(lambda run=run: run(1))["wall_ms"] / 1e3
         rounds = int(np.clip(SECONDS / once, 1, MOST_ROUNDS))
