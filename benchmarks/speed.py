@@ -4,7 +4,7 @@ import importlib.util
 
 from processes import Times, answer, interleaved, show
 
-# workload: game, local steps, rounds for fast contenders, rounds for the numpy loop, contenders
+# workload: game, local steps, rounds, rounds for numpy, contenders
 WORKLOADS = {
     "W1 K=10": ("paper_l1", 10, 60, 8, ["fedualex", "numpy-loop", "numpy-batched", "plain-jax", "torch"]),
     "W1 K=1": ("paper_l1", 1, 600, 60, ["fedualex", "fedualex-law", "numpy-loop", "numpy-batched", "plain-jax"]),
@@ -17,7 +17,7 @@ def speed() -> dict[str, dict[str, Times]]:
     """Every contender on every workload."""
     results = {}
     for workload, (game, local_steps, fast, slow, contenders) in WORKLOADS.items():
-        rounds = {name: slow if name == "numpy-loop" else fast for name in contenders}
+        rounds = {name: slow if name.startswith("numpy") else fast for name in contenders}
         if not importlib.util.find_spec("torch"):
             rounds.pop("torch", None)
         results[workload] = interleaved(
