@@ -42,7 +42,7 @@ def main(names: list[str]) -> None:
         results = (table.load("results.json") or {}) | found
         (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
-    table.main()
+    print(table.report())
 
 
 if __name__ == "__main__":

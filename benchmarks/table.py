@@ -1,6 +1,11 @@
-"""The results against their targets, as a markdown table: `python benchmarks/table.py`."""
+"""The results against their targets, as a markdown table.
+
+python benchmarks/table.py          prints it
+python benchmarks/table.py docs     puts it into docs/performance.md
+"""
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +32,15 @@ NAMES = {
     "flower": "Flower's simulation",
     "pfl": "pfl-research",
     "fedjax": "FedJAX",
+}
+NAMES_OF_RATES = {
+    "openblas_gflops": "products by OpenBLAS",
+    "xla_gflops": "by XLA",
+    "numpy_normals": "normals by numpy",
+    "jax_normals": "by `jax.random`",
+    "our_single_normals": "ours in one row",
+    "our_client_normals": "ours in rows of clients",
+    "c_normals": "ours in C",
 }
 NOISE = 1.05
 """What two equal times may differ by."""
@@ -135,14 +149,28 @@ def load(name: str) -> Any:
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def main() -> None:
-    """Print the machine and the table."""
+def rates(machine: dict[str, float]) -> str:
+    """What one core of this machine does, from the floor's measurement."""
+    listed = ", ".join(f"{NAMES_OF_RATES[name]} {rate:.0f}" for name, rate in machine.items())
+    return f"Rates of one core: {listed} (GFLOP or million normals a CPU second)."
+
+
+def report() -> str:
+    """The machine, the versions, the table and the rates."""
     results, peers = load("results.json") or {}, load("results-peers.json")
-    print(", ".join(f"{key} {value}" for key, value in results.get("machine", {}).items()))
-    if peers:
-        print("peers: " + ", ".join(f"{key} {value}" for key, value in peers["versions"].items()))
-    print("\n" + markdown(results, peers))
+    parts = results.get("machine", {}) | (peers["versions"] if peers else {})
+    listed = ", ".join(f"{key} {value}" for key, value in parts.items())
+    measured = [rates(results["floor"]["machine"])] if "floor" in results else []
+    return "\n\n".join([f"{listed}.", markdown(results, peers), *measured])
+
+
+def into_docs() -> None:
+    """Between the two marks of the page."""
+    page = HERE.parent / "docs" / "performance.md"
+    before, opening, rest = page.read_text().partition("<!-- table -->\n")
+    _, closing, after = rest.partition("<!-- end of table -->")
+    page.write_text(f"{before}{opening}{report()}\n{closing}{after}")
 
 
 if __name__ == "__main__":
-    main()
+    into_docs() if sys.argv[1:] == ["docs"] else print(report())
