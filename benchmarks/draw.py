@@ -47,7 +47,8 @@ def draw_speeds(axis: Axes) -> None:
                 hatch=("", "///")[i],
                 ec="white",
             )
-            axis.annotate(f" {speed[workload]:.3g}", (speed[workload], place), va="center", fontsize=7)
+            label = f" {speed[workload]:,.0f}" if speed[workload] >= 10 else f" {speed[workload]:.1f}"
+            axis.annotate(label, (speed[workload], place), va="center", fontsize=7)
     for i, workload in enumerate(WORKLOADS):
         axis.barh(0, 0, color=COLORS[i], hatch=("", "///")[i], ec="white", label=workload)
     axis.set(xscale="log", xlabel="rounds per second", title="the paper's l1 game, 100 clients")
