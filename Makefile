@@ -12,7 +12,7 @@ test: .venv/installed lint
 test-all: .venv/installed lint
 	$(BIN)/pytest -n 2
 
-# Ratios to what people write without this library; about ten minutes.
+# Every target of speed that needs no other environment; about a quarter of an hour on two free cores.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py
 

@@ -1,4 +1,4 @@
-"""One measurement in a process of its own: CPU and wall seconds a round of one contender on one workload, as JSON.
+"""One measurement in a process of its own: CPU and wall time a round of one contender on one workload, as JSON.
 
     python benchmarks/measure.py CONTENDER GAME LOCAL_STEPS ROUNDS
 
@@ -12,24 +12,46 @@ import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two BLAS threads on two busy cores run several times slower
 
+import jax
 import numpy as np
 import peers
 
 import fedualex as fx
+from fedualex.precision import double
+from fedualex.runtime.rounds import advance
+from fedualex.runtime.setup import build_setup, first_state
 
-CLIENTS, ETA = 100, 0.01
+CLIENTS, ETA, SIGMA = 100, 0.01, 0.1
+
+
+def ours(game, local_steps, clients=CLIENTS, **options):
+    """FeDualEx by this library, as a function of the number of rounds."""
+    options |= {"clients": clients, "local_steps": local_steps, "dtype": "float32", "noise": fx.GaussianNoise(SIGMA)}
+    return lambda rounds: fx.simulate(
+        game, fx.FeDualEx(ETA, 1.0), **{"rounds": rounds, "record_every": rounds} | options
+    )
+
+
+def rounds_alone(problem, clients, local_steps, fast=None):
+    """The same without records and certificates."""
+    with double():
+        method, noise = fx.FeDualEx(ETA, 1.0), fx.GaussianNoise(SIGMA)
+        setup = build_setup(problem, method, noise, clients, None, local_steps, 0, "float32", None, fast)
+        start = first_state(setup, problem.admit(problem.like), "project", "float32")
+
+    def run(rounds):
+        with double():
+            jax.block_until_ready(advance(setup, start, jax.numpy.asarray(rounds)))
+
+    return run
 
 
 def contender(name, game, local_steps):
     """A function of the number of rounds that runs them and returns the server's point, or its dual image."""
+    if name in ("fedualex", "fedualex-law"):
+        return ours(game, local_steps, fast="law" if name.endswith("law") else None)
     A, b = np.asarray(game.A, np.float32), np.asarray(game.b, np.float32)
     sizes = {"local_steps": local_steps, "clients": CLIENTS, "eta": ETA}
-    if name in ("fedualex", "fedualex-law"):
-        fast = "law" if name.endswith("law") else None
-        options = {"clients": CLIENTS, "local_steps": local_steps, "dtype": "float32", "noise": fx.GaussianNoise(0.1)}
-        return lambda rounds: fx.simulate(
-            game, fx.FeDualEx(ETA, 1.0), rounds=rounds, record_every=rounds, fast=fast, **options
-        )
     if name == "plain-jax":
         runs = {}
 
@@ -44,19 +66,22 @@ def contender(name, game, local_steps):
     return lambda rounds: functions[name](A, b, rounds=rounds, **sizes, **prox)
 
 
-def main(name, game, local_steps, rounds):
-    """Measure and print."""
-    run = contender(name, getattr(fx.problems, game)(0), local_steps)
+def times(work):
+    """CPU and wall milliseconds of a call."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return {"cpu_ms": 1e3 * (time.process_time() - cpu), "wall_ms": 1e3 * (time.perf_counter() - wall)}
+
+
+def per_round(run, rounds):
+    """Milliseconds a round; all that is compiled has been."""
     short, long = max(1, rounds // 4), rounds + max(1, rounds // 4)
     run(short), run(long)
-    seconds = []
-    for count in (short, long):
-        cpu, wall = time.process_time(), time.perf_counter()
-        run(count)
-        seconds.append((time.process_time() - cpu, time.perf_counter() - wall))
-    cpu, wall = ((after - before) / (long - short) for before, after in zip(*seconds, strict=True))
-    print(json.dumps({"cpu_ms": 1e3 * cpu, "wall_ms": 1e3 * wall}))
+    before, after = times(lambda: run(short)), times(lambda: run(long))
+    return {key: (after[key] - before[key]) / (long - short) for key in after}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    name, game, local_steps, rounds = sys.argv[1:]
+    run = contender(name, getattr(fx.problems, game)(0), int(local_steps))
+    print(json.dumps(per_round(run, int(rounds))))

@@ -6,15 +6,13 @@ Each peer is first compared with the numpy loop without noise; one that is missi
 import json
 import os
 import platform
-import statistics
-import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import environments
 import numpy as np
 from environments import HERE, PEERS, UnavailableError, ran
+from processes import Times, answer, interleaved, show
 
 import fedualex as fx
 
@@ -26,20 +24,12 @@ ROUNDS = {
     1: {"torch": 200, "flower": 15, "pfl": 40, "fedjax": 40},
     10: {"torch": 40, "flower": 15, "pfl": 8, "fedjax": 8},
 }
-Times = dict[str, float]
 
 
 def peer_times(python: Path, task: str, peer: str, game_file: str, local_steps: int, rounds: int) -> Times:
     """What measure_peer.py says in the peer's environment."""
     return json.loads(
         ran([str(python), str(HERE / "measure_peer.py"), task, peer, game_file, str(local_steps), str(rounds)])
-    )
-
-
-def our_times(contender: str, local_steps: int, rounds: int) -> Times:
-    """What measure.py says in this one."""
-    return json.loads(
-        ran([sys.executable, str(HERE / "measure.py"), contender, "paper_l1", str(local_steps), str(rounds)])
     )
 
 
@@ -60,28 +50,6 @@ def available(game_file: str) -> tuple[dict[str, Path], dict[str, str]]:
     return pythons, reasons
 
 
-def interleaved(contenders: dict[str, Callable[[], Times]]) -> dict[str, Times]:
-    """The median of each contender's repeats, taken in turns."""
-    found: dict[str, list[Times]] = {name: [] for name in contenders}
-    for _ in range(REPEATS):
-        for name, measure in contenders.items():
-            found[name].append(measure())
-    return {
-        name: {key: statistics.median(one[key] for one in many) for key in ("cpu_ms", "wall_ms")}
-        for name, many in found.items()
-    }
-
-
-def show(workload: str, medians: dict[str, Times]) -> None:
-    """A table with ratios to ours."""
-    print(workload)
-    ours = medians["fedualex"]
-    for name, median in medians.items():
-        speed = f"{1e3 / median['wall_ms']:8.1f} rounds/s {median['cpu_ms']:8.2f} CPU ms a round"
-        ratios = [median[key] / ours[key] for key in ("wall_ms", "cpu_ms")]
-        print(f"  {name:14s} {speed}   ours is {ratios[0]:6.1f}x (CPU {ratios[1]:6.1f}x)", flush=True)
-
-
 def main() -> None:
     """Measure everything and write results-peers.json."""
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -92,12 +60,15 @@ def main() -> None:
         np.savez(game_file, A=np.asarray(game.A, np.float32), b=np.asarray(game.b, np.float32))
         pythons, reasons = available(game_file)
         for k, rounds in ROUNDS.items():
-            contenders = {name: lambda name=name, k=k: our_times(name, k, OURS[k][name]) for name in OURS[k]}
+            contenders = {
+                name: lambda name=name, k=k, n=n: answer("measure.py", name, "paper_l1", k, n)
+                for name, n in OURS[k].items()
+            }
             contenders |= {
                 peer: lambda peer=peer, k=k, n=rounds[peer]: peer_times(pythons[peer], "measure", peer, game_file, k, n)
                 for peer in pythons
             }
-            workloads[f"W1 K={k}"] = interleaved(contenders)
+            workloads[f"W1 K={k}"] = interleaved(contenders, REPEATS)
             show(f"W1 K={k}", workloads[f"W1 K={k}"])
     versions = {peer: environments.version(python, PEERS[peer]) for peer, python in pythons.items()}
     results = {"workloads": workloads, "versions": versions, "not_measured": reasons, "cores": os.cpu_count()}

@@ -1,0 +1,86 @@
+"""The floor under W1, K = 10: its matrix products and its normals alone, at this machine's own rates.
+
+As a script: those rates, on one core. Products: 100 clients by A, the better of OpenBLAS and XLA. Normals: the best of
+numpy's, ours, and our generator written in C for this very processor (normals.c), where there is a compiler.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from processes import HERE, Times, answer, interleaved
+
+CLIENTS, ROWS, COLUMNS, STEPS = 100, 300, 600, 10
+CALLS = 2 * STEPS  # of the operator: a product with A and one with its transpose
+GFLOP = 2e-9 * CLIENTS * ROWS * COLUMNS * 2 * CALLS
+MILLION_NORMALS = 1e-6 * CLIENTS * (ROWS + COLUMNS) * CALLS
+TURNS = 20
+
+
+def floor() -> dict[str, Times]:
+    """Medians of the rates and of our own CPU time a round, in turns."""
+    contenders = {
+        "machine": lambda: answer("floor.py"),
+        "ours": lambda: answer("measure.py", "fedualex", "paper_l1", STEPS, 60),
+    }
+    medians = interleaved(contenders)
+    machine, ours = medians["machine"], medians["ours"]["cpu_ms"]
+    products = 1e3 * GFLOP / max(rate for name, rate in machine.items() if name.endswith("gflops"))
+    normals = 1e3 * MILLION_NORMALS / max(rate for name, rate in machine.items() if name.endswith("normals"))
+    return {"machine": machine, "round": {"products_ms": products, "normals_ms": normals, "ours_ms": ours}}
+
+
+def rates() -> Times:
+    """Best CPU rates on one core: GFLOP a second, millions of normals a second."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    import jax
+    import numpy as np
+    from measure import times
+
+    from fedualex.problems.normals import normal
+
+    def rate(amount, function, *arguments):
+        """Of the amount in as many calls as a round makes."""
+
+        def calls():
+            jax.block_until_ready([function(*arguments) for _ in range(CALLS)])
+
+        calls()
+        return 1e3 * amount / min(times(calls)["cpu_ms"] for _ in range(TURNS))
+
+    rng, key, count = np.random.default_rng(0), jax.random.key(0), CLIENTS * (ROWS + COLUMNS)
+    shapes = (ROWS, COLUMNS), (COLUMNS, ROWS), (CLIENTS, COLUMNS), (CLIENTS, ROWS)
+    A, At, x, y = operands = [rng.uniform(-1, 1, shape).astype("f4") for shape in shapes]
+    products = jax.jit(lambda A, At, x, y: (y @ A, x @ At))
+    by_jax = jax.jit(lambda key: jax.random.normal(key, (count,), "float32"))
+    alone = jax.jit(lambda key: normal(key, (count,), "float32"))
+    by_client = jax.jit(jax.vmap(lambda key: normal(key, (ROWS + COLUMNS,), "float32")))
+    return {
+        "openblas_gflops": rate(GFLOP, lambda: (y @ A, x @ At)),
+        "xla_gflops": rate(GFLOP, products, *map(jax.numpy.asarray, operands)),
+        "numpy_normals": rate(MILLION_NORMALS, lambda: rng.standard_normal(count, "f4")),
+        "jax_normals": rate(MILLION_NORMALS, by_jax, key),
+        "our_single_normals": rate(MILLION_NORMALS, alone, key),
+        "our_client_normals": rate(MILLION_NORMALS, by_client, jax.random.split(key, CLIENTS)),
+        **c_normals(),
+    }
+
+
+def c_normals() -> Times:
+    """The rate of normals.c; nothing without a compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "normals"
+        command = [compiler, "-O3", "-march=native", "-ffast-math", "-o", program, HERE / "normals.c", "-lm"]
+        subprocess.run(command, check=True)
+        return {"c_normals": float(subprocess.run([program], capture_output=True, check=True).stdout)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(rates()))

@@ -1,0 +1,176 @@
+"""The results against their targets, as a markdown table.
+
+python benchmarks/table.py          prints it
+python benchmarks/table.py docs     puts it into docs/performance.md
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from costs import FEW, MANY
+from processes import HERE
+from scaling import AXES
+
+# workload, our contender: the least factor to others in rounds per second
+FASTER = {
+    ("W1 K=10", "fedualex"): {"numpy-loop": 9, "numpy-batched": 3.5, "plain-jax": 1.7, "torch": 1.7},
+    ("W1 K=1", "fedualex"): {"numpy-loop": 10, "plain-jax": 2},
+    ("W1 K=1", "fedualex-law"): {"numpy-loop": 30, "plain-jax": 5},
+    ("W2 K=10", "fedualex"): {"numpy-loop": 3},
+    ("W2 K=1", "fedualex-law"): {"numpy-loop": 4},
+}
+FASTER_THAN_PEERS = {("W1 K=10", "fedualex"): {"torch": 1.7, "flower": 55, "pfl": 9, "fedjax": 12}}
+NAMES = {
+    "fedualex-law": '`fast="law"`',
+    "numpy-loop": "numpy, a loop over clients",
+    "numpy-batched": "numpy, clients batched",
+    "plain-jax": "plain `vmap` + `scan` + `jax.random`",
+    "torch": "torch, clients batched",
+    "flower": "Flower's simulation",
+    "pfl": "pfl-research",
+    "fedjax": "FedJAX",
+}
+NAMES_OF_RATES = {
+    "openblas_gflops": "products by OpenBLAS",
+    "xla_gflops": "by XLA",
+    "numpy_normals": "normals by numpy",
+    "jax_normals": "by `jax.random`",
+    "our_single_normals": "ours in one row",
+    "our_client_normals": "ours in rows of clients",
+    "c_normals": "ours in C",
+}
+NOISE = 1.05
+"""What two equal times may differ by."""
+FLAT = 1.2
+"""What a hundred times as many clients may add: the clients' weights, steps and ids are arrays of their number."""
+SLACK = 0.1
+"""What a fitted exponent may be off."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One target: `measured` must not be below (or above) it."""
+
+    work: str
+    against: str
+    measured: float
+    target: float
+    at_least: bool = False
+    unit: str = "x"
+    remark: str = ""
+
+    @property
+    def met(self) -> bool:
+        """The verdict."""
+        return self.measured >= self.target if self.at_least else self.measured <= self.target
+
+    def cells(self) -> list[str]:
+        """Of a table."""
+        target = f"{'at least' if self.at_least else 'at most'} {self.target:.4g}{self.unit}"
+        found = f"{self.measured:.3g}{self.unit}" + (f" ({self.remark})" if self.remark else "")
+        return [self.work, self.against, found, target, "met" if self.met else "**not met**"]
+
+
+def faster(workloads: dict[str, Any], targets: dict[tuple[str, str], dict[str, float]]) -> Iterator[Row]:
+    """Rounds per second of ours over those of others; CPU time's ratio as a remark."""
+    for (workload, ours), others in targets.items():
+        for other, target in others.items():
+            if other not in workloads.get(workload, ()):
+                continue
+            wall, cpu = (
+                workloads[workload][other][key] / workloads[workload][ours][key] for key in ("wall_ms", "cpu_ms")
+            )
+            work = f"{workload}, rounds per second" + (f", {NAMES[ours]}" if ours in NAMES else "")
+            yield Row(work, NAMES[other], wall, target, at_least=True, remark=f"CPU {cpu:.3g}x")
+
+
+def rows(results: dict[str, Any], peers: dict[str, Any] | None) -> Iterator[Row]:
+    """Every target that was measured."""
+    yield from faster(results.get("speed", {}), FASTER)
+    yield from faster(peers["workloads"] if peers else {}, FASTER_THAN_PEERS)
+    if found := results.get("floor"):
+        ours, products, normals = (found["round"][f"{name}_ms"] for name in ("ours", "products", "normals"))
+        remark = f"{ours:.1f} ms; {products:.1f} products, {normals:.1f} normals"
+        yield Row("W1 K=10, CPU time a round", "the machine's floor", ours / (products + normals), 1.7, remark=remark)
+    if found := results.get("recording"):
+        wall, cpu = (found["recorded"][key] / found["unrecorded"][key] for key in ("wall_ms", "cpu_ms"))
+        yield Row("W1 K=10, a record every 10 rounds", "unrecorded", wall, 1.1, remark=f"CPU {cpu:.3g}x")
+    if found := results.get("memory"):
+        few, many = found[str(FEW)]["running_mib"], found[str(MANY)]["running_mib"]
+        work = f"{MANY:,} clients, K = 1, d = 900, peak memory"
+        yield Row(work, "1 GiB", found[str(MANY)]["compiling_mib"], 1024, unit=" MiB")
+        remark = f"{many:.0f} MiB, compiled before"
+        yield Row(work, f"{FEW:,} clients", many / few, FLAT, remark=remark)
+    if found := results.get("sweep"):
+        remark = f"{found['sweep_s']:.0f} s for 350 runs"
+        yield Row(
+            "35 step sizes x 10 seeds, a sweep",
+            "one by one",
+            found["sweep_s"] / found["one_by_one_s"],
+            NOISE,
+            remark=remark,
+        )
+        yield Row("the same, compilations of the rounds", "one", found["compilations"], 1, unit="")
+    if found := results.get("start"):
+        first, second = (found[name]["compile_s"] for name in ("first", "second"))
+        remark = f"{first:.1f} s, then {second:.2f} s"
+        yield Row("second start of a program, compile time", "first start", second / first, 0.1, remark=remark)
+    if found := results.get("imports"):
+        jax = found["jax"]["import"]
+        for name, work in (("fedualex", "`import fedualex`"), ("first-name", "the same and its first name")):
+            yield Row(work, "`import jax`", found[name]["import"] / jax, 1.6, remark=f"{found[name]['import']:.2f} s")
+        yield Row("`fedualex --help`", "0.5 s", found["help"]["process"], 0.5, unit=" s")
+    for axis, found in results.get("scaling", {}).items():
+        sizes, smallest, work = AXES[axis]
+        remark = f"{smallest:,} to {sizes[-1]:,}"
+        yield Row(
+            f"growth with {axis}: exponent",
+            f"the work's, {work}",
+            found["exponent"],
+            work + SLACK,
+            unit="",
+            remark=remark,
+        )
+
+
+def markdown(results: dict[str, Any], peers: dict[str, Any] | None) -> str:
+    """The table."""
+    lines = [["work", "against", "measured", "target", "verdict"], ["---"] * 5]
+    lines += [row.cells() for row in rows(results, peers)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def load(name: str) -> Any:
+    """A file of results, or None."""
+    file = HERE / name
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def rates(machine: dict[str, float]) -> str:
+    """What one core of this machine does, from the floor's measurement."""
+    listed = ", ".join(f"{NAMES_OF_RATES[name]} {rate:.0f}" for name, rate in machine.items())
+    return f"Rates of one core: {listed} (GFLOP or million normals a CPU second)."
+
+
+def report() -> str:
+    """The machine, the versions, the table and the rates."""
+    results, peers = load("results.json") or {}, load("results-peers.json")
+    parts = results.get("machine", {}) | (peers["versions"] if peers else {})
+    listed = ", ".join(f"{key} {value}" for key, value in parts.items())
+    measured = [rates(results["floor"]["machine"])] if "floor" in results else []
+    return "\n\n".join([f"{listed}.", markdown(results, peers), *measured])
+
+
+def into_docs() -> None:
+    """Between the two marks of the page."""
+    page = HERE.parent / "docs" / "performance.md"
+    before, opening, rest = page.read_text().partition("<!-- table -->\n")
+    _, closing, after = rest.partition("<!-- end of table -->")
+    page.write_text(f"{before}{opening}{report()}\n{closing}{after}")
+
+
+if __name__ == "__main__":
+    into_docs() if sys.argv[1:] == ["docs"] else print(report())
