@@ -36,6 +36,7 @@ from fedualex.deploy.flower import app, commands, keys, layout, processes, runs,
 from fedualex.deploy.flower.engine import FlowerEngine
 from fedualex.deploy.flower.provision import provision
 
+TOY = {"serve": "flower_toy:serve", "site": "flower_toy:load"}
 NODES = {"a": 11, "b": 12, "c": 13}
 NAMES = {name.encode(): name for name in NODES}
 X = np.array([1 / 3, np.pi, 1e-300])
@@ -246,7 +247,7 @@ def test_a_missing_extra_is_one_sentence():
 
 
 def test_everybody_gets_what_he_needs_and_no_key_of_another(tmp_path):
-    provision(tmp_path, ["a", "b"], host="example.org", port=9000)
+    provision(tmp_path, ["a", "b"], host="example.org", port=9000, **TOY)
     files = {str(path.relative_to(tmp_path)): path for path in tmp_path.rglob("*") if path.is_file()}
     site = ("ca.crt", "node.key", "start.sh", "worker.key")
     assert set(files) == {
@@ -268,7 +269,7 @@ def test_everybody_gets_what_he_needs_and_no_key_of_another(tmp_path):
     assert len(context.get_ca_certs()) == 1
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files["server/server.crt"], files["server/server.key"])
     with pytest.raises(ValueError, match="has a deployment already"):
-        provision(tmp_path, ["a"], host="example.org", port=9000)
+        provision(tmp_path, ["a"], host="example.org", port=9000, **TOY)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +284,7 @@ def test_everybody_gets_what_he_needs_and_no_key_of_another(tmp_path):
 )
 def test_a_bad_deployment_is_refused_before_anything_is_written(tmp_path, sites, host, port, sentence):
     with pytest.raises(ValueError, match=sentence):
-        provision(tmp_path / "new", sites, host=host, port=port)
+        provision(tmp_path / "new", sites, host=host, port=port, **TOY)
     assert not (tmp_path / "new").exists()
 
 
@@ -319,8 +320,7 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     """SuperLink and three SuperNodes in processes of their own; ended by their ids, whatever the test does."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     folder = tmp_path / "deployment"
-    toy = {"serve": "flower_toy:serve", "site": "flower_toy:load"}
-    provision(folder, ["a", "b", "c"], host="127.0.0.1", port=trial._free_port(), **toy)
+    provision(folder, ["a", "b", "c"], host="127.0.0.1", port=trial._free_port(), **TOY)
     try:
         trial.up(folder)
         yield folder

@@ -27,6 +27,7 @@ from fedualex.deploy.nvflare import job, processes, wire
 from fedualex.deploy.nvflare.provision import provision
 
 SITES = ["site-1", "site-2", "site-3"]
+ENTRIES = {"server": "nvflare_toys:average", "site": "nvflare_toys:load"}
 PATIENCE = 240.0
 
 
@@ -36,8 +37,7 @@ class Trial:
     def __init__(self, folder: Path, sites: list[str]) -> None:
         self.folder, self.sites = folder, sites
         self.port = free_port()
-        entries = {"server": "nvflare_toys:average", "site": "nvflare_toys:load"}
-        provision(folder, sites, port=self.port, viewers=["guest"], **entries)
+        provision(folder, sites, port=self.port, viewers=["guest"], **ENTRIES)
 
     def plan(self, **settings) -> None:
         (self.folder / "server" / "result.json").unlink(missing_ok=True)
@@ -149,7 +149,7 @@ def test_a_missing_extra_is_named(monkeypatch):
 
 def test_each_party_gets_its_own_key_and_a_narrow_policy(tmp_path):
     folder = tmp_path / "deployment"
-    provision(folder, SITES, port=8002, viewers=["guest"])
+    provision(folder, SITES, port=8002, viewers=["guest"], **ENTRIES)
     parties = [
         folder / "server",
         folder / "admin",
@@ -172,7 +172,7 @@ def test_each_party_gets_its_own_key_and_a_narrow_policy(tmp_path):
         assert len(json.loads((party / "kit/local/resources.json").read_text())["class_allow_list"]) == 2
     assert all(os.access(party / "start.sh", os.X_OK) for party in parties)
     with pytest.raises(FileExistsError, match="holds a deployment already"):
-        provision(folder, SITES)
+        provision(folder, SITES, **ENTRIES)
 
 
 @pytest.mark.parametrize(
@@ -188,14 +188,16 @@ def test_each_party_gets_its_own_key_and_a_narrow_policy(tmp_path):
 )
 def test_provision_refuses(tmp_path, arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
-        provision(tmp_path / "deployment", **arguments)
+        provision(tmp_path / "deployment", **(ENTRIES | arguments))
 
 
 # Runs
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_smoke(trial):
-    """Two sites, twenty rounds, one of them with a failure: as short as a real deployment can be."""
+    """Two sites, twenty rounds, one of them with a failure; the smoke test of `make test` is in test_deployed.py."""
     started = trial(SITES[:2])
     started.order("site-2", **{"raise": 3})
     result = started.run(rounds=20)

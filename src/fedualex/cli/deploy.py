@@ -1,7 +1,9 @@
 """`fedualex deploy init | up | run | status | stop | resume`: the same problem, by real servers and sites."""
 
+import functools
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,19 @@ folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_
 POLL = 1.0
 
 
+def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One line for bad input (exit code 2), and for what went wrong with an engine (1)."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except RuntimeError as error:
+            raise click.ClickException(" ".join(str(error).split())) from None
+
+    return one_line_errors(wrapped)
+
+
 @click.group()
 def deploy() -> None:
     """Run a problem on a federated engine: NVIDIA FLARE, Flower, or all parties in this process."""
@@ -23,7 +38,7 @@ def deploy() -> None:
 @folder_argument
 @click.option("--config", type=click.Path(path_type=Path), help="The deployment's TOML file; an example if left out.")
 @click.option("--engine", help="Instead of the file's: local, nvflare or flower.")
-@one_line_errors
+@plain_errors
 def init(folder: Path, config: Path | None, engine: str | None) -> None:
     """Write a ready deployment: keys, settings and a start script for each party, and a README."""
     from ..experiments.parties import write_deployment
@@ -36,7 +51,7 @@ def init(folder: Path, config: Path | None, engine: str | None) -> None:
 
 @deploy.command()
 @folder_argument
-@one_line_errors
+@plain_errors
 def up(folder: Path) -> None:
     """Start server and sites on this machine, for a trial."""
     control, settings = _control(folder)
@@ -50,7 +65,7 @@ def up(folder: Path) -> None:
 @deploy.command()
 @folder_argument
 @json_option
-@one_line_errors
+@plain_errors
 def run(folder: Path, as_json: bool) -> None:
     """Run all rounds, and print what came out."""
     _run(folder, as_json)
@@ -59,7 +74,7 @@ def run(folder: Path, as_json: bool) -> None:
 @deploy.command()
 @folder_argument
 @json_option
-@one_line_errors
+@plain_errors
 def resume(folder: Path, as_json: bool) -> None:
     """Go on from the last checkpoint, after a stop or a fault."""
     if not (folder / "server" / "run" / "manifest.json").exists():
@@ -70,7 +85,7 @@ def resume(folder: Path, as_json: bool) -> None:
 @deploy.command()
 @folder_argument
 @json_option
-@one_line_errors
+@plain_errors
 def status(folder: Path, as_json: bool) -> None:
     """What the engine says, and what the run folder says."""
     control, _ = _control(folder)
@@ -87,14 +102,17 @@ def status(folder: Path, as_json: bool) -> None:
 
 @deploy.command()
 @folder_argument
-@one_line_errors
+@plain_errors
 def stop(folder: Path) -> None:
     """End the run, keep its checkpoint, and end the processes that `up` started here."""
     control, _ = _control(folder)
     if control is not None:
-        if not control.state(folder)[1]:
-            control.stop(folder)
-        control.down(folder)
+        engine, ended = control.state(folder)
+        try:
+            if not ended and engine != "unreachable":  # a server that is gone runs nothing, but its sites may be here
+                control.stop(folder)
+        finally:
+            control.down(folder)
     click.echo("stopped")
 
 
@@ -122,11 +140,13 @@ def _run(folder: Path, as_json: bool) -> None:
 
 def _follow(folder: Path, control: Any, as_json: bool) -> None:
     """Show records as they come until the engine says that the run has ended."""
-    shown = -1
+    shown, said = -1, ""
     ended = False
     while not ended:
         time.sleep(POLL)
-        _, ended = control.state(folder)
+        before, (said, ended) = said, control.state(folder)
+        if said != before and not ended and not as_json:  # "waiting" for sites and "unreachable" may last
+            click.echo(f"engine: {said}")
         history, _ = _stored(folder)
         if history and history[-1]["round"] > shown and not as_json:
             shown = history[-1]["round"]

@@ -37,6 +37,7 @@ def run(
         options.setdefault("weights", tuple(map(float, problem.client_weights(count))))
     names = tuple(f"site-{m:0{len(str(count))}d}" for m in range(1, count + 1))
     task = Task(method, names, rounds, **options)
+    task.check(problem)
     engine = LocalEngine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
     if checkpoint is not None:
         return task.serve(engine, problem, Path(checkpoint), callback)

@@ -1,11 +1,12 @@
 """What the command line does with an engine: kits, trial processes, runs. One table, one way to ask."""
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ..validation import one_of
 
 
+@runtime_checkable
 class Control(Protocol):
     """An engine from outside. Folders are those of a deployment."""
 
@@ -57,9 +58,14 @@ class NVFlareControl:
 
     def submit(self, folder: Path, sites: int) -> None:
         """A job that needs all sites at its start."""
+        from nvflare.fuel.flare_api.api_spec import NoConnection
+
         from .nvflare import job
 
-        job.resubmit(folder, sites)
+        try:
+            job.resubmit(folder, sites)
+        except NoConnection:
+            raise ConnectionError(f"the server of {folder} cannot be reached: start it, or all with `up`") from None
 
     def state(self, folder: Path) -> tuple[str, bool]:
         """NVFlare's word, corrected where a job has no process."""

@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, runtime_checkable
 
 from ..tree import Tree
 from .engine import Arrays, Engine, Reply, Request, Task
 from .wire import MessageError, size_of, unpack
 
 log = logging.getLogger("fedualex.deploy")
+
+runtime_checkable(Engine)  # annotations are checked at run time in tests
 
 LONGEST_SKIP = 32
 """Exchanges for which a site is left alone at most; the first failure costs it one, the next two, then four."""
@@ -28,7 +30,7 @@ class Exchange:
         self.order = {site: m for m, site in enumerate(sites)}
         self.traffic = [0, 0]
         """Bytes of arrays up and down so far."""
-        self._count = 0
+        self._count = self._surveys = 0
         self._misses: dict[str, int] = {}
         self._skip_until: dict[str, int] = {}
 
@@ -42,31 +44,42 @@ class Exchange:
         asked = patient if len(patient) >= needed else list(sites)
         request = Request(task, round_index, self.run_id, arrays)
         self.traffic[1] += size_of(arrays) * len(asked)
-        valid = {}
+        valid, reasons = dict[str, dict[str, Any]](), dict.fromkeys(asked, "no reply")
         for reply in self.engine.broadcast(request, asked, self.timeout):
+            if reply.site not in reasons:  # late, or lost its way: no reason to be impatient with that site
+                log.warning(
+                    "%s %d: a reply of %s is dropped: it was not asked", request.task, request.round, reply.site
+                )
+                continue
             try:
-                valid[reply.site] = self._checked(reply, request, asked, likes)
-                self._misses.pop(reply.site, None)
-                self._skip_until.pop(reply.site, None)
+                valid[reply.site] = self._checked(reply, request, likes)
             except MessageError as error:
-                self._blame(reply.site, request, str(error))
+                reasons[reply.site] = str(error)
+        for site, reason in reasons.items():
+            if site in valid:
+                self._misses.pop(site, None)
+                self._skip_until.pop(site, None)
+            else:
+                self._blame(site, request, reason)
         return {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
 
-    def ask_all(self, task: Task, arrays: Arrays, round_index: int, **likes: Tree) -> dict[str, dict[str, Any]]:
-        """A valid reply of every site: those that did not answer are asked again, a few times."""
+    def survey(self, arrays: Arrays, **likes: Tree) -> dict[str, dict[str, Any]]:
+        """A valid reply of every site: those that did not answer are asked again, a few times.
+
+        Surveys have numbers of their own: a round has several, at other points, whose late replies must not be mixed.
+        """
+        self._surveys += 1
         sites, found = list(self.order), dict[str, dict[str, Any]]()
         for _ in range(TRIES):
             missing = [site for site in sites if site not in found]
             if not missing or self.engine.stopped():
                 break
-            found |= self.ask(task, arrays, round_index, missing, len(missing), **likes)
+            found |= self.ask("survey", arrays, self._surveys, missing, len(missing), **likes)
         if missing := [site for site in sites if site not in found]:
             raise SilentSitesError(f"no valid answer of {', '.join(missing)}")
         return {site: found[site] for site in sites}
 
-    def _checked(self, reply: Reply, request: Request, asked: Sequence[str], likes: dict[str, Tree]) -> dict[str, Any]:
-        if reply.site not in asked:
-            raise MessageError(f"{reply.site!r} was not asked")
+    def _checked(self, reply: Reply, request: Request, likes: dict[str, Tree]) -> dict[str, Any]:
         if reply.error is not None or reply.arrays is None:
             raise MessageError(reply.error or "neither arrays nor an error")
         if (reply.round, reply.run_id) != (request.round, request.run_id):
@@ -77,4 +90,4 @@ class Exchange:
     def _blame(self, site: str, request: Request, reason: str) -> None:
         misses = self._misses[site] = self._misses.get(site, 0) + 1
         self._skip_until[site] = self._count + min(2 ** (misses - 1), LONGEST_SKIP)
-        log.warning("round %d: %s of %s is dropped: %s", request.round, request.task, site, reason)
+        log.warning("%s %d: nothing from %s: %s", request.task, request.round, site, reason)

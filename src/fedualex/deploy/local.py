@@ -8,14 +8,18 @@ from .wire import from_bytes, to_bytes
 
 Work = Callable[[Request], tuple[Arrays, dict[str, float]]]
 
+THREADS = 4
+"""Requests that a site works on at once."""
+
 
 class LocalEngine:
     """Each site's `work` in a thread. Requests and replies are turned into bytes and back, as between machines."""
 
     def __init__(self, works: Mapping[str, Work]):
         self._works = dict(works)
-        # A straggler keeps its thread until it is done, while the next round already needs one.
-        self._threads = ThreadPoolExecutor(max_workers=4 * len(works), thread_name_prefix="site")
+        # A straggler keeps its thread until it is done, while the next round already needs one; a site that hangs
+        # for good uses up its own threads and nobody else's.
+        self._threads = {site: ThreadPoolExecutor(THREADS, thread_name_prefix=site) for site in self._works}
         self._stopped = False
 
     def sites(self) -> list[str]:
@@ -25,10 +29,12 @@ class LocalEngine:
     def broadcast(self, request: Request, sites: Sequence[str], timeout: float) -> list[Reply]:
         """One reply of each site; whoever is not done in time has the error "timeout"."""
         content = to_bytes(request.arrays)
-        futures = {site: self._threads.submit(self._answer, site, request, content) for site in sites}
-        wait(futures.values(), timeout)
+        futures = {site: self._threads[site].submit(self._answer, site, request, content) for site in sites}
+        for future in wait(futures.values(), timeout).not_done:
+            future.cancel()
         late = {site: Reply(site, request.round, request.run_id, error="timeout") for site in sites}
-        return [future.result() if future.done() else late[site] for site, future in futures.items()]
+        answered = {site: f.result() for site, f in futures.items() if f.done() and not f.cancelled()}
+        return [answered.get(site, late[site]) for site in sites]
 
     def stopped(self) -> bool:
         """Whether `stop` was called."""
@@ -40,7 +46,8 @@ class LocalEngine:
 
     def close(self) -> None:
         """Do not wait for stragglers."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in self._threads.values():
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, site: str, request: Request, content: bytes) -> Reply:
         received = Request(request.task, request.round, request.run_id, from_bytes(content))

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tree
-from ..problems import AbstractProblem
+from ..problems import AbstractProblem, Certificate
 from ..runtime import Run, Status
-from ..runtime.outputs import Evaluator
+from ..runtime.outputs import UNANSWERED, Evaluator, Output, structure_of
 from ..runtime.records import Record, Records
 from ..runtime.rounds import Contribution, Setup, State, Sums, add_probes, draw_cohort
 from ..tree import Tree
@@ -69,7 +69,7 @@ class Loop:
         evaluator = Evaluator(problem, self._exact_operators)
         output = plan.output or (None if plan.tol is not None else "polished")
         self.records = Records(evaluator, grid, setup, plan.rounds, plan.tol, output, plan.record_every)
-        self.records.ergodic = plan.ergodic
+        self.records.kept = ("ergodic", "clients") if plan.ergodic else ("clients",)
         self.reply_like = reply_like(setup, plan.ergodic)
         self.giving_up = False
 
@@ -78,10 +78,11 @@ class Loop:
         fence, began = Fence(file.parent), time.perf_counter()
         state, traffic = start, jnp.zeros(2, int)
         if file.exists():
+            self.giving_up = True  # the certificate of the best point can wait, if sites are silent now
             state, traffic = self.records.resume(file, (state, traffic), self.run_id)
-            self.exchange.traffic = [int(count) for count in traffic]
+            self.giving_up, self.exchange.traffic = False, [int(count) for count in traffic]
             began -= self.records.all[-1]["seconds"] if self.records.all else 0.0
-        status: Status | None = None
+        status = self.records.verdict() if self.records.all else None
         failures = 0
 
         def save() -> None:
@@ -104,29 +105,41 @@ class Loop:
             elif not bool(tree.is_finite((following.server, following.sums))):
                 status = Status.NUMERICAL_ERROR
             else:
-                state, failures = following, 0
-                done = int(state.round)
+                done = int(following.round)
                 if done % self.plan.record_every == 0 or done == self.plan.rounds:
-                    status = self._record(state, began, callback)
-                save()
+                    status = self._record(following, began, callback)
+                if status is not Status.NUMERICAL_ERROR:
+                    state, failures = following, 0
+                    save()
             if status is None and self.plan.max_seconds and time.perf_counter() - began > self.plan.max_seconds:
                 status = Status.MAX_TIME
         # Whoever is silent now was asked for the last time: an answer without certificates is better than none.
         self.giving_up = True
-        return self.records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)
+        return _honest(self.records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen))
 
     def _record(self, state: State, began: float, callback: Callable[[Record], None]) -> Status | None:
         """Certificates of the state, and whether they say that it is time to stop; nothing if sites are silent."""
+        traffic = self.exchange.traffic[0], self.exchange.traffic[1]
+        best = self.records.best
         try:
-            traffic = self.exchange.traffic[0], self.exchange.traffic[1]
+            if best is not None and best.gap is None:  # sites were silent when it was asked for
+                self.records.best = self.records.evaluator.outputs({best.name: best.z})[best.name]
             record = self.records.record(state, time.perf_counter() - began, traffic)
         except SilentSitesError as error:
             log.warning("no certificate at round %d: %s", int(state.round), error)
+            if best is None and not self.records.evaluator.reason:
+                self.records.best = self._uncertified(state)
             return None
         except FloatingPointError:
             return Status.NUMERICAL_ERROR
         callback(record)
         return self.records.verdict()
+
+    def _uncertified(self, state: State) -> Output:
+        """The point of a state: a checkpoint holds the best point so far, be it the first one without a certificate."""
+        problem = self.records.evaluator.problem
+        z = problem.project(_point(self.setup, state))
+        return Output("last", z, None, Certificate(None, None, UNANSWERED), *structure_of(problem, z))
 
     def _round(self, state: State) -> State | None:
         """The state one round later; None if too few sites answered."""
@@ -152,7 +165,7 @@ class Loop:
             return None
         return _close(self.setup, state, point, self._mean(replies), jnp.asarray(len(replies) / self.setup.clients))
 
-    def _mean(self, replies: dict[str, dict[str, Tree]]) -> Contribution:
+    def _mean(self, replies: dict[str, dict[str, Tree]]) -> dict[str, Tree]:
         """sum_m a_m reply_m, in the order of the sites, so that the sum has the same bits whoever was first."""
         kind = np.dtype(self.setup.weights.dtype)
         ids = [self.sites.index(site) for site in replies]
@@ -161,8 +174,7 @@ class Loop:
         scaled = a * (a @ steps) / steps  # increments count a step of everybody alike (unequal local steps)
         probes = {"probes": a, "probe_weights": a, "shares": a} if self.plan.ergodic else {}
         factors = {"message": scaled, "points": scaled, "point_weight": scaled, **probes}
-        sums = {name: _combine(factor, [reply[name] for reply in replies.values()]) for name, factor in factors.items()}
-        return Contribution(**{"probes": None, "probe_weights": None, "shares": None, **sums})
+        return {name: _combine(factor, [reply[name] for reply in replies.values()]) for name, factor in factors.items()}
 
     def _exact_operators(self, points: list[Tree]) -> list[Tree] | None:
         try:
@@ -176,15 +188,23 @@ class Loop:
         """sum_m p_m g_m at each point, from all sites: fewer would be the operator of another problem."""
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
         like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), stacked)
-        replies = self.exchange.ask_all("survey", pack(points=stacked), len(self.records.all), operators=like)
+        replies = self.exchange.survey(pack(points=stacked), operators=like)
         mean = _combine(self.weights, [reply["operators"] for reply in replies.values()])
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
+
+
+def _honest(run: Run) -> Run:
+    """Nothing is claimed of points whose operators could not be had in the end."""
+    best = None if run.best is None or run.best.gap is None else run.best
+    claims = run.status is Status.OPTIMAL and run.gap is None
+    return replace(run, best=best, status=Status.UNCERTIFIED if claims else run.status)
 
 
 def _combine(factors: Any, trees: list[Tree]) -> Tree:
     """sum_i factor_i tree_i, in the trees' precision."""
     return jax.tree.map(
-        lambda *leaves: sum(leaf.dtype.type(f) * leaf for f, leaf in zip(factors, leaves, strict=True)), *trees
+        lambda *leaves: np.asarray(sum(leaf.dtype.type(f) * leaf for f, leaf in zip(factors, leaves, strict=True))),
+        *trees,
     )
 
 
@@ -194,13 +214,13 @@ def _point(setup: Setup, state: State) -> Tree:
 
 
 @eqx.filter_jit
-def _close(setup: Setup, state: State, point: Tree, total: Contribution, fraction: Any) -> State:
+def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], fraction: Any) -> State:
     """What the server makes of a round."""
     server = setup.method.server_step(
-        state.server, total.message, setup.problem.geometry, fraction.astype(setup.weights.dtype)
+        state.server, total["message"], setup.problem.geometry, fraction.astype(setup.weights.dtype)
     )
-    if total.probes is not None:
-        return State(server, None, point, add_probes(setup, state.sums, total), state.round + 1)
+    if "probes" in total:
+        return State(server, None, point, add_probes(setup, state.sums, Contribution(**total)), state.round + 1)
     sums = state.sums
-    clients, weight = tree.add(sums.clients, total.points), sums.weight + total.point_weight
+    clients, weight = tree.add(sums.clients, total["points"]), sums.weight + total["point_weight"]
     return State(server, None, point, Sums(clients, sums.ergodic, weight), state.round + 1)

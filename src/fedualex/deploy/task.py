@@ -1,6 +1,6 @@
 """What server and sites of a run agree on, and the two views of it: the server's and a site's."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..runtime.options import check_choices, check_hooks, check_sizes
 from ..runtime.rounds import Setup
 from ..runtime.setup import build_setup, first_state
 from ..runtime.steps import missing_steps, polish_grid, with_theory_steps
-from ..validation import positive, short
+from ..validation import positive, real_array, short
 from .engine import Engine
 from .loop import Loop, Plan
 from .site import Site
@@ -83,7 +83,9 @@ class Task:
                 self.min_replies,
                 self.attempts,
             )
-            run_id = fingerprint(setup, start, repr(plan), *self.sites)
+            # Patience may change from one server to the next: it decides when a run ends, not how it goes on.
+            decisive = replace(plan, max_seconds=None, min_replies=None, attempts=1)
+            run_id = fingerprint(setup, start, repr(decisive), *self.sites)
             p = dict(zip(self.sites, map(float, self._weights()), strict=True))
             grid = _polish_steps(view, method)
             loop = Loop(engine, view, setup, p, plan, grid, timeout=self.timeout, run_id=run_id)
@@ -99,7 +101,7 @@ class Task:
         return eqx.tree_at(lambda s: s.weights, setup, jnp.asarray(self._weights(), self.dtype))
 
     def _weights(self) -> NDArray[Any]:
-        p = np.ones(len(self.sites)) if self.weights is None else np.asarray(self.weights, float)
+        p = np.ones(len(self.sites)) if self.weights is None else real_array("weights", self.weights)
         if p.shape != (len(self.sites),) or np.any(p < 0) or not p.sum() > 0:
             raise ValueError(
                 f"weights must be {len(self.sites)} numbers >= 0 with a positive sum, got {short(self.weights)}"
@@ -127,8 +129,13 @@ class Task:
         check_choices(self.init, self.output, self.noise, self.seed, self.tol, self.record_every, None, self.dtype)
         positive("timeout", self.timeout)
         for name, value in (("min_replies", self.min_replies), ("attempts", self.attempts)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            if value is None and name == "min_replies":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} must be a whole number >= 1, got {short(value)}")
+        if self.min_replies is not None and self.min_replies > (most := self.cohort or count):
+            raise ValueError(f"min_replies must be at most the sites of a round, {most}, got {self.min_replies}")
+        self._weights()
         if self.output == "ergodic" and not self.ergodic:
             raise ValueError("output='ergodic' needs ergodic=True: sites then send the probes of all K local steps")
 

@@ -50,7 +50,7 @@ def from_bytes(content: bytes) -> Arrays:
 
 def size_of(arrays: Arrays) -> int:
     """The bytes of the numbers in it."""
-    return sum(array.nbytes for array in arrays.values())
+    return sum(getattr(array, "nbytes", 0) for array in arrays.values())
 
 
 def _named(name: str, content: Tree) -> list[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import numpy as np
 from ..deploy import Engine, LocalEngine, Site, Task
 from ..problems import AbstractProblem
 from ..runtime import Run, Status
+from ..runtime.compilation import keep_compiled_programs
 from ..storage import write_atomically, write_json
 from . import folder
 from .configuration import check_tables, read_toml, run_oracle, start_point, with_defaults
@@ -61,10 +63,17 @@ def read(file: Path) -> dict[str, Any]:
         if not isinstance(site, dict):
             raise ConfigurationError(f'[sites.{name}] must be a table, such as data = "mine.npz" or weight = 1')
         check_keys(f"[sites.{name}]", site, ("data", "weight"))
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", server["host"]):
+            raise ConfigurationError(
+                f"[sites.{name}]: a name is a letter, then letters, digits and dashes; not the server's"
+            )
     if not tables["sites"]:
         raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
+    if not isinstance(server["port"], int) or not 0 < server["port"] < 65536:
+        raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
     if tables["problem"].get("name") == "agnostic":
         raise ConfigurationError('[problem] name = "agnostic" is made from pooled data; use entry = "module:function"')
+    problem, _ = _problem(tables, "elsewhere", file.parent), build_method(tables["method"])
     settings = {
         "problem": with_defaults(tables["problem"], PROBLEMS),
         "method": with_defaults(tables["method"], METHODS),
@@ -72,7 +81,7 @@ def read(file: Path) -> dict[str, Any]:
         "server": server,
         "sites": {name: {"data": None, "weight": 1.0, **site} for name, site in tables["sites"].items()},
     }
-    _task(settings, _problem(settings, "elsewhere", file.parent))
+    _task(settings, problem)
     return settings
 
 
@@ -98,6 +107,7 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
 
 def serve(engine: Engine, party: Path) -> Run:
     """The server's side: the round loop, into the run folder beside the server's settings."""
+    keep_compiled_programs()
     settings, path = settings_of(party), party / RUN
     problem = _problem(settings, "elsewhere", party)
     task = _task(settings, problem)
@@ -116,6 +126,7 @@ def serve(engine: Engine, party: Path) -> Run:
 
 def load_site(party: Path) -> Site:
     """A site's side, with its own data."""
+    keep_compiled_programs()  # a site that is started again answers its first request in time
     settings = settings_of(party)
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = _problem(settings, data, party)

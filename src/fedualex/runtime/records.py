@@ -23,8 +23,8 @@ Record = dict[str, Any]
 class Records:
     """Records, the best certificates so far, and what they say about stopping."""
 
-    ergodic = True
-    """Whether the sums behind `ergodic` are kept: in a deployment they cost K-fold, so only if asked for."""
+    kept: tuple[str, ...] = ("ergodic", "clients")
+    """The averages whose sums are kept. A deployment keeps fewer: those behind `ergodic` cost K-fold."""
 
     def __init__(self, evaluator: Evaluator, grid: Any, setup: Setup, rounds: int, tol: Any, output: Any, every: int):
         self.evaluator, self.grid, self.setup = evaluator, grid, setup
@@ -62,16 +62,15 @@ class Records:
         """The outputs of a state; before the first round all are its point."""
         setup, sums = self.setup, state.sums
         points = {"last": setup.method.point(state.server, setup.problem.geometry)}
-        averages = {"ergodic": sums.ergodic} if self.ergodic else {}
-        if everything:
-            averages["clients"] = sums.clients
+        wanted = [name for name in self.kept if everything or name == "ergodic"]
+        averages = {name: getattr(sums, name) for name in wanted}
         if float(sums.weight) == 0:  # nothing to average yet
             (start,) = self.evaluator.outputs(points).values()
-            names = ("last", *averages, "polished") if everything else ("last", *averages)
+            names = ("last", *averages, *["polished"] * ("clients" in averages))
             return {name: dataclasses.replace(start, name=name) for name in names}
         points |= {name: tree.scale(1 / sums.weight, total) for name, total in averages.items()}
         outputs = self.evaluator.outputs(points)
-        if everything:
+        if "clients" in averages:
             outputs["polished"] = self.evaluator.polished(outputs["clients"], self.grid)
         return outputs
 

@@ -1,0 +1,63 @@
+"""Clipping and Gaussian noise on what a site sends, and what that is worth."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..geometry import Dual
+from ..validation import positive
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """A site's increment is cut to length `clip`, and every entry gets noise N(0, (noise * clip)^2).
+
+    This hides a whole site's data from everybody, the server included: two data sets of one site move the clipped
+    increment by at most 2 clip. It is all that leaves the site: no sums of points and no operators, which would not be
+    covered, so such a run has the output `last` alone and no certificate.
+    """
+
+    clip: float
+    noise: float
+    delta: float = 1e-5
+    """The epsilon of a run is told for this delta."""
+
+    def __post_init__(self) -> None:
+        for name in ("clip", "noise", "delta"):
+            positive(f"privacy: {name}", getattr(self, name))
+        if self.delta >= 1:
+            raise ValueError(f"privacy: delta must be below 1, got {self.delta}")
+
+    def applied(self, message: Dual) -> Dual:
+        """The message with a clipped and noisy increment; its weight tau is the same for any data.
+
+        The noise is from the operating system, not from the run's seed, which the server knows and could subtract.
+        """
+        rng = np.random.default_rng(secrets.randbits(256))
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(message.omega)]
+        length = float(np.sqrt(sum(np.sum(np.square(leaf, dtype=float)) for leaf in leaves)))
+        shrink = min(1.0, self.clip / length) if length > 0 else 1.0
+
+        def hide(leaf: Any) -> Any:
+            array = np.asarray(leaf)
+            return (shrink * array + rng.normal(0.0, self.noise * self.clip, array.shape)).astype(array.dtype)
+
+        return Dual(jax.tree.map(hide, message.omega), message.tau)
+
+    def epsilon(self, releases: int) -> float:
+        """(epsilon, delta)-differential privacy of one site's data after so many increments, by an accountant.
+
+        The sensitivity is 2 clip, so the accountant is told a noise multiplier of noise / 2.
+        """
+        try:
+            from dp_accounting import GaussianDpEvent
+            from dp_accounting.rdp import RdpAccountant
+        except ImportError:
+            raise ImportError("an epsilon needs an accountant: pip install 'fedualex[privacy]'") from None
+        accountant = RdpAccountant()
+        accountant.compose(GaussianDpEvent(self.noise / 2), releases)
+        return float(accountant.get_epsilon(self.delta))
+
