@@ -11,6 +11,7 @@ from . import checkpoint as checkpoints
 from .outputs import Evaluator, Output
 from .rounds import Setup, State
 from .run import Run, columns
+from .sharding import spread
 from .status import Status
 from .steps import polish_grid
 
@@ -24,7 +25,7 @@ class Records:
     """Records, the best certificates so far, and what they say about stopping."""
 
     def __init__(self, problem: AbstractProblem, setup: Setup, rounds: int, tol: Any, output: Any, every: int):
-        self.evaluator, self.setup = Evaluator(problem), setup
+        self.evaluator, self.setup = Evaluator(spread(problem, setup.mesh)), setup
         self.grid = polish_grid(problem)
         self.rounds, self.tol, self.output, self.every = rounds, tol, output, every
         self.all: list[Record] = []
