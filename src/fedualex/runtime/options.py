@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from ..algorithms import AbstractMethod, ChambollePock, ScaffoldSMemory, SynchronousMirrorProx, TsengAPG
 from ..geometry import Euclidean
 from ..problems import AbstractOracle, AbstractProblem, Bilinear
+from ..regularizers import is_spectral
 from ..validation import one_of, positive, short
 
 OUTPUTS = ("last", "clients", "ergodic", "polished")
@@ -75,7 +76,7 @@ def check_choices(
         raise ValueError(f"dtype must be 'float32' or 'float64', got {short(dtype)}")
 
 
-def check_mesh(mesh: Any) -> Mesh | None:
+def check_mesh(mesh: Any, problem: AbstractProblem) -> Mesh | None:
     """A mesh whose one axis is the clients', and which this process has a part in; its axis left to the compiler."""
     if mesh is None:
         return None
@@ -90,6 +91,13 @@ def check_mesh(mesh: Any) -> Mesh | None:
         raise ValueError(
             f"mesh must have devices of this process alone or of all {jax.process_count()} processes, "
             f"got those of {sorted(processes)}"
+        )
+    spectral = any(map(is_spectral, jax.tree.leaves(problem.geometry, is_leaf=is_spectral)))
+    if spectral and len(mesh.local_devices) > 1 and mesh.local_devices[0].platform == "cpu":
+        # Two devices that call LAPACK at once wait for each other forever (docs/scaling.md).
+        raise ValueError(
+            f"mesh must have one CPU device in each process for a problem with Spectral parts, got "
+            f"{len(mesh.local_devices)}; start more processes instead"
         )
     return Mesh(mesh.devices, mesh.axis_names)
 

@@ -96,7 +96,7 @@ def _run(
     if fast is not None:
         one_of("fast", fast, ("law",))
     check_hooks(callback, checkpoint, max_seconds)
-    mesh = check_mesh(mesh)
+    mesh = check_mesh(mesh, problem)
     problem = problem if weights is None else problem.reweighted(weights)
     every = record_every or max(1, total // 50)
     oracle = Exact() if noise is None else noise
