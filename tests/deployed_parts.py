@@ -10,11 +10,15 @@ from fedualex.experiments import deployment
 PATIENCE = 300.0
 
 
+WARM_UP = 20
+"""How much more time sites have for the first request of a kind, when they compile."""
+
+
 class WatchedEngine:
     """Notes down when each request is sent, and how much memory the process has by then."""
 
     def __init__(self, engine, file: Path) -> None:
-        self.engine, self.file = engine, file
+        self.engine, self.file, self.known = engine, file, set()
         self.sites, self.stopped, self.close = engine.sites, engine.stopped, engine.close
 
     def broadcast(self, request: Request, sites, timeout):
@@ -23,7 +27,9 @@ class WatchedEngine:
         line = [request.task, request.round, time.time(), psutil.Process().memory_info().rss / 1e6]
         with open(self.file, "a") as log:
             log.write(json.dumps(line) + "\n")
-        return self.engine.broadcast(request, sites, timeout)
+        first = request.task not in self.known
+        self.known.add(request.task)
+        return self.engine.broadcast(request, sites, timeout * WARM_UP if first else timeout)
 
 
 def serve(engine, party: Path):

@@ -19,7 +19,7 @@ from fedualex.deploy import LocalEngine, Reply, Request, Task, exchange, loop
 from fedualex.deploy import run as rehearse
 from fedualex.deploy.fence import FencedError
 from fedualex.deploy.task import POLISH
-from fedualex.deploy.wire import size_of
+from fedualex.deploy.wire import pack, size_of
 from fedualex.precision import double
 from fedualex.runtime.outputs import UNANSWERED, Evaluator
 
@@ -846,3 +846,53 @@ def test_soak(tmp_path):
     assert sizes[2000] - sizes[1000] < 5
     expected = fx.simulate(GAME, clients=3, **options)
     assert_close(run.state.server, expected.state.server, 1e-11)
+
+
+def test_privacy_sends_a_clipped_noisy_increment_and_nothing_else():
+    privacy = fx.deploy.Privacy(clip=0.5, noise=4.0, delta=1e-5)
+    task = Task(fx.FeDualEx(0.1), ("a", "b"), 4, privacy=privacy, record_every=2)
+    run = rehearse(GAME, fx.FeDualEx(0.1), sites=2, rounds=4, privacy=privacy, record_every=2)
+    assert list(run.outputs) == ["last"]
+    assert run.gap is None
+    assert run.status is fx.Status.UNCERTIFIED
+    assert "noisy" in run.outputs["last"].certificate.reason
+    # The accountant's own answer for four Gaussian releases of sensitivity 2 clip and deviation 4 clip.
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    expected = RdpAccountant().compose(GaussianDpEvent(2.0), 4).get_epsilon(1e-5)
+    np.testing.assert_allclose(run.history["epsilon"][-1], expected)
+    site = task.site(GAME, "a")
+    with double():
+        server = GAME.geometry.dual(GAME.admit(GAME.like))
+        request = Request("round", 0, "r", pack(server=server, survey=None))
+        one, two = (site.work(request)[0] for _ in range(2))
+    assert sorted(one) == ["message.omega.x", "message.omega.y", "message.tau"]
+    assert not np.array_equal(one["message.omega.x"], two["message.omega.x"])  # not from the seed, which the server has
+    with pytest.raises(PermissionError, match="not covered"), double():
+        site.work(Request("survey", 0, "r", pack(points=jax.tree.map(lambda leaf: leaf[None], GAME.admit(GAME.like)))))
+
+
+def test_clipping_is_to_the_length_and_noise_has_the_stated_size():
+    privacy = fx.deploy.Privacy(clip=2.0, noise=1e-9)
+    message = fx.Dual(fx.Saddle(np.full(300, 3.0), np.full(100, -4.0)), np.asarray(1.0))
+    hidden = privacy.applied(message)
+    length = np.sqrt(np.sum(hidden.omega.x**2) + np.sum(hidden.omega.y**2))
+    np.testing.assert_allclose(length, 2.0, rtol=1e-6)
+    wide = fx.deploy.Privacy(clip=2.0, noise=3.0).applied(fx.Dual(fx.Saddle(np.zeros(40_000)), np.asarray(0.0)))
+    assert abs(np.std(wide.omega.x) / 6.0 - 1) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "match"),
+    [
+        (fx.FedMiP(0.1), {}, "covers FeDualEx"),
+        (fx.FeDualExCorrected(0.1), {}, "covers FeDualEx"),
+        (fx.FeDualEx(0.1), {"tol": 0.1}, "tol"),
+        (fx.FeDualEx(0.1), {"ergodic": True}, "ergodic"),
+        (fx.FeDualEx(0.1), {"output": "clients"}, "'last'"),
+    ],
+)
+def test_privacy_refuses_what_it_does_not_cover(method, options, match):
+    with pytest.raises(ValueError, match=match):
+        rehearse(GAME, method, sites=2, rounds=2, privacy=fx.deploy.Privacy(1.0, 1.0), **options)

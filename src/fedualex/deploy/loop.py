@@ -22,6 +22,7 @@ from ..tree import Tree
 from .engine import Engine
 from .exchange import Exchange, SilentSitesError
 from .fence import Fence
+from .privacy import Privacy
 from .site import reply_like
 from .wire import pack
 
@@ -46,6 +47,8 @@ class Plan:
     """With fewer valid replies a round fails and is done again; all of its cohort if None."""
     attempts: int = 5
     """Failed rounds in a row after which the run ends as CLIENTS_LOST."""
+    privacy: Privacy | None = None
+    """With it sites send noisy increments and nothing else: no certificates, and the output `last` alone."""
 
 
 class Loop:
@@ -71,12 +74,16 @@ class Loop:
         self.records = Records(evaluator, grid, setup, plan.rounds, plan.tol, output, plan.record_every)
         self.records.kept = ("ergodic", "clients") if plan.ergodic else ("clients",)
         self.reply_like = reply_like(setup, plan.ergodic)
+        if plan.privacy is not None:
+            evaluator.reason = "sites send noisy increments only, and an exact operator would not be private"
+            self.records.kept, self.records.output = (), "last"
+            self.reply_like = {"message": self.reply_like["message"]}
         self.giving_up = False
 
     def run(self, start: State, file: Path, callback: Callable[[Record], None], chosen: str = "") -> Run:
         """From the start, or from the checkpoint if there is one, to a status. Call within `double()`."""
         fence, began = Fence(file.parent), time.perf_counter()
-        state, traffic = start, jnp.zeros(2, int)
+        state, traffic = start, jnp.zeros(3, int)
         if file.exists():
             self.giving_up = True  # the certificate of the best point can wait, if sites are silent now
             state, traffic = self.records.resume(file, (state, traffic), self.run_id)
@@ -89,11 +96,20 @@ class Loop:
             with fence.held():
                 self.records.save(file, (state, jnp.asarray(self.exchange.traffic)), self.run_id)
 
-        if not self.records.all:
-            self._record(state, began, callback)
+        def publish(record: Record | None) -> None:
+            """Tell of a record once it is saved: what was told is then never told again."""
             save()
+            if record is not None:
+                callback(record)
+
+        if not self.records.all:
+            publish(self._record(state, began)[1])
         while status is None and int(state.round) < self.plan.rounds:
-            following = self._round(state)
+            try:
+                following = self._round(state)
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+                break
             if self.exchange.engine.stopped():
                 status = Status.INTERRUPTED
             elif following is None:
@@ -105,20 +121,20 @@ class Loop:
             elif not bool(tree.is_finite((following.server, following.sums))):
                 status = Status.NUMERICAL_ERROR
             else:
-                done = int(following.round)
+                done, record = int(following.round), None
                 if done % self.plan.record_every == 0 or done == self.plan.rounds:
-                    status = self._record(following, began, callback)
+                    status, record = self._record(following, began)
                 if status is not Status.NUMERICAL_ERROR:
                     state, failures = following, 0
-                    save()
+                    publish(record)
             if status is None and self.plan.max_seconds and time.perf_counter() - began > self.plan.max_seconds:
                 status = Status.MAX_TIME
         # Whoever is silent now was asked for the last time: an answer without certificates is better than none.
         self.giving_up = True
         return _honest(self.records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen))
 
-    def _record(self, state: State, began: float, callback: Callable[[Record], None]) -> Status | None:
-        """Certificates of the state, and whether they say that it is time to stop; nothing if sites are silent."""
+    def _record(self, state: State, began: float) -> tuple[Status | None, Record | None]:
+        """Whether the certificates of the state say that it is time to stop, and its record; none if sites are silent."""
         traffic = self.exchange.traffic[0], self.exchange.traffic[1]
         best = self.records.best
         try:
@@ -129,11 +145,12 @@ class Loop:
             log.warning("no certificate at round %d: %s", int(state.round), error)
             if best is None and not self.records.evaluator.reason:
                 self.records.best = self._uncertified(state)
-            return None
+            return None, None
         except FloatingPointError:
-            return Status.NUMERICAL_ERROR
-        callback(record)
-        return self.records.verdict()
+            return Status.NUMERICAL_ERROR, None
+        if self.plan.privacy is not None:
+            record["epsilon"] = self.plan.privacy.epsilon(self.exchange.traffic[2])
+        return self.records.verdict(), record
 
     def _uncertified(self, state: State) -> Output:
         """The point of a state: a checkpoint holds the best point so far, be it the first one without a certificate."""
@@ -174,9 +191,11 @@ class Loop:
         scaled = a * (a @ steps) / steps  # increments count a step of everybody alike (unequal local steps)
         probes = {"probes": a, "probe_weights": a, "shares": a} if self.plan.ergodic else {}
         factors = {"message": scaled, "points": scaled, "point_weight": scaled, **probes}
-        return {name: _combine(factor, [reply[name] for reply in replies.values()]) for name, factor in factors.items()}
+        return {name: _combine(factors[name], [reply[name] for reply in replies.values()]) for name in self.reply_like}
 
     def _exact_operators(self, points: list[Tree]) -> list[Tree] | None:
+        if self.plan.privacy is not None:
+            return None
         try:
             return self._survey(points)
         except SilentSitesError:
@@ -222,5 +241,7 @@ def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], frac
     if "probes" in total:
         return State(server, None, point, add_probes(setup, state.sums, Contribution(**total)), state.round + 1)
     sums = state.sums
-    clients, weight = tree.add(sums.clients, total["points"]), sums.weight + total["point_weight"]
-    return State(server, None, point, Sums(clients, sums.ergodic, weight), state.round + 1)
+    if "points" in total:
+        clients, weight = tree.add(sums.clients, total["points"]), sums.weight + total["point_weight"]
+        sums = Sums(clients, sums.ergodic, weight)
+    return State(server, None, point, sums, state.round + 1)

@@ -57,7 +57,8 @@ class Privacy:
             from dp_accounting.rdp import RdpAccountant
         except ImportError:
             raise ImportError("an epsilon needs an accountant: pip install 'fedualex[privacy]'") from None
+        if releases == 0:
+            return 0.0
         accountant = RdpAccountant()
         accountant.compose(GaussianDpEvent(self.noise / 2), releases)
         return float(accountant.get_epsilon(self.delta))
-

@@ -13,14 +13,23 @@ from ..problems import AbstractOracle, AbstractProblem
 from ..runtime.rounds import Contribution, Setup, State, Sums, local_rounds
 from ..tree import Saddle, Tree
 from .engine import Arrays, Request
+from .privacy import Privacy
 from .wire import pack, unpack
 
 
 class Site:
     """Client m of a run, with its own problem. `work` may be called from several threads at once."""
 
-    def __init__(self, problem: AbstractProblem, setup: Setup, client: int, *, ergodic: bool = False):
-        self.problem, self.setup, self.client, self.ergodic = problem, setup, client, ergodic
+    def __init__(
+        self,
+        problem: AbstractProblem,
+        setup: Setup,
+        client: int,
+        ergodic: bool = False,
+        privacy: Privacy | None = None,
+    ):
+        self.problem, self.setup, self.client = problem, setup, client
+        self.ergodic, self.privacy = ergodic, privacy
 
     def work(self, request: Request) -> tuple[Arrays, dict[str, float]]:
         """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""
@@ -32,10 +41,14 @@ class Site:
         received = unpack(request.arrays, **round_like(self.setup))
         counters = jnp.asarray(request.round), jnp.asarray(self.client)
         part = _contribute(self.setup, received["server"], received["survey"], self.setup.problem.data, *counters)
+        if self.privacy is not None:
+            return pack(message=self.privacy.applied(part.message))
         return pack(**reply_of(part, self.ergodic))
 
     def _survey(self, request: Request) -> Arrays:
         """Certificates ask in float64, and are answered from the data as it is, whatever the rounds are computed in."""
+        if self.privacy is not None:
+            raise PermissionError("operators are not covered by the privacy of this run")
         like = survey_like(self.problem, request.arrays)
         points = unpack(request.arrays, points=like)["points"]
         exact = tree.cast_module(self.problem, jax.tree.leaves(like)[0].dtype)
@@ -90,7 +103,7 @@ def _contribute(setup: Setup, server: Tree, survey: Tree, data: Tree, round_inde
     zero = jax.tree.map(lambda leaf: jnp.zeros(np.shape(leaf), kind), setup.problem.like)
     state = State(server, None, zero, Sums(zero, zero, jnp.zeros((), kind)), round_index)
     own_steps = setup.steps[client].astype(kind)
-    return local_rounds(setup, state, survey, data, client[None], jnp.ones(1, kind), own_steps)[0]
+    return local_rounds(setup, state, survey, data, None, client[None], jnp.ones(1, kind), own_steps)[0]
 
 
 @eqx.filter_jit

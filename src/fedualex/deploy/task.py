@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import AbstractMethod
+from ..algorithms.dual import AbstractDualMethod
 from ..precision import double
 from ..problems import AbstractProblem, Exact
 from ..runtime import Run, fingerprint
@@ -21,6 +22,7 @@ from ..runtime.steps import missing_steps, polish_grid, with_theory_steps
 from ..validation import positive, real_array, short
 from .engine import Engine
 from .loop import Loop, Plan
+from .privacy import Privacy
 from .site import Site
 
 POLISH = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -53,12 +55,14 @@ class Task:
     attempts: int = 5
     timeout: float = 60.0
     """Seconds in which a site must answer."""
+    privacy: Privacy | None = None
+    """Clipping and noise at the sites; then nothing but the noisy increment leaves them."""
 
     def site(self, problem: AbstractProblem, name: str) -> Site:
         """The side of one site, with a problem that holds its own data and nobody else's."""
         with double():
             method, _ = self._method_with_steps(problem)
-            return Site(problem, self._setup(problem, method), self.sites.index(name), ergodic=self.ergodic)
+            return Site(problem, self._setup(problem, method), self.sites.index(name), self.ergodic, self.privacy)
 
     def serve(self, engine: Engine, problem: AbstractProblem, checkpoint: Path, callback: Any = None) -> Run:
         """The server's side, on its view of the problem; goes on from the checkpoint if there is one."""
@@ -82,6 +86,7 @@ class Task:
                 self.ergodic,
                 self.min_replies,
                 self.attempts,
+                self.privacy,
             )
             # Patience may change from one server to the next: it decides when a run ends, not how it goes on.
             decisive = replace(plan, max_seconds=None, min_replies=None, attempts=1)
@@ -136,8 +141,20 @@ class Task:
         if self.min_replies is not None and self.min_replies > (most := self.cohort or count):
             raise ValueError(f"min_replies must be at most the sites of a round, {most}, got {self.min_replies}")
         self._weights()
+        if self.privacy is not None:
+            self._check_private()
         if self.output == "ergodic" and not self.ergodic:
             raise ValueError("output='ergodic' needs ergodic=True: sites then send the probes of all K local steps")
+
+    def _check_private(self) -> None:
+        """Privacy covers the increments of dual methods; what else a run might ask of its sites is refused."""
+        if not isinstance(self.method, AbstractDualMethod) or self.method.survey != "none":
+            raise ValueError(f"privacy covers FeDualEx and FedDualAvg, got {type(self.method).__name__}")
+        for name, value, accepted in (("tol", self.tol, None), ("ergodic", self.ergodic, False)):
+            if value != accepted:
+                raise ValueError(f"privacy: {name} needs what sites do not send then, got {value}")
+        if self.output not in (None, "last"):
+            raise ValueError(f"privacy: output must be 'last', got {self.output!r}")
 
 
 def _polish_steps(problem: AbstractProblem, method: AbstractMethod) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..deploy import Engine, LocalEngine, Site, Task
+from ..deploy import Engine, LocalEngine, Privacy, Site, Task
 from ..problems import AbstractProblem
 from ..runtime import Run, Status
 from ..runtime.compilation import keep_compiled_programs
@@ -54,7 +54,9 @@ RESUMABLE = (Status.INTERRUPTED.name, Status.CLIENTS_LOST.name, Status.MAX_TIME.
 def read(file: Path) -> dict[str, Any]:
     """The settings of a deployment's TOML file, with every default, checked as far as they can be without data."""
     tables = read_toml(file)
+    private = tables.pop("privacy", None)
     check_tables(tables, ("problem", "method", "run", "server", "sites"))
+    check_keys("[privacy]", private or {}, ("clip", "noise", "delta"))
     check_keys("[run]", tables["run"], RUN_DEFAULTS)
     check_keys("[server]", tables["server"], ("engine", "host", "port"))
     server = {"engine": "local", "host": "localhost", "port": 8002, **tables["server"]}
@@ -78,6 +80,7 @@ def read(file: Path) -> dict[str, Any]:
         "problem": with_defaults(tables["problem"], PROBLEMS),
         "method": with_defaults(tables["method"], METHODS),
         "run": {**RUN_DEFAULTS, **tables["run"]},
+        "privacy": private,
         "server": server,
         "sites": {name: {"data": None, "weight": 1.0, **site} for name, site in tables["sites"].items()},
     }
@@ -111,7 +114,9 @@ def serve(engine: Engine, party: Path) -> Run:
     settings, path = settings_of(party), party / RUN
     problem = _problem(settings, "elsewhere", party)
     task = _task(settings, problem)
-    resolved = {key: settings[key] for key in ("problem", "method", "run", "sites")} | {"folder": str(party.resolve())}
+    resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy")} | {
+        "folder": str(party.resolve())
+    }
     if (path / "manifest.json").exists():
         known = folder.load(path)
         if known.status is not None and known.status["status"] not in RESUMABLE:
@@ -170,6 +175,7 @@ def _task(settings: Mapping[str, Any], problem: AbstractProblem) -> Task:
             weights=tuple(float(site["weight"]) for site in settings["sites"].values()),
             noise=run_oracle(run),
             z0=start_point(run["start"], problem, run["seed"]),
+            privacy=None if settings["privacy"] is None else Privacy(**settings["privacy"]),
             **options,
         )
         task.check(problem)

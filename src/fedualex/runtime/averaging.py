@@ -59,7 +59,7 @@ def _client_points(setup: Setup, state: State) -> Tree:
 
     def one(m: Array) -> Tree:
         data = jax.tree.map(lambda leaf: jnp.asarray(leaf)[m][None], setup.problem.data)
-        part, _ = local_rounds(setup, state, None, data, m[None], alone, steps)
+        part, _ = local_rounds(setup, state, None, data, None, m[None], alone, steps)
         return setup.method.point(tree.add(state.server, part.message), setup.problem.geometry)
 
     return jax.lax.map(one, jnp.arange(setup.clients))

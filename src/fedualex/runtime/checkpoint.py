@@ -60,7 +60,7 @@ def check_folder(path: Path) -> None:
         raise ValueError(f"checkpoint must be a file in an existing folder, got {str(path)!r}")
 
 
-def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], str]:
+def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], str | None]:
     """State and history, if the file is whole, of this schema, and of this very run."""
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:

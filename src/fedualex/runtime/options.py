@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from ..algorithms import AbstractMethod, ChambollePock, ScaffoldSMemory, SynchronousMirrorProx, TsengAPG
 from ..geometry import Euclidean
 from ..problems import AbstractOracle, AbstractProblem, Bilinear
+from ..regularizers import is_spectral
 from ..validation import one_of, positive, short
 
 OUTPUTS = ("last", "clients", "ergodic", "polished")
@@ -71,6 +74,32 @@ def check_choices(
         kind = ""
     if kind not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {short(dtype)}")
+
+
+def check_mesh(mesh: Any, problem: AbstractProblem) -> Mesh | None:
+    """A mesh whose one axis is the clients', and which this process has a part in; its axis left to the compiler."""
+    if mesh is None:
+        return None
+    if not isinstance(mesh, Mesh):
+        raise TypeError(
+            f"mesh must be a jax.sharding.Mesh such as jax.make_mesh((2,), ('clients',)), got {short(mesh)}"
+        )
+    if len(mesh.axis_names) != 1:
+        raise ValueError(f"mesh must have one axis, along which clients are split, got {mesh.axis_names}")
+    processes = {device.process_index for device in mesh.devices.flat}
+    if processes not in ({jax.process_index()}, set(range(jax.process_count()))):
+        raise ValueError(
+            f"mesh must have devices of this process alone or of all {jax.process_count()} processes, "
+            f"got those of {sorted(processes)}"
+        )
+    spectral = any(map(is_spectral, jax.tree.leaves(problem.geometry, is_leaf=is_spectral)))
+    if spectral and len(mesh.local_devices) > 1 and mesh.local_devices[0].platform == "cpu":
+        # Two devices that call LAPACK at once wait for each other forever (docs/scaling.md).
+        raise ValueError(
+            f"mesh must have one CPU device in each process for a problem with Spectral parts, got "
+            f"{len(mesh.local_devices)}; start more processes instead"
+        )
+    return Mesh(mesh.devices, mesh.axis_names)
 
 
 def check_hooks(callback: Any, checkpoint: Any, max_seconds: Any) -> None:

@@ -55,7 +55,7 @@ class Records:
         """Go on from a checkpoint, exactly as if the run had not stopped."""
         best = None if self.evaluator.reason else self.evaluator.problem.like
         (state, z), self.all, name = checkpoints.load(file, (state, best), run_id)
-        self.best = None if z is None else self.evaluator.outputs({name: z})[name]
+        self.best = None if z is None or name is None else self.evaluator.outputs({name: z})[name]
         return state
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output]:

@@ -1,10 +1,13 @@
 """Rounds as pure functions: cohorts, local steps on many clients at once, aggregation, sums behind the outputs."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array
 
 from .. import tree
@@ -13,6 +16,7 @@ from ..geometry import AbstractGeometry
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.normals import fold_in
 from ..tree import Tree
+from .sharding import collect, over_devices, settle
 
 CLIENTS = "clients"
 """The name of the axis along which clients are computed side by side."""
@@ -37,6 +41,8 @@ class Setup(eqx.Module):
     equal_steps: bool = eqx.field(static=True)
     merge_last_call: bool = eqx.field(static=True, default=False)
     """Draw the mean of the clients' last samples of a round at once: the same law, other numbers (fast="law")."""
+    mesh: Mesh | None = eqx.field(static=True, default=None)
+    """The devices that the clients are spread over; None for one device."""
 
 
 class Sums(eqx.Module):
@@ -104,7 +110,9 @@ class MapsOnce:
 @eqx.filter_jit
 def advance(setup: Setup, state: State, rounds: Array) -> State:
     """`rounds` rounds later."""
-    return jax.lax.fori_loop(0, rounds, lambda _, current: one_round(setup, current), state)
+    state = replace(state, memory=settle(setup.mesh, state.memory))
+    state = jax.lax.fori_loop(0, rounds, lambda _, current: one_round(setup, current), state)
+    return replace(state, memory=collect(setup.mesh, setup.clients, state.memory))
 
 
 def one_round(setup: Setup, state: State) -> State:
@@ -115,7 +123,8 @@ def one_round(setup: Setup, state: State) -> State:
     survey = None if at is None else (at, setup.problem.operator(at))
     ids, a = draw_cohort(setup, state.round)
     mean_steps = jnp.vdot(a, setup.steps[ids].astype(a.dtype))
-    total, memory = _over_chunks(setup, state, survey, ids, a, mean_steps)
+    work = partial(_over_chunks, setup, state, survey, mean_steps)
+    total, memory = over_devices(setup.mesh, setup.clients, work, setup.problem.data, state.memory, ids, a)
     fraction = jnp.asarray(setup.cohort / setup.clients, a.dtype)
     server = method.server_step(state.server, total.message, geometry, fraction)
     return State(server, memory, point, add_probes(setup, state.sums, total), state.round + 1)
@@ -133,41 +142,53 @@ def draw_cohort(setup: Setup, round_index: Array) -> tuple[Array, Array]:
 
 
 def _over_chunks(
-    setup: Setup, state: State, survey: Any, ids: Array, a: Array, mean_steps: Array
+    setup: Setup,
+    state: State,
+    survey: Any,
+    mean_steps: Array,
+    data: Tree,
+    memory: Tree,
+    rows: Array,
+    ids: Array,
+    a: Array,
 ) -> tuple[Contribution, Tree]:
-    """Contributions summed over chunks of clients, and the clients' memories."""
-    if setup.cohort <= setup.chunk:
-        everyone = setup.cohort == setup.clients
-        data = setup.problem.data if everyone else _take(setup.problem.data, ids)
-        part, memory = local_rounds(setup, state, survey, data, ids, a, mean_steps)
-        return part, _put(state.memory, ids, memory)
-    count = -(-setup.cohort // setup.chunk)
-    padding = count * setup.chunk - setup.cohort
-    # Padded clients have weight 0; their id is out of range, so that their memory is dropped.
-    ids = jnp.pad(ids, (0, padding), constant_values=setup.clients).reshape(count, setup.chunk)
-    a = jnp.pad(a, (0, padding)).reshape(count, setup.chunk)
+    """Contributions summed over chunks of the clients ids, who are the given rows of data and memory; the memories."""
 
-    def add_chunk(carry: tuple[Any, Tree], chunk: tuple[Array, Array]) -> tuple[tuple[Any, Tree], None]:
+    def chunk_of(data: Tree, memory: Tree, rows: Array, ids: Array, a: Array) -> tuple[Contribution, Tree]:
+        part, updated = local_rounds(setup, state, survey, data, _take(memory, rows), ids, a, mean_steps)
+        return part, _put(memory, rows, updated)
+
+    if ids.size <= setup.chunk:
+        everyone = setup.cohort == setup.clients
+        return chunk_of(data if everyone else _take(data, rows), memory, rows, ids, a)
+    count = -(-ids.size // setup.chunk)
+    padding = count * setup.chunk - ids.size
+
+    def split(along: Array, filler: int) -> Array:
+        return jnp.pad(along, (0, padding), constant_values=filler).reshape(count, setup.chunk)
+
+    # Padded clients have weight 0; their row is out of range, so that their memory is dropped.
+    chunks = split(rows, setup.clients), split(ids, setup.clients), split(a, 0)
+
+    def add_chunk(carry: tuple[Any, Tree], chunk: tuple[Array, Array, Array]) -> tuple[tuple[Any, Tree], None]:
         total, memory = carry
-        data = _take(setup.problem.data, chunk[0])
-        part, updated = local_rounds(setup, state, survey, data, chunk[0], chunk[1], mean_steps)
-        return (tree.add(total, part), _put(memory, chunk[0], updated)), None
+        part, memory = chunk_of(_take(data, chunk[0]), memory, *chunk)
+        return (tree.add(total, part), memory), None
 
     shapes = jax.eval_shape(
-        lambda: local_rounds(setup, state, survey, _take(setup.problem.data, ids[0]), ids[0], a[0], mean_steps)[0]
+        lambda first: chunk_of(_take(data, first[0]), memory, *first)[0], jax.tree.map(lambda leaf: leaf[0], chunks)
     )
     zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    (total, memory), _ = jax.lax.scan(add_chunk, (zero, state.memory), (ids, a))
+    (total, memory), _ = jax.lax.scan(add_chunk, (zero, memory), chunks)
     return total, memory
 
 
 def local_rounds(
-    setup: Setup, state: State, survey: Any, data: Tree, ids: Array, a: Array, mean_steps: Array
+    setup: Setup, state: State, survey: Any, data: Tree, memory: Tree, ids: Array, a: Array, mean_steps: Array
 ) -> tuple[Contribution, Tree]:
     """A round of local steps on clients side by side: their weighted sums, and their memories."""
     method, problem = setup.method, setup.problem
     geometry, steps = problem.geometry, setup.steps.at[ids].get(mode="fill", fill_value=1)
-    memory = _take(state.memory, ids)
     round_key = fold_in(setup.key, state.round)
     own = (
         None
@@ -230,6 +251,7 @@ def _merged(z: Tree, oracle: Any, share: Array) -> tuple[Tree, AbstractOracle]:
     sum_m a_m (g(z_m) + xi_m) = s g(sum_m a_m z_m / s) + N(0, sigma^2 sum_m a_m^2), s = sum_m a_m, for affine g.
     """
     total = jax.lax.psum(share, CLIENTS)
+    total = jnp.where(total > 0, total, 1)  # a device may have no clients
     mean = jax.tree.map(lambda leaf: jax.lax.psum(share * leaf, CLIENTS) / total, z)
     shrink = jnp.sqrt(jax.lax.psum(share**2, CLIENTS)) / total
     return mean, eqx.tree_at(lambda o: o.sigma, oracle, oracle.sigma * shrink)

@@ -5,12 +5,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from .. import tree
 from ..algorithms import AbstractMethod
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise
 from ..tree import Saddle
 from .rounds import Setup, State, Sums
+from .sharding import slots, spread
 
 CHUNK_ENTRIES = 2**19
 """About how many numbers of one variable a chunk of clients holds."""
@@ -27,13 +29,15 @@ def build_setup(
     dtype: Any,
     chunk: int | None,
     fast: str | None = None,
+    mesh: Mesh | None = None,
 ) -> Setup:
     """Everything in one precision, step sizes as arrays, and as many clients at once as memory likes."""
     kind = jnp.dtype(dtype)
     per_client = np.broadcast_to(np.asarray(local_steps, int), (clients,))
     cohort = clients if cohort is None else cohort
+    at_once = slots(mesh, clients, cohort, settled=problem.clients is not None)
     return Setup(
-        problem=tree.cast_module(problem, kind),
+        problem=tree.cast_module(spread(problem, mesh), kind),
         method=tree.cast_module(method, kind),
         oracle=tree.cast_module(oracle, kind),
         weights=jnp.asarray(problem.client_weights(clients), kind),
@@ -42,7 +46,7 @@ def build_setup(
         clients=clients,
         cohort=cohort,
         local_steps=int(per_client.max()),
-        chunk=chunk or _even_chunk(problem, cohort),
+        chunk=chunk or _even_chunk(problem, at_once),
         equal_steps=bool(np.all(per_client == per_client[0])),
         # The same law needs all of this; elsewhere nothing is replaced.
         merge_last_call=bool(
@@ -53,13 +57,14 @@ def build_setup(
             and method.survey == "none"
             and per_client.max() == 1
         ),
+        mesh=mesh,
     )
 
 
-def _even_chunk(problem: AbstractProblem, cohort: int) -> int:
-    """Clients at once, so that all chunks are about equally full."""
+def _even_chunk(problem: AbstractProblem, count: int) -> int:
+    """Clients at once of so many, so that all chunks are about equally full."""
     limit = max(1, CHUNK_ENTRIES // max(np.size(leaf) for leaf in jax.tree.leaves(problem.like)))
-    return -(-cohort // -(-cohort // limit))
+    return -(-count // -(-count // limit))
 
 
 def first_state(setup: Setup, z0: Saddle, init: str, dtype: Any) -> State:

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,13 +15,14 @@ from ..problems import Exact
 from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
-from .options import check_choices, check_hooks, check_sizes
+from .options import check_choices, check_hooks, check_mesh, check_sizes
 from .outputs import Evaluator
 from .progress import progress_bar
 from .records import Record, Records, bytes_per_round
 from .rounds import advance
 from .run import Run
 from .setup import build_setup, first_state
+from .sharding import agreed, check_shared, leads, local, spread
 from .status import Status
 from .steps import polish_grid, with_theory_steps
 
@@ -55,6 +57,8 @@ def simulate(problem: Any, method: Any, **options: Any) -> Run:
     dtype: of the rounds; certificates are float64 always. chunk: how many clients are computed at once.
     fast: "law" allows shortcuts whose results are equal in law only (docs/performance.md); otherwise exact ones only.
     checkpoint: a file that is written at every record, and continued from if it is there.
+    mesh: a `jax.sharding.Mesh` with one axis; clients are split over its devices, of one process or of several
+    (docs/scaling.md).
     """
     if {"tol", "max_seconds"} & set(options):
         raise TypeError("tol and max_seconds are stopping rules, and simulate runs all rounds: use fx.solve")
@@ -86,12 +90,14 @@ def _run(
     checkpoint: Any = None,
     chunk: Any = None,
     fast: Any = None,
+    mesh: Any = None,
 ) -> Run:
     total, clients = check_sizes(problem, method, rounds, steps, clients, local_steps, cohort)
     check_choices(init, output, noise, seed, tol, record_every, chunk, dtype)
     if fast is not None:
         one_of("fast", fast, ("law",))
     check_hooks(callback, checkpoint, max_seconds)
+    mesh = check_mesh(mesh, problem)
     problem = problem if weights is None else problem.reweighted(weights)
     every = record_every or max(1, total // 50)
     oracle = Exact() if noise is None else noise
@@ -102,43 +108,49 @@ def _run(
         z0 = problem.admit(problem.like if z0 is None else z0)
         sizes = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
         method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)
-        setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk, fast)
+        setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk, fast, mesh)
         state = first_state(setup, z0, init, dtype)
-        records = Records(Evaluator(problem), polish_grid(problem), setup, total, tol, output, every)
+        records = Records(Evaluator(spread(problem, mesh)), polish_grid(problem), setup, total, tol, output, every)
         up, down = bytes_per_round(setup)
         run_id = ""
         if file is not None:
+            check_shared(mesh, file)
             checkpoints.check_folder(file)
-            run_id = checkpoints.fingerprint(setup, state, init, str(total), str(every), str(tol))
+            # The problem as it was given: on a mesh no process has all data of the setup's.
+            whole = eqx.tree_at(lambda s: s.problem, setup, problem)
+            run_id = checkpoints.fingerprint(whole, state, init, str(total), str(every), str(tol))
             if file.exists():
                 state = records.resume(file, state, run_id)
                 began -= records.all[-1]["seconds"]
 
+        def elapsed() -> float:
+            return agreed(mesh, time.perf_counter() - began)
+
         def publish(record: Record) -> None:
             """Show a record, save what belongs to it, and give it to the callback."""
             show(record)
-            if file is not None:
+            if file is not None and leads(mesh):
                 records.save(file, state, run_id)
             if callback:
                 callback(record)
 
         status = records.verdict() if stopping and records.all else None
         try:
-            with progress_bar(total) as show:
+            with progress_bar(total, shown=leads(mesh)) as show:
                 if not records.all:
-                    publish(records.record(state, time.perf_counter() - began, (0, 0)))
+                    publish(records.record(state, elapsed(), (0, 0)))
                 while status is None and int(state.round) < total:
-                    following = advance(setup, state, jnp.asarray(min(every, total - int(state.round))))
+                    following = local(mesh, advance(setup, state, jnp.asarray(min(every, total - int(state.round)))))
                     if not bool(tree.is_finite((following.server, following.sums, following.memory))):
                         status = Status.NUMERICAL_ERROR
                         break
                     done = int(following.round)
-                    record = records.record(following, time.perf_counter() - began, (done * up, done * down))
+                    record = records.record(following, elapsed(), (done * up, done * down))
                     state = following
                     publish(record)
                     if stopping:
                         status = records.verdict()
-                    if status is None and max_seconds is not None and time.perf_counter() - began > max_seconds:
+                    if status is None and max_seconds is not None and elapsed() > max_seconds:
                         status = Status.MAX_TIME
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
