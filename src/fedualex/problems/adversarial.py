@@ -27,7 +27,7 @@ def universal_adversarial(
     l2: Any = 1e-3,
     weights: Any = "samples",
 ) -> Problem:
-    """min_{w, b} max_delta sum_i p_i log(1 + exp(-s_i (<w, X_i + delta> + b))) + psi(w) - lam ||delta||_1, |delta| <= radius.
+    """min_{w, b} max_delta sum_i p_i log(1 + exp(-s_i (<w, X_i + delta> + b))) + psi(w) - lam ||delta||_1.
 
     One perturbation delta, the attack, is added to every row; s_i = -1 for the first of two labels in sorted order and
     +1 for the second; psi(w) = l1 ||w||_1 + l2/2 ||w||^2. x = {"weights": w, "bias": b}, y = delta, entry by entry

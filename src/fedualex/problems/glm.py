@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from ..regularizers import Box
+from ..regularizers import Box, L2Ball
 from ..tree import Saddle, Tree
 from ..validation import one_of
 from .general import Problem
@@ -56,14 +56,15 @@ def sparse_glm(
     owners = Owners(clients, weights, len(X))
     if family == "squared":
         target: NDArray[Any] = checked_target("y", y, len(X))
-        classes, outputs, loss = 0, (), squared_loss
+        classes, loss = 0, squared_loss
         center = float(owners.mean(target)) if intercept else 0.0
         constant = float(owners.mean((target - center) ** 2) / 2)
     else:
         classes, target = checked_classes(y, len(X))
-        outputs, loss = ((), logistic_loss) if classes == 2 else ((classes,), softmax_loss)
+        loss = logistic_loss if classes == 2 else softmax_loss
         q = np.bincount(target, owners.share)
         constant = float(-q @ np.log(q)) if intercept else float(np.log(classes))
+    outputs = (classes,) if classes > 2 else ()
     shape = (X.shape[1], *outputs)
     penalty = Penalty(constant, shape, l1, l2, group, groups, radius)
     x: dict[str, Any] = {"weights": penalty.regularizer}
@@ -88,7 +89,7 @@ def class_bias_box(X: NDArray[Any], label: NDArray[Any], owners: Owners, penalty
         lower, upper = bounds + constant / q
         return Box(lower=-upper, upper=lower)
     # Two columns differ by at most sqrt(2) radius in an l2 ball, by the radius in an l1 ball.
-    longest = np.sqrt(2) if type(penalty.ball).__name__ == "L2Ball" else 1.0
+    longest = np.sqrt(2) if isinstance(penalty.ball, L2Ball) else 1.0
     return Box(float(np.max(longest * bounds + constant / q)) / 2)
 
 
