@@ -198,7 +198,7 @@ def test_federated_lasso_is_the_pooled_lasso():
 def test_elastic_net_is_scikit_learns():
     X, y = standardized(load_diabetes)
     reference = ElasticNet(alpha=1.0, l1_ratio=0.4, tol=1e-12, max_iter=100_000).fit(X, y)
-    run = fx.solve(sparse_glm("squared", X, y, l1=0.4, l2=0.6), fx.AdaptiveDualExtrapolation(), steps=3000, tol=1e-7)
+    run = fx.solve(sparse_glm("squared", X, y, l1=0.4, l2=0.6), fx.BacktrackingCoMP(growth=1.05), steps=1000, tol=1e-7)
     np.testing.assert_allclose(run.z.x["weights"], reference.coef_, atol=1e-5)
 
 
@@ -218,7 +218,7 @@ def test_group_lasso_is_cvxpys_and_groups_vanish():
     X, y = standardized(load_diabetes)
     options = {"group": 10.0, "groups": [0, 0, 1, 1, 2, 2, 2, 2, 2, 2]}
     value, x = Model("squared", X, y, np.zeros(len(y)), **options).solve()
-    run = fx.solve(sparse_glm("squared", X, y, **options), fx.AdaptiveDualExtrapolation(), steps=3000, tol=1e-6)
+    run = fx.solve(sparse_glm("squared", X, y, **options), fx.BacktrackingCoMP(growth=1.05), steps=1000, tol=1e-6)
     assert run.gap < 1e-6
     assert sparse_glm("squared", X, y, **options).objective(run.z) == pytest.approx(value, rel=1e-8)
     np.testing.assert_allclose(run.z.x["weights"], x["weights"], atol=1e-3)
@@ -239,7 +239,7 @@ def test_low_rank_is_cvxpys():
     residual = X @ W + np.ones((60, 1)) @ b - Y
     task = cp.Problem(cp.Minimize(cp.sum_squares(residual) / 120 + 0.3 * cp.normNuc(W)))
     task.solve(solver=cp.CLARABEL)
-    run = fx.solve(problem, fx.FeDualExCorrected(eta_c=0.03), rounds=1500, local_steps=5, tol=1e-5)
+    run = fx.solve(problem, fx.FeDualExCorrected(eta_c=0.1), rounds=1500, local_steps=5, tol=1e-5)
     assert run.status is fx.Status.OPTIMAL
     assert problem.objective(run.z) == pytest.approx(task.value, abs=2e-5)
     np.testing.assert_allclose(run.z.x["weights"], W.value, atol=1e-3)
@@ -258,7 +258,7 @@ def test_robust_regression_is_scikit_learns():
     y[:8] += 20  # outliers
     problem = robust_regression(X, y, l1=0.1)
     reference = QuantileRegressor(quantile=0.5, alpha=0.05).fit(X, y)
-    run = fx.solve(problem, fx.AdaptiveDualExtrapolation(), steps=20000, tol=1e-4)
+    run = fx.solve(problem, fx.CoMP(), steps=10000, tol=1e-4)
     assert run.status is fx.Status.OPTIMAL
     best = np.mean(np.abs(X @ reference.coef_ + reference.intercept_ - y)) + 0.1 * np.abs(reference.coef_).sum()
     mine = np.mean(np.abs(X @ run.z.x["weights"] + run.z.x["bias"] - y)) + 0.1 * np.abs(run.z.x["weights"]).sum()
@@ -284,7 +284,7 @@ def test_robust_regression_is_the_definition(options, weights):
     assert problem.certificate(z).gap >= highest - value - 1e-8
     parts = problem.geometry.parts.x
     assert float(parts["weights"].regularizer.violation(x["weights"] * (1 - 1e-6))) == 0
-    assert float(parts["bias"].regularizer.violation(x["bias"])) == 0
+    assert float(parts["bias"].regularizer.violation(np.asarray(x["bias"]))) == 0
     assert fx.problems.check_convex_concave(problem, pairs=30).passed
 
 

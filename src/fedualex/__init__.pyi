@@ -1,4 +1,4 @@
-from . import algorithms, problems, reference, testing, theory
+from . import algorithms, data, estimators, problems, reference, testing, theory
 from .algorithms import (
     AdaptiveDualExtrapolation,
     BacktrackingCoMP,
@@ -111,6 +111,8 @@ __all__ = [
     "TsengAPG",
     "Zero",
     "algorithms",
+    "data",
+    "estimators",
     "problems",
     "reference",
     "simulate",
