@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,6 @@ from ..data import Standardizer
 from ..problems import AbstractProblem
 from ..runtime import Run, Status, solve
 from ..runtime.outputs import Output
-
-STEPS = (8.0, 2.0, 0.5)
-"""Step sizes in units of 1 / beta: the next is tried where a run diverges or stalls."""
-
 
 class Scale:
     """Rows as (row - mean) / size, with one size for all columns, so that the penalty keeps its meaning.
@@ -50,8 +46,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     tol: the certified gap, in units of the objective, at which a fit ends; a `ConvergenceWarning` says that it was not
     reached. max_rounds, local_steps: R and K. method: a method of the library that replaces the default, which
-    is BacktrackingCoMP for one client and FeDualExCorrected for more, with step sizes 8, 2, 1/2 over beta in turn until
-    one neither diverges nor stalls.
+    is BacktrackingCoMP for one client and FeDualExCorrected for more, with the step sizes `steps` over beta in turn
+    until one neither diverges nor stalls.
     A fit sets gap_ (None if the problem has none), status_, n_rounds_ (over all step sizes) and run_, its last run.
     """
 
@@ -59,6 +55,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     max_rounds: int
     local_steps: int
     method: Any
+    steps: ClassVar[tuple[float, ...]]
 
     def _solve(self, problem: AbstractProblem) -> Output:
         """The output of the smallest certificate."""
@@ -69,7 +66,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         else:
             runs = []
             beta = float(theory.constants(problem).beta)
-            for factor in STEPS:
+            for factor in self.steps:
                 eta = factor / beta if beta > 0 else 1.0
                 runs.append(self._run(problem, FeDualExCorrected(eta_c=eta), self.local_steps))
                 if runs[-1].status in (Status.OPTIMAL, Status.UNCERTIFIED, Status.MAX_ROUNDS):
@@ -95,6 +92,9 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
 
     A subclass says what problem it solves for rows in a common scale.
     """
+
+    # A logistic loss is steepest where learning starts: later, steps beyond 1 / beta are stable.
+    steps: ClassVar[tuple[float, ...]] = (8.0, 2.0, 0.5)
 
     @abstractmethod
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:

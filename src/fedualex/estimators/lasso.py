@@ -1,6 +1,6 @@
 """Sparse linear regression."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
 
     coef_, intercept_: w and b. For all else see `AbstractFederated`.
     """
+
+    steps: ClassVar[tuple[float, ...]] = (0.9, 0.2)
 
     def __init__(
         self,
