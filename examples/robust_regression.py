@@ -13,7 +13,7 @@ clients = fx.data.iid(60, 6, seed=0)
 y[clients == 3] += 30  # a broken sensor
 
 problem = fx.problems.robust_regression(X, y, clients, l1=0.01)
-run = fx.solve(problem, fx.SynchronousMirrorProx(), rounds=3000, tol=2e-2)
+run = fx.solve(problem, fx.SynchronousMirrorProx(0.5), rounds=1500, tol=5e-2)
 print(run)
 print("truth                    ", np.round([*true, 1.0], 2))
 print("least absolute deviations", np.round([*run.z.x["weights"], run.z.x["bias"]], 2))
