@@ -11,6 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, QuantileRegressor
 
 import fedualex as fx
+from fedualex.experiments.names import build_problem
 from fedualex.problems import attack_report, low_rank, robust_regression, sparse_glm, universal_adversarial
 
 PENALTIES = {
@@ -369,3 +370,20 @@ def test_bad_input_is_refused_in_one_sentence(build, message):
     with pytest.raises((TypeError, ValueError), match=message) as refused:
         build()
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "target"),
+    [
+        ({"name": "sparse_glm", "family": "squared", "group": 0.1, "groups": [0, 1, 0, 1, 2]}, "y"),
+        ({"name": "low_rank", "nuclear": 0.5}, "Y"),
+        ({"name": "robust_regression", "l1": 0.1}, "y"),
+        ({"name": "universal_adversarial", "radius": 0.5, "lam": 0.1}, "y"),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else value,
+)
+def test_a_file_can_name_them(tmp_path, settings, target):
+    X, y, clients = drawn("squared")
+    y = y > 3 if settings["name"] == "universal_adversarial" else y
+    np.savez(tmp_path / "data.npz", X=X, clients=clients, **{target: y[:, None] if target == "Y" else y})
+    assert build_problem(settings | {"file": "data.npz"}, tmp_path).clients == 3

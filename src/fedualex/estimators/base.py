@@ -18,6 +18,7 @@ from ..problems import AbstractProblem
 from ..runtime import Run, Status, solve
 from ..runtime.outputs import Output
 
+
 class Scale:
     """Rows as (row - mean) / size, with one size for all columns, so that the penalty keeps its meaning.
 
