@@ -9,7 +9,7 @@ X = fx.data.Standardizer.fit(X, clients).transform(X)
 plain = fx.problems.sparse_glm("logistic", X, y, clients, l2=1e-3)
 plain_run = fx.solve(plain, fx.FeDualExCorrected(eta_c=0.3), rounds=200, local_steps=5)
 
-problem = fx.problems.universal_adversarial(X, y, radius=0.5, lam=0.01, clients=clients)
+problem = fx.problems.universal_adversarial(X, y, radius=0.5, lam=0.005, clients=clients)
 run = fx.solve(problem, fx.FeDualExCorrected(eta_c=0.3), rounds=200, local_steps=5)
 print(f"{run.status}: {run.status.value}")
 print(problem.certificate(run.z))
