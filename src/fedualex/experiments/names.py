@@ -30,9 +30,21 @@ PROBLEMS: dict[str, Callable[..., AbstractProblem]] = {
     "bilinear": problems.bilinear,
     "matrix_game": problems.matrix_game,
     "agnostic": problems.agnostic,
+    "sparse_glm": problems.sparse_glm,
+    "low_rank": problems.low_rank,
+    "robust_regression": problems.robust_regression,
+    "universal_adversarial": problems.universal_adversarial,
 }
 
-FROM_FILE = {"bilinear": ("A", "b"), "matrix_game": ("A",), "agnostic": ("X", "y", "clients")}
+FROM_FILE = {
+    "bilinear": ("A", "b"),
+    "matrix_game": ("A",),
+    "agnostic": ("X", "y", "clients"),
+    "sparse_glm": ("X", "y", "clients"),
+    "low_rank": ("X", "Y", "clients"),
+    "robust_regression": ("X", "y", "clients"),
+    "universal_adversarial": ("X", "y", "clients"),
+}
 """Which arguments are arrays: they come from the .npz file that the key `file` names."""
 
 

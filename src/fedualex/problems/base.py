@@ -30,6 +30,9 @@ class AbstractProblem(eqx.Module):
     data: eqx.AbstractVar[Tree]
     """What each client holds, clients along the first axis; None if all clients share one f."""
 
+    uncertified: ClassVar[str] = ""
+    """Why no certificate may be claimed for f, such as that it is not convex-concave; empty if one may."""
+
     shared_affine: ClassVar[bool] = False
     """Whether all clients share one f, whose operator is an affine function of z."""
 
@@ -129,7 +132,9 @@ class AbstractProblem(eqx.Module):
         return projected, self.certificate(projected)
 
     def why_uncertifiable(self) -> str:
-        """Which parts have no finite conjugate; empty if all have one."""
+        """What the problem itself says, or which parts have no finite conjugate; empty if there are certificates."""
+        if self.uncertified:
+            return self.uncertified
         parts = tree.leaves_with_names(self.geometry.parts, is_leaf=is_geometry)
         unbounded = [f"{name}={part!r}" for name, part in parts if not part.finite_conjugate]
         if not unbounded:

@@ -35,6 +35,7 @@ class Problem(AbstractProblem):
         of unequal size. "elsewhere" is the view of a server, which has nobody's.
     weights: p. "clients" weighs all clients alike, "samples" by their number of examples; or one number >= 0 for each
         client, divided by their sum.
+    uncertified: a sentence that says why certificates would be wrong, where f is known not to be convex-concave.
     """
 
     f: Callable[..., Any]
@@ -42,6 +43,7 @@ class Problem(AbstractProblem):
     like: Saddle
     data: Clients | None
     weights: NDArray[Any]
+    uncertified: str = eqx.field(static=True)  # type: ignore[misc]
 
     def __init__(
         self,
@@ -52,10 +54,12 @@ class Problem(AbstractProblem):
         like: Saddle,
         data: Sequence[Tree] | str | None = None,
         weights: Any = "clients",
+        uncertified: str = "",
     ):
         if not callable(f):
             raise TypeError(f"f must be a function of (x, y, example), got {short(f)}")
         self.f = f
+        self.uncertified = uncertified
         self.like = _template(like, saddle=y is not None)
         self.geometry = build_geometry(x, y, self.like)
         if isinstance(data, str) and data == "elsewhere":

@@ -1,0 +1,26 @@
+"""Data in: tables from files and collections, partitions among clients, and features from federated moments."""
+
+from .encoder import Encoder
+from .moments import Standardizer, Sums, added, sums
+from .partitions import by_column, by_size, dirichlet, iid
+from .tables import BUNDLED, Table, bundled, checksum, openml, read_csv, read_npz, read_parquet
+
+__all__ = [
+    "BUNDLED",
+    "Encoder",
+    "Standardizer",
+    "Sums",
+    "Table",
+    "added",
+    "bundled",
+    "by_column",
+    "by_size",
+    "checksum",
+    "dirichlet",
+    "iid",
+    "openml",
+    "read_csv",
+    "read_npz",
+    "read_parquet",
+    "sums",
+]

@@ -1,0 +1,82 @@
+"""Means and deviations of features that nobody pools: each client sends sums, and the sums are added."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..validation import short
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What one client sends, or what all have sent: for each column how many values are there, and their sum."""
+
+    count: NDArray[Any]
+    total: NDArray[Any]
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(self.count + other.count, self.total + other.total)
+
+    @property
+    def mean(self) -> NDArray[Any]:
+        """The mean of each column; 0 where no value is there."""
+        return np.where(self.count > 0, self.total / np.maximum(self.count, 1), 0.0)
+
+
+def sums(X: Any, center: Any = None) -> Sums:
+    """A client's counts and sums of its values, or of (value - center)^2; nan is a missing value and counts nowhere."""
+    rows = _matrix(X)
+    there = ~np.isnan(rows)
+    values = rows if center is None else (rows - center) ** 2
+    return Sums(there.sum(axis=0), np.where(there, values, 0.0).sum(axis=0))
+
+
+@dataclass(frozen=True)
+class Standardizer:
+    """(x - mean) / deviation, column by column. A missing value becomes 0, the mean; a constant column becomes 0."""
+
+    mean: NDArray[Any]
+    deviation: NDArray[Any]
+    """0 for a constant column, and for one in which every value is missing."""
+
+    @classmethod
+    def fit(cls, X: Any, clients: Any = None) -> "Standardizer":
+        """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them."""
+        rows = _matrix(X)
+        owner = np.zeros(len(rows)) if clients is None else np.asarray(clients)
+        if owner.shape != (len(rows),):
+            raise ValueError(f"clients must be {len(rows)} ids, one for each row of X, got shape {owner.shape}")
+        own = [rows[owner == m] for m in np.unique(owner)]
+        mean = added(sums(part) for part in own).mean
+        squares = added(sums(part, mean) for part in own)
+        deviation = np.sqrt(squares.mean)
+        # Rounding leaves a constant column a deviation of some 1e-16 of its size.
+        return cls(mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0))
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Standardized rows, without nan."""
+        rows = _matrix(X)
+        if rows.shape[1:] != self.mean.shape:
+            raise ValueError(f"X must have {self.mean.size} columns, as when it was fitted, got {rows.shape[1]}")
+        varies = self.deviation > 0
+        scaled = (rows - self.mean) / np.where(varies, self.deviation, 1.0)
+        return np.where(varies & ~np.isnan(rows), scaled, 0.0)
+
+
+def added(parts: Iterable[Sums]) -> Sums:
+    """The sum of what the clients sent."""
+    first, *rest = parts
+    return sum(rest, start=first)
+
+
+def _matrix(X: Any) -> NDArray[Any]:
+    try:
+        rows = np.asarray(X, float)
+    except (TypeError, ValueError):
+        raise TypeError(f"X must be a real matrix, nan where a value is missing, got {short(X)}") from None
+    if rows.ndim != 2 or rows.size == 0 or np.any(np.isinf(rows)):
+        raise ValueError(f"X must be a nonempty matrix of finite numbers or nan, got {short(X)}")
+    return rows

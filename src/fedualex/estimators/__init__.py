@@ -1,0 +1,19 @@
+"""scikit-learn estimators whose rows belong to clients; each comes with the certificate of its fit."""
+
+try:
+    import sklearn  # noqa: F401
+except ImportError:
+    raise ImportError("fedualex.estimators needs scikit-learn: pip install 'fedualex[estimators]'") from None
+
+from .agnostic import AgnosticClassifier
+from .base import AbstractFederated, FederatedClassifier
+from .lasso import FederatedLasso
+from .logistic import FederatedLogisticRegression
+
+__all__ = [
+    "AbstractFederated",
+    "AgnosticClassifier",
+    "FederatedClassifier",
+    "FederatedLasso",
+    "FederatedLogisticRegression",
+]

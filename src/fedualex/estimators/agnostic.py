@@ -1,0 +1,39 @@
+"""A classifier for the worst mixture of the clients."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problems import AbstractProblem, agnostic
+from .base import FederatedClassifier
+
+
+class AgnosticClassifier(FederatedClassifier):
+    """min_x max_y sum_m y_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || uniform) (`fx.problems.agnostic`).
+
+    One client is plain logistic regression. For all else see `AbstractFederated`.
+    """
+
+    def __init__(
+        self,
+        l1: float = 0.01,
+        l2: float = 0.0,
+        kl: float = 0.0,
+        *,
+        tol: float = 1e-2,
+        max_rounds: int = 2000,
+        local_steps: int = 10,
+        method: Any = None,
+    ):
+        self.l1 = l1
+        self.l2 = l2
+        self.kl = kl
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.local_steps = local_steps
+        self.method = method
+
+    def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
+        ids = np.zeros(len(X)) if clients is None else clients
+        return agnostic(X, label, ids, l1=self.l1 / size, l2=self.l2 / size**2, kl=self.kl)

@@ -1,0 +1,131 @@
+"""What all estimators share: checked input, features in a common scale, a run, and what is reported of it."""
+
+import warnings
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import theory
+from ..algorithms import BacktrackingCoMP, FeDualExCorrected
+from ..data import Standardizer
+from ..problems import AbstractProblem
+from ..runtime import Run, Status, solve
+from ..runtime.outputs import Output
+
+
+class Scale:
+    """Rows as (row - mean) / size, with one size for all columns, so that the penalty keeps its meaning.
+
+    mean and size (the root mean square of all deviations) come from federated moments. w / size and
+    b - <w / size, mean> are the model for the rows as they were.
+    """
+
+    def __init__(self, X: NDArray[Any], clients: Any, intercept: bool):
+        moments = Standardizer.fit(X, clients)
+        self.mean = moments.mean if intercept else np.zeros_like(moments.mean)
+        size = float(np.sqrt(np.mean(moments.deviation**2 + (moments.mean - self.mean) ** 2)))
+        self.size = size if size > 0 else 1.0
+
+    def rows(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Rows in the common scale."""
+        return (X - self.mean) / self.size
+
+    def model(self, x: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The weights and the bias for rows as they were."""
+        weights = np.asarray(x["weights"]) / self.size
+        return weights, np.asarray(x.get("bias", 0.0) - self.mean @ weights)
+
+
+class AbstractFederated(BaseEstimator):  # type: ignore[misc]
+    """`fit(X, y, clients=None)`: clients has an id for each row, None is one client.
+
+    tol: the certified gap, in units of the objective, at which a fit ends; a `ConvergenceWarning` says that it was not
+    reached. max_rounds, local_steps: R and K. method: a method of the library that replaces the default, which
+    is BacktrackingCoMP for one client and FeDualExCorrected for more, with the step sizes `steps` over beta in turn
+    until one neither diverges nor stalls.
+    A fit sets gap_ (None if the problem has none), status_, n_rounds_ (over all step sizes) and run_, its last run.
+    """
+
+    tol: float
+    max_rounds: int
+    local_steps: int
+    method: Any
+    steps: ClassVar[tuple[float, ...]]
+
+    def _solve(self, problem: AbstractProblem) -> Output:
+        """The output of the smallest certificate."""
+        if self.method is not None:
+            runs = [self._run(problem, self.method, self.local_steps)]
+        elif problem.clients == 1:
+            runs = [self._run(problem, BacktrackingCoMP(growth=1.05), 1)]
+        else:
+            runs = []
+            beta = float(theory.constants(problem).beta)
+            for factor in self.steps:
+                eta = factor / beta if beta > 0 else 1.0
+                runs.append(self._run(problem, FeDualExCorrected(eta_c=eta), self.local_steps))
+                if runs[-1].status in (Status.OPTIMAL, Status.UNCERTIFIED, Status.MAX_ROUNDS):
+                    break
+        best = min((run.best or run.outputs[run.output] for run in runs), key=_gap)
+        self.run_, self.gap_, self.status_ = runs[-1], best.gap, runs[-1].status
+        self.n_rounds_ = sum(run.rounds for run in runs)
+        if self.status_ is not Status.OPTIMAL:
+            warnings.warn(
+                f"{type(self).__name__} ended as {self.status_} after {self.n_rounds_} rounds with a certified gap of "
+                f"{self.gap_}, tol={self.tol}: raise max_rounds or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return best
+
+    def _run(self, problem: AbstractProblem, method: Any, local_steps: int) -> Run:
+        return solve(problem, method, rounds=self.max_rounds, local_steps=local_steps, tol=self.tol)
+
+
+class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[misc]
+    """A linear classifier: scores <w, row> + b, of one column for two classes and one column a class for more.
+
+    A subclass says what problem it solves for rows in a common scale.
+    """
+
+    # A logistic loss is steepest where learning starts: later, steps beyond 1 / beta are stable.
+    steps: ClassVar[tuple[float, ...]] = (8.0, 2.0, 0.5)
+
+    @abstractmethod
+    def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
+        """The problem for rows that were divided by `size`."""
+
+    def fit(self, X: Any, y: Any, clients: Any = None) -> "FederatedClassifier":
+        """Fit to rows X with labels y; clients: whose row it is."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, label = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold at least two classes, but there is only one class, {self.classes_[0]!r}")
+        scale = Scale(X, clients, intercept=True)
+        best = self._solve(self._problem(scale.rows(X), label, clients, scale.size))
+        weights, bias = scale.model(best.z.x)
+        self.coef_, self.intercept_ = np.atleast_2d(weights.T), np.atleast_1d(bias)
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """The score of each row: above 0 for the second of two classes; one column a class for more."""
+        check_is_fitted(self)
+        scores = validate_data(self, X, dtype=np.float64, reset=False) @ self.coef_.T + self.intercept_
+        return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row."""
+        scores = self.decision_function(X)
+        number = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[number])
+
+
+def _gap(output: Output) -> float:
+    return np.inf if output.gap is None else output.gap

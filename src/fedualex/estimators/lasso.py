@@ -1,0 +1,55 @@
+"""Sparse linear regression."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..data import Standardizer
+from ..problems import sparse_glm
+from .base import AbstractFederated, Scale
+
+
+class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
+    """min_{w, b} mean (<w, row> + b - y)^2 / 2 + alpha ||w||_1 over the rows of all clients, as scikit-learn's Lasso.
+
+    coef_, intercept_: w and b. For all else see `AbstractFederated`.
+    """
+
+    steps: ClassVar[tuple[float, ...]] = (0.9, 0.2)
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_rounds: int = 2000,
+        local_steps: int = 10,
+        method: Any = None,
+    ):
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.local_steps = local_steps
+        self.method = method
+
+    def fit(self, X: Any, y: Any, clients: Any = None) -> "FederatedLasso":
+        """Fit to rows X with targets y; clients: whose row it is."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        scale = Scale(X, clients, self.fit_intercept)
+        shift = float(Standardizer.fit(y[:, None], clients).mean[0]) if self.fit_intercept else 0.0
+        problem = sparse_glm(
+            "squared", scale.rows(X), y - shift, clients, l1=self.alpha / scale.size, intercept=self.fit_intercept
+        )
+        self.coef_, bias = scale.model(self._solve(problem).z.x)
+        self.intercept_ = float(bias) + shift
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """<w, row> + b for each row."""
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False) @ self.coef_ + self.intercept_)

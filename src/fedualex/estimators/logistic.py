@@ -1,0 +1,43 @@
+"""Sparse logistic regression."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from ..problems import AbstractProblem, sparse_glm
+from .base import FederatedClassifier
+
+
+class FederatedLogisticRegression(FederatedClassifier):
+    """min_{w, b} mean logistic loss + l1 ||w||_1 + l2/2 ||w||^2 over the rows of all clients; softmax for more classes.
+
+    With l2 = 0 this is scikit-learn's with C = 1 / (l1 n). For all else see `AbstractFederated`.
+    """
+
+    def __init__(
+        self,
+        l1: float = 0.01,
+        l2: float = 0.0,
+        *,
+        tol: float = 1e-4,
+        max_rounds: int = 2000,
+        local_steps: int = 10,
+        method: Any = None,
+    ):
+        self.l1 = l1
+        self.l2 = l2
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.local_steps = local_steps
+        self.method = method
+
+    def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
+        return sparse_glm("logistic", X, label, clients, l1=self.l1 / size, l2=self.l2 / size**2)
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """The probability of each class."""
+        scores = self.decision_function(X)
+        scores = np.stack([np.zeros_like(scores), scores], axis=1) if scores.ndim == 1 else scores
+        return np.asarray(softmax(scores, axis=1))

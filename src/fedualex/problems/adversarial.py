@@ -1,0 +1,80 @@
+"""Logistic regression against one sparse perturbation of all examples."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array
+
+from ..regularizers import L1, Box
+from ..tree import Saddle, Tree
+from ..validation import nonnegative, positive
+from .general import Problem
+from .glm import class_bias_box, logistic_loss
+from .rows import Owners, Penalty, checked_classes, checked_matrix
+
+NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
+
+
+def universal_adversarial(
+    X: Any,
+    y: Any,
+    radius: Any,
+    lam: Any,
+    *,
+    clients: Any = None,
+    l1: Any = 0.0,
+    l2: Any = 1e-3,
+    weights: Any = "samples",
+) -> Problem:
+    """min_{w, b} max_delta sum_i p_i log(1 + exp(-s_i (<w, X_i + delta> + b))) + psi(w) - lam ||delta||_1.
+
+    One perturbation delta, the attack, is added to every row; s_i = -1 for the first of two labels in sorted order and
+    +1 for the second; psi(w) = l1 ||w||_1 + l2/2 ||w||^2. x = {"weights": w, "bias": b}, y = delta, entry by entry
+    within the radius. The penalty of the attack has a minus sign: with the printed plus it would reward a dense attack.
+
+    The loss is convex in delta, so this is outside the theory: a run ends with the status UNCERTIFIED and claims
+    nothing. w and b are bounded as in `sparse_glm`, whose argument holds at delta = 0.
+    """
+    X = checked_matrix("X", X)
+    radius, lam = positive("radius", radius), nonnegative("lam", lam)
+    classes, label = checked_classes(y, len(X))
+    if classes != 2:
+        raise ValueError(f"y must hold two classes, got {classes}")
+    owners = Owners(clients, weights, len(X))
+    penalty = Penalty(float(np.log(2)), (X.shape[1],), l1, l2, 0.0, None, None)
+    return Problem(
+        attacked_loss,
+        x={"weights": penalty.regularizer, "bias": class_bias_box(X, label, owners, penalty, float(np.log(2)))},
+        y=L1(lam) + Box(radius) if lam > 0 else Box(radius),
+        like=Saddle({"weights": np.zeros(X.shape[1]), "bias": np.zeros(())}, np.zeros(X.shape[1])),
+        data=owners.split(row=X, target=np.where(label == 1, 1.0, -1.0)),
+        weights=owners.weights,
+        uncertified=NOT_CONCAVE,
+    )
+
+
+def attacked_loss(x: Tree, delta: Array, example: Tree) -> Array:
+    """The logistic loss of one example, moved by delta."""
+    return logistic_loss(x, {"row": example["row"] + delta, "target": example["target"]})
+
+
+@dataclass(frozen=True)
+class AttackReport:
+    """Accuracy without and with the attack, and the share of the attack's entries that are not zero."""
+
+    clean: float
+    attacked: float
+    density: float
+
+
+def attack_report(X: Any, y: Any, z: Saddle, *, zero: float = 1e-5) -> AttackReport:
+    """How a model z.x does on rows X with two labels y, as they are and with the attack z.y added to each."""
+    X = checked_matrix("X", X)
+    _, label = checked_classes(y, len(X))
+    delta = np.asarray(z.y)
+
+    def accuracy(rows: Any) -> float:
+        return float(np.mean((rows @ np.asarray(z.x["weights"]) + np.asarray(z.x["bias"]) > 0) == (label == 1)))
+
+    return AttackReport(accuracy(X), accuracy(X + delta), float(np.mean(np.abs(delta) > zero)))

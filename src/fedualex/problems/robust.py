@@ -1,0 +1,65 @@
+"""Least absolute deviations as a saddle point."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array
+
+from ..regularizers import Box
+from ..tree import Saddle, Tree
+from .general import Problem
+from .glm import score
+from .rows import Owners, Penalty, checked_matrix, checked_target
+
+
+def robust_regression(
+    X: Any,
+    y: Any,
+    clients: Any = None,
+    *,
+    l1: Any = 0.0,
+    l2: Any = 0.0,
+    radius: Any = None,
+    intercept: bool = True,
+    weights: Any = "samples",
+) -> Problem:
+    """min_{w, b} sum_i p_i |<w, X_i> + b - y_i| + l1 ||w||_1 + l2/2 ||w||^2: regression that outliers cannot pull.
+
+    p |r| = max of u sqrt(p) r over |u| <= sqrt(p), so this is a saddle point, bilinear but for psi, whose certificate
+    is its duality gap: x = {"weights": w, "bias": b} (without intercept {"weights": w}) against one u_i for each row,
+    in Box(sqrt(p_i)). Entry i of u is that of row i of X. clients and weights as in `sparse_glm`.
+
+    Bounds, none of them active at a solution: with F the loss of the best constant, the weighted median of y (of 0
+    without intercept), w is in L1Ball(F / l1) or L2Ball(sqrt(2 F / l2)), the one of smaller radius, or in
+    L2Ball(radius); by Jensen's inequality |b - mean y| <= max |<w, mean X>| over the ball + F.
+    """
+    X = checked_matrix("X", X)
+    target = checked_target("y", y, len(X))
+    owners = Owners(clients, weights, len(X))
+    if np.any(owners.share <= 0):
+        raise ValueError("weights must be > 0 for every client: a row of weight 0 has no sign to find")
+    order = np.argsort(target)
+    median = target[order][np.searchsorted(np.cumsum(owners.share[order]), 0.5)] if intercept else 0.0
+    constant = float(owners.mean(np.abs(target - median)))
+    penalty = Penalty(constant, (X.shape[1],), l1, l2, 0.0, None, radius)
+    x: dict[str, Any] = {"weights": penalty.regularizer}
+    like: dict[str, Any] = {"weights": np.zeros(X.shape[1])}
+    if intercept:
+        center, spread = float(owners.mean(target)), penalty.largest(owners.mean(X)) + constant
+        x["bias"] = Box(lower=center - spread, upper=center + spread)
+        like["bias"] = np.zeros(())
+    root = np.sqrt(owners.share)
+    index = np.arange(len(X), dtype=np.int32)
+    return Problem(
+        signed_residual,
+        x=x,
+        y=Box(lower=-root, upper=root),
+        like=Saddle(like, np.zeros(len(X))),
+        data=owners.split(row=X, target=target, root=root, index=index),
+        weights=owners.weights,
+    )
+
+
+def signed_residual(x: Tree, u: Array, example: Tree) -> Array:
+    """u_i (score - y) / sqrt(p_i); the mean over rows weighs it by p_i."""
+    return u[example["index"]] / example["root"] * (score(x, example["row"]) - example["target"])

@@ -1,0 +1,105 @@
+"""Estimators: scikit-learn's own checks, its own coefficients, and what a fit reports."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import Lasso, LogisticRegression
+from sklearn.utils.estimator_checks import check_estimator
+
+import fedualex as fx
+from fedualex.estimators import AgnosticClassifier, FederatedLasso, FederatedLogisticRegression
+
+ALL = [FederatedLasso(), FederatedLogisticRegression(), AgnosticClassifier()]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("estimator", ALL, ids=lambda e: type(e).__name__)
+def test_scikit_learns_checks(estimator):
+    failed = [check for check in check_estimator(estimator, on_fail=None) if check["status"] == "failed"]
+    assert not failed
+
+
+def diabetes():
+    """Features on their raw scale, whose norms are 1; five clients with different targets."""
+    X, y = fx.data.bundled("diabetes")
+    return X, y, fx.data.dirichlet(y > 150, 5, 0.5)
+
+
+@pytest.mark.parametrize("federated", [False, True], ids=["one", "five"])
+def test_lasso_is_scikit_learns_on_raw_features(federated):
+    X, y, clients = diabetes()
+    reference = Lasso(alpha=0.1, tol=1e-10).fit(X, y)
+    model = FederatedLasso(alpha=0.1).fit(X, y, clients=clients if federated else None)
+    assert model.status_ is fx.Status.OPTIMAL
+    assert model.gap_ <= 1e-4
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=2e-2)
+    assert np.mean((model.predict(X) - reference.predict(X)) ** 2) <= 2e-4  # strong convexity in the scores: 2 gap
+    np.testing.assert_array_equal(model.coef_ == 0, reference.coef_ == 0)
+
+
+def test_lasso_without_intercept():
+    X, y, clients = diabetes()
+    reference = Lasso(alpha=0.1, tol=1e-10, fit_intercept=False).fit(X, y)
+    model = FederatedLasso(alpha=0.1, fit_intercept=False, tol=1e-3).fit(X, y, clients=clients)
+    assert model.intercept_ == 0
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=0.2)
+
+
+@pytest.mark.parametrize("name", ["breast_cancer", "wine"])
+def test_logistic_is_scikit_learns(name):
+    X, y = fx.data.bundled(name)
+    X = 7 + 3 * fx.data.Standardizer.fit(X).transform(X)
+    clients = fx.data.iid(len(y), 3)
+    reference = LogisticRegression(l1_ratio=1.0, C=1 / (0.01 * len(y)), solver="saga", tol=1e-6, max_iter=100_000)
+    reference.fit(X, y)
+    model = FederatedLogisticRegression(l1=0.01, tol=1e-3).fit(X, y, clients=clients)
+    assert model.status_ is fx.Status.OPTIMAL
+    assert model.n_rounds_ == model.run_.rounds
+    assert np.mean(np.abs(model.predict_proba(X) - reference.predict_proba(X))) < 0.01
+    assert np.mean(model.predict(X) == reference.predict(X)) > 0.99
+
+
+def test_agnostic_is_fairer_than_the_mean():
+    X, y = fx.data.bundled("breast_cancer")
+    X = fx.data.Standardizer.fit(X).transform(X)
+    clients = fx.data.dirichlet(y, 5, 0.5)
+    mean = FederatedLogisticRegression(l1=0.01, tol=1e-2).fit(X, y, clients=clients)
+    fair = AgnosticClassifier(l1=0.01, kl=0.05, tol=5e-2).fit(X, y, clients=clients)
+    assert fair.gap_ <= 5e-2
+
+    def worst(model):
+        losses = np.logaddexp(0, -np.where(y == 1, 1, -1) * model.decision_function(X))
+        return max(losses[clients == m].mean() for m in range(5))
+
+    assert worst(fair) < worst(mean)
+
+
+def test_a_missed_tolerance_is_a_warning():
+    X, y, clients = diabetes()
+    with pytest.warns(ConvergenceWarning, match=r"FederatedLasso ended as MAX_ROUNDS after 3 rounds .* tol=0.0001"):
+        model = FederatedLasso(0.1, max_rounds=3).fit(X, y, clients=clients)
+    assert model.gap_ > 1e-4
+    assert model.status_ is fx.Status.MAX_ROUNDS
+
+
+def test_own_method_and_names_of_classes():
+    X, y = fx.data.bundled("breast_cancer")
+    X = fx.data.Standardizer.fit(X).transform(X)
+    label = np.where(y == 1, "benign", "malignant")
+    model = FederatedLogisticRegression(l1=0.02, method=fx.SynchronousMirrorProx(0.3), local_steps=1, tol=5e-2)
+    model.fit(X, label, clients=fx.data.iid(len(y), 2))
+    assert model.classes_.tolist() == ["benign", "malignant"]
+    np.testing.assert_array_equal(model.predict(X) == "malignant", model.decision_function(X) > 0)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert model.score(X, label) > 0.95
+
+
+def test_refusals():
+    with pytest.raises(NotFittedError):
+        FederatedLasso().predict([[1.0]])
+    with pytest.raises(ValueError, match="only one class"):
+        AgnosticClassifier().fit([[1.0], [2.0]], [0, 0])
+    with pytest.raises(ValueError, match=r"clients must be 3 ids.*\(2,\)"):
+        FederatedLasso().fit([[1.0], [2.0], [4.0]], [0.0, 1.0, 2.0], clients=[1, 2])
