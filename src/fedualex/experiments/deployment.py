@@ -16,7 +16,17 @@ from ..runtime import Run, Status
 from ..storage import write_atomically, write_json
 from . import folder
 from .configuration import check_tables, read_toml, run_oracle, start_point, with_defaults
-from .names import FROM_FILE, METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
+from .names import (
+    FROM_FILE,
+    METHODS,
+    POOLED,
+    PROBLEMS,
+    ConfigurationError,
+    build_method,
+    build_problem,
+    check_keys,
+    named,
+)
 from .single import CHECKPOINT
 
 ENGINES = ("local", "nvflare", "flower")
@@ -63,8 +73,8 @@ def read(file: Path) -> dict[str, Any]:
         check_keys(f"[sites.{name}]", site, ("data", "weight"))
     if not tables["sites"]:
         raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
-    if tables["problem"].get("name") == "agnostic":
-        raise ConfigurationError('[problem] name = "agnostic" is made from pooled data; use entry = "module:function"')
+    if (name := tables["problem"].get("name")) in POOLED:
+        raise ConfigurationError(f'[problem] name = "{name}" is made from pooled data; use entry = "module:function"')
     settings = {
         "problem": with_defaults(tables["problem"], PROBLEMS),
         "method": with_defaults(tables["method"], METHODS),

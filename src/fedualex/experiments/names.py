@@ -30,9 +30,14 @@ PROBLEMS: dict[str, Callable[..., AbstractProblem]] = {
     "bilinear": problems.bilinear,
     "matrix_game": problems.matrix_game,
     "agnostic": problems.agnostic,
+    "auc": problems.auc,
+    "constrained": problems.constrained,
 }
 
-FROM_FILE = {"bilinear": ("A", "b"), "matrix_game": ("A",), "agnostic": ("X", "y", "clients")}
+POOLED = ("agnostic", "auc", "constrained")
+"""Made from the rows of all clients in one table."""
+
+FROM_FILE = {"bilinear": ("A", "b"), "matrix_game": ("A",), **dict.fromkeys(POOLED, ("X", "y", "clients"))}
 """Which arguments are arrays: they come from the .npz file that the key `file` names."""
 
 
