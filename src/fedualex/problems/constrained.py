@@ -41,10 +41,9 @@ def constrained(
 
     X: n rows of d features; y: n labels; clients: for each row, whose it is.
     groups: "clients", "classes" (of y), or one label for each row. limits: one number for all groups, or a mapping
-    from
-        some groups to their limits. loss_g is the mean loss of the group's rows, whoever holds them; loss_0 that of
-        the rows whose group has no limit, or of all rows if every group has one. groups="classes", limits={label:
-        tau} is Neyman-Pearson classification.
+        from some groups to their limits. loss_g is the mean loss of the group's rows, whoever holds them; loss_0 that
+        of the rows whose group has no limit, or of all rows if every group has one. groups="classes",
+        limits={label: tau} is Neyman-Pearson classification.
     loss: "logistic" (two classes), "squared" or "huber" with its delta, as for `agnostic`; x is as there. The
         saddle point is that of the Lagrangian, y = {"multipliers": lam}, limited groups in sorted order:
 
@@ -59,8 +58,8 @@ def constrained(
     rows of which the share s is of the class with sign +1 and mean mu has -s (b + <w, mu>) <= L, so b >= -L / s -
     (the largest |<w, mu>| for w in its ball); likewise from above for the sign -1. The best of these is taken over
     loss_0 and all groups. For "squared" and "huber", with the means t and mu of the rows of loss_0, |b - t| <= (the
-    largest |<w, mu>|) + the reach of B as in `agnostic`. Rigollet, Tong, Neyman-Pearson Classification under a Strict
-    Constraint, 2011.
+    largest |<w, mu>|) + the reach of B as in `agnostic`.
+    Rigollet, Tong, Neyman-Pearson Classification, Convexity and Stochastic Constraints, JMLR 2011.
     """
     X = matrix(X)
     one_of("loss", loss, ("logistic", "squared", "huber"))
