@@ -66,8 +66,9 @@ def agnostic(
     and are in Box(D / 2), which keeps one shift of every solution. For "squared" and "huber" let t and mu be the
     weighted means of labels and rows, and B = max_m loss_m >= phi at w = 0, b = t. Jensen's inequality at y = prior
     puts |b + <w, mu> - t| within the reach of B, sqrt(2 B) (for "huber" B / delta + delta / 2 if that is more than
-    delta), so |b - t| <= (the largest |<w, mu>| for w in its ball) + reach. No derived bound is ever active at a
-    solution unless B = 0; a given radius may be. Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
+    delta), so |b - t| <= (the largest |<w, mu>| for w in its ball) + reach. No derived bound is active at a
+    solution, degenerate regressions such as B = 0 aside; a given radius may be.
+    Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
     """
     X = matrix(X)
     if loss is not None:

@@ -17,7 +17,8 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
     """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2, row positive, row' negative.
 
     X: n rows of d features; y: n labels of two classes, the second in sorted order being the positive one;
-        clients: for each row, whose it is. The pairs are all n+ n- pairs, of different clients too. A row's score is <w, row>.
+        clients: for each row, whose it is. The pairs are all n+ n- pairs, of different clients too. A row's score is
+        <w, row>.
     No client can see a pair, but with E+ and E- the means over the rows of a class, m+ and m- the mean scores, the
     mean over pairs is E+ (<w, row> - m+)^2 + E- (<w, row> - m-)^2 + (1 - m+ + m-)^2, which is
 

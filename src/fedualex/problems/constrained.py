@@ -16,7 +16,7 @@ from ..tree import Saddle, Tree, typed
 from ..validation import nonnegative, one_of, positive, real_scalar, short
 from .base import AbstractProblem
 from .general import Problem
-from .losses import Huber, Logistic, Loss, Squared, each_loss, linear_score, regression_loss
+from .losses import Huber, Logistic, Loss, Squared, constant_losses, linear_score, regression_loss
 from .rows import Ball, by_client, largest_product, matrix, numbered, penalized, targets, two_classes, weight_ball
 
 AT_BOUND = 1e-6
@@ -70,7 +70,7 @@ def constrained(
     l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
 
     grid = np.linspace(-15, 15, 301) if loss == "logistic" else np.linspace(target.min(), target.max(), 101)
-    constant = np.stack([shares @ each_loss(rule, c, target) for c in grid])
+    constant = constant_losses(rule, grid, target, shares)
     bound = _multiplier_bounds(constant, tau, multiplier)
     budget = np.min(constant[:, 0] + np.maximum(constant[:, 1:] - tau, 0) @ bound)
     ball = weight_ball(float(l1), float(l2), radius, float(budget))

@@ -78,3 +78,10 @@ def each_loss(loss: Loss, scores: Any, targets: Any) -> NDArray[Any]:
     with double():
         scores, targets = jnp.asarray(scores, float), jnp.asarray(targets)
         return np.asarray(jax.vmap(loss)(jnp.broadcast_to(scores, (len(targets), *scores.shape[1:])), targets))
+
+
+def constant_losses(loss: Loss, constants: NDArray[Any], target: NDArray[Any], shares: NDArray[Any]) -> NDArray[Any]:
+    """For each constant score (row), the mean losses with each of the weights `shares` of the rows (column)."""
+    with double():
+        weights, targets = jnp.asarray(shares), jnp.asarray(target)
+        return np.asarray(jax.lax.map(lambda c: weights @ loss(c, targets), jnp.asarray(constants)))
