@@ -92,9 +92,7 @@ def test_certificate_is_never_below_the_gap(name, options):
         own = client_metrics(z.x, *data, loss=options["loss"], delta=options.get("delta", 1.0)).losses
         y = np.asarray(z.y)
         constant = options.get("kl", 0.0) * np.sum(y * np.log(y * y.size))
-        assert problem.objective(z) == pytest.approx(
-            y @ own + penalty(z.x["weights"], **options) - constant, rel=1e-10
-        )
+        assert problem.objective(z) == pytest.approx(y @ own + penalty(z.x["weights"], **options) - constant, rel=1e-10)
         top = highest(own, **options) + penalty(z.x["weights"], **options)
         mixed = sum(weight * loss for weight, loss in zip(y, losses, strict=True))
         bottom = minimize(mixed + penalty(weights, **options), inside(problem, weights, bias=bias)) - constant

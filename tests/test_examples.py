@@ -1,0 +1,28 @@
+"""The example scripts run as they stand, are short, and say what they promise."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SAYS = {
+    "auc.py": ["OPTIMAL: certified gap <= ", "test AUC 0.9", "active bounds: none"],
+    "agnostic.py": ["cvar=1.0: mean loss ", "cvar=None: mean loss ", "certified gap <= "],
+    "neyman_pearson.py": ["limit 0.1: exceeded by ", "missed tumors ", "certified gap <= "],
+}
+
+
+def test_every_script_is_listed():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == SAYS.keys()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", SAYS)
+def test_example_runs(name, capsys):
+    path = EXAMPLES / name
+    assert len(path.read_text().splitlines()) < 60
+    runpy.run_path(str(path), run_name="__main__")
+    shown = capsys.readouterr().out
+    for words in SAYS[name]:
+        assert words in shown
