@@ -18,7 +18,17 @@ from ..runtime.compilation import keep_compiled_programs
 from ..storage import write_atomically, write_json
 from . import folder
 from .configuration import check_tables, read_toml, run_oracle, start_point, with_defaults
-from .names import FROM_FILE, METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
+from .names import (
+    FROM_FILE,
+    METHODS,
+    POOLED,
+    PROBLEMS,
+    ConfigurationError,
+    build_method,
+    build_problem,
+    check_keys,
+    named,
+)
 from .single import CHECKPOINT
 
 ENGINES = ("local", "nvflare", "flower")
@@ -73,8 +83,8 @@ def read(file: Path) -> dict[str, Any]:
         raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
     if not isinstance(server["port"], int) or not 0 < server["port"] < 65536:
         raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
-    if tables["problem"].get("name") == "agnostic":
-        raise ConfigurationError('[problem] name = "agnostic" is made from pooled data; use entry = "module:function"')
+    if (name := tables["problem"].get("name")) in POOLED:
+        raise ConfigurationError(f'[problem] name = "{name}" is made from pooled data; use entry = "module:function"')
     problem, _ = _problem(tables, "elsewhere", file.parent), build_method(tables["method"])
     settings = {
         "problem": with_defaults(tables["problem"], PROBLEMS),

@@ -34,16 +34,18 @@ PROBLEMS: dict[str, Callable[..., AbstractProblem]] = {
     "low_rank": problems.low_rank,
     "robust_regression": problems.robust_regression,
     "universal_adversarial": problems.universal_adversarial,
+    "auc": problems.auc,
+    "constrained": problems.constrained,
 }
+
+POOLED = ("agnostic", "auc", "constrained", "sparse_glm", "robust_regression", "universal_adversarial", "low_rank")
+"""Made from the rows of all clients in one table."""
 
 FROM_FILE = {
     "bilinear": ("A", "b"),
     "matrix_game": ("A",),
-    "agnostic": ("X", "y", "clients"),
-    "sparse_glm": ("X", "y", "clients"),
+    **dict.fromkeys(POOLED, ("X", "y", "clients")),
     "low_rank": ("X", "Y", "clients"),
-    "robust_regression": ("X", "y", "clients"),
-    "universal_adversarial": ("X", "y", "clients"),
 }
 """Which arguments are arrays: they come from the .npz file that the key `file` names."""
 

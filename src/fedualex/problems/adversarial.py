@@ -11,7 +11,7 @@ from ..tree import Saddle, Tree
 from ..validation import nonnegative, positive
 from .general import Problem
 from .glm import class_bias_box, logistic_loss
-from .rows import Owners, Penalty, checked_classes, checked_matrix
+from .rows import Owners, Penalty, class_labels, matrix
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 
@@ -36,9 +36,9 @@ def universal_adversarial(
     The loss is convex in delta, so this is outside the theory: a run ends with the status UNCERTIFIED and claims
     nothing. w and b are bounded as in `sparse_glm`, whose argument holds at delta = 0.
     """
-    X = checked_matrix("X", X)
+    X = matrix(X)
     radius, lam = positive("radius", radius), nonnegative("lam", lam)
-    classes, label = checked_classes(y, len(X))
+    classes, label = class_labels(y, len(X))
     if classes != 2:
         raise ValueError(f"y must hold two classes, got {classes}")
     owners = Owners(clients, weights, len(X))
@@ -70,8 +70,8 @@ class AttackReport:
 
 def attack_report(X: Any, y: Any, z: Saddle, *, zero: float = 1e-5) -> AttackReport:
     """How a model z.x does on rows X with two labels y, as they are and with the attack z.y added to each."""
-    X = checked_matrix("X", X)
-    _, label = checked_classes(y, len(X))
+    X = matrix(X)
+    _, label = classes(y, len(X))
     delta = np.asarray(z.y)
 
     def accuracy(rows: Any) -> float:

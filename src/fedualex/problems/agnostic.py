@@ -1,95 +1,157 @@
-"""Agnostic federated learning: one classifier for the worst mixture of the clients."""
+"""Agnostic federated learning: one model for the worst mixture of the clients, or for the worst share of them."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
+import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..geometry import EntropicSimplex
-from ..regularizers import KL, L1, AbstractRegularizer, Box, L1Ball, L2Ball, SquaredL2
+from ..regularizers import KL, Box, CappedSimplex, L1Ball
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, positive, real_array, short
+from ..validation import nonnegative, one_of, positive, real_array, short
 from .general import Problem
+from .losses import (
+    CLASSIFICATION,
+    REGRESSION,
+    Huber,
+    Logistic,
+    Loss,
+    Softmax,
+    Squared,
+    each_loss,
+    linear_score,
+    regression_loss,
+)
+from .rows import Ball, by_client, largest_product, matrix, numbered, penalized, targets, weight_ball
 
 
 def agnostic(
-    X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, kl: Any = 0.0, prior: Any = None, radius: Any = None
+    X: Any,
+    y: Any,
+    clients: Any,
+    *,
+    loss: Any = None,
+    delta: Any = 1.0,
+    l1: Any = 0.0,
+    l2: Any = 0.0,
+    kl: Any = 0.0,
+    prior: Any = None,
+    cvar: Any = None,
+    radius: Any = None,
 ) -> Problem:
     """min_x max_y sum_m y_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || prior), y on the simplex of clients.
 
     X: n rows of d features; y: n labels; clients: for each row, whose it is. Entry m of the mixture, and of prior,
         is the m-th of the sorted client ids; without prior= all are alike, and its entries are divided by their sum.
-    x = {"weights": w, "bias": b}. With two classes loss_m is the mean of log(1 + exp(-s (<w, row> + b))) over client
-        m's rows, s = -1 for the first label in sorted order and +1 for the second; w has shape (d,), b has (). With
-        more it is the softmax loss, and w has shape (d, classes), b (classes,).
+    loss: x = {"weights": w, "bias": b}, and loss_m is a mean over client m's rows. "logistic", for two classes:
+        log(1 + exp(-s (<w, row> + b))), s = -1 for the first label in sorted order and +1 for the second; w has shape
+        (d,), b has (). "multiclass": the softmax loss, w of shape (d, classes), b (classes,). Without loss= it is
+        logistic for two classes, multiclass for more. "squared": u^2 / 2, u = <w, row> + b - y; "huber": u^2 / 2 for
+        |u| <= delta, delta |u| - delta^2 / 2 beyond.
+    cvar: with M clients, y <= 1 / (cvar M), so that the maximum over y is the mean loss of the worst share `cvar` of
+        clients; 1 is the mean, cvar <= 1/M the worst client. Not together with kl or prior.
 
-    Certificates need bounded domains. Let phi(x) be the maximum over y. The losses are >= 0 and phi(0) = log(classes),
-    so a solution has l1 ||w||_1 <= log(classes) and l2/2 ||w||^2 <= log(classes): w is kept in the L1Ball or the L2Ball
-    that says so, the one of smaller radius, or in L2Ball(radius) if radius= is given. For the bias, weigh each row of
-    client m by prior_m / (rows of m), and let s_c be the weight and mu_c the mean of the rows of class c. At y = prior,
-    Jensen's inequality and log(1 + e^u) >= u give, for a solution and any class k,
-    s_c (b_k - b_c + <w_k - w_c, mu_c>) <= phi(x) <= phi(0) = log(classes), so that no two biases differ by more than
+    Certificates need bounded domains. Let phi(x) be the maximum over y, and B = log(classes) = phi(0) for the first
+    two losses. They are >= 0, so a solution has l1 ||w||_1 <= B and l2/2 ||w||^2 <= B: w is kept in the L1Ball or the
+    L2Ball that says so, the one of smaller radius, or in L2Ball(radius) if radius= is given. For the bias, weigh each
+    row of client m by prior_m / (rows of m), and let s_c be the weight and mu_c the mean of the rows of class c. At y
+    = prior, Jensen's inequality and log(1 + e^u) >= u give, for a solution and any class k,
+    s_c (b_k - b_c + <w_k - w_c, mu_c>) <= phi(x) <= phi(0) = B, so that no two biases differ by more than
 
-        D = max_c  (the largest |<w_k - w_c, mu_c>| for w in its ball) + log(classes) / s_c.
+        D = max_c  (the largest |<w_k - w_c, mu_c>| for w in its ball) + B / s_c.
 
-    With two classes b, which stands for the difference, is in Box(D). Otherwise biases matter up to a common shift
-    and are in Box(D / 2), which keeps one shift of every solution. Neither the box nor a derived ball is ever active
-    at a solution; a given radius may be. Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
+    With "logistic" b, which stands for the difference, is in Box(D). Otherwise biases matter up to a common shift
+    and are in Box(D / 2), which keeps one shift of every solution. For "squared" and "huber" let t and mu be the
+    weighted means of labels and rows, and B = max_m loss_m >= phi at w = 0, b = t. Jensen's inequality at y = prior
+    puts |b + <w, mu> - t| within the reach of B, sqrt(2 B) (for "huber" B / delta + delta / 2 if that is more than
+    delta), so |b - t| <= (the largest |<w, mu>| for w in its ball) + reach. No derived bound is active at a
+    solution, degenerate regressions such as B = 0 aside; a given radius may be.
+    Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
     """
-    X = real_array("X", X, "a real matrix")
-    if X.ndim != 2 or X.size == 0:
-        raise ValueError(f"X must be a nonempty matrix with one row for each example, got shape {X.shape}")
-    classes, label = _numbered("y", y, len(X))
-    count, client = _numbered("clients", clients, len(X))
-    if classes < 2:
-        raise ValueError(f"y must hold at least two classes, but all its {len(X)} labels are alike")
+    X = matrix(X)
+    if loss is not None:
+        one_of("loss", loss, CLASSIFICATION + REGRESSION)
+    names, client = numbered("clients", clients, len(X))
     l1, l2, kl = nonnegative("l1", l1), nonnegative("l2", l2), nonnegative("kl", kl)
-    mixture = _checked_prior(prior, count)
-    ball = _weight_ball(float(l1), float(l2), radius, np.log(classes))
-    spread = _bias_spread(X, label, (mixture / np.bincount(client))[client], ball)
-
-    weights: AbstractRegularizer = ball if l1 == 0 else L1(l1) + ball
-    weights = weights if l2 == 0 else weights + SquaredL2(l2)
-    binary = classes == 2
-    outputs = () if binary else (classes,)
-    target = np.where(label == 1, 1.0, -1.0) if binary else label
-    examples = {"row": X, "label": target, "client": client}
+    mixture = _checked_prior(prior, len(names))
+    share = (mixture / np.bincount(client))[client]
+    penalty = (float(l1), float(l2), radius)
+    if loss in REGRESSION:
+        model = _regression(X, y, client, share, regression_loss(loss, delta), penalty)
+    else:
+        model = _classification(X, y, share, loss, penalty)
+    outputs = (len(np.unique(model.target)),) if isinstance(model.loss, Softmax) else ()
     return Problem(
-        weighted_logistic if binary else weighted_softmax,
-        x={"weights": weights, "bias": Box(spread if binary else spread / 2)},
-        y=EntropicSimplex(KL(kl, mixture) if kl > 0 else None),
-        like=Saddle({"weights": np.zeros((X.shape[1], *outputs)), "bias": np.zeros(outputs)}, np.zeros(count)),
-        data=[{name: array[client == m] for name, array in examples.items()} for m in range(count)],
+        Weighted(model.loss),
+        x={"weights": penalized(model.ball, l1, l2), "bias": model.bias},
+        y=_mixtures(kl, mixture, cvar, prior is not None),
+        like=Saddle({"weights": np.zeros((X.shape[1], *outputs)), "bias": np.zeros(outputs)}, np.zeros(len(names))),
+        data=by_client({"row": X, "label": model.target, "client": client}, client),
     )
 
 
-def weighted_logistic(x: Tree, y: Array, example: Tree) -> Array:
-    """M y_m log(1 + exp(-s (<w, row> + b))) of one example of client m with label s = -1 or +1."""
-    margin = example["label"] * (example["row"] @ x["weights"] + x["bias"])
-    return y.size * y[example["client"]] * jnp.logaddexp(0.0, -margin)
+class Weighted(eqx.Module):
+    """M y_m loss(<w, row> + b, label) of one example of client m."""
+
+    loss: Loss
+
+    def __call__(self, x: Tree, y: Array, example: Tree) -> Array:
+        return y.size * y[example["client"]] * self.loss(linear_score(x, example["row"]), example["label"])
 
 
-def weighted_softmax(x: Tree, y: Array, example: Tree) -> Array:
-    """M y_m (logsumexp(row w + b) - (row w + b)_c) of one example of client m with label c."""
-    scores = example["row"] @ x["weights"] + x["bias"]
-    return -y.size * y[example["client"]] * jax.nn.log_softmax(scores)[example["label"]]
+weighted_logistic, weighted_softmax = Weighted(Logistic()), Weighted(Softmax())
 
 
-def _numbered(name: str, values: Any, rows: int) -> tuple[int, NDArray[np.int32]]:
-    """How many distinct labels there are, and the number of each row's label in sorted order."""
-    try:
-        array = np.asarray(values)
-        _, number = np.unique(array, return_inverse=True)
-    except (TypeError, ValueError):  # ragged, or not to be sorted
-        raise TypeError(f"{name} must be {rows} labels that can be sorted, got {short(values)}") from None
-    if array.shape != (rows,):
-        raise ValueError(f"{name} must hold {rows} labels, one for each row of X, got an array of shape {array.shape}")
-    if np.any(array != array):  # nan is the one label that differs from itself
-        raise ValueError(f"{name} must not contain nan")
-    return int(number.max()) + 1, number.astype(np.int32)  # the index type of both precisions
+class _Model(NamedTuple):
+    loss: Loss
+    target: NDArray[Any]
+    ball: Ball
+    bias: Box
+
+
+def _classification(
+    X: NDArray[Any], y: Any, share: NDArray[Any], loss: str | None, penalty: tuple[float, float, Any]
+) -> _Model:
+    names, label = numbered("y", y, len(X))
+    if len(names) < 2:
+        raise ValueError(f"y must hold at least two classes, but all its {len(X)} labels are alike")
+    if loss == "logistic" and len(names) > 2:
+        raise ValueError(f"loss must be 'multiclass' for more than two classes, and y holds {len(names)}")
+    binary = len(names) == 2 and loss != "multiclass"
+    ball = weight_ball(*penalty, np.log(len(names)))
+    spread = _bias_spread(X, label, share, ball, binary)
+    if binary:
+        return _Model(Logistic(), np.where(label == 1, 1.0, -1.0), ball, Box(spread))
+    return _Model(Softmax(), label, ball, Box(spread / 2))
+
+
+def _regression(
+    X: NDArray[Any],
+    y: Any,
+    client: NDArray[Any],
+    share: NDArray[Any],
+    loss: Squared | Huber,
+    penalty: tuple[float, float, Any],
+) -> _Model:
+    target = targets(y, len(X))
+    middle = share @ target
+    budget = np.max(np.bincount(client, each_loss(loss, middle, target)) / np.bincount(client))
+    ball = weight_ball(*penalty, float(budget))
+    reach = largest_product(ball, share @ X)[0] + loss.reach(float(budget))
+    return _Model(loss, target, ball, Box(lower=middle - reach, upper=middle + reach))
+
+
+def _mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> EntropicSimplex:
+    if cvar is None:
+        return EntropicSimplex(KL(kl, mixture) if kl > 0 else None)
+    share = positive("cvar", cvar)
+    if share > 1:
+        raise ValueError(f"cvar must be a share of the clients, above 0 and at most 1, got {float(share)!r}")
+    if kl > 0 or prior:
+        raise ValueError("cvar cannot be given together with kl or prior: that mixture has no closed form")
+    return EntropicSimplex(CappedSimplex(min(1.0, 1 / (float(share) * mixture.size))))
 
 
 def _checked_prior(prior: Any, count: int) -> NDArray[Any]:
@@ -99,21 +161,9 @@ def _checked_prior(prior: Any, count: int) -> NDArray[Any]:
     return p / p.sum()
 
 
-def _weight_ball(l1: float, l2: float, radius: Any, budget: float) -> L1Ball | L2Ball:
-    """The ball of the weights; a solution's penalty is at most the budget."""
-    if radius is not None:
-        return L2Ball(positive("radius", radius))
-    balls: list[L1Ball | L2Ball] = [L1Ball(budget / l1)] if l1 > 0 else []
-    balls += [L2Ball(np.sqrt(2 * budget / l2))] if l2 > 0 else []
-    if not balls:
-        raise ValueError("radius must be given if l1 and l2 are 0: nothing else bounds the weights")
-    return min(balls, key=lambda ball: float(ball.radius))
-
-
-def _bias_spread(X: NDArray[Any], label: NDArray[Any], weight: NDArray[Any], ball: L1Ball | L2Ball) -> float:
+def _bias_spread(X: NDArray[Any], label: NDArray[Any], weight: NDArray[Any], ball: Ball, binary: bool) -> float:
     """D of the docstring; two columns in an l2 ball differ by at most sqrt(2) radius, in an l1 ball by the radius."""
     share = np.bincount(label, weight)
     means = (np.eye(share.size)[label] * weight[:, None]).T @ X / share[:, None]
-    longest = 1.0 if isinstance(ball, L1Ball) or share.size == 2 else np.sqrt(2)
-    size = np.linalg.norm(means, np.inf if isinstance(ball, L1Ball) else 2, axis=1)
-    return float(np.max(longest * ball.radius * size + np.log(share.size) / share))
+    longest = 1.0 if isinstance(ball, L1Ball) or binary else np.sqrt(2)
+    return float(np.max(longest * largest_product(ball, means) + np.log(share.size) / share))

@@ -12,7 +12,7 @@ from ..regularizers import Box, L2Ball
 from ..tree import Saddle, Tree
 from ..validation import one_of
 from .general import Problem
-from .rows import Owners, Penalty, checked_classes, checked_matrix, checked_target
+from .rows import Owners, Penalty, matrix, targets
 
 FAMILIES = ("squared", "logistic")
 
@@ -52,15 +52,15 @@ def sparse_glm(
     with q_c and mu_c the weight and the mean of the rows of class c, S'(v) = max |<w_k - w_c, v>|.
     """
     one_of("family", family, FAMILIES)
-    X = checked_matrix("X", X)
+    X = matrix(X)
     owners = Owners(clients, weights, len(X))
     if family == "squared":
-        target: NDArray[Any] = checked_target("y", y, len(X))
+        target: NDArray[Any] = targets(y, len(X))
         classes, loss = 0, squared_loss
         center = float(owners.mean(target)) if intercept else 0.0
         constant = float(owners.mean((target - center) ** 2) / 2)
     else:
-        classes, target = checked_classes(y, len(X))
+        classes, target = classes(y, len(X))
         loss = logistic_loss if classes == 2 else softmax_loss
         q = np.bincount(target, owners.share)
         constant = float(-q @ np.log(q)) if intercept else float(np.log(classes))

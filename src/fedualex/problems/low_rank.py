@@ -9,7 +9,7 @@ from ..tree import Saddle
 from ..validation import positive
 from .general import Problem
 from .glm import squared_loss
-from .rows import Owners, checked_matrix
+from .rows import Owners, matrix
 
 
 def low_rank(
@@ -24,7 +24,7 @@ def low_rank(
     the singular values of W are in L1Ball(F / nuclear), and with mu and c the means of X and Y, Jensen's inequality
     gives |b - c| <= (F / nuclear) ||mu|| + sqrt(2 F), entry by entry.
     """
-    X, Y = checked_matrix("X", X), checked_matrix("Y", Y)
+    X, Y = matrix(X), matrix(Y, "Y")
     if len(Y) != len(X):
         raise ValueError(f"Y must have {len(X)} rows, as many as X, got {len(Y)}")
     nuclear = positive("nuclear", nuclear)

@@ -9,7 +9,7 @@ from ..regularizers import Box
 from ..tree import Saddle, Tree
 from .general import Problem
 from .glm import score
-from .rows import Owners, Penalty, checked_matrix, checked_target
+from .rows import Owners, Penalty, matrix, targets
 
 
 def robust_regression(
@@ -33,8 +33,8 @@ def robust_regression(
     without intercept), w is in L1Ball(F / l1) or L2Ball(sqrt(2 F / l2)), the one of smaller radius, or in
     L2Ball(radius); by Jensen's inequality |b - mean y| <= max |<w, mean X>| over the ball + F.
     """
-    X = checked_matrix("X", X)
-    target = checked_target("y", y, len(X))
+    X = matrix(X)
+    target = targets(y, len(X))
     owners = Owners(clients, weights, len(X))
     if np.any(owners.share <= 0):
         raise ValueError("weights must be > 0 for every client: a row of weight 0 has no sign to find")

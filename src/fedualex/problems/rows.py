@@ -1,4 +1,4 @@
-"""Tables of examples: checked rows, labels as numbers, whose row is whose, and bounds on what a model can be."""
+"""What the catalogue's problems share: checked rows and labels, whose row is whose, penalties and their balls."""
 
 from typing import Any
 
@@ -9,43 +9,88 @@ from ..regularizers import L1, AbstractRegularizer, GroupL2, L1Ball, L2Ball, Squ
 from ..validation import nonnegative, positive, real_array, short
 from .data import objective_weights
 
+Ball = L1Ball | L2Ball
 
-def checked_matrix(name: str, values: Any) -> NDArray[Any]:
+
+def matrix(values: Any, name: str = "X") -> NDArray[Any]:
     """A nonempty real matrix with one row for each example."""
     array = real_array(name, values, "a real matrix")
-    if array.ndim != 2:
-        raise ValueError(f"{name} must be a matrix with one row for each example, got shape {array.shape}")
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(f"{name} must be a nonempty matrix with one row for each example, got shape {array.shape}")
     return array
 
 
-def checked_target(name: str, values: Any, rows: int) -> NDArray[Any]:
-    """One real number for each row."""
-    array = real_array(name, values, f"{rows} real numbers")
-    if array.shape != (rows,):
-        raise ValueError(f"{name} must hold {rows} numbers, one for each row of X, got an array of shape {array.shape}")
-    return array
-
-
-def checked_classes(y: Any, rows: int) -> tuple[int, NDArray[np.int32]]:
-    """The number of classes, at least two, and each row's class as its number in sorted order."""
-    classes, label = numbered("y", y, rows)
-    if classes < 2:
-        raise ValueError(f"y must hold at least two classes, but all its {rows} labels are alike")
-    return classes, label
-
-
-def numbered(name: str, values: Any, rows: int) -> tuple[int, NDArray[np.int32]]:
-    """How many distinct labels there are, and the number of each row's label in sorted order."""
+def numbered(name: str, values: Any, rows: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """The distinct labels in sorted order, and the number of each row's label among them."""
     try:
         array = np.asarray(values)
-        _, number = np.unique(array, return_inverse=True)
+        names, number = np.unique(array, return_inverse=True)
     except (TypeError, ValueError):  # ragged, or not to be sorted
         raise TypeError(f"{name} must be {rows} labels that can be sorted, got {short(values)}") from None
     if array.shape != (rows,):
         raise ValueError(f"{name} must hold {rows} labels, one for each row of X, got an array of shape {array.shape}")
     if np.any(array != array):  # nan is the one label that differs from itself
         raise ValueError(f"{name} must not contain nan")
-    return int(number.max()) + 1, number.astype(np.int32)  # the index type of both precisions
+    return names, number.astype(np.int32)  # the index type of both precisions
+
+
+def class_labels(y: Any, rows: int) -> tuple[int, NDArray[np.int32]]:
+    """The number of classes, at least two, and each row's class as its number in sorted order."""
+    names, label = numbered("y", y, rows)
+    if len(names) < 2:
+        raise ValueError(f"y must hold at least two classes, but all its {rows} labels are alike")
+    return len(names), label
+
+
+def two_classes(y: Any, rows: int) -> NDArray[Any]:
+    """-1 for the first of the two labels in sorted order, +1 for the second."""
+    names, label = numbered("y", y, rows)
+    if len(names) != 2:
+        raise ValueError(f"y must hold two classes, but it holds {len(names)}")
+    return np.where(label == 1, 1.0, -1.0)
+
+
+def targets(y: Any, rows: int, name: str = "y") -> NDArray[Any]:
+    """One real number for each row."""
+    target = real_array(name, y, f"{rows} real numbers")
+    if target.shape != (rows,):
+        raise ValueError(
+            f"{name} must hold {rows} numbers, one for each row of X, got an array of shape {target.shape}"
+        )
+    return np.asarray(target)
+
+
+def weight_ball(l1: float, l2: float, radius: Any, budget: float, group: float = 0.0) -> Ball:
+    """L2Ball(radius), or the smallest of the balls that each penalty <= budget makes.
+
+    L1Ball(budget / l1), L2Ball(sqrt(2 budget / l2)), and L2Ball(budget / group) for a sum of norms of groups.
+    """
+    if radius is not None:
+        return L2Ball(positive("radius", radius))
+    balls: list[Ball] = [L1Ball(budget / l1)] if l1 > 0 else []
+    balls += [L2Ball(np.sqrt(2 * budget / l2))] if l2 > 0 else []
+    balls += [L2Ball(budget / group)] if group > 0 else []
+    if not balls:
+        raise ValueError("radius must be given if no penalty is > 0: nothing else bounds the weights")
+    return min(balls, key=lambda ball: float(ball.radius))
+
+
+def penalized(ball: Ball, l1: Any, l2: Any, groups: GroupL2 | None = None) -> AbstractRegularizer:
+    """l1 ||w||_1 or a sum of norms of groups, + l2/2 ||w||^2, in the ball."""
+    norm: AbstractRegularizer | None = groups if l1 == 0 else L1(l1)
+    weights: AbstractRegularizer = ball if norm is None else norm + ball
+    return weights if l2 == 0 else weights + SquaredL2(l2)
+
+
+def largest_product(ball: Ball, vectors: NDArray[Any]) -> NDArray[Any]:
+    """The largest |<w, v>| for w in the ball, for each row v."""
+    dual = np.inf if isinstance(ball, L1Ball) else 2
+    return np.asarray(ball.radius * np.linalg.norm(np.atleast_2d(vectors), dual, axis=1))
+
+
+def by_client(examples: dict[str, NDArray[Any]], client: NDArray[Any]) -> list[dict[str, NDArray[Any]]]:
+    """The examples of each client, in the sorted order of their ids."""
+    return [{name: array[client == m] for name, array in examples.items()} for m in range(int(client.max()) + 1)]
 
 
 class Owners:
@@ -55,16 +100,15 @@ class Owners:
     """
 
     def __init__(self, clients: Any, weights: Any, rows: int):
-        self.count, self.client = (
-            (1, np.zeros(rows, np.int32)) if clients is None else numbered("clients", clients, rows)
-        )
+        names, self.client = numbered("clients", np.zeros(rows, int) if clients is None else clients, rows)
+        self.count = len(names)
         sizes = np.bincount(self.client, minlength=self.count)
         self.weights = objective_weights(weights, sizes)
         self.share: NDArray[Any] = (self.weights / sizes)[self.client]
 
     def split(self, **examples: NDArray[Any]) -> list[dict[str, NDArray[Any]]]:
         """The examples of each client."""
-        return [{name: array[self.client == m] for name, array in examples.items()} for m in range(self.count)]
+        return by_client(examples, self.client)
 
     def mean(self, values: NDArray[Any]) -> NDArray[Any]:
         """sum_i p_i values_i."""
@@ -72,11 +116,7 @@ class Owners:
 
 
 class Penalty:
-    """l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2, in a ball that holds every w of penalty <= budget.
-
-    The ball is L1Ball(budget / l1), L2Ball(sqrt(2 budget / l2)) or, for groups, L2Ball(budget / group), the one of
-    smaller radius; or L2Ball(radius) if a radius is given.
-    """
+    """l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2, in a ball with every w of penalty <= budget."""
 
     def __init__(self, budget: float, shape: tuple[int, ...], l1: Any, l2: Any, group: Any, groups: Any, radius: Any):
         l1, l2, group = nonnegative("l1", l1), nonnegative("l2", l2), nonnegative("group", group)
@@ -84,31 +124,16 @@ class Penalty:
             raise ValueError("l1 and group cannot both be > 0: their sum has no closed form here")
         if (group > 0) != (groups is not None):
             raise ValueError("group > 0 and groups=, one label for each column of X, belong together")
-        self.ball = _smallest_ball(budget, float(l1), float(l2), float(group), radius)
-        norm: AbstractRegularizer | None = L1(l1) if l1 > 0 else None
-        if group > 0:
-            norm = _groups(group, groups, shape)
-        bounded = self.ball if norm is None else norm + self.ball
-        self.regularizer: AbstractRegularizer = bounded if l2 == 0 else bounded + SquaredL2(l2)
+        self.ball = weight_ball(float(l1), float(l2), radius, budget, float(group))
+        norms = _groups(group, groups, shape) if group > 0 else None
+        self.regularizer = penalized(self.ball, l1, l2, norms)
 
     def largest(self, direction: NDArray[Any]) -> float:
         """max |<w, direction>| over the ball."""
-        order = np.inf if isinstance(self.ball, L1Ball) else 2
-        return float(self.ball.radius * np.linalg.norm(np.ravel(direction), order))
-
-
-def _smallest_ball(budget: float, l1: float, l2: float, group: float, radius: Any) -> L1Ball | L2Ball:
-    if radius is not None:
-        return L2Ball(positive("radius", radius))
-    balls: list[L1Ball | L2Ball] = [L1Ball(budget / l1)] if l1 > 0 else []
-    balls += [L2Ball(np.sqrt(2 * budget / l2))] if l2 > 0 else []
-    balls += [L2Ball(budget / group)] if group > 0 else []
-    if not balls:
-        raise ValueError("radius must be given if no penalty is > 0: nothing else bounds the weights")
-    return min(balls, key=lambda ball: float(ball.radius))
+        return float(largest_product(self.ball, np.ravel(direction))[0])
 
 
 def _groups(group: Any, groups: Any, shape: tuple[int, ...]) -> GroupL2:
-    count, label = numbered("groups", groups, shape[0])
+    names, label = numbered("groups", groups, shape[0])
     entries = np.broadcast_to(label.reshape(-1, *(1,) * (len(shape) - 1)), shape)
-    return GroupL2(group, np.ascontiguousarray(entries), np.sqrt(np.bincount(entries.ravel(), minlength=count)))
+    return GroupL2(group, np.ascontiguousarray(entries), np.sqrt(np.bincount(entries.ravel(), minlength=len(names))))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from nvflare.fuel.flare_api.api_spec import NoConnection
+from nvflare.fuel.flare_api.api_spec import InternalError, NoConnection
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from ...storage import write_json
@@ -163,5 +163,6 @@ def _end(opened: Session, job_id: str | None, timeout: float = 60.0) -> None:
     while (found := _state(opened, job_id)) not in ENDED:
         if time.monotonic() > end:
             raise TimeoutError(f"job {job_id} is {found}, {timeout:g} s after it was aborted")
-        opened.abort_job(job_id)
+        with contextlib.suppress(InternalError):  # "is not running": it has ended since we asked
+            opened.abort_job(job_id)
         time.sleep(POLL)

@@ -1,0 +1,57 @@
+"""Which bounds of a problem's domain an answer touches."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import tree
+from ..geometry import Euclidean, is_geometry
+from ..precision import double
+from ..regularizers import AbstractRegularizer, Box, InBall, InBox, L1Ball, L2Ball, Spectral, split
+from ..tree import Saddle
+from .base import AbstractProblem
+
+TOLERANCE = 1e-6
+"""How near to a bound, relative to the bound's size, is at the bound."""
+
+
+def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
+    """The arrays of z that lie at a bound of their size: a ball's radius, or an end of a box other than 0.
+
+    A bound derived from data keeps a solution inside, so one that is active is a warning, and is issued as one: the
+    answer is not near a solution yet, or the bound was given and is too small. An end at 0 is a sign, not a size, and
+    simplices are what they are: neither is reported.
+    """
+    with double():
+        z = problem.admit(z)
+    parts = tree.leaves_with_names(problem.geometry.parts, is_leaf=is_geometry)
+    leaves = [np.asarray(leaf) for _, leaf in tree.leaves_with_names(z)]
+    active = [name for (name, part), leaf in zip(parts, leaves, strict=True) if _touches(part, leaf)]
+    if active:
+        warnings.warn(f"bounds are active at this point: {', '.join(active)}", stacklevel=2)
+    return active
+
+
+def _touches(part: Any, leaf: NDArray[Any]) -> bool:
+    if not isinstance(part, Euclidean):
+        return False
+    domain = _domain(part.regularizer)
+    if isinstance(domain, Spectral):
+        domain, leaf = _domain(domain.psi), np.linalg.svd(leaf, compute_uv=False)
+    match domain:
+        case L1Ball() | L2Ball():
+            size = np.linalg.norm(leaf.ravel(), 1 if isinstance(domain, L1Ball) else 2)
+            return bool(size >= (1 - TOLERANCE) * domain.radius)
+        case Box():
+            ends = [np.where(np.isfinite(end), end, 0) for end in (domain.lower, domain.upper)]
+            slack = TOLERANCE * np.maximum(*np.abs(ends))
+            return any(bool(np.any((end != 0) & (np.abs(leaf - end) <= slack))) for end in ends)
+    return False
+
+
+def _domain(regularizer: AbstractRegularizer) -> AbstractRegularizer:
+    """The set of a regularizer, without its penalties."""
+    core, _, _ = split(regularizer)
+    return core.domain if isinstance(core, InBall | InBox) else core

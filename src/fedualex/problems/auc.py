@@ -1,0 +1,62 @@
+"""Maximization of the area under the ROC curve, as a saddle point that splits over examples."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..regularizers import Box, SquaredL2
+from ..tree import Saddle, Tree
+from ..validation import nonnegative
+from .general import Problem
+from .rows import by_client, largest_product, matrix, numbered, penalized, two_classes, weight_ball
+
+
+def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: Any = None) -> Problem:
+    """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2, row positive, row' negative.
+
+    X: n rows of d features; y: n labels of two classes, the second in sorted order being the positive one;
+        clients: for each row, whose it is. The pairs are all n+ n- pairs, of different clients too. A row's score is
+        <w, row>.
+    No client can see a pair, but with E+ and E- the means over the rows of a class, m+ and m- the mean scores, the
+    mean over pairs is E+ (<w, row> - m+)^2 + E- (<w, row> - m-)^2 + (1 - m+ + m-)^2, which is
+
+        min_{a, b} max_alpha  E+ (<w, row> - a)^2 + E- (<w, row> - b)^2 - 2 (1 + alpha) (m+ - m-) + 1 - alpha^2,
+
+    a mean over rows once the classes' shares of the rows are known: one federated mean. x = {"weights": w, "a": a,
+    "b": b}, y = alpha; -alpha^2 is in psi_2. Shifting all rows changes no pair, so rows are taken relative to the
+    middle of the two class means mu+ and mu-, which are federated means as well: m+ = -m-.
+
+    Certificates need bounded domains. At a solution w, scaling it by t < 1 does not help: with d = m- - m+ and V the
+    two variances, the slope in t at 1 is 2 V + 2 d (1 + d) + l1 ||w||_1 + l2 ||w||^2 <= 0, hence
+
+        -1 <= d <= 0,  a = m+ = -d/2 is in [0, 1/2],  b = m- = d/2 is in [-1/2, 0],  l1 ||w||_1 + l2 ||w||^2 <= 1/2.
+
+    w is kept in L1Ball(1 / (2 l1)) or L2Ball((2 l2)^(-1/2)), the one of smaller radius, or in L2Ball(radius) if
+    radius= is given. alpha's best response is d: Box(c), c the largest |<w, mu+ - mu->| for w in its ball, has it for
+    every w, so the certificate bounds how far the objective over pairs of w is from its minimum.
+    Ying, Wen, Lyu, Stochastic Online AUC Maximization, NeurIPS 2016.
+    """
+    X = matrix(X)
+    sign = two_classes(y, len(X))
+    _, client = numbered("clients", clients, len(X))
+    l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
+    ball = weight_ball(float(l1), 2 * float(l2), radius, 0.5)
+    up, down = X[sign > 0].mean(axis=0), X[sign < 0].mean(axis=0)
+    weight = np.where(sign > 0, len(X) / np.sum(sign > 0), len(X) / np.sum(sign < 0))
+    return Problem(
+        pairwise_square,
+        x={"weights": penalized(ball, l1, l2), "a": Box(lower=0, upper=0.5), "b": Box(lower=-0.5, upper=0)},
+        y=SquaredL2(2.0) + Box(largest_product(ball, up - down)[0]),
+        like=Saddle({"weights": np.zeros(X.shape[1]), "a": np.zeros(()), "b": np.zeros(())}, np.zeros(())),
+        data=by_client({"row": X - (up + down) / 2, "sign": sign, "weight": weight}, client),
+        weights="samples",
+    )
+
+
+def pairwise_square(x: Tree, alpha: Array, example: Tree) -> Array:
+    """((<w, row> - c)^2 - 2 (1 + alpha) sign <w, row>) / (the class's share) + 1, c = a for sign +1 and b for -1."""
+    score = example["row"] @ x["weights"]
+    center = jnp.where(example["sign"] > 0, x["a"], x["b"])
+    return example["weight"] * ((score - center) ** 2 - 2 * (1 + alpha) * example["sign"] * score) + 1

@@ -1,0 +1,173 @@
+"""Learning under constraints on losses: Neyman-Pearson, limits for clients, limits for any groups of rows."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from ..precision import double
+from ..regularizers import Box
+from ..tree import Saddle, Tree, typed
+from ..validation import nonnegative, one_of, positive, real_scalar, short
+from .base import AbstractProblem
+from .general import Problem
+from .losses import Huber, Logistic, Loss, Squared, constant_losses, linear_score, regression_loss
+from .rows import Ball, by_client, largest_product, matrix, numbered, penalized, targets, two_classes, weight_ball
+
+AT_BOUND = 1e-6
+"""How near to its bound, relative to it, a multiplier is at its bound."""
+
+
+def constrained(
+    X: Any,
+    y: Any,
+    clients: Any,
+    *,
+    limits: Any,
+    groups: Any = "clients",
+    loss: str = "logistic",
+    delta: Any = 1.0,
+    l1: Any = 0.0,
+    l2: Any = 0.0,
+    radius: Any = None,
+    multiplier: Any = None,
+) -> Problem:
+    """min_x loss_0(x) + l1 ||w||_1 + l2/2 ||w||^2 subject to loss_g(x) <= limit_g for each group g with a limit.
+
+    X: n rows of d features; y: n labels; clients: for each row, whose it is.
+    groups: "clients", "classes" (of y), or one label for each row. limits: one number for all groups, or a mapping
+        from some groups to their limits. loss_g is the mean loss of the group's rows, whoever holds them; loss_0 that
+        of the rows whose group has no limit, or of all rows if every group has one. groups="classes",
+        limits={label: tau} is Neyman-Pearson classification.
+    loss: "logistic" (two classes), "squared" or "huber" with its delta, as for `agnostic`; x is as there. The
+        saddle point is that of the Lagrangian, y = {"multipliers": lam}, limited groups in sorted order:
+
+        min_x max_{0 <= lam_g <= bound_g}  loss_0(x) + sum_g lam_g (loss_g(x) - limit_g) + penalty(w).
+
+    Certificates need bounded domains. If a constant score c (w = 0) is strictly feasible, losses >= 0 give at a
+    solution sum_g lam_g (limit_g - loss_g(c)) <= loss_0(c): bound_g is the least loss_0(c) / (limit_g - loss_g(c))
+    over a grid of such c. Where no constant is strictly feasible, multiplier= must be given; a multiplier at that
+    bound means that the limits are suspected to be infeasible, or the bound to be too small (see `violation`).
+    Let phi be the maximum over lam, and B the least phi over the grid. A solution has penalty(w) <= B, which gives
+    its ball as in `agnostic`; loss_0 <= B, and loss_g <= limit_g + B / bound_g. For "logistic", a mean loss <= L over
+    rows of which the share s is of the class with sign +1 and mean mu has -s (b + <w, mu>) <= L, so b >= -L / s -
+    (the largest |<w, mu>| for w in its ball); likewise from above for the sign -1. The best of these is taken over
+    loss_0 and all groups. For "squared" and "huber", with the means t and mu of the rows of loss_0, |b - t| <= (the
+    largest |<w, mu>|) + the reach of B as in `agnostic`.
+    Rigollet, Tong, Neyman-Pearson Classification, Convexity and Stochastic Constraints, JMLR 2011.
+    """
+    X = matrix(X)
+    one_of("loss", loss, ("logistic", "squared", "huber"))
+    target = two_classes(y, len(X)) if loss == "logistic" else targets(y, len(X))
+    rule: Loss = Logistic() if loss == "logistic" else regression_loss(loss, delta)
+    _, client = numbered("clients", clients, len(X))
+    shares, tau = _shares(X, y, clients, groups, limits)
+    l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
+
+    grid = np.linspace(-15, 15, 301) if loss == "logistic" else np.linspace(target.min(), target.max(), 101)
+    constant = constant_losses(rule, grid, target, shares)
+    bound = _multiplier_bounds(constant, tau, multiplier)
+    budget = np.min(constant[:, 0] + np.maximum(constant[:, 1:] - tau, 0) @ bound)
+    ball = weight_ball(float(l1), float(l2), radius, float(budget))
+    return Problem(
+        Lagrangian(rule, tau),
+        x={"weights": penalized(ball, l1, l2), "bias": _bias_box(X, target, rule, shares, tau, bound, budget, ball)},
+        y={"multipliers": Box(lower=np.zeros_like(bound), upper=bound)},
+        like=Saddle({"weights": np.zeros(X.shape[1]), "bias": np.zeros(())}, {"multipliers": np.zeros(tau.size)}),
+        data=by_client({"row": X, "label": target, "shares": len(X) * shares.T}, client),
+        weights="samples",
+    )
+
+
+class Lagrangian(eqx.Module):
+    """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
+
+    loss: Loss
+    limits: Any
+
+    def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
+        lam, shares = y["multipliers"], example["shares"]
+        loss = self.loss(linear_score(x, example["row"]), example["label"])
+        return (shares[0] + jnp.vdot(shares[1:], lam)) * loss - jnp.vdot(lam, typed(self.limits, lam))
+
+
+def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
+    """loss_g(x) - limit_g of each limited group, in sorted order: above 0 where the constraint is violated.
+
+    Warns if a multiplier of z is at its bound: the limits are suspected to be infeasible.
+    """
+    if not isinstance(getattr(problem, "f", None), Lagrangian):
+        raise TypeError(f"violation is for a problem made by fx.problems.constrained, got {short(problem)}")
+    with double():
+        z = problem.admit(z)
+        excess = -np.asarray(problem.operator(z).y["multipliers"])
+    lam, bound = np.asarray(z.y["multipliers"]), problem.geometry.parts.y["multipliers"].regularizer.upper
+    stuck = np.flatnonzero((lam >= (1 - AT_BOUND) * bound) & (bound > 0))
+    if stuck.size:
+        warnings.warn(
+            f"{stuck.size} of {lam.size} multipliers are at their bound (the first is number {stuck[0]}, "
+            f"{lam[stuck[0]]:.4g}): the limits are suspected to be infeasible, or multiplier= to be too small",
+            stacklevel=2,
+        )
+    return excess
+
+
+def _shares(X: NDArray[Any], y: Any, clients: Any, groups: Any, limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The weights of all rows in loss_0 and in each limited group's loss, and the limits."""
+    if isinstance(groups, str):
+        groups = {"clients": clients, "classes": y}[one_of("groups", groups, ("clients", "classes"))]
+    names, group = numbered("groups", groups, len(X))
+    known = {str(name): number for number, name in enumerate(names)}
+    given = limits if isinstance(limits, Mapping) else dict.fromkeys(known, limits)
+    for name in given:
+        if str(name) not in known:
+            raise ValueError(f"limits must be for groups that exist, got one for {short(name)}")
+    if not given:
+        raise ValueError("limits must hold at least one limit")
+    numbers = {known[str(name)]: float(real_scalar(f"limits[{name!r}]", limit)) for name, limit in given.items()}
+    limited = sorted(numbers)
+    free = ~np.isin(group, limited)
+    members = np.stack([free if np.any(free) else np.ones(len(X), bool), *(group == g for g in limited)])
+    return members / members.sum(axis=1, keepdims=True), np.array([numbers[g] for g in limited])
+
+
+def _multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: Any) -> NDArray[Any]:
+    """The bounds of the docstring; row c of `constant` holds loss_0 and the groups' losses of one constant score."""
+    if multiplier is not None:
+        return np.full(tau.size, float(positive("multiplier", multiplier)))
+    feasible = constant[np.all(constant[:, 1:] < tau, axis=1)]
+    if not len(feasible):
+        raise ValueError(
+            "multiplier must be given: no constant score meets all limits strictly, so nothing bounds the multipliers"
+        )
+    return np.asarray(np.min(feasible[:, :1] / (tau - feasible[:, 1:]), axis=0))
+
+
+def _bias_box(
+    X: NDArray[Any],
+    target: NDArray[Any],
+    loss: Loss,
+    shares: NDArray[Any],
+    tau: NDArray[Any],
+    bound: NDArray[Any],
+    budget: float,
+    ball: Ball,
+) -> Box:
+    if isinstance(loss, Squared | Huber):
+        middle = shares[0] @ target
+        reach = largest_product(ball, shares[0] @ X)[0] + loss.reach(float(budget))
+        return Box(lower=middle - reach, upper=middle + reach)
+    most = np.array([budget, *(tau + budget / bound)])
+    ends = {}
+    for sign in (-1, 1):
+        within = shares * (target == sign)
+        share = within.sum(axis=1)
+        has = share > 0
+        reach = most[has] / share[has] + largest_product(ball, within[has] @ X / share[has, None])
+        ends[sign] = float(np.min(reach))
+    return Box(lower=-ends[1], upper=ends[-1])

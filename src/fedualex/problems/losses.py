@@ -1,0 +1,87 @@
+"""The losses of one example that the catalogue's problems are made of: convex functions of a linear score."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from ..precision import double
+from ..tree import Tree, typed
+from ..validation import positive
+
+CLASSIFICATION = ("logistic", "multiclass")
+REGRESSION = ("squared", "huber")
+
+
+class Logistic(eqx.Module):
+    """log(1 + exp(-sign score)), sign = -1 or +1."""
+
+    def __call__(self, score: Any, sign: Any) -> Array:
+        return jnp.logaddexp(0.0, -sign * score)
+
+
+class Softmax(eqx.Module):
+    """logsumexp(scores) - scores_c, c the number of the class."""
+
+    def __call__(self, scores: Any, c: Any) -> Array:
+        return -jax.nn.log_softmax(scores)[c]
+
+
+class Squared(eqx.Module):
+    """(score - target)^2 / 2."""
+
+    def __call__(self, score: Any, target: Any) -> Array:
+        return (score - target) ** 2 / 2
+
+    def reach(self, budget: float) -> float:
+        """The largest |score - target| whose loss is within the budget."""
+        return float(np.sqrt(2 * budget))
+
+
+class Huber(eqx.Module):
+    """u^2 / 2 for u = |score - target| <= delta, delta u - delta^2 / 2 beyond."""
+
+    delta: Any
+
+    def __init__(self, delta: Any = 1.0):
+        self.delta = positive("delta", delta)
+
+    def __call__(self, score: Any, target: Any) -> Array:
+        inner = jnp.clip(score - target, -typed(self.delta, score), typed(self.delta, score))
+        return inner * (score - target - inner / 2)
+
+    def reach(self, budget: float) -> float:
+        """The largest |score - target| whose loss is within the budget."""
+        delta = float(self.delta)
+        return float(np.sqrt(2 * budget)) if 2 * budget <= delta**2 else budget / delta + delta / 2
+
+
+Loss = Logistic | Softmax | Squared | Huber
+
+
+def regression_loss(name: str, delta: Any) -> Squared | Huber:
+    """The loss of this name."""
+    return Squared() if name == "squared" else Huber(delta)
+
+
+def linear_score(x: Tree, row: Any) -> Array:
+    """<w, row> + b, or one such number for each class."""
+    return row @ x["weights"] + x["bias"]
+
+
+def each_loss(loss: Loss, scores: Any, targets: Any) -> NDArray[Any]:
+    """The loss of each row, in float64; one score may stand for all rows."""
+    with double():
+        scores, targets = jnp.asarray(scores, float), jnp.asarray(targets)
+        return np.asarray(jax.vmap(loss)(jnp.broadcast_to(scores, (len(targets), *scores.shape[1:])), targets))
+
+
+def constant_losses(loss: Loss, constants: NDArray[Any], target: NDArray[Any], shares: NDArray[Any]) -> NDArray[Any]:
+    """For each constant score (row), the mean losses with each of the weights `shares` of the rows (column)."""
+    with double():
+        weights, targets = jnp.asarray(shares), jnp.asarray(target)
+        return np.asarray(jax.lax.map(lambda c: weights @ loss(c, targets), jnp.asarray(constants)))

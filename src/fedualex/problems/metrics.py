@@ -1,0 +1,79 @@
+"""What people ask of a model: the area under its ROC curve, and how its clients fare."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from ..tree import Tree
+from ..validation import one_of, real_array
+from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
+from .rows import matrix, numbered, targets, two_classes
+
+
+def roc_auc(scores: Any, y: Any) -> float:
+    """The share of (positive, negative) pairs that the scores rank rightly, ties counted half.
+
+    The second of the two labels in sorted order is the positive one.
+    """
+    scores = real_array("scores", scores)
+    positive = two_classes(y, len(scores)) > 0
+    count = np.sum(positive)
+    below = np.sum(rankdata(scores)[positive]) - count * (count + 1) / 2
+    return float(below / (count * np.sum(~positive)))
+
+
+@dataclass(frozen=True)
+class ClientMetrics:
+    """Mean loss and share of right answers of each client, clients in sorted order; no accuracies for regression."""
+
+    losses: NDArray[Any]
+    accuracies: NDArray[Any] | None
+
+    @property
+    def mean_loss(self) -> float:
+        """All clients count alike."""
+        return float(np.mean(self.losses))
+
+    @property
+    def worst_loss(self) -> float:
+        """The largest loss of a client."""
+        return float(np.max(self.losses))
+
+    @property
+    def mean_accuracy(self) -> float | None:
+        """All clients count alike."""
+        return None if self.accuracies is None else float(np.mean(self.accuracies))
+
+    @property
+    def worst_accuracy(self) -> float | None:
+        """The least accuracy of a client."""
+        return None if self.accuracies is None else float(np.min(self.accuracies))
+
+
+def client_metrics(
+    x: Tree, X: Any, y: Any, clients: Any, *, loss: Any = None, delta: Any = 1.0, labels: Any = None
+) -> ClientMetrics:
+    """How the model x = {"weights": w, "bias": b} of `agnostic` or `constrained` fares with each client.
+
+    loss, delta: as for `agnostic`. labels: all labels of the training data, where y may lack some.
+    """
+    X = matrix(X)
+    scores = X @ np.asarray(x["weights"]) + np.asarray(x["bias"])
+    _, client = numbered("clients", clients, len(X))
+    rows = np.bincount(client)
+    if loss is not None:
+        one_of("loss", loss, CLASSIFICATION + REGRESSION)
+    if loss in REGRESSION:
+        rule = regression_loss(loss, delta)
+        return ClientMetrics(np.bincount(client, each_loss(rule, scores, targets(y, len(X)))) / rows, None)
+    names, number = numbered("y", y, len(X))
+    known = names if labels is None else np.unique(labels)
+    label = np.searchsorted(known, names)[number]
+    if scores.ndim == 1:
+        each, predicted = each_loss(Logistic(), scores, 2.0 * label - 1), scores > 0
+    else:
+        each, predicted = each_loss(Softmax(), scores, label), np.argmax(scores, axis=1)
+    return ClientMetrics(np.bincount(client, each) / rows, np.bincount(client, predicted == label) / rows)
