@@ -71,7 +71,7 @@ class AttackReport:
 def attack_report(X: Any, y: Any, z: Saddle, *, zero: float = 1e-5) -> AttackReport:
     """How a model z.x does on rows X with two labels y, as they are and with the attack z.y added to each."""
     X = matrix(X)
-    _, label = classes(y, len(X))
+    _, label = class_labels(y, len(X))
     delta = np.asarray(z.y)
 
     def accuracy(rows: Any) -> float:

@@ -60,7 +60,7 @@ def sparse_glm(
         center = float(owners.mean(target)) if intercept else 0.0
         constant = float(owners.mean((target - center) ** 2) / 2)
     else:
-        classes, target = classes(y, len(X))
+        classes, target = class_labels(y, len(X))
         loss = logistic_loss if classes == 2 else softmax_loss
         q = np.bincount(target, owners.share)
         constant = float(-q @ np.log(q)) if intercept else float(np.log(classes))
