@@ -12,7 +12,7 @@ from ..regularizers import Box, L2Ball
 from ..tree import Saddle, Tree
 from ..validation import one_of
 from .general import Problem
-from .rows import Owners, Penalty, matrix, targets
+from .rows import Owners, Penalty, class_labels, matrix, targets
 
 FAMILIES = ("squared", "logistic")
 
