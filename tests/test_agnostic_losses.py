@@ -103,7 +103,7 @@ def test_certificate_is_never_below_the_gap(name, options):
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_bias_bound_holds_where_labels_are_far_from_zero(loss):
     X, y, clients = table("diabetes")
-    X, y = X + [5, -3, 0, 0, 0, 0], 20 * y + 100
+    X, y = X + np.array([5.0, -3.0, 0, 0, 0, 0]), 20 * y + 100
     options = {"loss": loss, "l2": 1.0}
     problem = agnostic(X, y, clients, **options)
     weights, bias, losses = losses_of(X, y, clients, **options)
