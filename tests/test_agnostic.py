@@ -370,7 +370,7 @@ X, Y, IDS = np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], ["a", "a", "b", "b"]
         ({"l1": -1.0}, "l1 must be a number >= 0, got -1.0"),
         ({"l2": [1.0, 2.0]}, "l2 must be a number >= 0, got an array of shape"),
         ({"kl": np.inf}, "kl must be finite"),
-        ({"l1": 0.0}, "radius must be given if l1 and l2 are 0"),
+        ({"l1": 0.0}, "radius must be given if no penalty is > 0"),
         ({"radius": 0.0}, "radius must be a number > 0, got 0.0"),
         ({"radius": "big"}, "radius must be a number > 0, got 'big'"),
         ({"prior": [1.0, 0.0]}, r"prior must be 2 numbers > 0.*got \[1.0, 0.0\]"),

@@ -135,7 +135,7 @@ def test_a_given_radius_that_is_active_is_a_warning():
         ({"y": [1, 1, 1, 1]}, "y must hold two classes, but it holds 1"),
         ({"y": [0, 1, 1]}, r"y must hold 4 labels.*\(3,\)"),
         ({"X": np.ones(4)}, "X must be a nonempty matrix"),
-        ({"l1": 0.0}, "radius must be given if l1 and l2 are 0"),
+        ({"l1": 0.0}, "radius must be given if no penalty is > 0"),
         ({"l2": -1}, "l2 must be a number >= 0"),
     ],
 )

@@ -253,6 +253,9 @@ def test_the_manifest_holds_every_default(solved, here):
     agnostic = read(solved("agnostic")[0], "manifest.json")["configuration"]
     assert agnostic["problem"] == {
         "name": "agnostic",
+        "loss": None,
+        "delta": 1.0,
+        "cvar": None,
         "file": "data.npz",
         "l1": 0.0,
         "l2": 0.1,
@@ -858,12 +861,17 @@ def test_every_method_can_be_named_without_step_sizes_and_kept_as_json():
         assert strict(json.dumps(with_defaults({"name": name}, METHODS)))["name"] == name
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in main.commands)])
+GROUPS = [name for name, command in main.commands.items() if hasattr(command, "commands")]
+COMMANDS = [[name] for name in main.commands if name not in GROUPS]
+COMMANDS += [[group, name] for group in GROUPS for name in main.commands[group].commands]
+
+
+@pytest.mark.parametrize("command", [[], *([group] for group in GROUPS), *COMMANDS])
 def test_help_of_every_command(command):
     result = cli(*command, "--help")
     assert result.exit_code == 0
     assert result.stdout.startswith("Usage: ")
-    if command:
+    if command in COMMANDS:
         assert "--json" in result.stdout
 
 

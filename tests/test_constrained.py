@@ -157,7 +157,7 @@ def test_client_losses_are_the_clients_violations():
         ({"loss": "huber", "delta": 0.0}, "delta must be a number > 0"),
         ({"y": [0, 1, 2, 1]}, "y must hold two classes, but it holds 3"),
         ({"multiplier": 0.0}, "multiplier must be a number > 0"),
-        ({"l1": 0.0}, "radius must be given if l1 and l2 are 0"),
+        ({"l1": 0.0}, "radius must be given if no penalty is > 0"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(changes, message):

@@ -47,7 +47,7 @@ def test_lasso_without_intercept():
     np.testing.assert_allclose(model.coef_, reference.coef_, atol=0.2)
 
 
-@pytest.mark.parametrize("name", ["breast_cancer", "wine"])
+@pytest.mark.parametrize("name", [pytest.param("breast_cancer", marks=pytest.mark.slow), "wine"])
 def test_logistic_is_scikit_learns(name):
     X, y = fx.data.bundled(name)
     centered = 3 * fx.data.Standardizer.fit(X).transform(X)
@@ -62,6 +62,7 @@ def test_logistic_is_scikit_learns(name):
     assert np.mean(model.predict(X) == reference.predict(centered)) > 0.99
 
 
+@pytest.mark.slow
 def test_agnostic_is_fairer_than_the_mean():
     X, y = fx.data.bundled("breast_cancer")
     X = fx.data.Standardizer.fit(X).transform(X)

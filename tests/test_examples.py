@@ -23,7 +23,9 @@ def test_every_script_is_listed():
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("name", SAYS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "estimators.py" else name for name in SAYS]
+)
 def test_example_runs(name, capsys):
     path = EXAMPLES / name
     assert len(path.read_text().splitlines()) < 60

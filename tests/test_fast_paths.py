@@ -45,7 +45,7 @@ def test_clients_that_stand_together_do_what_each_does_alone(game, method):
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
-@pytest.mark.parametrize("chunk", [CLIENTS, 4])
+@pytest.mark.parametrize("chunk", [CLIENTS, pytest.param(4, marks=pytest.mark.slow)])
 def test_without_noise_the_law_is_the_very_numbers(game, method, chunk):
     with double():
         states = []
@@ -58,7 +58,7 @@ def test_without_noise_the_law_is_the_very_numbers(game, method, chunk):
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
-@pytest.mark.parametrize("chunk", [CLIENTS, 4])
+@pytest.mark.parametrize("chunk", [CLIENTS, pytest.param(4, marks=pytest.mark.slow)])
 def test_mean_and_covariance_of_the_next_state_are_the_same(game, method, chunk):
     """T26: the server's omega after a round, over 10,000 seeds, all z-scores below 4.5."""
     with double():

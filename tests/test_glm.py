@@ -302,6 +302,7 @@ def test_robust_regression_reweighted_is_still_the_absolute_loss():
 # --- the universal attack ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_universal_attack_is_uncertified_and_sparse():
     X, y = standardized(load_breast_cancer)
     clients = np.arange(len(y)) % 4
@@ -348,7 +349,7 @@ ROWS, TARGET = np.arange(8.0).reshape(4, 2), [0.0, 1.0, 0.0, 2.0]
             lambda: sparse_glm("poisson", ROWS, TARGET, l1=1),
             "family must be one of 'squared', 'logistic', got 'poisson'",
         ),
-        (lambda: sparse_glm("squared", ROWS[0], TARGET, l1=1), r"X must be a matrix.*got shape \(2,\)"),
+        (lambda: sparse_glm("squared", ROWS[0], TARGET, l1=1), r"X must be a nonempty matrix.*got shape \(2,\)"),
         (lambda: sparse_glm("squared", ROWS, TARGET[:3], l1=1), r"y must hold 4 numbers.*\(3,\)"),
         (lambda: sparse_glm("squared", ROWS, [0, 1, np.nan, 2], l1=1), "y must not contain nan"),
         (lambda: sparse_glm("squared", ROWS, TARGET, [0, 1], l1=1), r"clients must hold 4 labels.*\(2,\)"),

@@ -45,6 +45,7 @@ def assert_the_same(result, cases, devices):
         assert found <= TOLERANCE.get(case, 1e-12), case
 
 
+@pytest.mark.slow
 def test_two_devices_are_as_good_as_one():
     (result,) = run_together([[",".join(FAST)]], devices=2)
     assert_the_same(result, FAST, devices=2)

@@ -38,28 +38,30 @@ def deploy() -> None:
 @folder_argument
 @click.option("--config", type=click.Path(path_type=Path), help="The deployment's TOML file; an example if left out.")
 @click.option("--engine", help="Instead of the file's: local, nvflare or flower.")
+@json_option
 @plain_errors
-def init(folder: Path, config: Path | None, engine: str | None) -> None:
+def init(folder: Path, config: Path | None, engine: str | None, as_json: bool) -> None:
     """Write a ready deployment: keys, settings and a start script for each party, and a README."""
     from ..experiments.parties import write_deployment
 
     sites = write_deployment(folder, config, engine)
-    click.echo(
-        f"{folder}: server and {len(sites)} sites ({', '.join(sites)}); {folder / 'README.md'} says who runs what"
-    )
+    line = f"{folder}: server and {len(sites)} sites ({', '.join(sites)}); {folder / 'README.md'} says who runs what"
+    _say(line, {"folder": str(folder), "sites": sites}, as_json)
 
 
 @deploy.command()
 @folder_argument
+@json_option
 @plain_errors
-def up(folder: Path) -> None:
+def up(folder: Path, as_json: bool) -> None:
     """Start server and sites on this machine, for a trial."""
     control, settings = _control(folder)
     if control is None:
-        click.echo("engine local needs nothing started: `fedualex deploy run` does it all")
+        _say("engine local needs nothing started: `fedualex deploy run` does it all", {"connected": []}, as_json)
         return
     control.up(folder)
-    click.echo(f"server and {len(settings['sites'])} sites are connected")
+    sites = list(settings["sites"])
+    _say(f"server and {len(sites)} sites are connected", {"connected": sites}, as_json)
 
 
 @deploy.command()
@@ -102,8 +104,9 @@ def status(folder: Path, as_json: bool) -> None:
 
 @deploy.command()
 @folder_argument
+@json_option
 @plain_errors
-def stop(folder: Path) -> None:
+def stop(folder: Path, as_json: bool) -> None:
     """End the run, keep its checkpoint, and end the processes that `up` started here."""
     control, _ = _control(folder)
     if control is not None:
@@ -113,7 +116,14 @@ def stop(folder: Path) -> None:
                 control.stop(folder)
         finally:
             control.down(folder)
-    click.echo("stopped")
+    _say("stopped", {"stopped": True}, as_json)
+
+
+def _say(line: str, data: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(data)
+    else:
+        click.echo(line)
 
 
 def _run(folder: Path, as_json: bool) -> None:
