@@ -133,7 +133,7 @@ def _run(folder: Path, as_json: bool) -> None:
     if control is None:
         run_locally(folder)
     else:
-        control.submit(folder, len(settings["sites"]))
+        control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
         _follow(folder, control, as_json)
     _, found = _stored(folder)
     if found is None:

@@ -57,7 +57,7 @@ class NVFlareControl:
         processes.down(folder)
 
     def submit(self, folder: Path, sites: int) -> None:
-        """A job that needs all sites at its start."""
+        """A job that starts when so many sites are there."""
         from nvflare.fuel.flare_api.api_spec import NoConnection
 
         from .nvflare import job

@@ -13,7 +13,7 @@ class Status(Enum):
     STALLED = "the best certificate improved by less than 1% over a fifth of the budget"
     DIVERGED = "the certificate exceeded 10 times its best in three records running"
     NUMERICAL_ERROR = "the state became nan or infinite; the last finite state is returned"
-    UNCERTIFIED = "the problem has no finite certificate, so nothing is claimed"
+    UNCERTIFIED = "there is no certificate, so nothing is claimed; the outputs say why"
     INTERRUPTED = "the run was interrupted; what was there is returned"
     CLIENTS_LOST = "too few clients answered"
 
