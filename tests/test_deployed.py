@@ -264,7 +264,6 @@ def deploy(tmp_path, monkeypatch):
 @pytest.mark.timeout(300)
 def test_nvflare_smoke(deploy, tmp_path):
     """Three sites, mutual TLS: the simulator's numbers. The one real deployment of `make test`."""
-    pytest.importorskip("nvflare")
     made = deploy("nvflare")
     made.submit()
     expected = simulate(tmp_path, the_game(made.source), "FeDualEx")  # while the job starts
@@ -303,7 +302,6 @@ def test_local_with_data_at_sites(deploy, tmp_path, method):
 @pytest.mark.timeout(900)
 def test_nvflare_gives_the_simulators_iterates(deploy, tmp_path):
     """Both methods, then a problem whose data is at its sites, each a job of the same parties."""
-    pytest.importorskip("nvflare")
     made = deploy("nvflare", method="FeDualExCorrected")
     made.run()
     assert_same(made, *simulate(tmp_path, the_game(made.source), "FeDualExCorrected"))
@@ -321,7 +319,6 @@ def test_nvflare_gives_the_simulators_iterates(deploy, tmp_path):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("method", METHODS)
 def test_flower_gives_the_simulators_iterates(deploy, tmp_path, method):
-    pytest.importorskip("flwr")
     few = {"rounds": 3, "record_every": 3}
     made = deploy("flower", method=method, run=few)
     made.run()
@@ -462,7 +459,6 @@ def test_commands_refuse_in_one_sentence(tmp_path, finished):
 
 @pytest.mark.slow
 def test_a_server_that_is_not_up_is_one_sentence(deploy):
-    pytest.importorskip("nvflare")
     made = deploy("nvflare", up=False)
     told = json.loads(cli("status", made.folder, "--json").stdout)
     assert told == {"engine": "unreachable", "round": None, "status": None, "run": str(made.run_folder)}
@@ -489,7 +485,6 @@ LOOP_ENDED = ("finished", "failed")
 @pytest.fixture(scope="module")
 def nvflare(tmp_path_factory):
     """Server and three sites for all faults; each test begins with everybody there, and a run of its own."""
-    pytest.importorskip("nvflare")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         patch.setattr(parties, "SERVE", "deployed_parts:serve")

@@ -17,9 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("nvflare")
-
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 
 from fedualex.deploy.engine import Request
@@ -109,13 +106,13 @@ def expected(rounds: int, numbers=(1, 2, 3), size: int = 128):
 def test_only_plain_numbers_travel():
     import jax.numpy as jnp
 
-    kept = wire.plain({"a": jnp.arange(3.0), "b": np.float64(2.0), "c": np.ones((2, 3)).T, "d": 1}, "the request")
+    kept = wire.table({"a": jnp.arange(3.0), "b": np.float64(2.0), "c": np.ones((2, 3)).T, "d": 1}, "the request")
     assert all(type(array) is np.ndarray and array.flags.c_contiguous for array in kept.values())
     assert kept["b"].shape == ()
     assert kept["c"].shape == (3, 2)
     for bad in (np.array([object()]), np.array(["text"]), np.zeros(2, "V2"), jnp.ones(2, jnp.bfloat16)):
         with pytest.raises(TypeError, match=r"the answer holds 'x' of dtype .* only plain numbers travel"):
-            wire.plain({"x": bad}, "the answer")
+            wire.table({"x": bad}, "the answer")
 
 
 @pytest.mark.parametrize(

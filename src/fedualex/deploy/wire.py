@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import tree
 from ..tree import Tree
@@ -46,6 +47,14 @@ def from_bytes(content: bytes) -> Arrays:
     """Arrays from numpy's own format; objects are refused."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
+
+
+def plain(name: str, value: Any, where: str = "the message") -> NDArray[Any]:
+    """A contiguous array of numbers: objects would need pickle, and bfloat16 arrives as two raw bytes."""
+    array = np.ascontiguousarray(value).reshape(np.shape(value))  # 0-d stays 0-d
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{where} holds {name!r} of dtype {array.dtype.str!r}; only plain numbers travel")
+    return array
 
 
 def size_of(arrays: Arrays) -> int:

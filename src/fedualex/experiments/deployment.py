@@ -1,10 +1,8 @@
 """Deployments as folders: one TOML file becomes a folder for each party, and each party runs from its own."""
 
-import importlib
 import json
 import re
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from ..problems import AbstractProblem
 from ..runtime import Run, Status
 from ..runtime.compilation import keep_compiled_programs
 from ..storage import write_atomically, write_json
-from . import folder
+from . import configuration, folder
 from .configuration import check_tables, read_toml, run_oracle, start_point, with_defaults
 from .names import (
     FROM_FILE,
@@ -26,6 +24,7 @@ from .names import (
     ConfigurationError,
     build_method,
     build_problem,
+    call_entry,
     check_keys,
     named,
 )
@@ -37,20 +36,10 @@ SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"
 SETTINGS = "deployment.json"
 RUN = "run"
 
+SIMULATED = ("steps", "clients", "weights", "chunk", "fast")
+"""Keys of [run] that a deployment does not have: sites are its clients, and each has a weight."""
 RUN_DEFAULTS: dict[str, Any] = {
-    "rounds": None,
-    "local_steps": 1,
-    "cohort": None,
-    "noise": None,
-    "minibatch": None,
-    "seed": 0,
-    "start": None,
-    "init": "project",
-    "record_every": None,
-    "output": None,
-    "dtype": "float64",
-    "tol": None,
-    "max_seconds": None,
+    **{key: value for key, value in configuration.RUN_DEFAULTS.items() if key not in SIMULATED},
     "ergodic": False,
     "min_replies": None,
     "attempts": 5,
@@ -207,9 +196,4 @@ def _load_data(data: str, party: Path) -> Any:
                 return {name: arrays[name] for name in arrays.files}
         except Exception as error:  # a missing, truncated or foreign file can fail in many ways
             raise ConfigurationError(f"data = {data!r} cannot be read as an .npz file: {error}") from None
-    module, _, function = data.partition(":")
-    if not module or not function:
-        raise ConfigurationError(f'data must be a file ....npz or "module:function", got {data!r}')
-    if str(party) not in sys.path:
-        sys.path.insert(0, str(party))
-    return getattr(importlib.import_module(module), function)()
+    return call_entry(data, party, {}, what="data, if not a file ....npz,")

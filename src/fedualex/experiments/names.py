@@ -147,20 +147,27 @@ def _call(where: str, function: Callable[..., Any], arguments: Mapping[str, Any]
         raise ConfigurationError(f"{where}: {' '.join(str(error).split())}") from None
 
 
-def _own_problem(entry: Any, folder: Path, arguments: Mapping[str, Any]) -> AbstractProblem:
-    """What a user's function returns; whatever its module raises becomes one line that says where."""
+def call_entry(entry: Any, folder: Path, arguments: Mapping[str, Any], what: str = "entry") -> Any:
+    """What a user's function "module:function" returns, its module also looked for in the folder.
+
+    Whatever the module or the function raises becomes one line that says where.
+    """
     name, _, function = str(entry).partition(":")
     if not name or not function:
-        raise ConfigurationError(f'entry must be "module:function", got {short(entry)}')
+        raise ConfigurationError(f'{what} must be "module:function", got {short(entry)}')
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        problem = getattr(importlib.import_module(name), function)(**arguments)
+        return getattr(importlib.import_module(name), function)(**arguments)
     except Exception as error:  # it is the user's own code
         file = getattr(sys.modules.get(name), "__file__", None) or f"{folder / name}.py"
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         place = f" ({Path(file).name}, line {lines[-1]})" if lines else ""
-        raise ConfigurationError(f"entry {entry!r}: {type(error).__name__}: {error}{place}") from None
+        raise ConfigurationError(f"{what} {entry!r}: {type(error).__name__}: {error}{place}") from None
+
+
+def _own_problem(entry: Any, folder: Path, arguments: Mapping[str, Any]) -> AbstractProblem:
+    problem = call_entry(entry, folder, arguments)
     if not isinstance(problem, AbstractProblem):
         raise ConfigurationError(f"entry {entry!r} must return a problem, got {short(problem)}")
     return problem

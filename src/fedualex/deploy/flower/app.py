@@ -2,8 +2,6 @@
 
 import functools
 import os
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from ...storage import write_json
+from ..entry import resolve
 from . import wire
 from .engine import FlowerEngine
 from .keys import names_by_key
@@ -30,7 +29,7 @@ def serve(grid: Grid, context: Context) -> None:
     outcome: dict[str, Any] = {"run": str(context.run_id), "pid": os.getpid()}
     write_json(home / OUTCOME, {**outcome, "phase": "running", "error": None})
     try:
-        entry(os.environ[ENTRY_VARIABLE])(engine, home)
+        resolve(os.environ[ENTRY_VARIABLE])(engine, home)
     except BaseException as error:
         write_json(home / OUTCOME, {**outcome, "phase": "failed", "error": f"{type(error).__name__}: {error}"})
         raise
@@ -50,15 +49,4 @@ def work(message: Message, context: Context) -> Message:
 @functools.cache
 def _site(reference: str, folder: Path) -> Any:
     """The site of this machine, loaded once in the life of its process."""
-    return entry(reference)(folder)
-
-
-def entry(reference: str) -> Callable[..., Any]:
-    """The function that "module:name" or "module:Class.method" stands for."""
-    module, separator, names = reference.partition(":")
-    if not (module and separator and names):
-        raise ValueError(f"an entry point must read module:function, got {reference!r}")
-    found: Any = import_module(module)
-    for name in names.split("."):
-        found = getattr(found, name)
-    return found
+    return resolve(reference)(folder)

@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, MetricRecord, RecordDict
 
 from ..engine import Arrays, Reply, Request
+from ..wire import plain
 
 TASKS = ("round", "survey")
 
 
 def pack_arrays(arrays: Mapping[str, Any]) -> ArrayRecord:
     """Arrays as they travel; anything else than plain numbers is refused before it leaves."""
-    return ArrayRecord({name: Array(_plain(name, np.asarray(value))) for name, value in arrays.items()})
+    return ArrayRecord({name: Array(plain(name, value)) for name, value in arrays.items()})
 
 
 def unpack_arrays(record: ArrayRecord) -> Arrays:
     """Arrays as they arrived; what the sender calls plain numbers is checked again."""
-    return {name: _plain(name, array.numpy()) for name, array in record.items()}
+    return {name: plain(name, array.numpy()) for name, array in record.items()}
 
 
 def pack_request(request: Request, arrays: ArrayRecord, ticket: str) -> RecordDict:
@@ -67,9 +67,3 @@ def failed(site: str, request: Request, error: str) -> Reply:
 
 def _identity(request: Request, ticket: str) -> dict[str, ConfigRecordValues]:
     return {"round": request.round, "run_id": request.run_id, "ticket": ticket}
-
-
-def _plain(name: str, array: Any) -> Any:
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"array {name!r} must hold integers, floats, complex numbers or bools, got dtype {array.dtype}")
-    return array

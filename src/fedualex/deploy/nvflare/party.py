@@ -1,6 +1,5 @@
 """One party's folder: its kit, its own settings, and the process that runs from it."""
 
-import importlib
 import json
 import os
 import sys
@@ -9,17 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ...storage import write_json
+from ..entry import resolve
 
 KIT = "kit"
 ORGANIZATION = "fedualex"
 SETTINGS = "fedualex.json"
 """In the kit's `local` folder, which belongs to the party: no job can say what runs here."""
-
-
-def check_entry(entry: str) -> None:
-    """Refuse what cannot be "module:function"."""
-    if not all(entry.partition(":")):
-        raise ValueError(f"entry={entry!r} must name a function as 'module:function'")
 
 
 def write_settings(folder: Path, entry: str) -> None:
@@ -30,18 +24,6 @@ def write_settings(folder: Path, entry: str) -> None:
 def read_entry(folder: Path) -> Callable[..., Any]:
     """The function that works for this party."""
     return resolve(json.loads((folder / KIT / "local" / SETTINGS).read_text())["entry"])
-
-
-def resolve(entry: str) -> Callable[..., Any]:
-    """The function behind "module:function"."""
-    module, _, name = entry.partition(":")
-    try:
-        function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"entry={entry!r} must name a function as 'module:function': {error}") from None
-    if not callable(function):
-        raise ValueError(f"entry={entry!r} must name a function, not {type(function).__name__}")
-    return function
 
 
 def command(folder: Path) -> list[str]:

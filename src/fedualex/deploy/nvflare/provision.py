@@ -15,7 +15,8 @@ from nvflare.lighter.provision import prepare_project
 from nvflare.lighter.provisioner import Provisioner
 
 from ...storage import write_atomically, write_json
-from .party import KIT, ORGANIZATION, check_entry, write_settings
+from ..entry import check_entry
+from .party import KIT, ORGANIZATION, write_settings
 from .policy import SUBMITTER, VIEWER, write_policy
 
 PROJECT = "deployment"
