@@ -36,40 +36,29 @@ def normal(key: Array, shape: tuple[int, ...], dtype: Any, stream: int = 0) -> F
 
     @custom_vmap
     def draw(words: Array) -> Array:
-        return _written(row, words)
+        rows = _written(jax.vmap(row), words.reshape(-1, 2))
+        return rows.reshape(*words.shape[:-1], -1)
 
     @draw.def_vmap
-    def draw_rows(rows: int, _: Any, words: Array) -> tuple[Array, bool]:
-        # Half of the rows after the other half: also a loop, which leaves XLA free to run products of matrices
-        # at the same time (a quarter faster than `_written` within ten local steps).
-        half = -(-rows // 2)
-        blocks = jnp.pad(words, ((0, 2 * half - rows), (0, 0)), mode="edge").reshape(2, half, 2)
-        drawn = jax.lax.map(jax.vmap(lambda own: row(own, jnp.zeros((), np.uint32))), blocks)
-        return drawn.reshape(2 * half, -1)[:rows], True
+    def draw_more(_size: int, _batched: Any, words: Array) -> tuple[Array, bool]:
+        return draw(words), True
 
     pairs = draw(jax.random.key_data(key))[: (size + 1) // 2]
     return jnp.concatenate([pairs.real, pairs.imag])[:size].reshape(shape)
 
 
-def _written(draw: Callable[[Array, Array], Array], words: UInt32[Array, "2"]) -> Array:
-    """draw(words, 0) as an array in memory, which XLA would otherwise fuse into every consumer, element by element.
+def _written(draw: Callable[[Array], Array], words: UInt32[Array, "rows 2"]) -> Array:
+    """draw(words) as an array in memory, which XLA would otherwise fuse into every consumer, element by element.
 
-    An optimization barrier is gone before fusion on a CPU; a loop stays, if its length is not known before it runs.
-    Once is enough here, and twice is as good.
+    An optimization barrier is gone before fusion on a CPU; a branch stays, even if both ways lead to the same.
+    It must not be mapped over, or it becomes a choice of entries: hence rows, however often `normal` is.
     """
-    turns = jnp.where(words[0] == 0, np.int32(2), np.int32(1))
-    # The sign bit of the turn is 0, but not to a compiler that would compute the same outside the loop.
-    body = lambda state: (state[0] + 1, draw(words, (state[0] >> 31).astype(np.uint32)))  # noqa: E731
-    shape = jax.eval_shape(draw, words, np.uint32(0))
-    start = np.int32(0), jnp.empty(shape.shape, shape.dtype)
-    return jax.lax.while_loop(lambda state: state[0] < turns, body, start)[1]
+    return jax.lax.cond(words[0, 0] == 0, draw, draw, words)
 
 
-def _pairs(
-    words: UInt32[Array, "2"], start: UInt32[Array, ""], count: int, dtype: Any, stream: int
-) -> Complex[Array, " {count}"]:
+def _pairs(words: UInt32[Array, "2"], count: int, dtype: Any, stream: int) -> Complex[Array, " {count}"]:
     """Pairs of normals by Box and Muller, as complex numbers: for two real arrays XLA would do the work twice."""
-    counter = jax.lax.iota(np.uint32, count) + start
+    counter = jax.lax.iota(np.uint32, count)
     first, second = threefry(words, counter, jnp.full_like(counter, stream))
     # -log of a uniform number of (0, 1) is never infinite: 32 bits and a half.
     radius = jnp.sqrt(-2 * jnp.log((first.astype(dtype) + 0.5) * 2.0**-32))
