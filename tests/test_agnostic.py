@@ -1,13 +1,12 @@
 """Agnostic federated learning: against numpy, against a convex solver, and on scikit-learn's digits."""
 
-import warnings
-
 import cvxpy as cp
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from references import ball_of, inside, minimize, penalty
 from scipy.special import log_softmax, logsumexp
 from sklearn.datasets import load_digits
 
@@ -51,10 +50,6 @@ def numpy_losses(X, y, clients, x):
     return np.array([each[clients == m].mean() for m in np.unique(clients)])
 
 
-def penalty(x, l1=0.0, l2=0.0, **_):
-    return l1 * np.abs(x["weights"]).sum() + l2 / 2 * np.sum(x["weights"] ** 2)
-
-
 def worst_mixture(losses, kl=0.0, prior=None, **_):
     """max over y of <y, losses> - kl KL(y || prior), and its y (for kl > 0)."""
     if kl == 0:
@@ -72,9 +67,7 @@ def random_point(problem, seed=0, scale=1.0):
 
 def balls(problem):
     """The set that holds the weights, and the bound of the bias."""
-    weights = problem.geometry.parts.x["weights"].regularizer
-    weights = getattr(weights, "core", weights)
-    return getattr(weights, "domain", weights), float(problem.geometry.parts.x["bias"].regularizer.upper)
+    return ball_of(problem), float(problem.geometry.parts.x["bias"].regularizer.upper)
 
 
 # --- cvxpy, from the definition alone ------------------------------------------------------------------------------
@@ -101,23 +94,14 @@ class Model:
                 picked = cp.sum(cp.multiply(np.eye(len(names))[label[rows]], scores))
                 terms = cp.sum(cp.log_sum_exp(scores, axis=1)) - picked
             self.losses.append(terms / len(rows))
-        self.penalty = l1 * cp.sum(cp.abs(self.weights)) + l2 / 2 * cp.sum_squares(self.weights)
+        self.penalty = penalty(self.weights, l1, l2)
         self.given = [] if radius is None else [cp.norm(cp.vec(self.weights, order="C")) <= radius]
 
     def domain(self, problem):
-        ball, bound = balls(problem)
-        order = 1 if isinstance(ball, fx.L1Ball) else 2
-        return [cp.norm(cp.vec(self.weights, order="C"), order) <= float(ball.radius), cp.abs(self.bias) <= bound]
+        return inside(problem, self.weights, bias=self.bias)
 
     def minimize(self, objective, constraints):
-        task = cp.Problem(cp.Minimize(objective + self.penalty), constraints)
-        for tolerance in (1e-10, 1e-9, 1e-8):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # "may be inaccurate": the next tolerance
-                task.solve(solver=cp.CLARABEL, tol_gap_abs=tolerance, tol_gap_rel=tolerance, tol_feas=tolerance)
-            if task.status == cp.OPTIMAL:
-                return float(task.value)
-        raise AssertionError(f"the reference solver failed: {task.status}")
+        return minimize(objective + self.penalty, constraints)
 
     def solve(self, kl=0.0, prior=None, constraints=(), **_):
         """The value and the saddle point of the worst-mixture problem; biases shifted to the middle."""
@@ -146,7 +130,7 @@ def test_objective_is_the_definition(classes, options):
     for seed in range(3):
         z = random_point(problem, seed)
         divergence = np.sum(z.y * np.log(z.y / (q / q.sum())))
-        expected = z.y @ numpy_losses(*data, z.x) + penalty(z.x, **options) - kl * divergence
+        expected = z.y @ numpy_losses(*data, z.x) + penalty(z.x["weights"], **options) - kl * divergence
         assert problem.objective(z) == pytest.approx(expected, rel=1e-12)
 
 
@@ -158,7 +142,7 @@ def test_certificate_is_never_below_the_gap(classes, options):
     for seed, scale in enumerate((0.01, 0.3, 3.0)):
         z = random_point(problem, seed, scale)
         losses = numpy_losses(*data, z.x)
-        highest = worst_mixture(losses, **options)[0] + penalty(z.x, **options)
+        highest = worst_mixture(losses, **options)[0] + penalty(z.x["weights"], **options)
         q = np.asarray(options.get("prior", np.ones(4)))
         constant = options.get("kl", 0.0) * np.sum(z.y * np.log(z.y / (q / q.sum())))
         mixed = sum(weight * loss for weight, loss in zip(z.y, model.losses, strict=True))

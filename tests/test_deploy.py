@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -720,6 +721,25 @@ def test_a_numerical_error_leaves_the_last_good_state(tmp_path, monkeypatch):
     monkeypatch.setattr(loop.Records, "record", overflow)
     run, _ = serve(tmp_path)
     assert (run.status, run.rounds) == (Status.NUMERICAL_ERROR, 7)
+
+
+@pytest.mark.parametrize("task", ["round", "survey"])
+def test_an_overflow_at_every_site_is_the_methods_and_ends_at_once(tmp_path, task):
+    def overflow(request, replies):
+        if request.task != task or request.round < 4:
+            return replies
+        return [replace(reply, arrays=infinite(reply.arrays)) for reply in replies]
+
+    def infinite(arrays):
+        return {name: np.full_like(array, np.inf) for name, array in arrays.items()}
+
+    changes = {"method": fx.FeDualExCorrected(0.2, 1.0)} if task == "survey" else {}
+    run, engine = serve(tmp_path, after=overflow, **changes)
+    assert run.status is Status.NUMERICAL_ERROR
+    assert run.rounds <= 4
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(run.state))
+    if task == "round":
+        assert engine.asked(DEAD).count(4) == 1
 
 
 # --- stopping and outputs ------------------------------------------------------------------------------------------

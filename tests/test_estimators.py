@@ -7,9 +7,21 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
 import fedualex as fx
-from fedualex.estimators import AgnosticClassifier, FederatedLasso, FederatedLogisticRegression
+from fedualex.estimators import (
+    AgnosticClassifier,
+    FederatedAUCClassifier,
+    FederatedLasso,
+    FederatedLogisticRegression,
+    NeymanPearsonClassifier,
+)
 
-ALL = [FederatedLasso(), FederatedLogisticRegression(), AgnosticClassifier()]
+ALL = [
+    FederatedLasso(),
+    FederatedLogisticRegression(),
+    AgnosticClassifier(),
+    FederatedAUCClassifier(),
+    NeymanPearsonClassifier(),
+]
 
 
 @pytest.mark.slow
@@ -78,6 +90,49 @@ def test_agnostic_is_fairer_than_the_mean():
     assert worst(fair) < worst(mean)
 
 
+def test_auc_ranks_as_its_problem_and_cuts_between_the_classes():
+    X, y = fx.data.bundled("breast_cancer")
+    standard = fx.data.Standardizer.fit(X).transform(X)
+    X = 3 * standard + 7  # neither scale nor place of the rows matters: 3 w for rows thrice as large
+    clients = fx.data.dirichlet(y, 5, 0.5)
+    model = FederatedAUCClassifier(l1=0.03, tol=2e-2).fit(X, y, clients=clients)
+    assert model.status_ is fx.Status.OPTIMAL
+    assert model.gap_ <= 2e-2
+    scores = model.decision_function(X)
+    means = scores[y == 1].mean(), scores[y == 0].mean()
+    assert means[0] == pytest.approx(-means[1])
+    assert means[0] > 0
+
+    def objective(w):
+        s = standard @ w
+        return np.mean((1 - s[y == 1][:, None] + s[y == 0]) ** 2) + 0.01 * np.abs(w).sum()
+
+    problem = fx.problems.auc(standard, y, clients, l1=0.01)
+    run = fx.solve(problem, fx.BacktrackingCoMP(growth=1.05), rounds=3000, tol=1e-3)
+    assert run.status is fx.Status.OPTIMAL
+    assert objective(3 * model.coef_[0]) - objective(run.z.x["weights"]) <= model.gap_
+    assert fx.problems.roc_auc(scores, y) > 0.99
+
+
+def test_neyman_pearson_keeps_its_limit():
+    X, y = fx.data.bundled("breast_cancer")
+    X = fx.data.Standardizer.fit(X).transform(X)
+    label = np.where(y == 1, "benign", "malignant")
+    clients = fx.data.iid(len(y), 4)
+    losses = {}
+    for limited in ("benign", "malignant"):
+        model = NeymanPearsonClassifier(0.1, limited, l1=0.005, l2=0.02, tol=2e-2).fit(X, label, clients=clients)
+        assert model.status_ is fx.Status.OPTIMAL
+        loss = np.logaddexp(0, -np.where(label == "malignant", 1, -1) * model.decision_function(X))
+        losses[limited] = {name: loss[label == name].mean() for name in ("benign", "malignant")}
+        assert model.violation_ == pytest.approx(losses[limited][limited] - 0.1, abs=1e-9)
+        assert model.violation_ < 0.01
+        assert np.mean(model.predict(X[label == limited]) != limited) <= losses[limited][limited] / np.log(2)
+    assert losses["benign"]["malignant"] > 0.15 < losses["malignant"]["benign"]
+    default = NeymanPearsonClassifier(0.1, l1=0.005, l2=0.02, tol=2e-2).fit(X, label, clients=clients)
+    assert default.violation_ < 0.01  # the first class in sorted order
+
+
 def test_a_missed_tolerance_is_a_warning():
     X, y, clients = diabetes()
     with pytest.warns(ConvergenceWarning, match=r"FederatedLasso ended as MAX_ROUNDS after 3 rounds .* tol=0.0001"):
@@ -103,5 +158,10 @@ def test_refusals():
         FederatedLasso().predict([[1.0]])
     with pytest.raises(ValueError, match="only one class"):
         AgnosticClassifier().fit([[1.0], [2.0]], [0, 0])
+    for binary in (FederatedAUCClassifier(), NeymanPearsonClassifier()):
+        with pytest.raises(ValueError, match=f"y holds 3 classes, {type(binary).__name__} accepts two"):
+            binary.fit([[1.0], [2.0], [3.0]], [0, 1, 2])
+    with pytest.raises(ValueError, match=r"limited must be one of the classes .*, got 7"):
+        NeymanPearsonClassifier(limited=7).fit([[1.0], [2.0]], [0, 1])
     with pytest.raises(ValueError, match=r"clients must be 3 ids.*\(2,\)"):
         FederatedLasso().fit([[1.0], [2.0], [4.0]], [0.0, 1.0, 2.0], clients=[1, 2])

@@ -10,6 +10,7 @@ SAYS = {
     "adversarial.py": ["UNCERTIFIED", "not concave", "density of the attack"],
     "estimators.py": ["FederatedLogisticRegression: OPTIMAL", "AgnosticClassifier: OPTIMAL"],
     "lasso.py": ["OPTIMAL: certified gap <= ", "largest difference"],
+    "matrix_game.py": ["66 plans", "MAX_ROUNDS: certified gap <= ", "worst payoff"],
     "low_rank.py": ["OPTIMAL", "rank 2 of 6"],
     "robust_regression.py": ["OPTIMAL", "least squares"],
     "auc.py": ["OPTIMAL: certified gap <= ", "test AUC 0.9", "active bounds: none"],

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..tree import Tree
 from .engine import Arrays, Engine, Reply, Request, Task
-from .wire import MessageError, size_of, unpack
+from .wire import MessageError, NotFiniteError, size_of, unpack
 
 log = logging.getLogger("fedualex.deploy")
 
@@ -28,6 +28,8 @@ class Exchange:
         self.order = {site: m for m, site in enumerate(sites)}
         self.traffic = [0, 0, 0]
         """Bytes of arrays up and down so far, and how often sites were asked for a round: each may be a release."""
+        self.overflown = False
+        """Whether all who were asked last answered, and nobody with finite numbers: it is not their fault."""
         self._count = self._surveys = 0
         self._misses: dict[str, int] = {}
         self._skip_until: dict[str, int] = {}
@@ -43,7 +45,7 @@ class Exchange:
         request = Request(task, round_index, self.run_id, arrays)
         self.traffic[1] += size_of(arrays) * len(asked)
         self.traffic[2] += task == "round"
-        valid, reasons = dict[str, dict[str, Any]](), dict.fromkeys(asked, "no reply")
+        valid, reasons, infinite = dict[str, dict[str, Any]](), dict.fromkeys(asked, "no reply"), 0
         for reply in self.engine.broadcast(request, asked, self.timeout):
             if reply.site not in reasons:  # late, or lost its way: no reason to be impatient with that site
                 log.warning(
@@ -54,6 +56,8 @@ class Exchange:
                 valid[reply.site] = self._checked(reply, request, likes)
             except MessageError as error:
                 reasons[reply.site] = str(error)
+                infinite += isinstance(error, NotFiniteError)
+        self.overflown = 0 < infinite == len(asked)
         for site, reason in reasons.items():
             if site in valid:
                 self._misses.pop(site, None)

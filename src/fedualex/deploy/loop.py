@@ -112,6 +112,8 @@ class Loop:
                 break
             if self.exchange.engine.stopped():
                 status = Status.INTERRUPTED
+            elif following is None and self.exchange.overflown:
+                status = Status.NUMERICAL_ERROR  # as in one program: the same again would end the same
             elif following is None:
                 failures += 1
                 if failures >= self.plan.attempts:
@@ -142,6 +144,8 @@ class Loop:
                 self.records.best = self.records.evaluator.outputs({best.name: best.z})[best.name]
             record = self.records.record(state, time.perf_counter() - began, traffic)
         except SilentSitesError as error:
+            if self.exchange.overflown:
+                return Status.NUMERICAL_ERROR, None
             log.warning("no certificate at round %d: %s", int(state.round), error)
             if best is None and not self.records.evaluator.reason:
                 self.records.best = self._uncertified(state)

@@ -17,6 +17,10 @@ class MessageError(ValueError):
     """What arrived is not what was asked for; says in one sentence why."""
 
 
+class NotFiniteError(MessageError):
+    """The right arrays, with nan or infinity in them."""
+
+
 def pack(**trees: Tree) -> Arrays:
     """The leaves of each tree as numpy arrays, under the tree's name and the path to the leaf."""
     return {key: np.asarray(leaf) for name, content in trees.items() for key, leaf in _named(name, content)}
@@ -72,4 +76,6 @@ def _check(name: str, array: Any, like: Any) -> None:
         got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         raise MessageError(f"{name} must be {like.dtype} of shape {like.shape}, got {got}")
     if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
-        raise MessageError(f"{name} must be finite, but {int(np.sum(~np.isfinite(array)))} entries are nan or infinite")
+        raise NotFiniteError(
+            f"{name} must be finite, but {int(np.sum(~np.isfinite(array)))} entries are nan or infinite"
+        )

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..problems import AbstractProblem, agnostic
@@ -35,5 +34,4 @@ class AgnosticClassifier(FederatedClassifier):
         self.method = method
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        ids = np.zeros(len(X)) if clients is None else clients
-        return agnostic(X, label, ids, l1=self.l1 / size, l2=self.l2 / size**2, kl=self.kl)
+        return agnostic(X, label, clients, l1=self.l1 / size, l2=self.l2 / size**2, kl=self.kl)

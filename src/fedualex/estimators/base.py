@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import theory
 from ..algorithms import BacktrackingCoMP, FeDualExCorrected
 from ..data import Standardizer
-from ..problems import AbstractProblem
+from ..problems import AbstractProblem, active_bounds
 from ..runtime import Run, Status, solve
 from ..runtime.outputs import Output
+from ..tree import Saddle, Tree
 
 
 class Scale:
@@ -36,10 +37,10 @@ class Scale:
         """Rows in the common scale."""
         return (X - self.mean) / self.size
 
-    def model(self, x: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def model(self, weights: Any, bias: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """The weights and the bias for rows as they were."""
-        weights = np.asarray(x["weights"]) / self.size
-        return weights, np.asarray(x.get("bias", 0.0) - self.mean @ weights)
+        weights = np.asarray(weights) / self.size
+        return weights, np.asarray(bias) - self.mean @ weights
 
 
 class AbstractFederated(BaseEstimator):  # type: ignore[misc]
@@ -58,8 +59,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     method: Any
     steps: ClassVar[tuple[float, ...]]
 
-    def _solve(self, problem: AbstractProblem) -> Output:
-        """The output of the smallest certificate."""
+    def _solve(self, problem: AbstractProblem) -> Saddle:
+        """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
         if self.method is not None:
             runs = [self._run(problem, self.method, self.local_steps)]
         elif problem.clients == 1:
@@ -82,7 +83,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return best
+        active_bounds(problem, best.z)
+        return best.z
 
     def _run(self, problem: AbstractProblem, method: Any, local_steps: int) -> Run:
         return solve(problem, method, rounds=self.max_rounds, local_steps=local_steps, tol=self.tol)
@@ -94,12 +96,26 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     A subclass says what problem it solves for rows in a common scale.
     """
 
+    multiclass: ClassVar[bool] = True
+
     # A logistic loss is steepest where learning starts: later, steps beyond 1 / beta are stable.
     steps: ClassVar[tuple[float, ...]] = (8.0, 2.0, 0.5)
 
     @abstractmethod
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         """The problem for rows that were divided by `size`."""
+
+    def _bias(self, x: Tree, X: NDArray[Any], label: NDArray[Any]) -> Any:
+        """What is added to the scores of rows in the common scale."""
+        return x["bias"]
+
+    def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
+        """Set more attributes after a fit."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.multiclass
+        return tags
 
     def fit(self, X: Any, y: Any, clients: Any = None) -> "FederatedClassifier":
         """Fit to rows X with labels y; clients: whose row it is."""
@@ -108,10 +124,19 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         self.classes_, label = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold at least two classes, but there is only one class, {self.classes_[0]!r}")
+        if len(self.classes_) > 2 and not self.multiclass:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"y holds {len(self.classes_)} classes, {type(self).__name__} accepts two"
+            )
+        clients = np.zeros(len(X)) if clients is None else clients
         scale = Scale(X, clients, intercept=True)
-        best = self._solve(self._problem(scale.rows(X), label, clients, scale.size))
-        weights, bias = scale.model(best.z.x)
+        rows = scale.rows(X)
+        problem = self._problem(rows, label, clients, scale.size)
+        x = (z := self._solve(problem)).x
+        weights, bias = scale.model(x["weights"], self._bias(x, rows, label))
         self.coef_, self.intercept_ = np.atleast_2d(weights.T), np.atleast_1d(bias)
+        self._keep(problem, z)
         return self
 
     def decision_function(self, X: Any) -> NDArray[Any]:

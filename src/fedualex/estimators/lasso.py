@@ -45,7 +45,8 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
         problem = sparse_glm(
             "squared", scale.rows(X), y - shift, clients, l1=self.alpha / scale.size, intercept=self.fit_intercept
         )
-        self.coef_, bias = scale.model(self._solve(problem).z.x)
+        x = self._solve(problem).x
+        self.coef_, bias = scale.model(x["weights"], x.get("bias", 0.0))
         self.intercept_ = float(bias) + shift
         return self
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from ..tree import Tree
 from ..validation import one_of, real_array
@@ -20,9 +19,9 @@ def roc_auc(scores: Any, y: Any) -> float:
     """
     scores = real_array("scores", scores)
     positive = two_classes(y, len(scores)) > 0
-    count = np.sum(positive)
-    below = np.sum(rankdata(scores)[positive]) - count * (count + 1) / 2
-    return float(below / (count * np.sum(~positive)))
+    negatives = np.sort(scores[~positive])
+    below, up_to = (np.searchsorted(negatives, scores[positive], side) for side in ("left", "right"))
+    return float(np.mean(below + up_to) / 2 / len(negatives))
 
 
 @dataclass(frozen=True)

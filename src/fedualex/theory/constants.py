@@ -10,7 +10,6 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
-from scipy.sparse.linalg import svds
 
 from .. import tree
 from ..geometry import EntropicSimplex, Euclidean, PNorm, is_geometry
@@ -83,6 +82,8 @@ def _spectral_norm(A: NDArray[Any]) -> float:
     """The largest singular value; of a large matrix by Lanczos iteration, to rounding, in a thousandth of the time."""
     if min(A.shape) <= SMALL:
         return float(np.linalg.norm(A, 2))
+    from scipy.sparse.linalg import svds  # a tenth of a second to import, for large matrices alone
+
     start = np.random.default_rng(0).normal(size=min(A.shape))
     return float(svds(A, k=1, v0=start, return_singular_vectors=False)[0])
 

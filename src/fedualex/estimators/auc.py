@@ -1,0 +1,47 @@
+"""A classifier that ranks."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problems import AbstractProblem, auc
+from ..tree import Tree
+from .base import FederatedClassifier
+
+
+class FederatedAUCClassifier(FederatedClassifier):
+    """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2 (`fx.problems.auc`).
+
+    row is of the second class, row' of the first; the pairs are those of different clients too. Pairs decide
+    no threshold: `predict` cuts halfway between the mean scores of the two classes.
+    For all else see `AbstractFederated`.
+    """
+
+    multiclass: ClassVar[bool] = False
+    # The loss is quadratic: beta is its curvature everywhere.
+    steps: ClassVar[tuple[float, ...]] = (0.9, 0.2)
+
+    def __init__(
+        self,
+        l1: float = 0.01,
+        l2: float = 0.0,
+        *,
+        tol: float = 1e-2,
+        max_rounds: int = 2000,
+        local_steps: int = 10,
+        method: Any = None,
+    ):
+        self.l1 = l1
+        self.l2 = l2
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.local_steps = local_steps
+        self.method = method
+
+    def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
+        return auc(X, label, clients, l1=self.l1 / size, l2=self.l2 / size**2)
+
+    def _bias(self, x: Tree, X: NDArray[Any], label: NDArray[Any]) -> Any:
+        middle = (X[label == 0].mean(axis=0) + X[label == 1].mean(axis=0)) / 2
+        return -middle @ np.asarray(x["weights"])

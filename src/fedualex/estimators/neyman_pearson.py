@@ -1,0 +1,58 @@
+"""A classifier with a limit on the loss of one class."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problems import AbstractProblem, constrained, violation
+from ..tree import Saddle
+from ..validation import short
+from .base import FederatedClassifier
+
+
+class NeymanPearsonClassifier(FederatedClassifier):
+    """The least logistic loss of one class + l1 ||w||_1 + l2/2 ||w||^2 with that of the other <= limit.
+
+    limited: the class whose loss is limited; None is the first in sorted order. A loss of at most `limit` leaves at
+    most a share limit / log 2 of that class's rows on the wrong side. A fit also sets violation_, by how much the limit
+    is exceeded, and warns if it is suspected to be infeasible (`fx.problems.constrained`).
+    For all else see `AbstractFederated`.
+    """
+
+    multiclass: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        limit: float = 0.1,
+        limited: Any = None,
+        l1: float = 0.01,
+        l2: float = 0.0,
+        *,
+        tol: float = 1e-2,
+        max_rounds: int = 2000,
+        local_steps: int = 10,
+        method: Any = None,
+    ):
+        self.limit = limit
+        self.limited = limited
+        self.l1 = l1
+        self.l2 = l2
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.local_steps = local_steps
+        self.method = method
+
+    def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
+        limits = {self._limited_class(): self.limit}
+        penalty = {"l1": self.l1 / size, "l2": self.l2 / size**2}
+        return constrained(X, label, clients, groups="classes", limits=limits, **penalty)
+
+    def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
+        self.violation_ = float(violation(problem, z)[0])
+
+    def _limited_class(self) -> int:
+        found = [0] if self.limited is None else np.flatnonzero(self.classes_ == self.limited)
+        if len(found) != 1:
+            raise ValueError(f"limited must be one of the classes {list(self.classes_)}, got {short(self.limited)}")
+        return int(found[0])
