@@ -95,9 +95,9 @@ def test_auc_ranks_as_its_problem_and_cuts_between_the_classes():
     standard = fx.data.Standardizer.fit(X).transform(X)
     X = 3 * standard + 7  # neither scale nor place of the rows matters: 3 w for rows thrice as large
     clients = fx.data.dirichlet(y, 5, 0.5)
-    model = FederatedAUCClassifier(l1=0.03, tol=2e-2).fit(X, y, clients=clients)
+    model = FederatedAUCClassifier(l1=0.03, l2=0.09).fit(X, y, clients=clients)
     assert model.status_ is fx.Status.OPTIMAL
-    assert model.gap_ <= 2e-2
+    assert model.gap_ <= 1e-2
     scores = model.decision_function(X)
     means = scores[y == 1].mean(), scores[y == 0].mean()
     assert means[0] == pytest.approx(-means[1])
@@ -105,10 +105,10 @@ def test_auc_ranks_as_its_problem_and_cuts_between_the_classes():
 
     def objective(w):
         s = standard @ w
-        return np.mean((1 - s[y == 1][:, None] + s[y == 0]) ** 2) + 0.01 * np.abs(w).sum()
+        return np.mean((1 - s[y == 1][:, None] + s[y == 0]) ** 2) + 0.01 * np.abs(w).sum() + 0.005 * w @ w
 
-    problem = fx.problems.auc(standard, y, clients, l1=0.01)
-    run = fx.solve(problem, fx.BacktrackingCoMP(growth=1.05), rounds=3000, tol=1e-3)
+    problem = fx.problems.auc(standard, y, np.zeros(len(y)), l1=0.01, l2=0.01)
+    run = fx.solve(problem, fx.BacktrackingCoMP(growth=1.05), steps=3000, tol=1e-3)
     assert run.status is fx.Status.OPTIMAL
     assert objective(3 * model.coef_[0]) - objective(run.z.x["weights"]) <= model.gap_
     assert fx.problems.roc_auc(scores, y) > 0.99
@@ -121,16 +121,18 @@ def test_neyman_pearson_keeps_its_limit():
     clients = fx.data.iid(len(y), 4)
     losses = {}
     for limited in ("benign", "malignant"):
-        model = NeymanPearsonClassifier(0.1, limited, l1=0.005, l2=0.02, tol=2e-2).fit(X, label, clients=clients)
+        model = NeymanPearsonClassifier(0.05, limited, l1=0.005, l2=0.02).fit(X, label, clients=clients)
         assert model.status_ is fx.Status.OPTIMAL
         loss = np.logaddexp(0, -np.where(label == "malignant", 1, -1) * model.decision_function(X))
         losses[limited] = {name: loss[label == name].mean() for name in ("benign", "malignant")}
-        assert model.violation_ == pytest.approx(losses[limited][limited] - 0.1, abs=1e-9)
+        assert model.violation_ == pytest.approx(losses[limited][limited] - 0.05, abs=1e-9)
         assert model.violation_ < 0.01
+        first = model if limited == "benign" else first
         assert np.mean(model.predict(X[label == limited]) != limited) <= losses[limited][limited] / np.log(2)
-    assert losses["benign"]["malignant"] > 0.15 < losses["malignant"]["benign"]
-    default = NeymanPearsonClassifier(0.1, l1=0.005, l2=0.02, tol=2e-2).fit(X, label, clients=clients)
-    assert default.violation_ < 0.01  # the first class in sorted order
+    # What is limited is paid for by the other class.
+    assert losses["benign"]["malignant"] > 0.06 < losses["malignant"]["benign"]
+    default = NeymanPearsonClassifier(0.05, l1=0.005, l2=0.02).fit(X, label, clients=clients)
+    np.testing.assert_array_equal(default.coef_, first.coef_)  # the first class in sorted order
 
 
 def test_a_missed_tolerance_is_a_warning():

@@ -25,7 +25,7 @@ class FederatedAUCClassifier(FederatedClassifier):
     def __init__(
         self,
         l1: float = 0.01,
-        l2: float = 0.0,
+        l2: float = 0.01,
         *,
         tol: float = 1e-2,
         max_rounds: int = 2000,

@@ -40,7 +40,7 @@ class Scale:
     def model(self, weights: Any, bias: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """The weights and the bias for rows as they were."""
         weights = np.asarray(weights) / self.size
-        return weights, np.asarray(bias) - self.mean @ weights
+        return weights, np.asarray(bias - self.mean @ weights)
 
 
 class AbstractFederated(BaseEstimator):  # type: ignore[misc]

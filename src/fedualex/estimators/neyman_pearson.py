@@ -45,8 +45,8 @@ class NeymanPearsonClassifier(FederatedClassifier):
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         limits = {self._limited_class(): self.limit}
-        penalty = {"l1": self.l1 / size, "l2": self.l2 / size**2}
-        return constrained(X, label, clients, groups="classes", limits=limits, **penalty)
+        l1, l2 = self.l1 / size, self.l2 / size**2
+        return constrained(X, label, clients, groups="classes", limits=limits, l1=l1, l2=l2)
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
         self.violation_ = float(violation(problem, z)[0])
