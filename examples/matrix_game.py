@@ -19,8 +19,6 @@ run = fx.simulate(
 )
 print(run)
 x = np.asarray(run.z.x)
-print(
-    f"worst payoff of the clients' mean strategy {np.max(A @ x):.4f}, at most value + gap = {exact.value + run.gap:.4f}"
-)
+print(f"worst payoff of this strategy {np.max(A @ x):.4f}, at most value + gap = {exact.value + run.gap:.4f}")
 for i in np.argsort(-x)[:5]:
     print(f"  {plans[i]} with probability {x[i]:.3f}")

@@ -4,7 +4,9 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 from sklearn import datasets
 from sklearn.preprocessing import StandardScaler
 
@@ -69,9 +71,6 @@ def test_npz(tmp_path):
 
 
 def test_parquet(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
     parquet.write_table(pyarrow.table({"a": [1, None, 3], "b": ["x", None, "y"]}), tmp_path / "t.parquet")
     table = data.read_parquet(tmp_path / "t.parquet")
     np.testing.assert_array_equal(table["a"], [1, np.nan, 3])

@@ -25,13 +25,8 @@ class AgnosticClassifier(FederatedClassifier):
         local_steps: int = 10,
         method: Any = None,
     ):
-        self.l1 = l1
-        self.l2 = l2
-        self.kl = kl
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.local_steps = local_steps
-        self.method = method
+        super().__init__(tol, max_rounds, local_steps, method)
+        self.l1, self.l2, self.kl = l1, l2, kl
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         return agnostic(X, label, clients, l1=self.l1 / size, l2=self.l2 / size**2, kl=self.kl)

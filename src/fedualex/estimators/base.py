@@ -53,11 +53,10 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     A fit sets gap_ (None if the problem has none), status_, n_rounds_ (over all step sizes) and run_, its last run.
     """
 
-    tol: float
-    max_rounds: int
-    local_steps: int
-    method: Any
     steps: ClassVar[tuple[float, ...]]
+
+    def __init__(self, tol: float, max_rounds: int, local_steps: int, method: Any):
+        self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""

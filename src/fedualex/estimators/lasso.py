@@ -30,12 +30,8 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
         local_steps: int = 10,
         method: Any = None,
     ):
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.local_steps = local_steps
-        self.method = method
+        super().__init__(tol, max_rounds, local_steps, method)
+        self.alpha, self.fit_intercept = alpha, fit_intercept
 
     def fit(self, X: Any, y: Any, clients: Any = None) -> "FederatedLasso":
         """Fit to rows X with targets y; clients: whose row it is."""

@@ -26,12 +26,8 @@ class FederatedLogisticRegression(FederatedClassifier):
         local_steps: int = 10,
         method: Any = None,
     ):
-        self.l1 = l1
-        self.l2 = l2
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.local_steps = local_steps
-        self.method = method
+        super().__init__(tol, max_rounds, local_steps, method)
+        self.l1, self.l2 = l1, l2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         return sparse_glm("logistic", X, label, clients, l1=self.l1 / size, l2=self.l2 / size**2)

@@ -34,14 +34,8 @@ class NeymanPearsonClassifier(FederatedClassifier):
         local_steps: int = 10,
         method: Any = None,
     ):
-        self.limit = limit
-        self.limited = limited
-        self.l1 = l1
-        self.l2 = l2
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.local_steps = local_steps
-        self.method = method
+        super().__init__(tol, max_rounds, local_steps, method)
+        self.limit, self.limited, self.l1, self.l2 = limit, limited, l1, l2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         limits = {self._limited_class(): self.limit}
