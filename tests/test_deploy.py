@@ -173,7 +173,7 @@ def assert_equals_simulator(problem, dtype="float64", **changes):
         with double():
             grid = np.asarray(POLISH) * float(method.eta_c)
             polished = Evaluator(problem).polished(expected.outputs["clients"], grid)
-        assert_close((run.outputs["polished"].z, run.outputs["polished"].gap), (polished.z, polished.gap))
+        assert_close((run.outputs["polished"].z, run.outputs["polished"].gap), (polished.z, polished.gap), tolerance)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

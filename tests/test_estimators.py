@@ -166,5 +166,14 @@ def test_refusals():
             binary.fit([[1.0], [2.0], [3.0]], [0, 1, 2])
     with pytest.raises(ValueError, match=r"limited must be one of the classes .*, got 7"):
         NeymanPearsonClassifier(limited=7).fit([[1.0], [2.0]], [0, 1])
+    for wrong, message in [
+        ({"l1": "a"}, "l1 must be a number >= 0, got 'a'"),
+        ({"l2": -1}, "l2 must be a number >= 0, got -1.0"),
+        ({"limit": 0}, "limit must be a number > 0, got 0.0"),
+        ({"local_steps": "x"}, "local_steps must be a whole number >= 1, got 'x'"),
+        ({"max_rounds": 0}, "max_rounds must be a whole number >= 1, got 0"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            NeymanPearsonClassifier(**wrong).fit([[1.0], [2.0]], [0, 1])
     with pytest.raises(ValueError, match=r"clients must be 3 ids.*\(2,\)"):
         FederatedLasso().fit([[1.0], [2.0], [4.0]], [0.0, 1.0, 2.0], clients=[1, 2])

@@ -67,6 +67,13 @@ def positive(name: str, value: Any) -> Array:
     return array
 
 
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """`value`, if it is a whole number >= least."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {short(value)}")
+    return int(value)
+
+
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """`value`, if it is one of the choices."""
     if value not in choices:

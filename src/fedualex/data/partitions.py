@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import positive, real_array, short
+from ..validation import positive, real_array, short, whole_number
 
 Owner = NDArray[np.int64]
 """For each row the number of its client, 0, 1, ...; every client has at least one row."""
@@ -68,8 +68,5 @@ def by_size(rows: int, sizes: Any, *, seed: int = 0) -> Owner:
 
 
 def _check(rows: Any, clients: Any) -> None:
-    for name, value in (("rows", rows), ("clients", clients)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {short(value)}")
-    if clients > rows:
+    if whole_number("clients", clients) > whole_number("rows", rows):
         raise ValueError(f"clients must be at most the number of rows, {rows}, got {clients}")

@@ -19,7 +19,7 @@ from ..runtime.options import check_choices, check_hooks, check_sizes
 from ..runtime.rounds import Setup
 from ..runtime.setup import build_setup, first_state
 from ..runtime.steps import missing_steps, polish_grid, with_theory_steps
-from ..validation import positive, real_array, short
+from ..validation import positive, real_array, short, whole_number
 from .engine import Engine
 from .loop import Loop, Plan
 from .privacy import Privacy
@@ -133,12 +133,9 @@ class Task:
         check_sizes(problem.without_data(), self.method, self.rounds, None, count, self.local_steps, self.cohort)
         check_choices(self.init, self.output, self.noise, self.seed, self.tol, self.record_every, None, self.dtype)
         positive("timeout", self.timeout)
-        for name, value in (("min_replies", self.min_replies), ("attempts", self.attempts)):
-            if value is None and name == "min_replies":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a whole number >= 1, got {short(value)}")
-        if self.min_replies is not None and self.min_replies > (most := self.cohort or count):
+        whole_number("attempts", self.attempts)
+        most = self.cohort or count
+        if self.min_replies is not None and whole_number("min_replies", self.min_replies) > most:
             raise ValueError(f"min_replies must be at most the sites of a round, {most}, got {self.min_replies}")
         self._weights()
         if self.privacy is not None:

@@ -24,19 +24,19 @@ class FederatedAUCClassifier(FederatedClassifier):
 
     def __init__(
         self,
-        l1: float = 0.01,
-        l2: float = 0.01,
+        l1: Any = 0.01,
+        l2: Any = 0.01,
         *,
-        tol: float = 1e-2,
-        max_rounds: int = 2000,
-        local_steps: int = 10,
+        tol: Any = 1e-2,
+        max_rounds: Any = 2000,
+        local_steps: Any = 10,
         method: Any = None,
     ):
         super().__init__(tol, max_rounds, local_steps, method)
         self.l1, self.l2 = l1, l2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        return auc(X, label, clients, l1=self.l1 / size, l2=self.l2 / size**2)
+        return auc(X, label, clients, **self._penalty(size))
 
     def _bias(self, x: Tree, X: NDArray[Any], label: NDArray[Any]) -> Any:
         middle = (X[label == 0].mean(axis=0) + X[label == 1].mean(axis=0)) / 2

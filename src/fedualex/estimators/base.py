@@ -18,6 +18,7 @@ from ..problems import AbstractProblem, active_bounds
 from ..runtime import Run, Status, solve
 from ..runtime.outputs import Output
 from ..tree import Saddle, Tree
+from ..validation import nonnegative, whole_number
 
 
 class Scale:
@@ -55,11 +56,13 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     steps: ClassVar[tuple[float, ...]]
 
-    def __init__(self, tol: float, max_rounds: int, local_steps: int, method: Any):
+    # As scikit-learn has it, anything may be stored; `fit` refuses what is wrong.
+    def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
+        whole_number("max_rounds", self.max_rounds), whole_number("local_steps", self.local_steps)
         if self.method is not None:
             runs = [self._run(problem, self.method, self.local_steps)]
         elif problem.clients == 1:
@@ -99,6 +102,10 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
 
     # A logistic loss is steepest where learning starts: later, steps beyond 1 / beta are stable.
     steps: ClassVar[tuple[float, ...]] = (8.0, 2.0, 0.5)
+
+    def _penalty(self, size: float) -> dict[str, Any]:
+        """l1 and l2 for rows that were divided by `size`."""
+        return {"l1": nonnegative("l1", self.l1) / size, "l2": nonnegative("l2", self.l2) / size**2}
 
     @abstractmethod
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Standardizer
 from ..problems import sparse_glm
+from ..validation import nonnegative
 from .base import AbstractFederated, Scale
 
 
@@ -22,12 +23,12 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: Any = 1.0,
         *,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_rounds: int = 2000,
-        local_steps: int = 10,
+        fit_intercept: Any = True,
+        tol: Any = 1e-4,
+        max_rounds: Any = 2000,
+        local_steps: Any = 10,
         method: Any = None,
     ):
         super().__init__(tol, max_rounds, local_steps, method)
@@ -38,9 +39,8 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         scale = Scale(X, clients, self.fit_intercept)
         shift = float(Standardizer.fit(y[:, None], clients).mean[0]) if self.fit_intercept else 0.0
-        problem = sparse_glm(
-            "squared", scale.rows(X), y - shift, clients, l1=self.alpha / scale.size, intercept=self.fit_intercept
-        )
+        l1 = nonnegative("alpha", self.alpha) / scale.size
+        problem = sparse_glm("squared", scale.rows(X), y - shift, clients, l1=l1, intercept=self.fit_intercept)
         x = self._solve(problem).x
         self.coef_, bias = scale.model(x["weights"], x.get("bias", 0.0))
         self.intercept_ = float(bias) + shift

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..problems import AbstractProblem, constrained, violation
 from ..tree import Saddle
-from ..validation import short
+from ..validation import positive, short
 from .base import FederatedClassifier
 
 
@@ -24,23 +24,22 @@ class NeymanPearsonClassifier(FederatedClassifier):
 
     def __init__(
         self,
-        limit: float = 0.1,
+        limit: Any = 0.1,
         limited: Any = None,
-        l1: float = 0.01,
-        l2: float = 0.0,
+        l1: Any = 0.01,
+        l2: Any = 0.0,
         *,
-        tol: float = 1e-2,
-        max_rounds: int = 2000,
-        local_steps: int = 10,
+        tol: Any = 1e-2,
+        max_rounds: Any = 2000,
+        local_steps: Any = 10,
         method: Any = None,
     ):
         super().__init__(tol, max_rounds, local_steps, method)
         self.limit, self.limited, self.l1, self.l2 = limit, limited, l1, l2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        limits = {self._limited_class(): self.limit}
-        l1, l2 = self.l1 / size, self.l2 / size**2
-        return constrained(X, label, clients, groups="classes", limits=limits, l1=l1, l2=l2)
+        limits = {self._limited_class(): positive("limit", self.limit)}
+        return constrained(X, label, clients, groups="classes", limits=limits, **self._penalty(size))
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
         self.violation_ = float(violation(problem, z)[0])

@@ -10,6 +10,7 @@ from jaxtyping import Array
 from .. import tree
 from ..precision import double
 from ..tree import Saddle
+from ..validation import whole_number
 from .base import AbstractProblem
 
 ROUNDING = 1e-9
@@ -44,8 +45,7 @@ def check_convex_concave(problem: AbstractProblem, *, pairs: int = 200, seed: in
     A differentiable f is convex in x and concave in y exactly if its operator g is monotone. Pairs are near and far,
     and differ in x alone, in y alone, or in both.
     """
-    if pairs < 1:
-        raise ValueError(f"pairs must be a whole number >= 1, got {pairs!r}")
+    whole_number("pairs", pairs)
     rng = np.random.default_rng(seed)
     with double():
         drawn = [_random_pair(problem, rng, pair) for pair in range(pairs)]

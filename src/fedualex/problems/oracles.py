@@ -5,11 +5,10 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import numpy as np
 from jaxtyping import Array
 
 from ..tree import Saddle, Tree, typed
-from ..validation import nonnegative, short
+from ..validation import nonnegative, whole_number
 from .base import AbstractProblem
 from .normals import normal
 
@@ -51,9 +50,7 @@ class Minibatch(AbstractOracle):
     size: int = eqx.field(static=True)
 
     def __init__(self, size: Any):
-        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"Minibatch: size must be a whole number >= 1, got {short(size)}")
-        self.size = int(size)
+        self.size = whole_number("Minibatch: size", size)
 
     def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
         """The operator of the examples that the key draws."""

@@ -7,6 +7,7 @@ from ..precision import double
 from ..problems import AbstractProblem, Bilinear
 from ..regularizers import for_reports
 from ..tree import Saddle
+from ..validation import whole_number
 from .solution import Solution
 
 SHARPNESS = 1e9
@@ -22,8 +23,7 @@ def best_response(game: AbstractProblem, *, sweeps: int = 50, tol: float = 1e-10
     """
     if not isinstance(game, Bilinear):
         raise TypeError(f"best_response needs a bilinear game, got {type(game).__name__}")
-    if sweeps < 1:
-        raise ValueError(f"sweeps must be a whole number >= 1, got {sweeps!r}")
+    whole_number("sweeps", sweeps)
     if not game.geometry.finite_conjugate:
         raise ValueError(f"best_response needs bounded blocks: {game.why_uncertifiable()}")
     with double():

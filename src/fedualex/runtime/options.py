@@ -11,7 +11,7 @@ from ..algorithms import AbstractMethod, ChambollePock, ScaffoldSMemory, Synchro
 from ..geometry import Euclidean
 from ..problems import AbstractOracle, AbstractProblem, Bilinear
 from ..regularizers import is_spectral
-from ..validation import one_of, positive, short
+from ..validation import one_of, positive, short, whole_number
 
 OUTPUTS = ("last", "clients", "ergodic", "polished")
 
@@ -27,8 +27,8 @@ def check_sizes(
     if (rounds is None) == (steps is None):
         raise TypeError("give either rounds= (with clients= and local_steps=) or steps= (one machine)")
     for name, value in (("rounds", rounds), ("steps", steps), ("clients", clients), ("cohort", cohort)):
-        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1):
-            raise ValueError(f"{name} must be a whole number >= 1, got {short(value)}")
+        if value is not None:
+            whole_number(name, value)
     if steps is not None and (clients not in (None, 1) or cohort not in (None, 1) or local_steps != 1):
         raise ValueError("steps= means one client and one local step: leave out clients, cohort and local_steps")
     if problem.clients and clients not in (None, problem.clients):  # 0: a server, whose data is elsewhere
@@ -63,11 +63,10 @@ def check_choices(
         raise TypeError(f"noise must be fx.GaussianNoise(sigma), fx.Minibatch(size) or None, got {short(noise)}")
     if tol is not None:
         positive("tol", tol)
-    for name, value, least in (("seed", seed, 0), ("record_every", record_every, 1), ("chunk", chunk, 1)):
-        if value is None and name != "seed":
-            continue
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be a whole number >= {least}, got {short(value)}")
+    whole_number("seed", seed, least=0)
+    for name, value in (("record_every", record_every), ("chunk", chunk)):
+        if value is not None:
+            whole_number(name, value)
     try:
         kind = str(np.dtype(dtype))
     except TypeError:

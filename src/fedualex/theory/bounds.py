@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from math import inf, isfinite, prod
-from typing import Any
 
 import numpy as np
 
@@ -125,10 +124,3 @@ def inverse(value: float) -> float:
 def product(*factors: float | int) -> float:
     """The product, with 0 times infinity = 0: a term that is absent is absent on unbounded domains too."""
     return prod(factors) if all(factors) else 0.0
-
-
-def whole_number(name: str, value: Any) -> int:
-    """`value`, if it is a whole number >= 1."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {short(value)}")
-    return int(value)

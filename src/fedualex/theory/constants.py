@@ -17,8 +17,8 @@ from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
 from ..regularizers import CappedSimplex, for_reports
 from ..tree import Saddle, Tree
-from ..validation import short
-from .bounds import Constants, product, whole_number
+from ..validation import short, whole_number
+from .bounds import Constants, product
 
 SWEEPS, DRAWS, CLIENTS = 50, 32, 32  # power iterations and oracle calls at each point; the most clients looked at
 SMALL = 1000  # rows or columns up to which a whole decomposition is quick

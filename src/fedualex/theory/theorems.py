@@ -9,8 +9,8 @@ from math import sqrt
 from typing import Any
 
 from ..tree import Scalar
-from ..validation import real_scalar, short
-from .bounds import Bound, Constants, Term, balanced, inverse, product, whole_number
+from ..validation import real_scalar, short, whole_number
+from .bounds import Bound, Constants, Term, balanced, inverse, product
 
 
 @dataclass(frozen=True)
