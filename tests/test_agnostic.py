@@ -13,7 +13,8 @@ from sklearn.datasets import load_digits
 import fedualex as fx
 from fedualex import tree
 from fedualex.precision import double
-from fedualex.problems.agnostic import agnostic, weighted_logistic, weighted_softmax
+from fedualex.problems.agnostic import Weighted, agnostic
+from fedualex.problems.losses import Logistic, Softmax
 
 OPTIONS = {
     "l1": {"l1": 0.03},
@@ -219,8 +220,8 @@ def test_two_classes_are_the_softmax_of_their_difference():
             w, b, row, y = rng.normal(size=5), rng.normal(), rng.normal(size=5), jnp.asarray([0.3, 0.7])
             one = {"weights": jnp.asarray(w), "bias": jnp.asarray(b)}
             two = {"weights": jnp.stack([-w / 2, w / 2], axis=1), "bias": jnp.stack([-b / 2, b / 2])}
-            binary, g = jax.value_and_grad(weighted_logistic)(one, y, {"row": row, "label": sign, "client": 1})
-            softmax, h = jax.value_and_grad(weighted_softmax)(two, y, {"row": row, "label": label, "client": 1})
+            binary, g = jax.value_and_grad(Weighted(Logistic()))(one, y, {"row": row, "target": sign, "client": 1})
+            softmax, h = jax.value_and_grad(Weighted(Softmax()))(two, y, {"row": row, "target": label, "client": 1})
             assert float(binary) == pytest.approx(float(softmax), rel=1e-13)
             np.testing.assert_allclose(g["weights"], h["weights"][:, 1], rtol=1e-12)
             np.testing.assert_allclose(g["bias"], h["bias"][1], rtol=1e-12)

@@ -137,6 +137,15 @@ def test_client_metrics_are_numpys():
     few = y > 0  # the first label is missing
     part = client_metrics(x, X[few], y[few], clients[few], labels=[0, 1, 2])
     np.testing.assert_allclose(part.accuracies, [right[few & (clients == m)].mean() for m in np.unique(clients[few])])
+    binary = {"weights": np.ones(6), "bias": 0.0}
+    for wrong, message in [
+        ({"y": y}, "labels must be the 2 labels that the model was trained on; y holds 3 labels"),
+        ({"y": np.ones(len(y))}, "labels must be the 2 labels .*; y holds 1 labels"),
+        ({"y": y, "labels": [0, 1]}, r"y must hold labels of array\(\[0, 1\]\), got .*2"),
+        ({"y": y, "loss": "multiclass"}, r"loss must fit the model, whose weights have shape \(6,\), got 'multiclass'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            client_metrics(binary, X, wrong.pop("y"), clients, **wrong)
     regression = client_metrics({"weights": np.ones(6), "bias": 0.0}, X, y, clients, loss="squared")
     assert regression.accuracies is regression.worst_accuracy is regression.mean_accuracy is None
     np.testing.assert_allclose(regression.losses[1], np.mean((X.sum(axis=1) - y)[clients == 1] ** 2) / 2)

@@ -128,6 +128,20 @@ def test_a_given_radius_that_is_active_is_a_warning():
         assert active_bounds(problem, z) == ["x['weights']"]
 
 
+def test_bounds_of_one_point_far_boxes_and_separable_rows_are_no_alarm():
+    """A degenerate set leaves no choice, a box around 1e7 is as wide as it is, and a perfect ranking is a solution."""
+    X, y, clients = np.arange(6.0)[:, None], np.ones(6), np.zeros(6)
+    flat = fx.problems.sparse_glm("squared", X, y, clients, l1=0.1)
+    assert active_bounds(flat, fx.Saddle({"weights": np.zeros(1), "bias": np.asarray(1.0)})) == []
+    far = fx.problems.sparse_glm("squared", X, 1e7 + y * X[:, 0], clients, l1=0.1)
+    middle = np.asarray(1e7 + 2.5)
+    assert active_bounds(far, fx.Saddle({"weights": np.zeros(1), "bias": middle})) == []
+    two = auc([[0.0], [1.0]], [0, 1], [0, 0], l1=1e-3, l2=1e-3)
+    run = fx.solve(two, fx.BacktrackingCoMP(), steps=2000, tol=1e-3)
+    assert run.status is fx.Status.OPTIMAL
+    assert active_bounds(two, run.z) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

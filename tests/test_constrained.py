@@ -124,11 +124,15 @@ def test_infeasible_limits_are_suspected():
         active_bounds(problem, run.z)
 
 
-def test_labels_of_groups_may_be_given_as_text():
+@pytest.mark.parametrize("kind", [int, float, bool])
+def test_groups_are_named_by_their_label_or_its_text(kind):
     X, y, clients = table("cancer")
-    first, second = (constrained(X, y, clients, groups="classes", limits={label: 0.1}, l1=0.1) for label in (1, "1"))
+    labels = (1, kind(1), str(kind(1))) + (() if kind is bool else ("1",))
+    first, *others = (
+        constrained(X, y.astype(kind), clients, groups="classes", limits={label: 0.1}, l1=0.1) for label in labels
+    )
     z = first.project(fx.Saddle({"weights": np.ones(6), "bias": np.ones(())}, {"multipliers": np.ones(1)}))
-    assert first.objective(z) == second.objective(z)
+    assert all(other.objective(z) == first.objective(z) for other in others)
 
 
 def test_operator_is_monotone():
@@ -148,8 +152,10 @@ def test_client_losses_are_the_clients_violations():
     ("changes", "message"),
     [
         ({"limits": {}}, "limits must hold at least one limit"),
-        ({"limits": {5: 0.1}}, "limits must be for groups that exist, got one for 5"),
-        ({"limits": "low"}, r"limits\['0'\] must be a real number"),
+        ({"limits": {5: 0.1}}, r"limits must be for groups of \[0, 1\], got one for 5"),
+        ({"limits": "low"}, r"limits\[0\] must be a number > 0"),
+        ({"limits": {1: 0.8, "1": 0.9}}, "limits must hold one limit for each group, got two for"),
+        ({"limits": {1: 0.0}}, r"limits\[1\] must be a number > 0, got 0.0"),
         ({"limits": 0.3}, "multiplier must be given: no constant score meets all limits strictly"),
         ({"groups": "rows"}, "groups must be one of 'clients', 'classes', got 'rows'"),
         ({"groups": [1, 2]}, r"groups must hold 4 labels.*\(2,\)"),

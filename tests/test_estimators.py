@@ -1,5 +1,7 @@
 """Estimators: scikit-learn's own checks, its own coefficients, and what a fit reports."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -134,6 +136,48 @@ def test_neyman_pearson_keeps_its_limit():
     assert losses["benign"]["malignant"] > 0.06 < losses["malignant"]["benign"]
     default = NeymanPearsonClassifier(0.05, l1=0.005, l2=0.02).fit(X, label, clients=clients)
     np.testing.assert_array_equal(default.coef_, models["benign"].coef_)  # the first class in sorted order
+
+
+def test_a_step_that_fails_is_followed_by_the_next_within_max_rounds():
+    X, y = fx.data.bundled("breast_cancer")
+    X = fx.data.Standardizer.fit(X).transform(X)
+    clients = np.where(X[:, 0] > 0, "large", np.where(X[:, 1] > 0, "rough", "small"))
+
+    class Hasty(FederatedAUCClassifier):
+        steps = (50.0, 0.9)
+
+    model = Hasty(max_rounds=800, tol=2e-2).fit(X, y, clients=clients)
+    assert model.status_ is fx.Status.OPTIMAL
+    assert model.run_.rounds < model.n_rounds_ <= 800
+    assert model.gap_ == model.run_.gap <= 2e-2
+    with pytest.warns(ConvergenceWarning, match="ended as"):
+        hopeless = Hasty(max_rounds=30, tol=1e-9).fit(X, y, clients=clients)
+    assert hopeless.n_rounds_ <= 30
+    assert hopeless.gap_ == hopeless.run_.best.gap
+
+
+def test_an_interrupted_fit_is_interrupted(monkeypatch):
+    calls = []
+
+    def solve(problem, method, **options):
+        calls.append(method)
+        return dataclasses.replace(fx.solve(problem, method, rounds=1), status=fx.Status.INTERRUPTED)
+
+    monkeypatch.setattr("fedualex.estimators.base.solve", solve)
+    X, y, clients = diabetes()
+    with pytest.raises(KeyboardInterrupt):
+        FederatedLasso(0.1).fit(X, y, clients=clients)
+    assert len(calls) == 1
+
+
+def test_clients_with_one_row_or_one_class():
+    X, y = fx.data.bundled("breast_cancer")
+    X, y = fx.data.Standardizer.fit(X).transform(X)[:60, :5], y[:60]
+    clients = np.where(np.arange(60) == 7, "lone", np.where(y == 1, "benign", "malignant"))
+    for model in (FederatedLogisticRegression(l1=0.05, tol=1e-2), AgnosticClassifier(l1=0.05, cvar=1.0, tol=5e-2)):
+        model.fit(X, y == 1, clients=clients)
+        assert model.status_ is fx.Status.OPTIMAL
+        assert model.predict(X).dtype == bool
 
 
 def test_a_missed_tolerance_is_a_warning():

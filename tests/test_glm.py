@@ -289,14 +289,38 @@ def test_robust_regression_is_the_definition(options, weights):
     assert fx.problems.check_convex_concave(problem, pairs=30).passed
 
 
-def test_robust_regression_reweighted_is_still_the_absolute_loss():
-    X, y, clients = drawn("squared")
-    problem = robust_regression(X, y, clients, l1=0.1).reweighted("clients")
-    z = random_point(problem, 0)
-    residual = X @ z.x["weights"] + z.x["bias"] - y
-    top = fx.Saddle(z.x, np.sqrt(share(clients, "samples")) * np.sign(residual))
-    expected = share(clients, "clients") @ np.abs(residual) + 0.1 * np.abs(z.x["weights"]).sum()
-    assert problem.objective(top) == pytest.approx(expected, rel=1e-12)
+MADE_FOR_THEIR_WEIGHTS = {
+    "sparse_glm": lambda X, y, c: sparse_glm("squared", X, y, c, l1=1.0),
+    "robust_regression": lambda X, y, c: robust_regression(X, y, c, l1=0.1),
+    "low_rank": lambda X, y, c: low_rank(X, y[:, None], c, nuclear=0.1),
+    "auc": lambda X, y, c: fx.problems.auc(X, y > 0, c, l1=0.1),
+    "agnostic": lambda X, y, c: fx.problems.agnostic(X, y, c, loss="squared", l1=0.1),
+    "constrained": lambda X, y, c: fx.problems.constrained(X, y, c, loss="squared", limits=1e3, l1=0.1),
+    "universal_adversarial": lambda X, y, c: universal_adversarial(X, y > 0, 0.1, 0.1, clients=c),
+}
+
+
+@pytest.mark.parametrize("make", MADE_FOR_THEIR_WEIGHTS.values(), ids=MADE_FOR_THEIR_WEIGHTS)
+def test_other_weights_are_refused_where_the_domains_do_not_hold_for_them(make):
+    X, clients = np.zeros((10, 1)), np.r_[np.zeros(9), 1.0]
+    problem = make(X + np.arange(10)[:, None], np.r_[np.zeros(9), 10.0], clients)
+    with pytest.raises(ValueError, match="weights belong to this problem"):
+        fx.solve(problem, fx.SynchronousMirrorProx(0.5), rounds=2, weights="clients")
+
+
+def test_weights_are_given_where_the_problem_is_made():
+    """Pooled rows have their mean, 1, in the box; clients alike, 5, which the box of pooled rows does not hold."""
+    X, y, clients = np.zeros((10, 1)), np.r_[np.zeros(9), 10.0], np.r_[np.zeros(9), 1.0]
+    problem = sparse_glm("squared", X, y, clients, l1=1.0, weights="clients")
+    run = fx.solve(problem, fx.SynchronousMirrorProx(0.5), rounds=100, tol=1e-6)
+    assert run.status is fx.Status.OPTIMAL
+    assert run.z.x["bias"] == pytest.approx(5, abs=1e-3)
+
+
+def test_a_class_without_weight_is_refused():
+    X, y, clients = np.arange(6.0)[:, None], [0, 1, 0, 1, 2, 2], [0, 0, 1, 1, 2, 2]
+    with pytest.raises(ValueError, match="weights must be > 0 for some client of every class of y"):
+        sparse_glm("logistic", X, y, clients, l1=0.1, weights=[1, 1, 0])
 
 
 # --- the universal attack ------------------------------------------------------------------------------------------
@@ -324,6 +348,9 @@ def test_universal_attack_is_uncertified_and_sparse():
 
 def test_attack_report_counts():
     z = fx.Saddle({"weights": np.array([1.0, 0.0]), "bias": np.array(0.0)}, np.array([-2.0, 0.0]))
+    with pytest.raises(ValueError, match=r"labels must be the 2 labels .*; y holds 3 labels"):
+        attack_report(np.ones((3, 2)), [0, 1, 2], z)
+    assert attack_report([[3.0, 0.0]], ["b"], z, labels=["a", "b"]).clean == 1.0
     report = attack_report([[1.0, 5.0], [3.0, 0.0], [-1.0, 2.0], [-4.0, 1.0]], ["b", "b", "a", "b"], z)
     assert (report.clean, report.attacked, report.density) == (0.75, 0.5, 0.5)
 
@@ -365,7 +392,7 @@ ROWS, TARGET = np.arange(8.0).reshape(4, 2), [0.0, 1.0, 0.0, 2.0]
             lambda: robust_regression(ROWS, TARGET, [0, 0, 1, 1], l1=1, weights=[1, 0]),
             "weights must be > 0 for every client",
         ),
-        (lambda: universal_adversarial(ROWS, [0, 1, 2, 0], 1.0, 0.1), "y must hold two classes, got 3"),
+        (lambda: universal_adversarial(ROWS, [0, 1, 2, 0], 1.0, 0.1), "y must hold two classes, but it holds 3"),
         (lambda: universal_adversarial(ROWS, [0, 1, 1, 0], 0.0, 0.1), "radius must be a number > 0"),
     ],
 )

@@ -9,9 +9,10 @@ from .base import FederatedClassifier
 
 
 class AgnosticClassifier(FederatedClassifier):
-    """min_x max_y sum_m y_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || uniform) (`fx.problems.agnostic`).
+    """min_x max_y sum_m y_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || prior) (`fx.problems.agnostic`).
 
-    One client is plain logistic regression. For all else see `AbstractFederated`.
+    prior has a number for each client, in sorted order of their ids; cvar is the share of clients that is served
+    worst, None for the worst one. One client is plain logistic regression. For all else see `AbstractFederated`.
     """
 
     def __init__(
@@ -20,13 +21,15 @@ class AgnosticClassifier(FederatedClassifier):
         l2: Any = 0.0,
         kl: Any = 0.0,
         *,
+        prior: Any = None,
+        cvar: Any = None,
         tol: Any = 1e-2,
         max_rounds: Any = 2000,
         local_steps: Any = 10,
         method: Any = None,
     ):
         super().__init__(tol, max_rounds, local_steps, method)
-        self.l1, self.l2, self.kl = l1, l2, kl
+        self.l1, self.l2, self.kl, self.prior, self.cvar = l1, l2, kl, prior, cvar
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        return agnostic(X, label, clients, kl=self.kl, **self._penalty(size))
+        return agnostic(X, label, clients, kl=self.kl, prior=self.prior, cvar=self.cvar, **self._penalty(size))

@@ -49,9 +49,10 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     tol: the certified gap, in units of the objective, at which a fit ends; a `ConvergenceWarning` says that it was not
     reached. max_rounds, local_steps: R and K. method: a method of the library that replaces the default, which
-    is BacktrackingCoMP for one client and FeDualExCorrected for more, with the step sizes `steps` over beta in turn
-    until one neither diverges nor stalls.
-    A fit sets gap_ (None if the problem has none), status_, n_rounds_ (over all step sizes) and run_, its last run.
+    is BacktrackingCoMP for one client and FeDualExCorrected for more, with the step sizes `steps` over beta in turn:
+    if a run diverges or stalls, the next one has the rounds that are left.
+    A fit sets n_rounds_ (over all step sizes), and of the run with the smallest certificate, whose model it takes:
+    gap_ (None if the problem has none), status_ and run_.
     """
 
     steps: ClassVar[tuple[float, ...]]
@@ -63,20 +64,18 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
         whole_number("max_rounds", self.max_rounds), whole_number("local_steps", self.local_steps)
-        if self.method is not None:
-            runs = [self._run(problem, self.method, self.local_steps)]
-        elif problem.clients == 1:
-            runs = [self._run(problem, BacktrackingCoMP(growth=1.05), 1)]
-        else:
-            runs = []
-            beta = float(theory.constants(problem).beta)
-            for factor in self.steps:
-                eta = factor / beta if beta > 0 else 1.0
-                runs.append(self._run(problem, FeDualExCorrected(eta_c=eta), self.local_steps))
-                if runs[-1].status in (Status.OPTIMAL, Status.UNCERTIFIED, Status.MAX_ROUNDS):
-                    break
-        best = min((run.best or run.outputs[run.output] for run in runs), key=_gap)
-        self.run_, self.gap_, self.status_ = runs[-1], best.gap, runs[-1].status
+        runs: list[Run] = []
+        for method in self._methods(problem):
+            local_steps = 1 if getattr(method, "one_machine", False) else self.local_steps
+            left = self.max_rounds - sum(run.rounds for run in runs)
+            runs.append(solve(problem, method, rounds=left, local_steps=local_steps, tol=self.tol))
+            if runs[-1].status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            if runs[-1].status in (Status.OPTIMAL, Status.UNCERTIFIED) or runs[-1].rounds >= left:
+                break
+        self.run_ = min(runs, key=lambda run: _gap(_best(run)))
+        best = _best(self.run_)
+        self.gap_, self.status_ = best.gap, self.run_.status
         self.n_rounds_ = sum(run.rounds for run in runs)
         if self.status_ is not Status.OPTIMAL:
             warnings.warn(
@@ -88,8 +87,14 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         active_bounds(problem, best.z)
         return best.z
 
-    def _run(self, problem: AbstractProblem, method: Any, local_steps: int) -> Run:
-        return solve(problem, method, rounds=self.max_rounds, local_steps=local_steps, tol=self.tol)
+    def _methods(self, problem: AbstractProblem) -> list[Any]:
+        """What is tried, in turn."""
+        if self.method is not None:
+            return [self.method]
+        if problem.clients == 1:
+            return [BacktrackingCoMP(growth=1.05)]
+        beta = float(theory.constants(problem).beta)
+        return [FeDualExCorrected(eta_c=factor / beta if beta > 0 else 1.0) for factor in self.steps]
 
 
 class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[misc]
@@ -156,6 +161,10 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         scores = self.decision_function(X)
         number = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[number])
+
+
+def _best(run: Run) -> Output:
+    return run.best or run.outputs[run.output]
 
 
 def _gap(output: Output) -> float:

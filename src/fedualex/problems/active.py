@@ -14,15 +14,15 @@ from ..tree import Saddle
 from .base import AbstractProblem
 
 TOLERANCE = 1e-6
-"""How near to a bound, relative to the bound's size, is at the bound."""
+"""How near to a bound, relative to the size of the set, is at the bound."""
 
 
 def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
     """The arrays of z that lie at a bound of their size: a ball's radius, or an end of a box other than 0.
 
     A bound derived from data keeps a solution inside, so one that is active is a warning, and is issued as one: the
-    answer is not near a solution yet, or the bound was given and is too small. An end at 0 is a sign, not a size, and
-    simplices are what they are: neither is reported.
+    answer is not near a solution yet, or the bound was given and is too small. An end at 0 is a sign, not a size, a
+    set of one point leaves no choice, and simplices are what they are: none of these is reported.
     """
     with double():
         z = problem.admit(z)
@@ -43,11 +43,13 @@ def _touches(part: Any, leaf: NDArray[Any]) -> bool:
     match domain:
         case L1Ball() | L2Ball():
             size = np.linalg.norm(leaf.ravel(), 1 if isinstance(domain, L1Ball) else 2)
-            return bool(size >= (1 - TOLERANCE) * domain.radius)
+            return bool(size >= (1 - TOLERANCE) * domain.radius > 0)
         case Box():
-            ends = [np.where(np.isfinite(end), end, 0) for end in (domain.lower, domain.upper)]
-            slack = TOLERANCE * np.maximum(*np.abs(ends))
-            return any(bool(np.any((end != 0) & (np.abs(leaf - end) <= slack))) for end in ends)
+            width = domain.upper - domain.lower
+            slack = TOLERANCE * np.where(np.isfinite(width), width, np.abs(leaf))
+            ends = (np.where(end == 0, np.inf, end) for end in (domain.lower, domain.upper))
+            point = slack <= np.spacing(np.abs(leaf))  # no wider than its rounding
+            return any(bool(np.any(~point & (np.abs(leaf - end) <= slack))) for end in ends)
     return False
 
 

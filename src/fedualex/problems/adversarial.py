@@ -10,8 +10,8 @@ from ..regularizers import L1, Box
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, positive
 from .general import Problem
-from .glm import class_bias_box, logistic_loss
-from .rows import Owners, Penalty, class_labels, matrix
+from .losses import Logistic, linear_score
+from .rows import Owners, Penalty, class_bias_box, labels_of_model, matrix, two_classes
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 
@@ -38,25 +38,25 @@ def universal_adversarial(
     """
     X = matrix(X)
     radius, lam = positive("radius", radius), nonnegative("lam", lam)
-    classes, label = class_labels(y, len(X))
-    if classes != 2:
-        raise ValueError(f"y must hold two classes, got {classes}")
+    sign = two_classes(y, len(X))
     owners = Owners(clients, weights, len(X))
     penalty = Penalty(float(np.log(2)), (X.shape[1],), l1, l2, 0.0, None, None)
+    bias = class_bias_box(X, (sign > 0).astype(int), owners.share, penalty.ball, float(np.log(2)), binary=True)
     return Problem(
         attacked_loss,
-        x={"weights": penalty.regularizer, "bias": class_bias_box(X, label, owners, penalty, float(np.log(2)))},
+        x={"weights": penalty.regularizer, "bias": bias},
         y=L1(lam) + Box(radius) if lam > 0 else Box(radius),
         like=Saddle({"weights": np.zeros(X.shape[1]), "bias": np.zeros(())}, np.zeros(X.shape[1])),
-        data=owners.split(row=X, target=np.where(label == 1, 1.0, -1.0)),
+        data=owners.split(row=X, target=sign),
         weights=owners.weights,
+        own_weights=True,
         uncertified=NOT_CONCAVE,
     )
 
 
 def attacked_loss(x: Tree, delta: Array, example: Tree) -> Array:
     """The logistic loss of one example, moved by delta."""
-    return logistic_loss(x, {"row": example["row"] + delta, "target": example["target"]})
+    return Logistic()(linear_score(x, example["row"] + delta), example["target"])
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,13 @@ class AttackReport:
     density: float
 
 
-def attack_report(X: Any, y: Any, z: Saddle, *, zero: float = 1e-5) -> AttackReport:
-    """How a model z.x does on rows X with two labels y, as they are and with the attack z.y added to each."""
+def attack_report(X: Any, y: Any, z: Saddle, *, labels: Any = None, zero: float = 1e-5) -> AttackReport:
+    """How a model z.x does on rows X with labels y, as they are and with the attack z.y added to each.
+
+    labels: the two labels of the training data, needed where y has only one of them.
+    """
     X = matrix(X)
-    _, label = class_labels(y, len(X))
+    label = labels_of_model(y, len(X), labels, 2)
     delta = np.asarray(z.y)
 
     def accuracy(rows: Any) -> float:

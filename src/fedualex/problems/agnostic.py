@@ -8,7 +8,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..geometry import EntropicSimplex
-from ..regularizers import KL, Box, CappedSimplex, L1Ball
+from ..regularizers import KL, Box, CappedSimplex
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, one_of, positive, real_array, short
 from .general import Problem
@@ -24,7 +24,7 @@ from .losses import (
     linear_score,
     regression_loss,
 )
-from .rows import Ball, by_client, largest_product, matrix, numbered, penalized, targets, weight_ball
+from .rows import Ball, bias_box, by_client, class_bias_box, matrix, numbered, penalized, targets, weight_ball
 
 
 def agnostic(
@@ -56,18 +56,11 @@ def agnostic(
     Certificates need bounded domains. Let phi(x) be the maximum over y, and B = log(classes) = phi(0) for the first
     two losses. They are >= 0, so a solution has l1 ||w||_1 <= B and l2/2 ||w||^2 <= B: w is kept in the L1Ball or the
     L2Ball that says so, the one of smaller radius, or in L2Ball(radius) if radius= is given. For the bias, weigh each
-    row of client m by prior_m / (rows of m), and let s_c be the weight and mu_c the mean of the rows of class c. At y
-    = prior, Jensen's inequality and log(1 + e^u) >= u give, for a solution and any class k,
-    s_c (b_k - b_c + <w_k - w_c, mu_c>) <= phi(x) <= phi(0) = B, so that no two biases differ by more than
-
-        D = max_c  (the largest |<w_k - w_c, mu_c>| for w in its ball) + B / s_c.
-
-    With "logistic" b, which stands for the difference, is in Box(D). Otherwise biases matter up to a common shift
-    and are in Box(D / 2), which keeps one shift of every solution. For "squared" and "huber" let t and mu be the
-    weighted means of labels and rows, and B = max_m loss_m >= phi at w = 0, b = t. Jensen's inequality at y = prior
-    puts |b + <w, mu> - t| within the reach of B, sqrt(2 B) (for "huber" B / delta + delta / 2 if that is more than
-    delta), so |b - t| <= (the largest |<w, mu>| for w in its ball) + reach. No derived bound is active at a
-    solution, degenerate regressions such as B = 0 aside; a given radius may be.
+    row of client m by prior_m / (rows of m): at y = prior the mean loss of a solution is at most B, which bounds b as
+    in `class_bias_box`. For "squared" and "huber" let t and mu be the weighted means of labels and rows, and
+    B = max_m loss_m >= phi at w = 0, b = t. Jensen's inequality at y = prior puts |b + <w, mu> - t| within the reach of
+    B, sqrt(2 B) (for "huber" B / delta + delta / 2 if that is more than delta), so |b - t| <= (the largest |<w, mu>|
+    for w in its ball) + reach. Unless B = 0, no derived bound is active at a solution; a given radius may be.
     Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
     """
     X = matrix(X)
@@ -88,7 +81,8 @@ def agnostic(
         x={"weights": penalized(model.ball, l1, l2), "bias": model.bias},
         y=_mixtures(kl, mixture, cvar, prior is not None),
         like=Saddle({"weights": np.zeros((X.shape[1], *outputs)), "bias": np.zeros(outputs)}, np.zeros(len(names))),
-        data=by_client({"row": X, "label": model.target, "client": client}, client),
+        data=by_client({"row": X, "target": model.target, "client": client}, client),
+        own_weights=True,
     )
 
 
@@ -98,10 +92,7 @@ class Weighted(eqx.Module):
     loss: Loss
 
     def __call__(self, x: Tree, y: Array, example: Tree) -> Array:
-        return y.size * y[example["client"]] * self.loss(linear_score(x, example["row"]), example["label"])
-
-
-weighted_logistic, weighted_softmax = Weighted(Logistic()), Weighted(Softmax())
+        return y.size * y[example["client"]] * self.loss(linear_score(x, example["row"]), example["target"])
 
 
 class _Model(NamedTuple):
@@ -121,10 +112,9 @@ def _classification(
         raise ValueError(f"loss must be 'multiclass' for more than two classes, and y holds {len(names)}")
     binary = len(names) == 2 and loss != "multiclass"
     ball = weight_ball(*penalty, np.log(len(names)))
-    spread = _bias_spread(X, label, share, ball, binary)
-    if binary:
-        return _Model(Logistic(), np.where(label == 1, 1.0, -1.0), ball, Box(spread))
-    return _Model(Softmax(), label, ball, Box(spread / 2))
+    bias = class_bias_box(X, label, share, ball, float(np.log(len(names))), binary)
+    target = np.where(label == 1, 1.0, -1.0) if binary else label
+    return _Model(Logistic() if binary else Softmax(), target, ball, bias)
 
 
 def _regression(
@@ -139,8 +129,7 @@ def _regression(
     middle = share @ target
     budget = np.max(np.bincount(client, each_loss(loss, middle, target)) / np.bincount(client))
     ball = weight_ball(*penalty, float(budget))
-    reach = largest_product(ball, share @ X)[0] + loss.reach(float(budget))
-    return _Model(loss, target, ball, Box(lower=middle - reach, upper=middle + reach))
+    return _Model(loss, target, ball, bias_box(middle, share @ X, ball, loss.reach(float(budget))))
 
 
 def _mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> EntropicSimplex:
@@ -159,11 +148,3 @@ def _checked_prior(prior: Any, count: int) -> NDArray[Any]:
     if p.shape != (count,) or np.any(p <= 0):
         raise ValueError(f"prior must be {count} numbers > 0, one for each client, got {short(prior)}")
     return p / p.sum()
-
-
-def _bias_spread(X: NDArray[Any], label: NDArray[Any], weight: NDArray[Any], ball: Ball, binary: bool) -> float:
-    """D of the docstring; two columns in an l2 ball differ by at most sqrt(2) radius, in an l1 ball by the radius."""
-    share = np.bincount(label, weight)
-    means = (np.eye(share.size)[label] * weight[:, None]).T @ X / share[:, None]
-    longest = 1.0 if isinstance(ball, L1Ball) or binary else np.sqrt(2)
-    return float(np.max(longest * largest_product(ball, means) + np.log(share.size) / share))

@@ -33,9 +33,10 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
 
         -1 <= d <= 0,  a = m+ = -d/2 is in [0, 1/2],  b = m- = d/2 is in [-1/2, 0],  l1 ||w||_1 + l2 ||w||^2 <= 1/2.
 
-    w is kept in L1Ball(1 / (2 l1)) or L2Ball((2 l2)^(-1/2)), the one of smaller radius, or in L2Ball(radius) if
-    radius= is given. alpha's best response is d: Box(c), c the largest |<w, mu+ - mu->| for w in its ball, has it for
-    every w, so the certificate bounds how far the objective over pairs of w is from its minimum.
+    a and b are kept in [0, 1] and [-1, 0]: near a solution d may be below -1. w is kept in L1Ball(1 / (2 l1)) or
+    L2Ball((2 l2)^(-1/2)), the one of smaller radius, or in L2Ball(radius) if radius= is given. alpha's best response
+    is d: Box(c), c the largest |<w, mu+ - mu->| for w in its ball, has it for every w, so the certificate bounds how
+    far the objective over pairs of w is from its minimum.
     Ying, Wen, Lyu, Stochastic Online AUC Maximization, NeurIPS 2016.
     """
     X = matrix(X)
@@ -47,11 +48,12 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
     weight = np.where(sign > 0, len(X) / np.sum(sign > 0), len(X) / np.sum(sign < 0))
     return Problem(
         pairwise_square,
-        x={"weights": penalized(ball, l1, l2), "a": Box(lower=0, upper=0.5), "b": Box(lower=-0.5, upper=0)},
+        x={"weights": penalized(ball, l1, l2), "a": Box(lower=0, upper=1), "b": Box(lower=-1, upper=0)},
         y=SquaredL2(2.0) + Box(largest_product(ball, up - down)[0]),
         like=Saddle({"weights": np.zeros(X.shape[1]), "a": np.zeros(()), "b": np.zeros(())}, np.zeros(())),
         data=by_client({"row": X - (up + down) / 2, "sign": sign, "weight": weight}, client),
         weights="samples",
+        own_weights=True,
     )
 
 

@@ -13,11 +13,22 @@ from numpy.typing import NDArray
 from ..precision import double
 from ..regularizers import Box
 from ..tree import Saddle, Tree, typed
-from ..validation import nonnegative, one_of, positive, real_scalar, short
+from ..validation import nonnegative, one_of, positive, short
 from .base import AbstractProblem
 from .general import Problem
 from .losses import Huber, Logistic, Loss, Squared, constant_losses, linear_score, regression_loss
-from .rows import Ball, by_client, largest_product, matrix, numbered, penalized, targets, two_classes, weight_ball
+from .rows import (
+    Ball,
+    bias_box,
+    by_client,
+    largest_product,
+    matrix,
+    numbered,
+    penalized,
+    targets,
+    two_classes,
+    weight_ball,
+)
 
 AT_BOUND = 1e-6
 """How near to its bound, relative to it, a multiplier is at its bound."""
@@ -79,8 +90,9 @@ def constrained(
         x={"weights": penalized(ball, l1, l2), "bias": _bias_box(X, target, rule, shares, tau, bound, budget, ball)},
         y={"multipliers": Box(lower=np.zeros_like(bound), upper=bound)},
         like=Saddle({"weights": np.zeros(X.shape[1]), "bias": np.zeros(())}, {"multipliers": np.zeros(tau.size)}),
-        data=by_client({"row": X, "label": target, "shares": len(X) * shares.T}, client),
+        data=by_client({"row": X, "target": target, "shares": len(X) * shares.T}, client),
         weights="samples",
+        own_weights=True,
     )
 
 
@@ -92,7 +104,7 @@ class Lagrangian(eqx.Module):
 
     def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
         lam, shares = y["multipliers"], example["shares"]
-        loss = self.loss(linear_score(x, example["row"]), example["label"])
+        loss = self.loss(linear_score(x, example["row"]), example["target"])
         return (shares[0] + jnp.vdot(shares[1:], lam)) * loss - jnp.vdot(lam, typed(self.limits, lam))
 
 
@@ -122,18 +134,32 @@ def _shares(X: NDArray[Any], y: Any, clients: Any, groups: Any, limits: Any) -> 
     if isinstance(groups, str):
         groups = {"clients": clients, "classes": y}[one_of("groups", groups, ("clients", "classes"))]
     names, group = numbered("groups", groups, len(X))
-    known = {str(name): number for number, name in enumerate(names)}
-    given = limits if isinstance(limits, Mapping) else dict.fromkeys(known, limits)
-    for name in given:
-        if str(name) not in known:
-            raise ValueError(f"limits must be for groups that exist, got one for {short(name)}")
+    given = limits if isinstance(limits, Mapping) else dict.fromkeys(names.tolist(), limits)
     if not given:
         raise ValueError("limits must hold at least one limit")
-    numbers = {known[str(name)]: float(real_scalar(f"limits[{name!r}]", limit)) for name, limit in given.items()}
+    numbers: dict[int, float] = {}
+    for name, limit in given.items():
+        number = _group_number(name, names)
+        if number in numbers:
+            raise ValueError(f"limits must hold one limit for each group, got two for {short(names[number])}")
+        numbers[number] = float(positive(f"limits[{name!r}]", limit))
     limited = sorted(numbers)
     free = ~np.isin(group, limited)
     members = np.stack([free if np.any(free) else np.ones(len(X), bool), *(group == g for g in limited)])
     return members / members.sum(axis=1, keepdims=True), np.array([numbers[g] for g in limited])
+
+
+def _group_number(name: Any, names: NDArray[Any]) -> int:
+    """The number of the group of this name: a label, or its text, as a configuration file has it."""
+
+    def texts(known: Any) -> set[str]:
+        whole = isinstance(known, float) and known.is_integer()
+        return {str(known), str(int(known))} if whole else {str(known)}
+
+    found = [number for number, known in enumerate(names.tolist()) if known == name or name in texts(known)]
+    if len(found) != 1:
+        raise ValueError(f"limits must be for groups of {short(names.tolist())}, got one for {short(name)}")
+    return found[0]
 
 
 def _multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: Any) -> NDArray[Any]:
@@ -159,9 +185,7 @@ def _bias_box(
     ball: Ball,
 ) -> Box:
     if isinstance(loss, Squared | Huber):
-        middle = shares[0] @ target
-        reach = largest_product(ball, shares[0] @ X)[0] + loss.reach(float(budget))
-        return Box(lower=middle - reach, upper=middle + reach)
+        return bias_box(shares[0] @ target, shares[0] @ X, ball, loss.reach(float(budget)))
     most = np.array([budget, *(tau + budget / bound)])
     ends = {}
     for sign in (-1, 1):

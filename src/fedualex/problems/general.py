@@ -36,6 +36,7 @@ class Problem(AbstractProblem):
     weights: p. "clients" weighs all clients alike, "samples" by their number of examples; or one number >= 0 for each
         client, divided by their sum.
     uncertified: a sentence that says why certificates would be wrong, where f is known not to be convex-concave.
+    own_weights: whether f or the domains were made for these weights, so that other ones would be wrong.
     """
 
     f: Callable[..., Any]
@@ -44,6 +45,7 @@ class Problem(AbstractProblem):
     data: Clients | None
     weights: NDArray[Any]
     uncertified: str = eqx.field(static=True)  # type: ignore[misc]
+    own_weights: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -55,11 +57,12 @@ class Problem(AbstractProblem):
         data: Sequence[Tree] | str | None = None,
         weights: Any = "clients",
         uncertified: str = "",
+        own_weights: bool = False,
     ):
         if not callable(f):
             raise TypeError(f"f must be a function of (x, y, example), got {short(f)}")
         self.f = f
-        self.uncertified = uncertified
+        self.uncertified, self.own_weights = uncertified, own_weights
         self.like = _template(like, saddle=y is not None)
         self.geometry = build_geometry(x, y, self.like)
         if isinstance(data, str) and data == "elsewhere":
@@ -82,6 +85,8 @@ class Problem(AbstractProblem):
         """The same data and f with other client weights."""
         if self.data is None:
             raise ValueError("weights weigh clients with data of their own; without data= all clients share f")
+        if self.own_weights:
+            raise ValueError("weights belong to this problem, whose domains hold for them: give them where it is made")
         return eqx.tree_at(lambda problem: problem.weights, self, objective_weights(weights, self.data.counts))
 
     def of_client(self, m: int) -> "Problem":

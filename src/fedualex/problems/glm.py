@@ -2,17 +2,14 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
-from ..regularizers import Box, L2Ball
-from ..tree import Saddle, Tree
+from ..tree import Saddle
 from ..validation import one_of
 from .general import Problem
-from .rows import Owners, Penalty, class_labels, matrix, targets
+from .losses import Logistic, Loss, OfScore, Softmax, Squared
+from .rows import Owners, Penalty, bias_box, class_bias_box, class_labels, class_shares, matrix, targets
 
 FAMILIES = ("squared", "logistic")
 
@@ -41,28 +38,24 @@ def sparse_glm(
     groups: for each column of X its group, whose entries vanish together; d_g is how many entries w_g has.
     x = {"weights": w, "bias": b}; without intercept x = {"weights": w}. There is no y: plain minimization.
 
-    Bounds, none of them active at a solution. The loss is >= 0, so a solution's penalty is at most F, the loss of the
-    best constant score (of score 0 without intercept): w is in a ball that says so (`Penalty`), or in
-    L2Ball(radius). Let mu be the mean of the rows, and S(v) = max |<w, v>| over the ball. By Jensen's inequality
-
-        squared:      |b - mean y| <= S(mu) + sqrt(2 F)
-        two classes:  -S(mu_+) - F / q_+  <=  b  <=  S(mu_-) + F / q_-
-        more:         |b_k - b_c| <= max_c S'(mu_c) + F / q_c =: D, and b in Box(D / 2) keeps a shift of each solution
-
-    with q_c and mu_c the weight and the mean of the rows of class c, S'(v) = max |<w_k - w_c, v>|.
+    Bounds. The loss is >= 0, so a solution's penalty is at most F, the loss of the best constant score (of score 0
+    without intercept): w is in a ball that says so (`Penalty`), or in L2Ball(radius). For "squared", with mu the mean
+    of the rows and S the largest |<w, mu>| for w in the ball, Jensen's inequality gives |b - mean y| <= S + sqrt(2 F);
+    for classes see `class_bias_box`. Unless F = 0, no derived bound is active at a solution; a given radius may be.
     """
     one_of("family", family, FAMILIES)
     X = matrix(X)
     owners = Owners(clients, weights, len(X))
+    rule: Loss
     if family == "squared":
         target: NDArray[Any] = targets(y, len(X))
-        classes, loss = 0, squared_loss
+        classes, rule = 0, Squared()
         center = float(owners.mean(target)) if intercept else 0.0
         constant = float(owners.mean((target - center) ** 2) / 2)
     else:
         classes, target = class_labels(y, len(X))
-        loss = logistic_loss if classes == 2 else softmax_loss
-        q = np.bincount(target, owners.share)
+        rule = Logistic() if classes == 2 else Softmax()
+        q = class_shares(target, owners.share)
         constant = float(-q @ np.log(q)) if intercept else float(np.log(classes))
     outputs = (classes,) if classes > 2 else ()
     shape = (X.shape[1], *outputs)
@@ -72,42 +65,15 @@ def sparse_glm(
     if intercept:
         like["bias"] = np.zeros(outputs)
         if family == "squared":
-            spread = penalty.largest(owners.mean(X)) + np.sqrt(2 * constant)
-            x["bias"] = Box(lower=center - spread, upper=center + spread)
+            x["bias"] = bias_box(center, owners.mean(X), penalty.ball, Squared().reach(constant))
         else:
-            x["bias"] = class_bias_box(X, target, owners, penalty, constant)
+            x["bias"] = class_bias_box(X, target, owners.share, penalty.ball, constant, binary=classes == 2)
     signed = np.where(target == 1, 1.0, -1.0) if classes == 2 else target
-    return Problem(loss, x=x, like=Saddle(like), data=owners.split(row=X, target=signed), weights=owners.weights)
-
-
-def class_bias_box(X: NDArray[Any], label: NDArray[Any], owners: Owners, penalty: Penalty, constant: float) -> Box:
-    """The box of the bias in the docstring of `sparse_glm`, for classes."""
-    q = np.bincount(label, owners.share)
-    means = (np.eye(q.size)[label] * owners.share[:, None]).T @ X / q[:, None]
-    bounds = np.array([penalty.largest(mean) for mean in means])
-    if q.size == 2:
-        lower, upper = bounds + constant / q
-        return Box(lower=-upper, upper=lower)
-    # Two columns differ by at most sqrt(2) radius in an l2 ball, by the radius in an l1 ball.
-    longest = np.sqrt(2) if isinstance(penalty.ball, L2Ball) else 1.0
-    return Box(float(np.max(longest * bounds + constant / q)) / 2)
-
-
-def score(x: Tree, row: Array) -> Array:
-    """<w, row> + b, or a row of scores where w is a matrix."""
-    return row @ x["weights"] + x.get("bias", 0.0)
-
-
-def squared_loss(x: Tree, example: Tree) -> Array:
-    """(score - y)^2 / 2, summed over outputs."""
-    return jnp.sum((score(x, example["row"]) - example["target"]) ** 2) / 2
-
-
-def logistic_loss(x: Tree, example: Tree) -> Array:
-    """log(1 + exp(-s score)), s = -1 or +1."""
-    return jnp.logaddexp(0.0, -example["target"] * score(x, example["row"]))
-
-
-def softmax_loss(x: Tree, example: Tree) -> Array:
-    """logsumexp(scores) - scores_c of the class c."""
-    return -jax.nn.log_softmax(score(x, example["row"]))[example["target"]]
+    return Problem(
+        OfScore(rule),
+        x=x,
+        like=Saddle(like),
+        data=owners.split(row=X, target=signed),
+        weights=owners.weights,
+        own_weights=True,
+    )

@@ -69,8 +69,17 @@ def regression_loss(name: str, delta: Any) -> Squared | Huber:
 
 
 def linear_score(x: Tree, row: Any) -> Array:
-    """<w, row> + b, or one such number for each class."""
-    return row @ x["weights"] + x["bias"]
+    """<w, row> + b, or one such number for each class; b = 0 if x has none."""
+    return row @ x["weights"] + x.get("bias", 0.0)
+
+
+class OfScore(eqx.Module):
+    """loss(<w, row> + b, target) of one example, summed over outputs."""
+
+    loss: Loss
+
+    def __call__(self, x: Tree, example: Tree) -> Array:
+        return jnp.sum(self.loss(linear_score(x, example["row"]), example["target"]))
 
 
 def each_loss(loss: Loss, scores: Any, targets: Any) -> NDArray[Any]:

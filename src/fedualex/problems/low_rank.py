@@ -8,7 +8,7 @@ from ..regularizers import L1, Box, L1Ball, Spectral
 from ..tree import Saddle
 from ..validation import positive
 from .general import Problem
-from .glm import squared_loss
+from .losses import OfScore, Squared
 from .rows import Owners, matrix
 
 
@@ -38,4 +38,11 @@ def low_rank(
         spread = radius * np.linalg.norm(owners.mean(X)) + np.sqrt(2 * constant)
         x["bias"] = Box(lower=center - spread, upper=center + spread)
         like["bias"] = np.zeros(Y.shape[1])
-    return Problem(squared_loss, x=x, like=Saddle(like), data=owners.split(row=X, target=Y), weights=owners.weights)
+    return Problem(
+        OfScore(Squared()),
+        x=x,
+        like=Saddle(like),
+        data=owners.split(row=X, target=Y),
+        weights=owners.weights,
+        own_weights=True,
+    )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..tree import Tree
 from ..validation import one_of, real_array
 from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
-from .rows import matrix, numbered, targets, two_classes
+from .rows import labels_of_model, matrix, numbered, targets, two_classes
 
 
 def roc_auc(scores: Any, y: Any) -> float:
@@ -57,7 +57,7 @@ def client_metrics(
 ) -> ClientMetrics:
     """How the model x = {"weights": w, "bias": b} of `agnostic` or `constrained` fares with each client.
 
-    loss, delta: as for `agnostic`. labels: all labels of the training data, where y may lack some.
+    loss, delta: as for `agnostic`. labels: all labels of the training data, needed where y lacks some.
     """
     X = matrix(X)
     scores = X @ np.asarray(x["weights"]) + np.asarray(x["bias"])
@@ -68,10 +68,11 @@ def client_metrics(
     if loss in REGRESSION:
         rule = regression_loss(loss, delta)
         return ClientMetrics(np.bincount(client, each_loss(rule, scores, targets(y, len(X)))) / rows, None)
-    names, number = numbered("y", y, len(X))
-    known = names if labels is None else np.unique(labels)
-    label = np.searchsorted(known, names)[number]
-    if scores.ndim == 1:
+    binary = scores.ndim == 1
+    if loss is not None and binary != (loss == "logistic"):
+        raise ValueError(f"loss must fit the model, whose weights have shape {np.shape(x['weights'])}, got {loss!r}")
+    label = labels_of_model(y, len(X), labels, 2 if binary else scores.shape[1])
+    if binary:
         each, predicted = each_loss(Logistic(), scores, 2.0 * label - 1), scores > 0
     else:
         each, predicted = each_loss(Softmax(), scores, label), np.argmax(scores, axis=1)

@@ -8,8 +8,8 @@ from jaxtyping import Array
 from ..regularizers import Box
 from ..tree import Saddle, Tree
 from .general import Problem
-from .glm import score
-from .rows import Owners, Penalty, matrix, targets
+from .losses import linear_score
+from .rows import Owners, Penalty, bias_box, matrix, targets
 
 
 def robust_regression(
@@ -29,9 +29,9 @@ def robust_regression(
     is its duality gap: x = {"weights": w, "bias": b} (without intercept {"weights": w}) against one u_i for each row,
     in Box(sqrt(p_i)). Entry i of u is that of row i of X. clients and weights as in `sparse_glm`.
 
-    Bounds, none of them active at a solution: with F the loss of the best constant, the weighted median of y (of 0
-    without intercept), w is in L1Ball(F / l1) or L2Ball(sqrt(2 F / l2)), the one of smaller radius, or in
-    L2Ball(radius); by Jensen's inequality |b - mean y| <= max |<w, mean X>| over the ball + F.
+    Bounds: with F the loss of the best constant, the weighted median of y (of 0 without intercept), w is in
+    L1Ball(F / l1) or L2Ball(sqrt(2 F / l2)), the one of smaller radius, or in L2Ball(radius); by Jensen's inequality
+    |b - mean y| <= max |<w, mean X>| over the ball + F. Unless F = 0, no derived bound is active at a solution.
     """
     X = matrix(X)
     target = targets(y, len(X))
@@ -45,8 +45,7 @@ def robust_regression(
     x: dict[str, Any] = {"weights": penalty.regularizer}
     like: dict[str, Any] = {"weights": np.zeros(X.shape[1])}
     if intercept:
-        center, spread = float(owners.mean(target)), penalty.largest(owners.mean(X)) + constant
-        x["bias"] = Box(lower=center - spread, upper=center + spread)
+        x["bias"] = bias_box(float(owners.mean(target)), owners.mean(X), penalty.ball, constant)
         like["bias"] = np.zeros(())
     root = np.sqrt(owners.share)
     index = np.arange(len(X), dtype=np.int32)
@@ -57,9 +56,10 @@ def robust_regression(
         like=Saddle(like, np.zeros(len(X))),
         data=owners.split(row=X, target=target, root=root, index=index),
         weights=owners.weights,
+        own_weights=True,
     )
 
 
 def signed_residual(x: Tree, u: Array, example: Tree) -> Array:
     """u_i (score - y) / sqrt(p_i); the mean over rows weighs it by p_i."""
-    return u[example["index"]] / example["root"] * (score(x, example["row"]) - example["target"])
+    return u[example["index"]] / example["root"] * (linear_score(x, example["row"]) - example["target"])

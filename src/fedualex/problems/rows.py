@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..regularizers import L1, AbstractRegularizer, GroupL2, L1Ball, L2Ball, SquaredL2
+from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2
 from ..validation import nonnegative, positive, real_array, short
 from .data import objective_weights
 
@@ -50,6 +50,18 @@ def two_classes(y: Any, rows: int) -> NDArray[Any]:
     return np.where(label == 1, 1.0, -1.0)
 
 
+def labels_of_model(y: Any, rows: int, labels: Any, classes: int) -> NDArray[np.int32]:
+    """The class of each row as a model with this number of classes counts them, all of which y or labels must name."""
+    names, number = numbered("y", y, rows)
+    known = names if labels is None else np.unique(labels)
+    if len(known) != classes:
+        held = f"{'y' if labels is None else 'labels'} holds {len(known)} labels"
+        raise ValueError(f"labels must be the {classes} labels that the model was trained on; {held}")
+    if not np.all(np.isin(names, known)):
+        raise ValueError(f"y must hold labels of {short(known)}, got {short(names[~np.isin(names, known)][0])}")
+    return np.searchsorted(known, names)[number].astype(np.int32)
+
+
 def targets(y: Any, rows: int, name: str = "y") -> NDArray[Any]:
     """One real number for each row."""
     target = real_array(name, y, f"{rows} real numbers")
@@ -86,6 +98,42 @@ def largest_product(ball: Ball, vectors: NDArray[Any]) -> NDArray[Any]:
     """The largest |<w, v>| for w in the ball, for each row v."""
     dual = np.inf if isinstance(ball, L1Ball) else 2
     return np.asarray(ball.radius * np.linalg.norm(np.atleast_2d(vectors), dual, axis=1))
+
+
+def bias_box(center: Any, direction: NDArray[Any], ball: Ball, reach: float) -> Box:
+    """All b with |b + <w, direction> - center| <= reach for some w in the ball."""
+    spread = largest_product(ball, direction)[0] + reach
+    return Box(lower=center - spread, upper=center + spread)
+
+
+def class_shares(label: NDArray[Any], share: NDArray[Any]) -> NDArray[Any]:
+    """The weight of each class in the objective."""
+    shares = np.bincount(label, share)
+    if np.any(shares <= 0):
+        raise ValueError("weights must be > 0 for some client of every class of y")
+    return shares
+
+
+def class_bias_box(
+    X: NDArray[Any], label: NDArray[Any], share: NDArray[Any], ball: Ball, budget: float, binary: bool
+) -> Box:
+    """All biases with which a mean logistic or softmax loss may be within the budget.
+
+    Rows weigh `share`; s_c is the weight of class c and mu_c its mean row. Jensen's inequality and log(1 + e^u) >= u
+    give s_c (b_k - b_c + <w_k - w_c, mu_c>) <= budget. With two classes and one score b stands for the difference:
+    -S(mu_1) - budget / s_1 <= b <= S(mu_0) + budget / s_0, S(v) the largest |<w, v>| for w in the ball. Otherwise
+    biases matter up to a common shift, and no two differ by more than D = max_c S'(mu_c) + budget / s_c, S'(v) the
+    largest |<w_k - w_c, v>|: Box(D / 2) keeps one shift of each solution.
+    """
+    shares = class_shares(label, share)
+    means = (np.eye(shares.size)[label] * share[:, None]).T @ X / shares[:, None]
+    largest = largest_product(ball, means)
+    if binary:
+        above, below = largest + budget / shares
+        return Box(lower=-below, upper=above)
+    # Two columns in an l2 ball differ by at most sqrt(2) times its radius, in an l1 ball by the radius.
+    longest = np.sqrt(2) if isinstance(ball, L2Ball) else 1.0
+    return Box(float(np.max(longest * largest + budget / shares)) / 2)
 
 
 def by_client(examples: dict[str, NDArray[Any]], client: NDArray[Any]) -> list[dict[str, NDArray[Any]]]:
@@ -127,10 +175,6 @@ class Penalty:
         self.ball = weight_ball(float(l1), float(l2), radius, budget, float(group))
         norms = _groups(group, groups, shape) if group > 0 else None
         self.regularizer = penalized(self.ball, l1, l2, norms)
-
-    def largest(self, direction: NDArray[Any]) -> float:
-        """max |<w, direction>| over the ball."""
-        return float(largest_product(self.ball, np.ravel(direction))[0])
 
 
 def _groups(group: Any, groups: Any, shape: tuple[int, ...]) -> GroupL2:

@@ -33,8 +33,7 @@ def spread(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:
         return jax.make_array_from_callback((total, *np.shape(leaf)[1:]), sharding, rows)
 
     weights = np.pad(problem.client_weights(clients), (0, total - clients))
-    placed = eqx.tree_at(lambda p: p.data, problem, jax.tree.map(place, problem.data))
-    return placed.reweighted(weights)
+    return eqx.tree_at(lambda p: (p.data, p.weights), problem, (jax.tree.map(place, problem.data), weights))
 
 
 def slots(mesh: Mesh | None, clients: int, cohort: int, settled: bool) -> int:
