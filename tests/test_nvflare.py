@@ -14,9 +14,11 @@ import stat
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from nvflare.apis.fl_exception import FLCommunicationError
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 
 from fedualex.deploy.engine import Request
@@ -142,6 +144,26 @@ def test_a_missing_extra_is_named(monkeypatch):
 
 
 # Start-up kits
+
+
+def test_a_log_in_that_a_busy_server_does_not_answer_is_repeated(tmp_path, monkeypatch):
+    (tmp_path / "kit" / "startup").mkdir(parents=True)
+    (tmp_path / "kit" / "startup" / "fed_admin.json").write_text('{"admin": {"username": "lead"}}')
+    answers = [FLCommunicationError("error:client_registration"), SimpleNamespace(close=lambda: None)]
+
+    def log_in(*_, **__):
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(job, "new_secure_session", log_in)
+    with job.session(tmp_path) as opened:
+        assert opened is answers[0]
+    monkeypatch.setattr(job, "CONNECT", 0.0)
+    answers[:] = [FLCommunicationError("error:client_registration")]
+    with pytest.raises(NoConnection, match="does not log lead in: error:client_registration"), job.session(tmp_path):
+        pass
 
 
 def test_each_party_gets_its_own_key_and_a_narrow_policy(tmp_path):
