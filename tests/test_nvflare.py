@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -149,7 +149,7 @@ def test_a_missing_extra_is_named(monkeypatch):
 def test_a_log_in_that_a_busy_server_does_not_answer_is_repeated(tmp_path, monkeypatch):
     (tmp_path / "kit" / "startup").mkdir(parents=True)
     (tmp_path / "kit" / "startup" / "fed_admin.json").write_text('{"admin": {"username": "lead"}}')
-    answers = [FLCommunicationError("error:client_registration"), SimpleNamespace(close=lambda: None)]
+    answers = [FLCommunicationError("error:client_registration"), Mock(spec=job.Session)]
 
     def log_in(*_, **__):
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
