@@ -21,14 +21,14 @@ bench-peers: .venv/installed
 	$(BIN)/python benchmarks/run_peers.py
 
 lint: .venv/installed
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: .venv/installed
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
 
 # One environment for everything; made again only when what it is made from changes.
 .venv/installed: pyproject.toml constraints.txt

@@ -1,14 +1,14 @@
 """One model for six groups of patients: good on average, or good for the group it serves worst."""
 
 import numpy as np
-from sklearn.datasets import load_diabetes
 
 import fedualex as fx
 
-X, y = load_diabetes(return_X_y=True)
-X, y = X / X.std(axis=0), (y - y.mean()) / y.std()
+X, y = fx.data.bundled("diabetes")
 age, sex = X[:, 0], X[:, 1] > 0
 group = 3 * sex + np.searchsorted(np.quantile(age, [1 / 3, 2 / 3]), age)
+X = fx.data.Standardizer.fit(X, group).transform(X)  # sums per client, never pooled rows
+y = fx.data.Standardizer.fit(y[:, None], group).transform(y[:, None])[:, 0]
 
 # cvar=1 is the mean over clients, cvar=0.5 the worst half of them, None the worst client.
 for cvar in (1.0, 0.5, None):

@@ -1,11 +1,10 @@
 """Rank one digit above all others: AUC maximization over 20 clients, 10% positive examples."""
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 import fedualex as fx
 
-X, digit = load_digits(return_X_y=True)
+X, digit = fx.data.bundled("digits")
 order = np.random.default_rng(0).permutation(len(X))
 X, y = X[order] / 16, digit[order] == 8
 train, test = slice(0, 1000), slice(1000, None)

@@ -4,8 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Lasso, LogisticRegression
+from sklearn.model_selection import cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import fedualex as fx
@@ -170,6 +174,24 @@ def test_an_interrupted_fit_is_interrupted(monkeypatch):
     assert len(calls) == 1
 
 
+def test_clients_are_routed_through_scikit_learns_tools():
+    X, y = fx.data.bundled("breast_cancer")
+    clients = fx.data.iid(len(y), 3)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make_pipeline(StandardScaler(), Counted(l1=0.05, tol=5e-2).set_fit_request(clients=True))
+        scores = cross_validate(model, X, y, params={"clients": clients}, cv=2, return_estimator=True)
+    assert [fitted[-1].seen_ for fitted in scores["estimator"]] == [3, 3]
+    assert scores["test_score"].min() > 0.9
+
+
+class Counted(FederatedLogisticRegression):
+    """Remembers how many clients it saw."""
+
+    def _problem(self, X, label, clients, size):
+        self.seen_ = len(np.unique(clients))
+        return super()._problem(X, label, clients, size)
+
+
 def test_clients_with_one_row_or_one_class():
     X, y = fx.data.bundled("breast_cancer")
     X, y = fx.data.Standardizer.fit(X).transform(X)[:60, :5], y[:60]
@@ -203,6 +225,10 @@ def test_own_method_and_names_of_classes():
 def test_refusals():
     with pytest.raises(NotFittedError):
         FederatedLasso().predict([[1.0]])
+    with pytest.raises(ValueError, match=r"alpha must be a number > 0, got 0\.0"):
+        FederatedLasso(alpha=0).fit([[1.0], [2.0]], [0.0, 1.0])
+    with pytest.raises(ValueError, match="X must have a variance that float64 can hold"):
+        FederatedLasso().fit([[1e200], [2e300]], [0.0, 1.0])
     with pytest.raises(ValueError, match="only one class"):
         AgnosticClassifier().fit([[1.0], [2.0]], [0, 0])
     for binary in (FederatedAUCClassifier(), NeymanPearsonClassifier()):
@@ -213,6 +239,7 @@ def test_refusals():
     for wrong, message in [
         ({"l1": "a"}, "l1 must be a number >= 0, got 'a'"),
         ({"l2": -1}, "l2 must be a number >= 0, got -1.0"),
+        ({"l1": 0, "l2": 0}, "l1 or l2 must be > 0"),
         ({"limit": 0}, "limit must be a number > 0, got 0.0"),
         ({"local_steps": "x"}, "local_steps must be a whole number >= 1, got 'x'"),
         ({"max_rounds": 0}, "max_rounds must be a whole number >= 1, got 0"),

@@ -8,7 +8,12 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
     "adversarial.py": ["UNCERTIFIED", "not concave", "density of the attack"],
-    "estimators.py": ["FederatedLogisticRegression: OPTIMAL", "AgnosticClassifier: OPTIMAL"],
+    "estimators.py": [
+        "FederatedLogisticRegression: OPTIMAL",
+        "AgnosticClassifier: OPTIMAL",
+        "FederatedAUCClassifier: OPTIMAL",
+        "NeymanPearsonClassifier: OPTIMAL",
+    ],
     "lasso.py": ["OPTIMAL: certified gap <= ", "largest difference"],
     "matrix_game.py": ["66 plans", "MAX_ROUNDS: certified gap <= ", "worst payoff"],
     "low_rank.py": ["OPTIMAL", "rank 2 of 6"],

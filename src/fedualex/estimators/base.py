@@ -29,9 +29,12 @@ class Scale:
     """
 
     def __init__(self, X: NDArray[Any], clients: Any, intercept: bool):
-        moments = Standardizer.fit(X, clients)
-        self.mean = moments.mean if intercept else np.zeros_like(moments.mean)
-        size = float(np.sqrt(np.mean(moments.deviation**2 + (moments.mean - self.mean) ** 2)))
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            moments = Standardizer.fit(X, clients)
+            self.mean = moments.mean if intercept else np.zeros_like(moments.mean)
+            size = float(np.sqrt(np.mean(moments.deviation**2 + (moments.mean - self.mean) ** 2)))
+        if not np.isfinite(size):
+            raise ValueError("X must have a variance that float64 can hold: divide its columns by their size")
         self.size = size if size > 0 else 1.0
 
     def rows(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -110,7 +113,10 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
 
     def _penalty(self, size: float) -> dict[str, Any]:
         """l1 and l2 for rows that were divided by `size`."""
-        return {"l1": nonnegative("l1", self.l1) / size, "l2": nonnegative("l2", self.l2) / size**2}
+        l1, l2 = nonnegative("l1", self.l1), nonnegative("l2", self.l2)
+        if l1 == l2 == 0:
+            raise ValueError("l1 or l2 must be > 0: nothing else bounds the weights, and a certificate needs a bound")
+        return {"l1": l1 / size, "l2": l2 / size**2}
 
     @abstractmethod
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:

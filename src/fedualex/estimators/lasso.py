@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Standardizer
 from ..problems import sparse_glm
-from ..validation import nonnegative
+from ..validation import positive
 from .base import AbstractFederated, Scale
 
 
@@ -39,7 +39,7 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         scale = Scale(X, clients, self.fit_intercept)
         shift = float(Standardizer.fit(y[:, None], clients).mean[0]) if self.fit_intercept else 0.0
-        l1 = nonnegative("alpha", self.alpha) / scale.size
+        l1 = positive("alpha", self.alpha) / scale.size
         problem = sparse_glm("squared", scale.rows(X), y - shift, clients, l1=l1, intercept=self.fit_intercept)
         x = self._solve(problem).x
         self.coef_, bias = scale.model(x["weights"], x.get("bias", 0.0))

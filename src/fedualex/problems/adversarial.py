@@ -39,6 +39,8 @@ def universal_adversarial(
     X = matrix(X)
     radius, lam = positive("radius", radius), nonnegative("lam", lam)
     sign = two_classes(y, len(X))
+    if nonnegative("l1", l1) == nonnegative("l2", l2) == 0:
+        raise ValueError("l1 or l2 must be > 0: nothing else bounds the weights of the model")
     owners = Owners(clients, weights, len(X))
     penalty = Penalty(float(np.log(2)), (X.shape[1],), l1, l2, 0.0, None, None)
     bias = class_bias_box(X, (sign > 0).astype(int), owners.share, penalty.ball, float(np.log(2)), binary=True)
