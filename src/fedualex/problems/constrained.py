@@ -14,6 +14,7 @@ from ..precision import double
 from ..regularizers import Box
 from ..tree import Saddle, Tree, typed
 from ..validation import nonnegative, one_of, positive, short
+from .active import TOLERANCE
 from .base import AbstractProblem
 from .general import Problem
 from .losses import Huber, Logistic, Loss, Squared, constant_losses, linear_score, regression_loss
@@ -29,9 +30,6 @@ from .rows import (
     two_classes,
     weight_ball,
 )
-
-AT_BOUND = 1e-6
-"""How near to its bound, relative to it, a multiplier is at its bound."""
 
 
 def constrained(
@@ -119,7 +117,7 @@ def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
         z = problem.admit(z)
         excess = -np.asarray(problem.operator(z).y["multipliers"])
     lam, bound = np.asarray(z.y["multipliers"]), problem.geometry.parts.y["multipliers"].regularizer.upper
-    stuck = np.flatnonzero((lam >= (1 - AT_BOUND) * bound) & (bound > 0))
+    stuck = np.flatnonzero((lam >= (1 - TOLERANCE) * bound) & (bound > 0))
     if stuck.size:
         warnings.warn(
             f"{stuck.size} of {lam.size} multipliers are at their bound (the first is number {stuck[0]}, "
