@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from ..precision import double
 from ..regularizers import Box
 from ..tree import Saddle, Tree, typed
-from ..validation import nonnegative, one_of, positive, real_scalar, short
+from ..validation import nonnegative, numbered, one_of, positive, real_scalar, short
 from .base import AbstractProblem
 from .general import Problem
 from .losses import Huber, Logistic, Loss, Squared, constant_losses, linear_score, regression_loss
-from .rows import Ball, by_client, largest_product, matrix, numbered, penalized, targets, two_classes, weight_ball
+from .rows import Ball, by_client, largest_product, matrix, penalized, targets, two_classes, weight_ball
 
 AT_BOUND = 1e-6
 """How near to its bound, relative to it, a multiplier is at its bound."""
