@@ -1,7 +1,9 @@
 """Tables, partitions, federated moments and encoders."""
 
+import json
 import sys
 import time
+import tomllib
 from decimal import Decimal
 from types import SimpleNamespace
 
@@ -15,6 +17,11 @@ from sklearn.preprocessing import StandardScaler
 
 import fedualex as fx
 from fedualex import data
+from fedualex.experiments import folder
+from fedualex.experiments.configuration import ConfigurationError, configure
+from fedualex.experiments.names import build_problem
+from fedualex.experiments.single import solve_into
+from fedualex.experiments.verify import verify
 from fedualex.problems.rows import by_client
 
 CHECKSUMS = {
@@ -363,3 +370,87 @@ def test_from_a_file_to_a_certified_model(tmp_path):
     problem = fx.problems.sparse_glm("squared", rows, table["target"], clients, l1=2.0)
     assert problem.clients == 2
     assert problem.certificate(problem.project(problem.like)).gap > 0
+
+
+# --- in a configuration --------------------------------------------------------------------------------------------
+
+GLM = 'name = "sparse_glm"\nfamily = "logistic"\nl1 = 0.01\n'
+
+
+def configured(path, text):
+    tables = {"problem": tomllib.loads(GLM + text), "method": {"name": "FeDualEx"}, "run": {"rounds": 1}}
+    return configure(tables, path)
+
+
+def test_a_manifest_tells_source_and_partition(tmp_path):
+    text = 'bundled = "wine"\nstandardize = true\npartition = { kind = "dirichlet", clients = 3, alpha = 1.0'
+    configurations = [configured(tmp_path, f"{text}{seed} }}") for seed in ("", ", seed = 0", ", seed = 1")]
+    solve_into(tmp_path / "run0", configurations[0])
+    for i, each in enumerate(configurations[1:], 1):
+        folder.begin(tmp_path / f"run{i}", each.problem, each.resolved)
+    manifests = [json.loads((tmp_path / f"run{i}" / "manifest.json").read_text()) for i in range(3)]
+    first, same, other = manifests
+    assert first["configuration"]["problem"]["bundled"] == "wine"
+    partition = {"kind": "dirichlet", "clients": 3, "alpha": 1.0, "seed": 0, "least": 1}
+    assert first["configuration"]["problem"]["partition"] == partition
+    assert first["data_sha256"] == same["data_sha256"] != other["data_sha256"]
+    assert all(check.agrees for check in verify(tmp_path / "run0"))
+    first["configuration"]["problem"]["partition"]["seed"] = 1
+    (tmp_path / "run0" / "manifest.json").write_text(json.dumps(first))
+    assert any("the data has changed since" in check.what for check in verify(tmp_path / "run0"))
+
+
+def test_rows_of_a_configuration_are_those_of_the_library(tmp_path):
+    rng = np.random.default_rng(0)
+    town, age, sick = rng.choice(["Oslo", "Rome"], 30), rng.normal(50, 9, 30), rng.integers(0, 2, 30)
+    lines = [f"{t},{a},{'xy'[s]},{s}" for t, a, s in zip(town, age, sick, strict=True)]
+    (tmp_path / "t.csv").write_text("town,age,mark,sick\n" + "\n".join(lines))
+    columns = data.read_csv(tmp_path / "t.csv")
+    parquet.write_table(pyarrow.table({k: v.tolist() for k, v in columns.items()}), tmp_path / "t.parquet")
+    table = columns.without("sick", "town")
+    ours = fx.problems.sparse_glm("logistic", data.Encoder.fit(table, town).transform(table), sick, town, l1=0.01)
+    for source in ("csv", "parquet"):
+        text = f'{source} = "t.{source}"\ntarget = "sick"\nstandardize = true\npartition = '
+        theirs = configured(tmp_path, text + '{ kind = "by_column", column = "town" }').problem
+        assert fx.runtime.fingerprint(theirs) == fx.runtime.fingerprint(ours)
+        assert configured(tmp_path, text + '{ kind = "iid", clients = 4 }').problem.clients == 4
+        assert configured(tmp_path, text + '{ kind = "by_size", sizes = [2, 1, 1] }').problem.clients == 3
+    plain = configured(tmp_path, 'bundled = "wine"\npartition = { kind = "iid", clients = 2, seed = 5 }').problem
+    X, y = data.bundled("wine")
+    ours = fx.problems.sparse_glm("logistic", X, y, data.iid(len(X), 2, seed=5), l1=0.01)
+    assert fx.runtime.fingerprint(plain) == fx.runtime.fingerprint(ours)
+
+
+IID = 'partition = { kind = "iid", clients = 2 }\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('bundled = "wine"', r"\[problem\]: partition must be such as"),
+        ('bundled = "win"\n' + IID, "name must be one of 'breast_cancer', .*, got 'win'"),
+        ('bundled = "wine"\nfile = "t.npz"\n' + IID, "needs one source of bundled, csv, parquet, got file, bundled"),
+        ('file = "t.npz"\n' + IID, "needs one source of bundled, csv, parquet, got file"),
+        (IID, "needs one source of bundled, csv, parquet, got none"),
+        ('bundled = "wine"\npartition = { kind = "even" }', "partition.kind must be one of 'iid', .*, got 'even'"),
+        ('bundled = "wine"\npartition = { kind = "iid" }', "missing .* argument: 'clients'"),
+        ('bundled = "wine"\npartition = { kind = "by_column", column = "col" }', "wine has no column 'col'"),
+        ('bundled = "wine"\ntarget = "y"\n' + IID, "wine has no column 'y'"),
+        ('bundled = "wine"\nstandardize = 1\n' + IID, "standardize must be true or false, got 1"),
+        ('csv = "t.csv"\n' + IID, "csv and target must name a file and its column, got 't.csv', None"),
+        ('csv = "t.csv"\ntarget = "sick"\n' + IID, "the column 'town' is text: only with standardize = true"),
+        ('csv = "u.csv"\ntarget = "sick"\n' + IID, "u.csv cannot be read as a CSV file"),
+    ],
+)
+def test_bad_sources_are_refused_in_one_sentence(tmp_path, text, message):
+    (tmp_path / "t.csv").write_text("town,sick\nRome,1\nOslo,0\n")
+    with pytest.raises(ConfigurationError, match=message):
+        configured(tmp_path, text)
+
+
+def test_a_stored_configuration_builds_its_problem_again(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.eye(4), y=[0, 1, 0, 1], clients=[0, 0, 1, 1])
+    first = configured(tmp_path, 'file = "t.npz"')
+    assert fx.runtime.fingerprint(build_problem(first.resolved["problem"], tmp_path)) == fx.runtime.fingerprint(
+        first.problem
+    )
