@@ -246,5 +246,5 @@ def test_refusals():
     ]:
         with pytest.raises((TypeError, ValueError), match=message):
             NeymanPearsonClassifier(**wrong).fit([[1.0], [2.0]], [0, 1])
-    with pytest.raises(ValueError, match=r"clients must be 3 ids.*\(2,\)"):
+    with pytest.raises(ValueError, match=r"clients must hold 3 labels.*\(2,\)"):
         FederatedLasso().fit([[1.0], [2.0], [4.0]], [0.0, 1.0, 2.0], clients=[1, 2])

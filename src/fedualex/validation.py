@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from jax.core import Tracer
+from numpy.typing import NDArray
 
 Array = Any
 """A read-only float64 numpy array; inside jit or vmap the tracer that stands for one."""
@@ -72,6 +73,36 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {short(value)}")
     return int(value)
+
+
+def numbered(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """The distinct labels in sorted order, and the number of each row's label among them."""
+    count = "" if rows is None else f"{rows} "
+    try:
+        array, gone = np.asarray(values), missing(values)
+        names, number = np.unique(array, return_inverse=True)
+    except (TypeError, ValueError):  # ragged, or not to be sorted
+        raise TypeError(f"{name} must be {count}labels that can be sorted, got {short(values)}") from None
+    if array.ndim != 1 or array.size == 0 or rows not in (None, array.size):
+        raise ValueError(f"{name} must hold {count}labels in one column, got an array of shape {array.shape}")
+    if gone.any():
+        raise ValueError(f"{name} must not contain nan, None or empty text, got {short(values)}")
+    return names, number.astype(np.int32)  # the index type of both precisions
+
+
+def missing(values: Any) -> NDArray[np.bool_]:
+    """Where a value is nan, None or empty text."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "OUS":
+        return np.asarray(array != array)  # nan is the one number that differs from itself
+    array = np.asarray(values, object)  # of a list with nan and text numpy would make text only
+    gone = (value is None or value != value or value in ("", b"") for value in array.flat)
+    return np.fromiter(gone, bool, array.size).reshape(array.shape)
+
+
+def rows_of(number: NDArray[Any]) -> list[NDArray[np.intp]]:
+    """The rows of each number 0, 1, ..., in their order; sorted once, because a mask for each would be quadratic."""
+    return np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:

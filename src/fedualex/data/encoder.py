@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..validation import missing, numbered
 from .moments import Standardizer
+from .tables import Table, from_values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Encoder:
     """Numbers are standardized by federated moments; a text column becomes one 0/1 column for each category.
 
@@ -25,11 +27,14 @@ class Encoder:
     @classmethod
     def fit(cls, table: Mapping[str, NDArray[Any]], clients: Any = None) -> "Encoder":
         """What the columns hold: names of categories from each client, and sums of its numbers."""
-        numbers = tuple(name for name in table if table[name].dtype.kind in "fiub")
+        whole = Table({name: _plain(column) for name, column in table.items()}, "the table")
+        if clients is not None:  # there may be no numbers for whose moments it would be checked
+            numbered("clients", clients, whole.rows)
         categories = {
-            name: tuple(sorted(set(table[name].astype(str).tolist()) - {""})) for name in table if name not in numbers
+            name: tuple(sorted(set(column.tolist()) - {""})) for name, column in whole.items() if _is_text(column)
         }
-        matrix = [np.asarray(table[name], float) for name in numbers]
+        numbers = tuple(name for name in whole if name not in categories)
+        matrix = [np.asarray(whole[name], float) for name in numbers]
         return cls(numbers, categories, Standardizer.fit(np.stack(matrix, axis=1), clients) if numbers else None)
 
     @property
@@ -39,12 +44,37 @@ class Encoder:
 
     def transform(self, table: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """The matrix of a table with the columns that were fitted; it may have more."""
-        missing = [name for name in (*self.numbers, *self.categories) if name not in table]
-        if missing:
-            raise ValueError(f"the table must have the column {missing[0]!r}, which was there when it was fitted")
+        gone = [name for name in (*self.numbers, *self.categories) if name not in table]
+        if gone:
+            raise ValueError(f"the table must have the column {gone[0]!r}, which was there when it was fitted")
+        kinds = dict.fromkeys(self.numbers, False) | dict.fromkeys(self.categories, True)
+        whole = Table({name: _of_kind(name, table[name], text) for name, text in kinds.items()}, "the table")
         blocks: list[NDArray[Any]] = []
         if self.standardizer is not None:
-            blocks.append(self.standardizer.transform(np.stack([np.asarray(table[n]) for n in self.numbers], axis=1)))
+            blocks.append(self.standardizer.transform(np.stack([whole[name] for name in self.numbers], axis=1)))
         for name, known in self.categories.items():
-            blocks.append((table[name].astype(str)[:, None] == np.array(known, str)[None, :]).astype(float))
+            blocks.append((whole[name][:, None] == np.array(known, str)[None, :]).astype(float))
         return np.concatenate(blocks, axis=1)
+
+
+def _of_kind(name: str, values: Any, text: bool) -> NDArray[Any]:
+    """The column as text or as numbers; one in which all is missing can be either, any other is what it is."""
+    column = _plain(values)
+    if missing(column).all():
+        return np.full(len(column), "" if text else np.nan)
+    if _is_text(column) != text:
+        fitted, found = ("text", "numbers") if text else ("numbers", "text")
+        raise ValueError(f"the column {name!r} must hold {fitted}, as when it was fitted, got {found}")
+    return column
+
+
+def _plain(values: Any) -> NDArray[Any]:
+    """A column as numbers with nan or as text with "" where a value is missing."""
+    column = np.asarray(values)
+    if column.dtype.kind == "O":
+        return from_values(column.tolist())
+    return column if column.dtype.kind in "fiubU" else np.where(missing(column), "", column.astype(str))
+
+
+def _is_text(column: NDArray[Any]) -> bool:
+    return column.dtype.kind == "U"

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import short
+from ..validation import numbered, rows_of, short
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sums:
     """What one client sends, or what all have sent: for each column how many values are there, and their sum."""
 
@@ -34,7 +34,7 @@ def sums(X: Any, center: Any = None) -> Sums:
     return Sums(there.sum(axis=0), np.where(there, values, 0.0).sum(axis=0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Standardizer:
     """(x - mean) / deviation, column by column. A missing value becomes 0, the mean; a constant column becomes 0."""
 
@@ -46,10 +46,7 @@ class Standardizer:
     def fit(cls, X: Any, clients: Any = None) -> "Standardizer":
         """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them."""
         rows = _matrix(X)
-        owner = np.zeros(len(rows)) if clients is None else np.asarray(clients)
-        if owner.shape != (len(rows),):
-            raise ValueError(f"clients must be {len(rows)} ids, one for each row of X, got shape {owner.shape}")
-        own = [rows[owner == m] for m in np.unique(owner)]
+        own = [rows] if clients is None else [rows[i] for i in rows_of(numbered("clients", clients, len(rows))[1])]
         mean = added(sums(part) for part in own).mean
         squares = added(sums(part, mean) for part in own)
         deviation = np.sqrt(squares.mean)

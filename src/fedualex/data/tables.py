@@ -3,8 +3,10 @@
 import csv
 import hashlib
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,12 @@ MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 BUNDLED = ("breast_cancer", "diabetes", "digits", "wine")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table(Mapping[str, NDArray[Any]]):
-    """Named columns of equal length: float64 with nan where a number is missing, or text with "" where one is."""
+    """Named columns of equal length: integers, float64 with nan where one is missing, or text with "" where one is.
+
+    Two tables are equal if they are the same object; compare their checksums.
+    """
 
     columns: dict[str, NDArray[Any]]
     source: str
@@ -30,6 +35,14 @@ class Table(Mapping[str, NDArray[Any]]):
         lengths = {name: np.shape(column) for name, column in self.columns.items()}
         if not lengths or len(set(lengths.values())) > 1 or len(next(iter(lengths.values()))) != 1:
             raise ValueError(f"{self.source} must have columns, all of one length, got {short(lengths)}")
+        for name, column in self.columns.items():
+            if np.asarray(column).dtype.kind == "f" and np.any(np.isinf(column)):
+                raise ValueError(f"{self.source}: the column {name!r} must hold finite numbers, got an infinite one")
+
+    def __eq__(self, other: object) -> bool:  # a Mapping's would ask arrays for one truth value
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self.columns:
@@ -66,7 +79,7 @@ class Table(Mapping[str, NDArray[Any]]):
 def bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """(X, y) of real data that comes with scikit-learn: breast_cancer, diabetes, digits or wine."""
     one_of("name", name, BUNDLED)
-    datasets = _required("sklearn.datasets", "scikit-learn", "bundled data")
+    datasets = _required("sklearn.datasets", "scikit-learn", "estimators", "bundled data")
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     return np.asarray(X, float), np.asarray(y)
 
@@ -74,8 +87,8 @@ def bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
 def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
     """A CSV file whose first line names the columns.
 
-    A column is numbers if all its values that are not missing are; otherwise it is text. Missing is an empty
-    field, ?, NA, N/A, NaN, null or None, in any case.
+    A column is numbers if all its values that are not missing are, integers if they are and none is missing;
+    otherwise it is text. Missing is an empty field, ?, NA, N/A, NaN, null or None, in any case.
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as stream:
@@ -103,8 +116,8 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
 
 
 def read_parquet(path: str | Path) -> Table:
-    """A Parquet file; needs pyarrow. Columns of numbers and truth values are numbers, all others are text."""
-    parquet = _required("pyarrow.parquet", "pyarrow", "a Parquet file")
+    """A Parquet file; needs pyarrow. Columns of numbers, decimals and truth values are numbers, all others are text."""
+    parquet = _required("pyarrow.parquet", "pyarrow", "parquet", "a Parquet file")
     try:
         table = parquet.read_table(path)
     except Exception as error:
@@ -118,17 +131,20 @@ def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table
     checksum: what `Table.checksum` was when the data was first seen; other data is refused. Without it, print the
     table's own and keep it.
     """
-    datasets = _required("sklearn.datasets", "scikit-learn", "OpenML")
+    datasets = _required("sklearn.datasets", "scikit-learn", "estimators", "OpenML")
     try:
         found = datasets.fetch_openml(name, version=version, as_frame=False, parser="liac-arff")
     except Exception as error:  # no network, no such name, a broken cache
         raise ValueError(f"OpenML has not given {name!r}, version {version}: {' '.join(str(error).split())}") from None
+    if not isinstance(found.data, np.ndarray):
+        raise ValueError(f"OpenML {name!r}, version {version}, is sparse: only data of full columns can be read")
     categories = found.categories or {}
     columns = {}
     for key, column in zip(found.feature_names, np.asarray(found.data, object).T, strict=True):
         columns[key] = _decoded(column, categories[key]) if key in categories else from_values(column.tolist())
-    targets = np.asarray(found.target, object).reshape(len(found.data), -1).T
-    columns |= {key: from_values(values.tolist()) for key, values in zip(found.target_names, targets, strict=True)}
+    if found.target is not None:  # a data set may have no default target
+        targets = np.asarray(found.target, object).reshape(len(found.data), -1).T
+        columns |= {key: from_values(values.tolist()) for key, values in zip(found.target_names, targets, strict=True)}
     table = Table(columns, f"OpenML {name}")
     if checksum is not None and table.checksum != checksum:
         raise ValueError(f"OpenML {name!r}, version {version}, has checksum {table.checksum}, not {checksum}")
@@ -141,16 +157,24 @@ def checksum(*arrays: Any) -> str:
     for item in arrays:
         array = np.asarray(item)
         array = array.astype(str) if array.dtype.kind == "O" else array
+        if array.dtype.kind in "SU":  # of the least width, so that equal text is equal
+            array = np.array(array.tolist(), array.dtype.kind).reshape(array.shape)
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
 def from_values(values: list[Any]) -> NDArray[Any]:
-    """A column of numbers if all values are numbers or missing, and text otherwise."""
+    """A column of numbers if all values are numbers or missing, and text otherwise.
+
+    Integers remain what they are if none is missing: as float64, two ids above 2^53 may be one.
+    """
+    values = [int(v) if isinstance(v, Decimal) and v.as_tuple().exponent == 0 else v for v in values]
     missing = [value is None or value != value for value in values]
     known = [value for value, gone in zip(values, missing, strict=True) if not gone]
-    if all(isinstance(value, int | float | bool | np.number | np.bool_) for value in known):
+    if all(isinstance(value, int | float | Decimal | np.number | np.bool_) for value in known):
+        if (array := np.array(values)).dtype.kind in "iu":
+            return array
         return np.array([np.nan if gone else float(value) for value, gone in zip(values, missing, strict=True)])
     return np.array(["" if gone else str(value) for value, gone in zip(values, missing, strict=True)])
 
@@ -163,13 +187,19 @@ def _decoded(codes: NDArray[Any], names: list[str]) -> NDArray[Any]:
 def _column(values: list[str]) -> NDArray[Any]:
     stripped = ["" if value.strip().lower() in MISSING else value.strip() for value in values]
     try:
-        return np.array([float(value) if value else np.nan for value in stripped])
+        return from_values([_number(value) if value else None for value in stripped])
     except ValueError:
         return np.array(stripped)
 
 
-def _required(module: str, package: str, purpose: str) -> Any:
+def _number(text: str) -> int | float:
+    if "_" in text:  # Python would read 1_1 as 11
+        raise ValueError(text)
+    return int(text) if re.fullmatch(r"[+-]?\d{1,20}", text) else float(text)
+
+
+def _required(module: str, package: str, extra: str, purpose: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise ImportError(f"{purpose} needs {package}: pip install {package}") from None
+        raise ImportError(f"{purpose} needs {package}: pip install 'fedualex[{extra}]'") from None

@@ -16,7 +16,8 @@ from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
 from ..runtime.options import check_choices, check_hooks, check_sizes
 from ..tree import Saddle
 from ..validation import positive
-from .names import METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
+from . import sources
+from .names import FROM_FILE, METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
 
 RUN_DEFAULTS: dict[str, Any] = {
     "rounds": None,
@@ -121,8 +122,10 @@ def with_defaults(settings: Mapping[str, Any], table: Mapping[str, Any]) -> dict
     if "entry" in settings:
         return dict(settings)
     parameters = inspect.signature(named("name", settings["name"], table)).parameters.values()
-    defaults = {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
-    return {"name": settings["name"], **defaults, **settings}
+    arrays = FROM_FILE.get(settings["name"], ())
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in arrays}
+    given = sources.with_defaults(settings) if "partition" in settings else settings
+    return {"name": settings["name"], **defaults, **given}
 
 
 def run_oracle(run: Mapping[str, Any]) -> AbstractOracle | None:

@@ -14,6 +14,7 @@ from .. import algorithms, geometry, problems, regularizers
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
 from ..validation import hint, short
+from . import sources
 
 METHODS: dict[str, Callable[..., AbstractMethod]] = {
     name: getattr(algorithms, name) for name in algorithms.__all__ if name != "AbstractMethod"
@@ -47,7 +48,7 @@ FROM_FILE = {
     **dict.fromkeys(POOLED, ("X", "y", "clients")),
     "low_rank": ("X", "Y", "clients"),
 }
-"""Which arguments are arrays: they come from the .npz file that the key `file` names."""
+"""Which arguments are arrays: they come from the .npz file that the key `file` names, or X and y from `sources`."""
 
 
 T = TypeVar("T")
@@ -86,7 +87,8 @@ def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
     """A problem of the catalogue by `name`, or what the Python function `entry = "module:function"` returns.
 
     Other keys are the function's arguments. Where a problem is made of arrays, `file` names an .npz file that holds
-    them, relative to the configuration's folder. An entry's module is also looked for in that folder.
+    them, relative to the configuration's folder, or `bundled`, `csv` or `parquet` a table whose rows `partition` gives
+    to clients. An entry's module is also looked for in that folder.
     """
     if ("name" in settings) == ("entry" in settings):
         raise ConfigurationError('[problem] needs either name = "..." or entry = "module:function"')
@@ -95,13 +97,16 @@ def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
     name = settings["name"]
     constructor = named("problem", name, PROBLEMS)
     arrays = FROM_FILE.get(name, ())
-    arguments = {key: value for key, value in settings.items() if key not in ("name", "file")}
+    origin = ["file"] * bool(arrays) + list(sources.KEYS) * ("y" in arrays)
+    arguments = {key: value for key, value in settings.items() if key not in ("name", *origin)}
     known = [key for key in inspect.signature(constructor).parameters if key not in arrays]
-    check_keys("[problem]", [key for key in settings if key != "name"], known + ["file"] * bool(arrays))
+    check_keys("[problem]", [key for key in settings if key != "name"], known + origin)
     for block in ("x", "y"):  # an array of these names cannot be among the settings
         if block in arguments:
             arguments[block] = build_regularizer(arguments[block], f"[problem] {block}")
-    if arrays:
+    if any(key in settings for key in sources.KEYS):
+        arguments |= _call("[problem]", lambda: sources.load(sources.with_defaults(settings), folder), {})
+    elif arrays:
         arguments |= _load_arrays(settings.get("file"), arrays, folder)
     return _call("[problem]", constructor, arguments)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..geometry import EntropicSimplex
 from ..regularizers import KL, Box, CappedSimplex
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, one_of, positive, real_array, short
+from ..validation import nonnegative, numbered, one_of, positive, real_array, short
 from .general import Problem
 from .losses import (
     CLASSIFICATION,
@@ -24,7 +24,7 @@ from .losses import (
     linear_score,
     regression_loss,
 )
-from .rows import Ball, bias_box, by_client, class_bias_box, matrix, numbered, penalized, targets, weight_ball
+from .rows import Ball, bias_box, by_client, class_bias_box, matrix, penalized, targets, weight_ball
 
 
 def agnostic(

@@ -8,9 +8,9 @@ from jaxtyping import Array
 
 from ..regularizers import Box, SquaredL2
 from ..tree import Saddle, Tree
-from ..validation import nonnegative
+from ..validation import nonnegative, numbered
 from .general import Problem
-from .rows import by_client, largest_product, matrix, numbered, penalized, two_classes, weight_ball
+from .rows import by_client, largest_product, matrix, penalized, two_classes, weight_ball
 
 
 def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: Any = None) -> Problem:

@@ -13,23 +13,12 @@ from numpy.typing import NDArray
 from ..precision import double
 from ..regularizers import Box
 from ..tree import Saddle, Tree, typed
-from ..validation import nonnegative, one_of, positive, short
+from ..validation import nonnegative, numbered, one_of, positive, short
 from .active import TOLERANCE
 from .base import AbstractProblem
 from .general import Problem
 from .losses import Huber, Logistic, Loss, Squared, constant_losses, linear_score, regression_loss
-from .rows import (
-    Ball,
-    bias_box,
-    by_client,
-    largest_product,
-    matrix,
-    numbered,
-    penalized,
-    targets,
-    two_classes,
-    weight_ball,
-)
+from .rows import Ball, bias_box, by_client, largest_product, matrix, penalized, targets, two_classes, weight_ball
 
 
 def constrained(

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tree import Tree
-from ..validation import one_of, real_array
+from ..validation import numbered, one_of, real_array
 from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
-from .rows import labels_of_model, matrix, numbered, targets, two_classes
+from .rows import labels_of_model, matrix, targets, two_classes
 
 
 def roc_auc(scores: Any, y: Any) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2
-from ..validation import nonnegative, positive, real_array, short
+from ..validation import nonnegative, numbered, positive, real_array, rows_of, short
 from .data import objective_weights
 
 Ball = L1Ball | L2Ball
@@ -18,20 +18,6 @@ def matrix(values: Any, name: str = "X") -> NDArray[Any]:
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a nonempty matrix with one row for each example, got shape {array.shape}")
     return array
-
-
-def numbered(name: str, values: Any, rows: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """The distinct labels in sorted order, and the number of each row's label among them."""
-    try:
-        array = np.asarray(values)
-        names, number = np.unique(array, return_inverse=True)
-    except (TypeError, ValueError):  # ragged, or not to be sorted
-        raise TypeError(f"{name} must be {rows} labels that can be sorted, got {short(values)}") from None
-    if array.shape != (rows,):
-        raise ValueError(f"{name} must hold {rows} labels, one for each row of X, got an array of shape {array.shape}")
-    if np.any(array != array):  # nan is the one label that differs from itself
-        raise ValueError(f"{name} must not contain nan")
-    return names, number.astype(np.int32)  # the index type of both precisions
 
 
 def class_labels(y: Any, rows: int) -> tuple[int, NDArray[np.int32]]:
@@ -138,7 +124,7 @@ def class_bias_box(
 
 def by_client(examples: dict[str, NDArray[Any]], client: NDArray[Any]) -> list[dict[str, NDArray[Any]]]:
     """The examples of each client, in the sorted order of their ids."""
-    return [{name: array[client == m] for name, array in examples.items()} for m in range(int(client.max()) + 1)]
+    return [{name: array[rows] for name, array in examples.items()} for rows in rows_of(client)]
 
 
 class Owners:
