@@ -41,6 +41,10 @@ def loss(x, example):
 def closed_over(shift):
     return fx.Problem(lambda x: jnp.sum((x - shift) ** 2), x=fx.Box(1.0), like=fx.Saddle(np.zeros(2)))
 
+def three():
+    data = [np.full((1, 2), m) for m in (0.0, 1.0, 2.0)]
+    return fx.Problem(lambda x, e: jnp.sum((x - e) ** 2) / 2, x=fx.Box(3.0), like=fx.Saddle(np.zeros(2)), data=data)
+
 def not_finite():
     return fx.Problem(lambda x: jnp.sum(jnp.log(x)), x=fx.Box(lower=0.0, upper=1.0), like=fx.Saddle(np.zeros(2)))
 
@@ -69,8 +73,9 @@ RUNS = {
     "agnostic": (
         'name = "agnostic"\nfile = "data.npz"\nl2 = 0.1',
         METHOD,
-        "rounds = 6\nminibatch = 4\nweights = [1.0, 2.0, 1.0]",
+        "rounds = 6\nminibatch = 4",
     ),
+    "weighted": ('entry = "cli_own:three"', METHOD, "rounds = 6\nweights = [1.0, 1.0, 2.0]"),
     "spectral": (
         f'name = "bilinear"\nfile = "matrix.npz"\nx = {SPECTRAL}\ny = {{ Box = 0.5 }}',
         METHOD,
@@ -198,6 +203,7 @@ def without_times(path):
         ("noisy", "MAX_ROUNDS", 0),
         ("machine", "OPTIMAL", 0),
         ("agnostic", "MAX_ROUNDS", 0),
+        ("weighted", "MAX_ROUNDS", 0),
         ("spectral", "MAX_ROUNDS", 0),
         ("own", "UNCERTIFIED", 5),
         ("broken", "NUMERICAL_ERROR", 4),
@@ -263,13 +269,19 @@ def test_the_manifest_holds_every_default(solved, here):
         "prior": None,
         "radius": None,
     }
-    assert agnostic["run"]["weights"] == [1.0, 2.0, 1.0]
+    assert agnostic["run"]["weights"] is None
+    assert read(solved("weighted")[0], "manifest.json")["configuration"]["run"]["weights"] == [1.0, 1.0, 2.0]
     assert len(manifest["data_sha256"]) == 64
     assert {"python", "jax", "numpy", "fedualex"} <= manifest["versions"].keys()
 
 
 def test_weights_are_in_the_stored_operators(solved):
-    """The mixture's operator is the weighted mean of the clients' losses: with weights 1, 2, 1 not the plain one."""
+    """The operator of the mean of |x - e|^2 / 2 is x - mean e: 1.25 with weights 1, 1, 2 for e = 0, 1, 2, not 1."""
+    arrays = arrays_of(solved("weighted")[0])
+    assert arrays["last/g/x"] == pytest.approx(arrays["last/z/x"] - 1.25, rel=1e-12)
+
+
+def test_the_operator_of_a_mixture_is_the_clients_losses(solved):
     path, _ = solved("agnostic")
     arrays = arrays_of(path)
     manifest = read(path, "manifest.json")
@@ -279,7 +291,7 @@ def test_weights_are_in_the_stored_operators(solved):
         X, sign, client = data["X"], np.where(data["y"] == "yes", 1, -1), data["clients"]
     margins = sign * (X @ arrays["last/z/x['weights']"] + arrays["last/z/x['bias']"])
     losses = np.array([np.mean(np.logaddexp(0, -margins[client == m])) for m in "abc"])
-    assert arrays["last/g/y"] == pytest.approx(-3 * losses * [0.25, 0.5, 0.25], rel=1e-12)
+    assert arrays["last/g/y"] == pytest.approx(-losses, rel=1e-12)
 
 
 def test_json_is_the_status_file(here, solved, tmp_path):
@@ -547,7 +559,9 @@ def test_regularizers_as_a_file_names_them():
 # --- verify -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["optimal", "short", "diverged", "noisy", "machine", "agnostic", "spectral"])
+@pytest.mark.parametrize(
+    "name", ["optimal", "short", "diverged", "noisy", "machine", "agnostic", "weighted", "spectral"]
+)
 def test_a_fresh_run_verifies(solved, name):
     result = cli("verify", solved(name)[0], "--json")
     found = strict(result.stdout)
