@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import fedualex as fx
 from fedualex.cli import main
+from fedualex.deploy import processes
 from fedualex.deploy.control import control_of
 from fedualex.experiments import deployment, parties
 
@@ -165,20 +166,17 @@ class Deployment:
         self.control.submit(self.folder, len(SITES))
 
     def kill(self, *names: str, job: bool = True, party: bool = True) -> None:
-        from fedualex.deploy.nvflare import processes
-
-        record = json.loads((self.folder / "processes.json").read_text())["parties"]
-        ids = [pid for name in names if job for pid in processes.job_processes(self.folder, name)]
-        ids += [record[name]["pid"] for name in names if party]
+        members = [[process.pid for process in processes.members(self.folder, name)] for name in names]
+        ids = [pid for own, *others in members for pid in [own] * party + others * job]
         assert ids
         for pid in ids:
             os.kill(pid, signal.SIGKILL)
 
     def start_all(self) -> None:
         """Whoever is not there, and until everybody is connected."""
-        from fedualex.deploy.nvflare import job, processes
+        from fedualex.deploy.nvflare import job, trial
 
-        processes.start(self.folder, "server", *SITES)
+        trial.start(self.folder, "server", *SITES)
         self.until(lambda: job.connected(self.folder) == list(SITES), "all sites")
 
     def requests(self, task: str = "round") -> list:
@@ -186,7 +184,7 @@ class Deployment:
         return [line for line in map(json.loads, lines) if line[0] == task]
 
     def logs(self) -> str:
-        files = [*self.folder.rglob("log.txt"), *self.folder.rglob("output.log")]
+        files = self.folder.rglob("log.txt")
         return "\n".join(f"{file}:\n{file.read_text(errors='replace')[-3000:]}" for file in files)
 
     def down(self) -> None:
@@ -272,8 +270,6 @@ def test_nvflare_smoke(deploy, tmp_path):
     told = json.loads(cli("status", made.folder, "--json").stdout)
     assert (told["engine"], told["round"], told["status"]["status"]) == ("finished", 6, "MAX_ROUNDS")
     cli("stop", made.folder)
-    from fedualex.deploy.nvflare import processes
-
     assert processes.running(made.folder) == {}
 
 
@@ -605,8 +601,6 @@ def test_a_killed_server_is_resumed(trial, undisturbed):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_stop_ends_the_sites_of_a_dead_server(trial):
-    from fedualex.deploy.nvflare import processes
-
     trial.kill("server", job=False)
     cli("stop", trial.folder)
     assert processes.running(trial.folder) == {}
@@ -616,8 +610,6 @@ def test_stop_ends_the_sites_of_a_dead_server(trial):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_stopped_deployment_is_resumed(trial, undisturbed):
-    from fedualex.deploy.nvflare import processes
-
     trial.order("site-2", round=HELD, what="before")
     trial.submit()
     trial.until_site("site-2", "held")

@@ -1,9 +1,7 @@
 """The Flower adapter: its mapping in process, and real SuperLink and SuperNodes with TLS and keys on loopback."""
 
 import json
-import os
 import shutil
-import signal
 import socket
 import ssl
 import stat
@@ -28,9 +26,10 @@ from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedualex.deploy import processes
 from fedualex.deploy.engine import Request
 from fedualex.deploy.entry import resolve
-from fedualex.deploy.flower import app, commands, keys, layout, processes, runs, trial, wire, worker
+from fedualex.deploy.flower import app, commands, keys, layout, runs, trial, wire, worker
 from fedualex.deploy.flower.engine import FlowerEngine
 from fedualex.deploy.flower.provision import provision
 
@@ -287,28 +286,6 @@ def test_a_bad_deployment_is_refused_before_anything_is_written(tmp_path, sites,
     assert not (tmp_path / "new").exists()
 
 
-def test_processes_end_with_all_they_started(tmp_path):
-    script = f"(trap '' TERM; echo $$ > {tmp_path}/stubborn; sleep 300) & setsid sleep 301 & echo up; wait"
-    process = processes.start("sh", ["sh", "-c", script], tmp_path / "log", os.environ)
-    try:
-        while "up" not in (tmp_path / "log").read_text():
-            time.sleep(0.05)
-        time.sleep(0.3)
-        members = processes._members(process)
-        assert len(members) >= 3
-        assert processes.alive(process)
-    finally:
-        processes.end(process, grace=2.0)
-    assert not processes.alive(process)
-    assert not processes._left(members)
-
-
-def test_a_foreign_process_with_the_same_id_is_left_alone():
-    other = processes.Process("other", os.getpid(), 1)
-    assert not processes.alive(other)
-    assert not processes._members(other)
-
-
 def test_json_is_found_behind_talk():
     assert commands._last_object('hello {x} {"a": {"b": 1}}\n{"success": true}\n') == {"success": True}
     assert commands._last_object("nothing") is None
@@ -356,7 +333,7 @@ def test_rounds_of_three_sizes_and_sites_that_fail(deployment):
     found = [{name: line[name] for name in good} for line in log]
     assert found[:4] == [good] * 4
     assert found[4] == {**good, "b": "the site raised: ArithmeticError"}
-    assert "no data today" in (deployment / "sites" / "b" / "output.log").read_text()
+    assert "no data today" in (deployment / "sites" / "b" / "log.txt").read_text()
     assert found[5] == good
     assert isinstance(found[6].pop("b"), str)  # killed while it worked
     assert found[6] == {"a": True, "c": True}
@@ -369,9 +346,9 @@ def test_rounds_of_three_sizes_and_sites_that_fail(deployment):
 @pytest.mark.timeout(3000)
 def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path):
     home = deployment / "sites" / "stranger"
-    shutil.copytree(deployment / "sites" / "a", home, ignore=shutil.ignore_patterns("flwr", "output.log"))
+    shutil.copytree(deployment / "sites" / "a", home, ignore=shutil.ignore_patterns("flwr", "log.txt"))
     (home / "node.key").write_bytes(keys.private_ssh(keys.new_key()))
-    stranger = trial.start_site(deployment, "stranger")
+    trial.start_site(deployment, "stranger")
 
     other = keys.authority(keys.new_key())
     (tmp_path / "other.crt").write_bytes(keys.certificate_pem(other))
@@ -393,13 +370,13 @@ def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path
     first = wait_for_line(deployment, lambda line: True, 600.0)
     assert first["sites"] == ["a", "b", "c"]
     deadline = time.monotonic() + 300
-    while processes.alive(stranger):
+    while processes.running(deployment)["stranger"]:
         assert time.monotonic() < deadline
         time.sleep(1)
-    assert "Failed to activate SuperNode" in (home / "output.log").read_text()
+    assert "Failed to activate SuperNode" in (home / "log.txt").read_text()
 
-    [victim] = [process for process in trial.running(deployment) if process.name == "c"]
-    processes._signal(processes._members(victim), signal.SIGKILL)  # as if the power went off
+    for process in processes.members(deployment, "c"):  # as if the power went off
+        process.kill()
     killed = time.monotonic()
     hurt = wait_for_line(deployment, lambda line: line["c"] is not True, 600.0)
     print("killed:", time.monotonic() - killed, hurt)
@@ -435,24 +412,20 @@ def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path
     (deployment / "plan.json").write_text(json.dumps([(125, 0, 600.0)] * 200))
     runs.submit(deployment)
     wait_for_line(deployment, lambda line: True, 600.0)
-    [server] = [process for process in trial.running(deployment) if process.name == "server"]
-    [superlink] = [e.pid for e in processes._members(server) if "flower-superlink" in command_line(e.pid)]
-    os.kill(superlink, signal.SIGKILL)
+    started = processes.members(deployment, "server")
+    [superlink] = [process for process in started if "flower-superlink" in " ".join(process.cmdline())]
+    superlink.kill()
     lost = runs.wait(deployment, 600.0)
     assert lost.phase == "failed"
     assert "the SuperLink is gone" in lost.detail
-    while processes.alive(server):
+    while processes.running(deployment)["server"]:
         time.sleep(1)
     (deployment / "log.jsonl").unlink()
     trial.start_server(deployment)
-    trial.wait_until_connected(deployment, 3)
+    trial.wait_until_connected(deployment, ["a", "b", "c"])
     runs.submit(deployment)
     again = wait_for_line(deployment, lambda line: line["sites"] == ["a", "b", "c"], 600.0)
     assert (again["a"], again["b"], again["c"]) == (True, True, True)
-
-
-def command_line(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
 def _run(folder: Path, number: str) -> dict[str, Any]:

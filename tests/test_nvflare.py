@@ -21,8 +21,10 @@ import pytest
 from nvflare.apis.fl_exception import FLCommunicationError
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 
+from fedualex.deploy import processes
 from fedualex.deploy.engine import Request
-from fedualex.deploy.nvflare import job, processes, wire
+from fedualex.deploy.nvflare import job, wire
+from fedualex.deploy.nvflare import trial as local
 from fedualex.deploy.nvflare.provision import provision
 
 SITES = ["site-1", "site-2", "site-3"]
@@ -81,12 +83,17 @@ def trial(tmp_path, monkeypatch):
     def start(sites=SITES, up=True) -> Trial:
         trials.append(Trial(tmp_path / f"trial-{len(trials)}", list(sites)))
         if up:
-            processes.up(trials[-1].folder, timeout=PATIENCE)
+            local.up(trials[-1].folder, timeout=PATIENCE)
         return trials[-1]
 
     yield start
     for started in trials:
         processes.down(started.folder)
+
+
+def job_processes(folder, name) -> list[int]:
+    """The ids of what a party has started for a job."""
+    return [process.pid for process in processes.members(folder, name)][1:]
 
 
 def free_port() -> int:
@@ -285,13 +292,13 @@ def test_a_killed_site_is_silent_until_the_next_job(trial):
     started.plan(rounds=15, timeout=5.0, pause=0.3)
     job.submit(started.folder, 3)
     started.until(lambda: started.result()["rounds"] >= 4, "four rounds")
-    started.kill(started.pid("site-3"), *processes.job_processes(started.folder, "site-3"))
+    started.kill(started.pid("site-3"), *job_processes(started.folder, "site-3"))
     assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
     result = started.result()
     first = result["errors"][0][0]
     assert result["errors"] == [[r, "site-3", "timeout"] for r in range(first, 15)]
     assert processes.running(started.folder)["site-3"] is False
-    processes.start(started.folder, "site-3")
+    local.start(started.folder, "site-3")
     started.until(lambda: job.connected(started.folder) == SITES, "site-3 to come back")
     result = started.run(rounds=10)
     assert result["errors"] == []
@@ -308,7 +315,7 @@ def test_a_killed_job_is_sent_again(trial, victim):
     started.until(lambda: started.result()["rounds"] >= 4, "four rounds")
     with pytest.raises(RuntimeError, match="is running: abort it first, or use resubmit"):
         job.submit(started.folder, 3)
-    started.kill(*processes.job_processes(started.folder, victim))
+    started.kill(*job_processes(started.folder, victim))
     assert job.wait(started.folder, PATIENCE) in ("failed", "lost", "aborted"), started.logs()
     assert started.result()["rounds"] < 40
     _forget_the_failed_round(started)
@@ -331,17 +338,15 @@ def test_a_killed_server_comes_back_and_the_job_is_sent_again(trial):
     started.plan(rounds=40, timeout=10.0, pause=0.2, resume=True)
     job.submit(started.folder, 3)
     started.until(lambda: started.result()["rounds"] >= 4, "four rounds")
-    started.kill(started.pid("server"), *processes.job_processes(started.folder, "server"))
+    started.kill(started.pid("server"), *job_processes(started.folder, "server"))
     assert job.state(started.folder) == "unreachable"
-    processes.start(started.folder, "server")
+    local.start(started.folder, "server")
     started.until(lambda: job.connected(started.folder) == SITES, "the sites to come back")
     assert job.wait(started.folder, PATIENCE) == "lost"
     job.resubmit(started.folder, 3)
     assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
     assert np.array_equal(started.result()["x"], expected(40))
-    started.until(
-        lambda: not any(processes.job_processes(started.folder, s) for s in SITES), "old job processes to end"
-    )
+    started.until(lambda: not any(job_processes(started.folder, s) for s in SITES), "old job processes to end")
 
 
 @pytest.mark.slow
@@ -353,7 +358,7 @@ def test_abort_and_a_broken_loop(trial):
     started.until(lambda: started.result()["rounds"] >= 3, "three rounds")
     job.abort(started.folder)
     assert job.state(started.folder) == "aborted"
-    started.until(lambda: not processes.job_processes(started.folder, "server"), "the job to end")
+    started.until(lambda: not job_processes(started.folder, "server"), "the job to end")
     assert started.result()["rounds"] < 10_000
     (started.folder / "server/kit/local/fedualex.json").write_text('{"entry": "nvflare_toys:fail"}')
     job.submit(started.folder, 1)
@@ -369,16 +374,16 @@ def test_strangers_wrong_certificates_and_people_without_rights_are_refused(tria
     started, other = trial(SITES[:2], up=False), trial(["stranger"], up=False)
     folder = started.folder
     _allow_code_at_the_server(folder)
-    processes.start(folder, "server", "site-1")
+    local.start(folder, "server", "site-1")
     started.until(lambda: job.connected(folder) == ["site-1"], "site-1")
 
     # A site of another authority, and a site that shows another site's certificate.
     target = other.folder / "sites/stranger/kit/startup/fed_client.json"
     target.write_text(target.read_text().replace(str(other.port), str(started.port)))
-    processes.start(other.folder, "stranger")
+    local.start(other.folder, "stranger")
     for name in ("client.crt", "client.key"):
         shutil.copy(folder / "sites/site-1/kit/startup" / name, folder / "sites/site-2/kit/startup" / name)
-    processes.start(folder, "site-2")
+    local.start(folder, "site-2")
     started.until(lambda: "CERTIFICATE_VERIFY_FAILED" in other.logs(), "the stranger's refusal")
     refusal = "authenticated as 'site-1' but claimed endpoint 'site-2'"
     started.until(lambda: refusal in (folder / "server/log.txt").read_text(), "the false site-2's refusal")

@@ -46,13 +46,13 @@ class NVFlareControl:
 
     def up(self, folder: Path) -> None:
         """One process for each party."""
-        from .nvflare import processes
+        from .nvflare import trial
 
-        processes.up(folder)
+        trial.up(folder)
 
     def down(self, folder: Path) -> None:
         """By process id."""
-        from .nvflare import processes
+        from . import processes
 
         processes.down(folder)
 

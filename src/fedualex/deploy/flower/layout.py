@@ -24,8 +24,6 @@ REGISTERED = "registered.json"
 """Flower's node numbers of the sites whose keys are registered."""
 WORKER_KEY = "worker.key"
 """What the process that does the work shows to Flower's process beside it."""
-PROCESSES = "processes.json"
-"""What was started on this machine for a trial."""
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",

@@ -1,0 +1,26 @@
+"""Server and sites of a deployment on this machine, for a trial: the same start scripts, on loopback."""
+
+import os
+import sys
+from pathlib import Path
+
+from .. import processes
+from .job import connected
+
+
+def up(folder: Path, *, timeout: float = 120.0) -> None:
+    """Start the server and all sites, and return when every site has reached the server; on failure end them all."""
+    sites = sorted(path.name for path in (folder / "sites").iterdir())
+    try:
+        start(folder, "server", *sites)
+        what = f"{len(sites)} sites to reach the server"
+        processes.until(lambda: set(sites) <= set(connected(folder)), folder, ["server", *sites], timeout, what)
+    except BaseException:
+        processes.down(folder)
+        raise
+
+
+def start(folder: Path, *names: str) -> None:
+    """Start these parties, unless they run already."""
+    for name in names:
+        processes.start(folder, name, os.environ | {"PYTHON": sys.executable})
