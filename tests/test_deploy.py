@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import fedualex as fx
-from fedualex.deploy import LocalEngine, Reply, Request, Task, exchange, loop
+from fedualex.deploy import Journal, LocalEngine, Reply, Request, Task, exchange, loop
 from fedualex.deploy import run as rehearse
 from fedualex.deploy.fence import FencedError
 from fedualex.deploy.task import POLISH
@@ -103,7 +103,8 @@ def serve(folder, problem=GAME, before=None, after=None, callback=None, fault=No
 
         works[DEAD] = work
     engine = Wrapped(works, before, after)
-    return task.serve(engine, problem.without_data(), Path(folder) / "checkpoint.npz", callback), engine
+    journal = Journal() if callback is None else Journal(append=callback)
+    return task.serve(engine, problem.without_data(), Path(folder) / "checkpoint.npz", journal), engine
 
 
 @pytest.fixture(autouse=True)
@@ -610,7 +611,7 @@ def test_a_stopped_run_goes_on(tmp_path, undisturbed):
         if record["round"] == 4:
             engine.stop()
 
-    part = task.serve(engine, GAME, tmp_path / "checkpoint.npz", stop)
+    part = task.serve(engine, GAME, tmp_path / "checkpoint.npz", Journal(append=stop))
     assert (part.status, part.rounds) == (Status.INTERRUPTED, 4)
     run, second = serve(tmp_path)
     assert second.asked(DEAD) == list(range(4, 12))
@@ -659,12 +660,42 @@ def test_of_two_servers_the_older_writes_nothing_more(tmp_path, undisturbed):
             newer.append(serve(tmp_path))
             newer.append((tmp_path / "checkpoint.npz").read_bytes())
 
+    told = []
+    task = task_of()
+    journal = Journal(append=told.append, finish=told.append)
     with pytest.raises(FencedError, match="another server has taken over the run"):
-        serve(tmp_path, before=take_over)
+        task.serve(Wrapped(works_of(task), before=take_over), GAME.without_data(), tmp_path / "checkpoint.npz", journal)
+    assert [record["round"] for record in told] == [0, 4]
     (run, engine), written = newer
     assert engine.asked(DEAD) == list(range(5, 12))
     assert (tmp_path / "checkpoint.npz").read_bytes() == written
     assert_same_run(run, undisturbed)
+
+
+def test_a_server_that_cannot_go_on_leaves_the_other_one_alone(tmp_path, undisturbed):
+    def intrude(request):
+        if request.task == "round" and request.round == 5:
+            with pytest.raises(ValueError, match="belongs to another run"):
+                serve(tmp_path, seed=99)
+
+    assert_same_run(serve(tmp_path, before=intrude)[0], undisturbed)
+
+
+def test_a_server_that_gives_up_late_tells_nothing(tmp_path):
+    """The newer one ends while the older still waits for sites; the older one's status is not the run's."""
+    told = []
+
+    def take_over(request):
+        if request.task == "round" and request.round == 5 and not told:
+            told.append(serve(tmp_path)[0].status)
+
+    def fault(request):
+        if request.round >= 5 and told:
+            raise RuntimeError("gone")
+
+    with pytest.raises(FencedError):
+        serve(tmp_path, before=take_over, fault=fault, attempts=2)
+    assert told == [Status.MAX_ROUNDS]
 
 
 CHILD = """
@@ -740,6 +771,94 @@ def test_an_overflow_at_every_site_is_the_methods_and_ends_at_once(tmp_path, tas
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(run.state))
     if task == "round":
         assert engine.asked(DEAD).count(4) == 1
+
+
+def nan_at(site, when):
+    """Replies in which one site's numbers are all nan."""
+
+    def change(request, replies):
+        bad = [when(request) and reply.site == site for reply in replies]
+        return [
+            replace(reply, arrays={name: np.full_like(a, np.nan) for name, a in reply.arrays.items()}) if b else reply
+            for b, reply in zip(bad, replies, strict=True)
+        ]
+
+    return change
+
+
+def test_one_sites_infinities_are_its_own_and_not_the_methods(tmp_path, undisturbed):
+    run, _ = serve(tmp_path / "a", after=nan_at(DEAD, lambda request: request.task == "survey"))
+    assert (run.status, run.rounds) == (Status.UNCERTIFIED, 12)
+    assert_close(run.state, undisturbed.state)
+    again, _ = serve(tmp_path / "a")  # it is back: the outputs of the last state are certified
+    assert_close(again.outputs["polished"].gap, undisturbed.outputs["polished"].gap)
+
+    once = iter([True])
+    run, _ = serve(tmp_path / "b", cohort=1, after=nan_at(NAMES[0], lambda r: r.task == "round" and next(once, False)))
+    assert_same_run(run, serve(tmp_path / "c", cohort=1)[0])
+
+
+def test_numbers_that_are_never_finite_end_the_run_and_its_checkpoint_can_be_read(tmp_path):
+    def infinite(request, replies):
+        return [replace(r, arrays={k: np.full_like(a, np.inf) for k, a in r.arrays.items()}) for r in replies]
+
+    for _ in range(2):
+        run, _ = serve(tmp_path, after=infinite)
+        assert (run.status, run.rounds, run.gap) == (Status.NUMERICAL_ERROR, 0, None)
+    run, _ = serve(tmp_path)
+    assert run.status is Status.MAX_ROUNDS
+
+
+def test_a_site_that_was_told_another_task_is_not_listened_to(tmp_path, caplog):
+    for changes in ({"method": fx.FeDualEx(0.1)}, {"seed": 9}, {"noise": None}, {"local_steps": 3}):
+        task = task_of(attempts=1)
+        works = works_of(task) | {DEAD: works_of(task_of(**changes))[DEAD]}
+        run = task.serve(Wrapped(works), GAME.without_data(), tmp_path / f"{next(iter(changes))}.npz")
+        assert (run.status, run.rounds) == (Status.CLIENTS_LOST, 0)
+        assert "the site raised DisagreementError" in caplog.text
+        caplog.clear()
+
+
+def test_checkpoints_of_one_folder_do_not_fence_each_other(tmp_path):
+    def other(record):
+        if record["round"] == 4:
+            task = task_of(seed=3)
+            task.serve(Wrapped(works_of(task)), GAME.without_data(), tmp_path / "other.npz")
+
+    run, _ = serve(tmp_path, callback=other)
+    assert run.status is Status.MAX_ROUNDS
+
+
+@pytest.mark.parametrize("when", [8, 12])
+def test_a_stop_during_a_certificate_loses_nothing(tmp_path, undisturbed, when):
+    rounds = []
+
+    def stop(request):
+        rounds.extend([request.round] * (request.task == "round"))
+        if request.task == "survey" and rounds and rounds[-1] == when - 1:
+            engine.stop()
+
+    task = task_of()
+    wrapped = Wrapped(works_of(task), before=stop)
+    engine = wrapped.inner
+    part = task.serve(wrapped, GAME.without_data(), tmp_path / "checkpoint.npz")
+    assert (part.status, part.rounds) == (Status.INTERRUPTED, when - 1)
+    run, _ = serve(tmp_path)
+    assert run.history["round"].tolist() == undisturbed.history["round"].tolist()
+    assert_same_run(run, undisturbed)
+
+
+def test_an_interrupt_during_a_certificate_is_a_status(tmp_path, undisturbed):
+    surveys = []
+
+    def interrupt(request):
+        surveys.extend([1] * (request.task == "survey"))
+        if len(surveys) == 3:
+            raise KeyboardInterrupt
+
+    part, _ = serve(tmp_path, before=interrupt)
+    assert part.status is Status.INTERRUPTED
+    assert_same_run(serve(tmp_path)[0], undisturbed)
 
 
 # --- stopping and outputs ------------------------------------------------------------------------------------------
@@ -885,12 +1004,58 @@ def test_privacy_sends_a_clipped_noisy_increment_and_nothing_else():
     site = task.site(GAME, "a")
     with double():
         server = GAME.geometry.dual(GAME.admit(GAME.like))
-        request = Request("round", 0, "r", pack(server=server, survey=None))
+        request = Request("round", 0, f"{site.agreed}-run", pack(server=server, survey=None))
         one, two = (site.work(request)[0] for _ in range(2))
     assert sorted(one) == ["message.omega.x", "message.omega.y", "message.tau"]
     assert not np.array_equal(one["message.omega.x"], two["message.omega.x"])  # not from the seed, which the server has
     with pytest.raises(PermissionError, match="not covered"), double():
-        site.work(Request("survey", 0, "r", pack(points=jax.tree.map(lambda leaf: leaf[None], GAME.admit(GAME.like)))))
+        site.work(
+            Request(
+                "survey",
+                0,
+                f"{site.agreed}-run",
+                pack(points=jax.tree.map(lambda leaf: leaf[None], GAME.admit(GAME.like))),
+            )
+        )
+
+
+def test_an_increment_that_is_not_finite_is_only_noise():
+    privacy = fx.deploy.Privacy(clip=1.0, noise=1e-3)
+    for bad in (np.nan, np.inf):
+        hidden = privacy.applied(fx.Dual(fx.Saddle(np.array([bad, 1e6, -777.0]), np.zeros(1)), np.asarray(1.0)))
+        assert np.max(np.abs(hidden.omega.x)) < 0.1
+
+
+def test_epsilon_counts_failed_rounds_and_is_not_forgotten(tmp_path):
+    privacy, changes = fx.deploy.Privacy(1.0, 4.0), {"rounds": 6, "record_every": 2, "attempts": 3}
+
+    def fault(request):
+        if request.round >= 3:
+            raise RuntimeError("gone")
+
+    lost, engine = serve(tmp_path, fault=fault, privacy=privacy, **changes)
+    assert lost.status is Status.CLIENTS_LOST
+    first = len(engine.asked(NAMES[0]))
+    assert first == 3 + 3
+    assert lost.epsilon == pytest.approx(privacy.epsilon(first))
+    run, engine = serve(tmp_path, privacy=privacy, **changes)
+    total = first + len(engine.asked(NAMES[0]))
+    assert run.epsilon == run.history["epsilon"][-1] == pytest.approx(privacy.epsilon(total))
+
+    def killed(request):
+        raise SystemExit  # as if the server died while its sites work
+
+    with pytest.raises(SystemExit):
+        serve(tmp_path / "killed", before=killed, privacy=privacy, **changes)
+    run, _ = serve(tmp_path / "killed", privacy=privacy, **changes)
+    assert run.epsilon == pytest.approx(privacy.epsilon(7))
+
+
+def test_without_an_accountant_nothing_begins(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ImportError, match="an epsilon needs an accountant"):
+        serve(tmp_path, privacy=fx.deploy.Privacy(1.0, 1.0))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_clipping_is_to_the_length_and_noise_has_the_stated_size():

@@ -61,16 +61,26 @@ def coupled(x, y):
 """
 
 
-def toml(problem=GAME, method="FeDualEx", engine="local", port=8002, sites=SITES, run=(), data=False) -> str:
+def toml(
+    problem=GAME,
+    method="FeDualEx",
+    engine="local",
+    host="localhost",
+    port=8002,
+    sites=SITES,
+    run=(),
+    data=False,
+    more="",
+) -> str:
     def text(value) -> str:
         return json.dumps(value)
 
     options = "\n".join(f"{key} = {text(value)}" for key, value in {**RUN, **dict(run)}.items() if value is not None)
     own = {site: f"data = {text(site + '.npz')}" if data else "" for site in sites}
     tables = [f"[sites.{text(site)}]\n{own[site]}" for site in sites] or ["[sites]"]
-    server = f'engine = "{engine}"\nhost = "localhost"\nport = {port}'
+    server = f'engine = "{engine}"\nhost = "{host}"\nport = {port}'
     head = f'[problem]\n{problem}\n[method]\nname = "{method}"\n{METHODS.get(method, "")}'
-    return f"{head}\n[run]\n{options}\n[server]\n{server}\n" + "\n".join(tables) + "\n"
+    return f"{head}\n[run]\n{options}\n[server]\n{server}\n" + "\n".join(tables) + f"\n{more}\n"
 
 
 def write_source(folder: Path) -> None:
@@ -402,6 +412,22 @@ def test_a_local_run_goes_on_from_its_checkpoint(deploy, tmp_path):
     assert_same(made, *simulate(tmp_path, the_game(made.source), "FeDualEx"))
 
 
+def test_arrays_from_anywhere_are_at_home_in_each_party(tmp_path):
+    write_source(tmp_path / "data")
+    (tmp_path / "source").mkdir()
+    before = (tmp_path / "data" / "game.npz").read_bytes()
+    for number, path in enumerate((tmp_path / "data" / "game.npz", "../data/game.npz")):
+        problem = GAME.replace("game.npz", str(path))
+        (tmp_path / "source" / "far.toml").write_text(toml(problem=problem, run={"rounds": 2}))
+        folder = tmp_path / f"made-{number}"
+        cli("init", folder, "--config", tmp_path / "source" / "far.toml")
+        assert sorted(file.parent.name for file in folder.rglob("game.npz")) == ["server", *SITES]
+        assert (tmp_path / "data" / "game.npz").read_bytes() == before
+        (tmp_path / "data" / "game.npz").rename(tmp_path / "away.npz")
+        cli("run", folder)
+        (tmp_path / "away.npz").rename(tmp_path / "data" / "game.npz")
+
+
 # Bad input
 
 
@@ -430,6 +456,10 @@ def one_sentence(done, sentence: str) -> None:
         ({"engine": "local", "sites": ("../a",)}, "[sites."),
         ({"engine": "nvflare", "port": 0}, "port"),
         ({"problem": ""}, '[problem] needs either name = "..." or entry'),
+        ({"more": "[privacy]"}, "[privacy] must be a table with clip and noise, got {}"),
+        ({"more": "[privacy]\nclip = 1.0\nnoise = -1.0"}, "privacy: noise must be a number > 0"),
+        ({"more": '[sites.new]\nweight = "x"'}, "[sites.new] weight must be a number >= 0, got 'x'"),
+        ({"engine": "nvflare", "host": "a b/../c"}, "[server] host must be a name or an address, got 'a b/../c'"),
     ],
 )
 def test_init_refuses_in_one_sentence_and_writes_nothing(tmp_path, settings, sentence):
@@ -450,7 +480,7 @@ def test_commands_refuse_in_one_sentence(tmp_path, finished):
     for name in ("up", "run", "status", "stop", "resume"):
         one_sentence(cli(name, tmp_path / "none", code=2), "none")
     assert "engine local needs nothing started" in cli("up", finished.folder).stdout
-    assert "stopped" in cli("stop", finished.folder).stdout
+    assert "Ctrl-C there ends it" in cli("stop", finished.folder).stdout
 
 
 @pytest.mark.slow
@@ -467,6 +497,14 @@ def test_the_readme_of_a_deployment_names_everybody(tmp_path):
     assert all(f"sites/{site}/" in text for site in SITES)
     assert "What leaves a site" in text
     assert "{" not in text
+    assert "start.sh" not in text
+    assert "private keys" not in text
+    private = tmp_path / "private.toml"
+    private.write_text(parties.EXAMPLE.read_text() + "\n[privacy]\nclip = 1.0\nnoise = 8.0\n")
+    cli("init", tmp_path / "private", "--config", private, "--engine", "local")
+    text = (tmp_path / "private" / "README.md").read_text()
+    assert "clipped to length 1.0 and with noise of 8.0 times" in text
+    assert "local points" not in text
 
 
 # Faults: NVFlare, processes killed by their ids

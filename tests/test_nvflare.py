@@ -126,7 +126,14 @@ def test_only_plain_numbers_travel():
 
 @pytest.mark.parametrize(
     "message",
-    [None, {}, 3, {"round": 1}, {"round": 0, "run_id": "r", "arrays": {"x": object()}, "metrics": {}}],
+    [
+        None,
+        {},
+        3,
+        {"round": 1},
+        {"round": 0, "run_id": "r", "arrays": {"x": object()}, "metrics": {}},
+        {"round": float("inf")},
+    ],
 )
 def test_a_malformed_answer_is_an_error(message):
     reply = wire.unpack_reply("site-1", message, Request("round", 7, "r", {}))

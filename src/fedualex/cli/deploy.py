@@ -14,6 +14,8 @@ from .runs import print_outputs, status_line
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 POLL = 1.0
+PATIENCE = 600.0
+"""Seconds for a server that cannot be reached to come back."""
 
 
 def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,13 +111,15 @@ def status(folder: Path, as_json: bool) -> None:
 def stop(folder: Path, as_json: bool) -> None:
     """End the run, keep its checkpoint, and end the processes that `up` started here."""
     control, _ = _control(folder)
-    if control is not None:
-        engine, ended = control.state(folder)
-        try:
-            if not ended and engine != "unreachable":  # a server that is gone runs nothing, but its sites may be here
-                control.stop(folder)
-        finally:
-            control.down(folder)
+    if control is None:
+        _say("engine local runs in `fedualex deploy run` alone: Ctrl-C there ends it", {"stopped": False}, as_json)
+        return
+    engine, ended = control.state(folder)
+    try:
+        if not ended and engine != "unreachable":  # a server that is gone runs nothing, but its sites may be here
+            control.stop(folder)
+    finally:
+        control.down(folder)
     _say("stopped", {"stopped": True}, as_json)
 
 
@@ -151,10 +155,14 @@ def _run(folder: Path, as_json: bool) -> None:
 def _follow(folder: Path, control: Any, as_json: bool) -> None:
     """Show records as they come until the engine says that the run has ended."""
     shown, said = -1, ""
-    ended = False
+    ended, heard = False, time.monotonic()
     while not ended:
         time.sleep(POLL)
         before, (said, ended) = said, control.state(folder)
+        if said != "unreachable":
+            heard = time.monotonic()
+        elif time.monotonic() - heard > PATIENCE:
+            raise RuntimeError(f"the server was silent for {PATIENCE / 60:g} minutes: start it, then `resume`")
         if said != before and not ended and not as_json:  # "waiting" for sites and "unreachable" may last
             click.echo(f"engine: {said}")
         history, _ = _stored(folder)

@@ -7,13 +7,15 @@ from typing import Any
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
 from ..runtime import Run
+from ..runtime.options import check_hooks
 from .engine import Arrays, Engine, Reply, Request
 from .local import LocalEngine
+from .loop import Journal
 from .privacy import Privacy
 from .site import Site
 from .task import Task
 
-__all__ = ["Arrays", "Engine", "LocalEngine", "Privacy", "Reply", "Request", "Site", "Task", "run"]
+__all__ = ["Arrays", "Engine", "Journal", "LocalEngine", "Privacy", "Reply", "Request", "Site", "Task", "run"]
 
 
 def run(
@@ -39,8 +41,10 @@ def run(
     names = tuple(f"site-{m:0{len(str(count))}d}" for m in range(1, count + 1))
     task = Task(method, names, rounds, **options)
     task.check(problem)
+    check_hooks(callback, None, None)
+    journal = Journal() if callback is None else Journal(append=callback)
     engine = LocalEngine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
     if checkpoint is not None:
-        return task.serve(engine, problem, Path(checkpoint), callback)
+        return task.serve(engine, problem, Path(checkpoint), journal)
     with TemporaryDirectory() as folder:
-        return task.serve(engine, problem, Path(folder) / "checkpoint.npz", callback)
+        return task.serve(engine, problem, Path(folder) / "checkpoint.npz", journal)

@@ -27,9 +27,11 @@ class Exchange:
         self.engine, self.run_id, self.timeout = engine, run_id, timeout
         self.order = {site: m for m, site in enumerate(sites)}
         self.traffic = [0, 0, 0]
-        """Bytes of arrays up and down so far, and how often sites were asked for a round: each may be a release."""
+        """Bytes of arrays up and down so far, and how many increments sites were asked for under privacy."""
         self.overflown = False
-        """Whether all who were asked last answered, and nobody with finite numbers: it is not their fault."""
+        """Whether all whose answers were wanted last gave them, and nobody finite numbers: it is not their fault.
+        A site that is alone must have done so twice."""
+        self._infinite_before = False
         self._count = self._surveys = 0
         self._misses: dict[str, int] = {}
         self._skip_until: dict[str, int] = {}
@@ -44,7 +46,6 @@ class Exchange:
         asked = patient if len(patient) >= needed else list(sites)
         request = Request(task, round_index, self.run_id, arrays)
         self.traffic[1] += size_of(arrays) * len(asked)
-        self.traffic[2] += task == "round"
         valid, reasons, infinite = dict[str, dict[str, Any]](), dict.fromkeys(asked, "no reply"), 0
         for reply in self.engine.broadcast(request, asked, self.timeout):
             if reply.site not in reasons:  # late, or lost its way: no reason to be impatient with that site
@@ -57,7 +58,9 @@ class Exchange:
             except MessageError as error:
                 reasons[reply.site] = str(error)
                 infinite += isinstance(error, NotFiniteError)
-        self.overflown = 0 < infinite == len(asked)
+        everybody = 0 < infinite == len(sites)
+        self.overflown = everybody and (infinite > 1 or self._infinite_before)
+        self._infinite_before = everybody
         for site, reason in reasons.items():
             if site in valid:
                 self._misses.pop(site, None)
@@ -78,6 +81,7 @@ class Exchange:
             if not missing or self.engine.stopped():
                 break
             found |= self.ask("survey", arrays, self._surveys, missing, len(missing), **likes)
+            self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
         if missing := [site for site in sites if site not in found]:
             raise SilentSitesError(f"no valid answer of {', '.join(missing)}")
         return {site: found[site] for site in sites}

@@ -15,19 +15,25 @@ class FencedError(RuntimeError):
 
 
 class Fence:
-    """A file that names the one server which may write here."""
+    """Files beside a checkpoint, of which one names the server that may write."""
 
-    def __init__(self, folder: Path):
-        folder.mkdir(parents=True, exist_ok=True)
-        self._file, self._lock, self.token = folder / "server.id", folder / "server.lock", uuid.uuid4().hex
+    def __init__(self, checkpoint: Path):
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        self._file, self._lock = (checkpoint.with_name(f"{checkpoint.name}.{kind}") for kind in ("server", "lock"))
+        self._token = uuid.uuid4().hex
+
+    @contextmanager
+    def taken_over(self) -> Iterator[None]:
+        """Take over when this ends well: whoever cannot go on from the checkpoint leaves the other one alone."""
         with self._locked():
-            write_atomically(self._file, self.token.encode())
+            yield
+            write_atomically(self._file, self._token.encode())
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Write only inside of this; raises `FencedError` if another server has come."""
         with self._locked():
-            if self._file.read_text() != self.token:
+            if self._file.read_text() != self._token:
                 raise FencedError(
                     f"another server has taken over the run in {self._file.parent}: this one wrote nothing more"
                 )

@@ -51,6 +51,16 @@ class Plan:
     """With it sites send noisy increments and nothing else: no certificates, and the output `last` alone."""
 
 
+@dataclass(frozen=True)
+class Journal:
+    """What is kept of a run beside its checkpoint. Called only while this server is the one that may write."""
+
+    begin: Callable[[], None] = lambda: None
+    append: Callable[[Record], None] = lambda record: None
+    """A record, after the checkpoint that holds it: what was told is never told again."""
+    finish: Callable[[Run], None] = lambda run: None
+
+
 class Loop:
     """Rounds above the seam. The state lives here and in the checkpoint, never at sites."""
 
@@ -80,60 +90,74 @@ class Loop:
             self.reply_like = {"message": self.reply_like["message"]}
         self.giving_up = False
 
-    def run(self, start: State, file: Path, callback: Callable[[Record], None], chosen: str = "") -> Run:
+    def run(self, start: State, file: Path, journal: Journal, chosen: str = "") -> Run:
         """From the start, or from the checkpoint if there is one, to a status. Call within `double()`."""
-        fence, began = Fence(file.parent), time.perf_counter()
+        fence, began = Fence(file), time.perf_counter()
         state, traffic = start, jnp.zeros(3, int)
-        if file.exists():
-            self.giving_up = True  # the certificate of the best point can wait, if sites are silent now
-            state, traffic = self.records.resume(file, (state, traffic), self.run_id)
-            self.giving_up, self.exchange.traffic = False, [int(count) for count in traffic]
-            began -= self.records.all[-1]["seconds"] if self.records.all else 0.0
+        with fence.taken_over():
+            if file.exists():
+                self.giving_up = True  # the certificate of the best point can wait, if sites are silent now
+                state, traffic = self.records.resume(file, (state, traffic), self.run_id)
+                self.giving_up, self.exchange.traffic = False, [int(count) for count in traffic]
+                began -= self.records.all[-1]["seconds"] if self.records.all else 0.0
+            journal.begin()
         status = self.records.verdict() if self.records.all else None
         failures = 0
 
-        def save() -> None:
+        def publish(record: Record | None = None) -> None:
             with fence.held():
                 self.records.save(file, (state, jnp.asarray(self.exchange.traffic)), self.run_id)
+                if record is not None:
+                    journal.append(record)
 
-        def publish(record: Record | None) -> None:
-            """Tell of a record once it is saved: what was told is then never told again."""
-            save()
-            if record is not None:
-                callback(record)
-
-        if not self.records.all:
-            publish(self._record(state, began)[1])
-        while status is None and int(state.round) < self.plan.rounds:
-            try:
+        try:
+            if not self.records.all:
+                status, record = self._record(state, began)
+                publish(record)
+            while status is None and int(state.round) < self.plan.rounds:
+                if self.plan.privacy is not None:  # counted before it happens: a crash must not forget a release
+                    self.exchange.traffic[2] += 1
+                    publish()
                 following = self._round(state)
-            except KeyboardInterrupt:
-                status = Status.INTERRUPTED
-                break
-            if self.exchange.engine.stopped():
-                status = Status.INTERRUPTED
-            elif following is None and self.exchange.overflown:
-                status = Status.NUMERICAL_ERROR  # as in one program: the same again would end the same
-            elif following is None:
-                failures += 1
-                if failures >= self.plan.attempts:
-                    status = Status.CLIENTS_LOST
+                if self.exchange.engine.stopped():
+                    status = Status.INTERRUPTED
+                elif following is None and self.exchange.overflown:
+                    status = Status.NUMERICAL_ERROR  # as in one program: the same again would end the same
+                elif following is None:
+                    failures += 1
+                    if failures >= self.plan.attempts:
+                        status = Status.CLIENTS_LOST
+                    else:
+                        time.sleep(min(PAUSE * 2 ** (failures - 1), LONGEST_PAUSE))
+                elif not bool(tree.is_finite((following.server, following.sums))):
+                    status = Status.NUMERICAL_ERROR
                 else:
-                    time.sleep(min(PAUSE * 2 ** (failures - 1), LONGEST_PAUSE))
-            elif not bool(tree.is_finite((following.server, following.sums))):
-                status = Status.NUMERICAL_ERROR
-            else:
-                done, record = int(following.round), None
-                if done % self.plan.record_every == 0 or done == self.plan.rounds:
-                    status, record = self._record(following, began)
-                if status is not Status.NUMERICAL_ERROR:
-                    state, failures = following, 0
-                    publish(record)
-            if status is None and self.plan.max_seconds and time.perf_counter() - began > self.plan.max_seconds:
-                status = Status.MAX_TIME
+                    record, due = None, self._is_due(int(following.round))
+                    if due:
+                        status, record = self._record(following, began)
+                    if due and record is None and self.exchange.engine.stopped():
+                        status = Status.INTERRUPTED  # the round is done again, and its record with it
+                    elif status is not Status.NUMERICAL_ERROR:
+                        state, failures = following, 0
+                        publish(record)
+                if status is None and self.plan.max_seconds and time.perf_counter() - began > self.plan.max_seconds:
+                    status = Status.MAX_TIME
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
         # Whoever is silent now was asked for the last time: an answer without certificates is better than none.
         self.giving_up = True
-        return _honest(self.records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen))
+        run = self.records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)
+        run = replace(_honest(run), epsilon=self._epsilon())
+        with fence.held():
+            journal.finish(run)
+        return run
+
+    def _is_due(self, rounds: int) -> bool:
+        return rounds % self.plan.record_every == 0 or rounds == self.plan.rounds
+
+    def _epsilon(self) -> float | None:
+        """What all increments that sites were asked for so far are worth, failed rounds included."""
+        return None if self.plan.privacy is None else self.plan.privacy.epsilon(self.exchange.traffic[2])
 
     def _record(self, state: State, began: float) -> tuple[Status | None, Record | None]:
         """Whether the state's certificates say that it is time to stop, and its record; none if sites are silent."""
@@ -143,17 +167,15 @@ class Loop:
             if best is not None and best.gap is None:  # sites were silent when it was asked for
                 self.records.best = self.records.evaluator.outputs({best.name: best.z})[best.name]
             record = self.records.record(state, time.perf_counter() - began, traffic)
-        except SilentSitesError as error:
-            if self.exchange.overflown:
-                return Status.NUMERICAL_ERROR, None
-            log.warning("no certificate at round %d: %s", int(state.round), error)
+        except (SilentSitesError, FloatingPointError) as error:
             if best is None and not self.records.evaluator.reason:
                 self.records.best = self._uncertified(state)
+            if isinstance(error, FloatingPointError) or self.exchange.overflown:
+                return Status.NUMERICAL_ERROR, None
+            log.warning("no certificate at round %d: %s", int(state.round), error)
             return None, None
-        except FloatingPointError:
-            return Status.NUMERICAL_ERROR, None
-        if self.plan.privacy is not None:
-            record["epsilon"] = self.plan.privacy.epsilon(self.exchange.traffic[2])
+        if (epsilon := self._epsilon()) is not None:
+            record["epsilon"] = epsilon
         return self.records.verdict(), record
 
     def _uncertified(self, state: State) -> Output:

@@ -15,9 +15,10 @@ from ..validation import positive
 class Privacy:
     """A site's increment is cut to length `clip`, and every entry gets noise N(0, (noise * clip)^2).
 
-    This hides a whole site's data from everybody, the server included: two data sets of one site move the clipped
-    increment by at most 2 clip. It is all that leaves the site: no sums of points and no operators, which would not be
-    covered, so such a run has the output `last` alone and no certificate.
+    This hides a whole site's data, also from a server that follows the protocol: two data sets of one site move the
+    clipped increment by at most 2 clip. Nothing at the site counts how often it is asked; a server that asks more often
+    than it tells spends more than it tells. The increment is all that leaves the site: no sums of points and no
+    operators, which would not be covered, so such a run has the output `last` alone and no certificate.
     """
 
     clip: float
@@ -34,15 +35,17 @@ class Privacy:
     def applied(self, message: Dual) -> Dual:
         """The message with a clipped and noisy increment; its weight tau is the same for any data.
 
+        An increment that is not finite counts as zero: to send it, or to say so, would be a release without cover.
         The noise is from the operating system, not from the run's seed, which the server knows and could subtract.
         """
         rng = np.random.default_rng(secrets.randbits(256))
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(message.omega)]
         length = float(np.sqrt(sum(np.sum(np.square(leaf, dtype=float)) for leaf in leaves)))
+        finite = np.isfinite(length)
         shrink = min(1.0, self.clip / length) if length > 0 else 1.0
 
         def hide(leaf: Any) -> Any:
-            array = np.asarray(leaf)
+            array = np.asarray(leaf) if finite else np.zeros_like(leaf)
             return (shrink * array + rng.normal(0.0, self.noise * self.clip, array.shape)).astype(array.dtype)
 
         return Dual(jax.tree.map(hide, message.omega), message.tau)

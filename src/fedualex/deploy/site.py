@@ -17,22 +17,32 @@ from .privacy import Privacy
 from .wire import pack, unpack
 
 
+class DisagreementError(RuntimeError):
+    """The server runs another task than this site was told: other steps, seed, noise, sites or another version."""
+
+
 class Site:
-    """Client m of a run, with its own problem. `work` may be called from several threads at once."""
+    """Client m of a run, with its own problem. `work` may be called from several threads at once.
+
+    agreed: what the run's id must begin with, so that both sides work on the same task.
+    """
 
     def __init__(
         self,
         problem: AbstractProblem,
         setup: Setup,
         client: int,
+        agreed: str,
         ergodic: bool = False,
         privacy: Privacy | None = None,
     ):
-        self.problem, self.setup, self.client = problem, setup, client
+        self.problem, self.setup, self.client, self.agreed = problem, setup, client, agreed
         self.ergodic, self.privacy = ergodic, privacy
 
     def work(self, request: Request) -> tuple[Arrays, dict[str, float]]:
         """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""
+        if request.run_id.partition("-")[0] != self.agreed:
+            raise DisagreementError("the server and this site were told different tasks")
         with double():
             answer = self._round if request.task == "round" else self._survey
             return answer(request), {}

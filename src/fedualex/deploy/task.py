@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import __version__
 from ..algorithms import AbstractMethod
 from ..algorithms.dual import AbstractDualMethod
 from ..precision import double
@@ -21,10 +22,11 @@ from ..runtime.setup import build_setup, first_state
 from ..runtime.steps import missing_steps, polish_grid, with_theory_steps
 from ..validation import positive, real_array, short, whole_number
 from .engine import Engine
-from .loop import Loop, Plan
+from .loop import Journal, Loop, Plan
 from .privacy import Privacy
 from .site import Site
 
+NOTHING_BESIDE = Journal()
 POLISH = (1.0, 3.0, 10.0, 30.0, 100.0)
 """Steps of `polished` in units of eta_c, where the smoothness of the problem is not known to the server."""
 
@@ -62,12 +64,17 @@ class Task:
         """The side of one site, with a problem that holds its own data and nobody else's."""
         with double():
             method, _ = self._method_with_steps(problem)
-            return Site(problem, self._setup(problem, method), self.sites.index(name), self.ergodic, self.privacy)
+            setup, agreed = self._setup(problem, method), self._agreed(problem, method)
+            return Site(problem, setup, self.sites.index(name), agreed, self.ergodic, self.privacy)
 
-    def serve(self, engine: Engine, problem: AbstractProblem, checkpoint: Path, callback: Any = None) -> Run:
+    def serve(
+        self, engine: Engine, problem: AbstractProblem, checkpoint: Path, journal: Journal = NOTHING_BESIDE
+    ) -> Run:
         """The server's side, on its view of the problem; goes on from the checkpoint if there is one."""
         self.check(problem)
-        check_hooks(callback, checkpoint, self.max_seconds)
+        check_hooks(None, checkpoint, self.max_seconds)
+        if self.privacy is not None:
+            self.privacy.epsilon(1)  # without an accountant nothing begins
         view = problem.without_data()
         with double():
             z0 = view.admit(view.like if self.z0 is None else self.z0)
@@ -90,14 +97,23 @@ class Task:
             )
             # Patience may change from one server to the next: it decides when a run ends, not how it goes on.
             decisive = replace(plan, max_seconds=None, min_replies=None, attempts=1)
-            run_id = fingerprint(setup, start, repr(decisive), *self.sites)
+            run_id = f"{self._agreed(view, method)}-{fingerprint(setup, start, repr(decisive), *self.sites)}"
             p = dict(zip(self.sites, map(float, self._weights()), strict=True))
             grid = _polish_steps(view, method)
             loop = Loop(engine, view, setup, p, plan, grid, timeout=self.timeout, run_id=run_id)
             try:
-                return loop.run(start, checkpoint, callback or (lambda record: None), chosen)
+                return loop.run(start, checkpoint, journal, chosen)
             finally:
                 engine.close()
+
+    def _agreed(self, problem: AbstractProblem, method: AbstractMethod) -> str:
+        """What a site's answers depend on besides its data and its loss, as a word that server and sites compare.
+
+        Not the code of the loss, whose bytes differ between versions of Python.
+        """
+        setup = self._setup(problem.without_data(), method)
+        parts = (method, setup.oracle, setup.steps, setup.key, setup.problem.geometry, str(self.dtype), self.sites)
+        return fingerprint(*parts, repr((self.cohort, self.ergodic, self.privacy)), __version__)[:16]
 
     def _setup(self, problem: AbstractProblem, method: AbstractMethod) -> Setup:
         oracle = Exact() if self.noise is None else self.noise
@@ -137,7 +153,8 @@ class Task:
         most = self.cohort or count
         if self.min_replies is not None and whole_number("min_replies", self.min_replies) > most:
             raise ValueError(f"min_replies must be at most the sites of a round, {most}, got {self.min_replies}")
-        self._weights()
+        if np.any(self._weights() == 0) and (self.cohort or self.min_replies or count) < count:
+            raise ValueError(f"weights must be > 0 where some of the sites may be missing, got {short(self.weights)}")
         if self.privacy is not None:
             self._check_private()
         if self.output == "ergodic" and not self.ergodic:

@@ -4,16 +4,19 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..deploy import Engine, LocalEngine, Privacy, Site, Task
+from ..deploy import Engine, Journal, LocalEngine, Privacy, Site, Task
 from ..problems import AbstractProblem
 from ..runtime import Run, Status
 from ..runtime.compilation import keep_compiled_programs
+from ..runtime.outputs import UNANSWERED
 from ..storage import write_atomically, write_json
+from ..validation import short
 from . import configuration, folder
 from .configuration import check_tables, read_toml, run_oracle, start_point, with_defaults
 from .names import (
@@ -55,6 +58,8 @@ def read(file: Path) -> dict[str, Any]:
     tables = read_toml(file)
     private = tables.pop("privacy", None)
     check_tables(tables, ("problem", "method", "run", "server", "sites"))
+    if private is not None and not (isinstance(private, dict) and {"clip", "noise"} <= private.keys()):
+        raise ConfigurationError(f"[privacy] must be a table with clip and noise, got {short(private)}")
     check_keys("[privacy]", private or {}, ("clip", "noise", "delta"))
     check_keys("[run]", tables["run"], RUN_DEFAULTS)
     check_keys("[server]", tables["server"], ("engine", "host", "port"))
@@ -64,13 +69,17 @@ def read(file: Path) -> dict[str, Any]:
         if not isinstance(site, dict):
             raise ConfigurationError(f'[sites.{name}] must be a table, such as data = "mine.npz" or weight = 1')
         check_keys(f"[sites.{name}]", site, ("data", "weight"))
+        if not isinstance(weight := site.get("weight", 1.0), int | float) or isinstance(weight, bool):
+            raise ConfigurationError(f"[sites.{name}] weight must be a number >= 0, got {weight!r}")
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", server["host"]):
             raise ConfigurationError(
                 f"[sites.{name}]: a name is a letter, then letters, digits and dashes; not the server's"
             )
     if not tables["sites"]:
         raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
-    if not isinstance(server["port"], int) or not 0 < server["port"] < 65536:
+    if not isinstance(server["host"], str) or not re.fullmatch(r"[A-Za-z0-9.:-]{1,253}", server["host"]):
+        raise ConfigurationError(f"[server] host must be a name or an address, got {server['host']!r}")
+    if type(server["port"]) is not int or not 0 < server["port"] < 65536:
         raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
     if (name := tables["problem"].get("name")) in POOLED:
         raise ConfigurationError(f'[problem] name = "{name}" is made from pooled data; use entry = "module:function"')
@@ -94,6 +103,8 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
     """
     public = {**settings, "sites": {name: {"weight": site["weight"]} for name, site in settings["sites"].items()}}
     public["has_data"] = any(site["data"] is not None for site in settings["sites"].values())
+    if (arrays := settings["problem"].get("file")) is not None:  # wherever it lies, each party has it at home
+        public["problem"] = {**settings["problem"], "file": Path(arrays).name}
     parties = {"server": root / "server"} | {name: root / "sites" / name for name in settings["sites"]}
     for name, party in parties.items():
         party.mkdir(parents=True, exist_ok=True)
@@ -103,8 +114,8 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
         for module in {str(entry).partition(":")[0] for entry in entries if entry and ":" in str(entry)}:
             if (source / f"{module}.py").exists():
                 shutil.copy(source / f"{module}.py", party / f"{module}.py")
-        if (arrays := settings["problem"].get("file")) is not None:
-            write_atomically(party / arrays, (source / arrays).read_bytes())
+        if arrays is not None:
+            write_atomically(party / public["problem"]["file"], (source / arrays).read_bytes())
 
 
 def serve(engine: Engine, party: Path) -> Run:
@@ -118,14 +129,19 @@ def serve(engine: Engine, party: Path) -> Run:
     }
     if (path / "manifest.json").exists():
         known = folder.load(path)
-        if known.status is not None and known.status["status"] not in RESUMABLE:
+        if not _may_go_on(known.status):
             raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
-        folder.reopen(path, known.history)
     else:
-        folder.begin(path, problem, resolved)
-    run = task.serve(engine, problem, path / CHECKPOINT, lambda record: folder.append(path, record))
-    folder.finish(path, run, problem)
-    return run
+        known = None
+
+    def begin() -> None:
+        if known is None:
+            folder.begin(path, problem, resolved)
+        else:
+            folder.reopen(path, known.history)
+
+    journal = Journal(begin, partial(folder.append, path), lambda run: folder.finish(path, run, problem))
+    return task.serve(engine, problem, path / CHECKPOINT, journal)
 
 
 def load_site(party: Path) -> Site:
@@ -141,6 +157,14 @@ def run_locally(root: Path) -> Run:
     """Server and sites in this process, each from its own folder: a rehearsal without an engine."""
     sites = settings_of(root / "server")["sites"]
     return serve(LocalEngine({name: load_site(root / "sites" / name).work for name in sites}), root / "server")
+
+
+def _may_go_on(status: Mapping[str, Any] | None) -> bool:
+    """Whether a run has not ended, or not for good: sites that were missing may be back."""
+    if status is None or status["status"] in RESUMABLE:
+        return True
+    reasons = {output["reason"] for output in status["outputs"].values()}
+    return bool(status["status"] == Status.UNCERTIFIED.name and UNANSWERED in reasons)
 
 
 def settings_of(party: Path) -> dict[str, Any]:

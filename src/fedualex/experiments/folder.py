@@ -122,6 +122,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "bytes_down": last.get("bytes_down"),
         "steps": run.steps,
         "history_sha256": hashlib.sha256(history).hexdigest(),
+        **({} if run.epsilon is None else {"epsilon": run.epsilon}),
     }
     write_json(path / "status.json", status)
 

@@ -14,11 +14,34 @@ README = """# A deployment of fedualex
 
 Engine: {engine}. Sites: {sites}. Server: {host}:{port}.
 
-| folder | belongs to | who runs what there |
+{parties}
+`run`, `status`, `stop` and `resume` are for whoever has this whole folder. A run that was stopped or interrupted, or
+that lost its sites or its server, goes on from its last round after `fedualex deploy resume FOLDER`.
+
+## What leaves a site
+
+{leaves}
+
+## Data
+
+Each site names its own data in its `deployment.json`, as a file `....npz` in its folder or a Python function
+"module:function". The server is told of none.
+"""
+
+
+REHEARSAL = """All parties run in one process, each from a folder of its own: `server/`, {folders}.
+
+    fedualex deploy run FOLDER
+
+Ctrl-C ends it.
+"""
+
+PARTIES = """| folder | belongs to | who runs what there |
 |---|---|---|
 | `server/` | the machine that sites can reach as {host} | `server/start.sh`; the run is kept in `server/run` |
 {rows}
-{authority}
+| `authority/` | whoever made this deployment, on no server | its key signs certificates; keep it offline |
+{admin}
 Give each party its own folder and nothing else: the private keys in it are its own. Every party needs Python 3.11 or
 later with `fedualex[{engine}]`, the same version everywhere.
 
@@ -27,22 +50,16 @@ A trial with all parties on one machine:
     fedualex deploy up FOLDER
     fedualex deploy run FOLDER
     fedualex deploy stop FOLDER
-
-`run`, `status`, `stop` and `resume` are for whoever has this whole folder. A run goes on from its last round after
-`fedualex deploy resume FOLDER`, whatever ended it.
-
-## What leaves a site
-
-In every round its increment of the dual state (as many numbers as the model has) with its weight, and the weighted sum
-of its local points. When a certificate is due: its full-batch operator at the points it is asked for.{ergodic}
-Nothing else: no examples, no labels, no counts. This is not anonymous and not hidden from the server: an operator is
-a function of the data, and the server sees each site's arrays one by one.
-
-## Data
-
-Each site names its own data in its `deployment.json`, as a file `....npz` in its folder or a Python function
-"module:function". The server is told of none.
 """
+ADMIN = "| `admin/`, `viewers/` | who submits runs; who may look | `fedualex deploy run`, with this whole folder |\n"
+
+LEAVES = """In every round its increment of the dual state (as many numbers as the model has) with its weight, and the
+weighted sum of its local points. When a certificate is due: its full-batch operator at the points it is asked
+for.{ergodic} Nothing else: no examples, no labels, no counts. This is not anonymous and not hidden from the server:
+an operator is a function of the data, and the server sees each site's arrays one by one."""
+PRIVATE = """In every round its increment of the dual state, clipped to length {clip} and with noise of {noise} times
+that in every entry. Nothing else: no points and no operators, so there is no certificate. The privacy that this buys
+grows worse with every round; the run tells its epsilon for delta = {delta}."""
 
 
 def write_deployment(root: Path, config: Path | None, engine: str | None) -> list[str]:
@@ -61,19 +78,17 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     write_parties(root, settings, file.parent)
     write_atomically(root / "deployment.toml", file.read_bytes())
     rows = "\n".join(f"| `sites/{name}/` | {name} | `sites/{name}/start.sh` |" for name in sites)
+    admin = ADMIN if server["engine"] == "nvflare" else ""
+    ergodic = " With `ergodic = true` also the K probes of a round." * bool(settings["run"]["ergodic"])
     text = README.format(
         sites=", ".join(sites),
-        rows=rows,
-        authority="" if server["engine"] == "local" else AUTHORITY,
-        admin=" (with NVFlare also for whoever has `admin/` and can reach the server)"
-        * (server["engine"] == "nvflare"),
-        ergodic=" With `ergodic = true` also\nthe K probes of a round." * bool(settings["run"]["ergodic"]),
+        parties=REHEARSAL.format(folders=", ".join(f"`sites/{name}/`" for name in sites))
+        if server["engine"] == "local"
+        else PARTIES.format(rows=rows, admin=admin, **server),
+        leaves=PRIVATE.format(**{"delta": 1e-5, **settings["privacy"]})
+        if settings["privacy"]
+        else LEAVES.format(ergodic=ergodic),
         **server,
     )
     write_atomically(root / "README.md", text.encode())
     return sites
-
-
-AUTHORITY = (
-    "| `authority/` | whoever made this deployment, on no server | its key signs certificates; keep it offline |\n"
-)

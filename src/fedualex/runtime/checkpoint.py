@@ -77,6 +77,8 @@ def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], st
     if header.get("checksum") != _checksum(leaves, header.get("history", []), header.get("best")):
         raise ValueError(f"{path} is damaged: its checksum does not match; delete it to start again")
     structure: Any = jax.tree.structure(like)
+    if len(leaves) != structure.num_leaves:
+        raise ValueError(f"{path} holds {len(leaves)} arrays where this run has {structure.num_leaves}; delete it")
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"], header["best"]
 
 

@@ -28,6 +28,8 @@ class Run:
     """Which step sizes theory chose; empty if all were given."""
     state: Any = field(repr=False)
     """The dual state: what `z0` cannot replace when a run is to go on."""
+    epsilon: float | None = None
+    """Of a deployment with clipping and noise: what all increments that sites were asked for are worth."""
 
     @property
     def z(self) -> Saddle:

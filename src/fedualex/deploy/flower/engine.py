@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
@@ -102,8 +103,10 @@ class FlowerEngine:
                         inbox.put((to.site, _read(message, to, request)))
                         return
                 time.sleep(pause)
-        except Exception as error:  # Flower's own: the loop must see it
+        except (httpx.HTTPError, OSError) as error:  # the SuperLink is not there: the loop must see it
             inbox.put((to.site, error))
+        except Exception as error:  # a reply that cannot be read is its site's fault alone
+            inbox.put((to.site, wire.failed(to.site, request, f"malformed reply: {type(error).__name__}")))
 
     def stopped(self) -> bool:
         """Whether `stop` was asked for."""

@@ -43,11 +43,16 @@ def unpack_reply(site: str, message: Any, request: Request) -> Reply:
     try:
         mark = (site, int(message["round"]), str(message["run_id"]))
         if "error" in message:
-            return Reply(*mark, error=str(message["error"]))
+            return Reply(*mark, error=_line(message["error"]))
         metrics = {str(name): float(value) for name, value in message["metrics"].items()}
         return Reply(*mark, arrays=table(message["arrays"], "the answer"), metrics=metrics)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        return Reply(site, request.round, request.run_id, error=f"malformed answer: {error}")
+    except Exception as error:  # what comes from outside can be wrong in any way
+        return Reply(site, request.round, request.run_id, error=f"malformed answer: {_line(error)}")
+
+
+def _line(words: Any) -> str:
+    """On one line and not too long, whatever a site sends: it goes to the log."""
+    return " ".join(str(words).split())[:200]
 
 
 def _marked(request: Request) -> dict[str, Any]:
