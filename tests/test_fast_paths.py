@@ -31,9 +31,10 @@ def begin(game, method, noise, fast=None, chunk=None, clients=CLIENTS):
     return setup, first_state(setup, game.admit(start), "project", "float64")
 
 
-@pytest.mark.parametrize(
-    "method", [*METHODS, fx.FedMiP(ETA, 0.7), fx.FedMiD(ETA, 0.7), fx.ScaffoldSMemory(ETA, 0.7)], ids=repr
-)
+OTHERS = [fx.FedMiP(ETA, 0.7), fx.FedMiD(ETA, 0.7), fx.ScaffoldSMemory(ETA, 0.7)]
+
+
+@pytest.mark.parametrize("method", [*METHODS, *(pytest.param(m, marks=pytest.mark.slow) for m in OTHERS)], ids=repr)
 def test_clients_that_stand_together_do_what_each_does_alone(game, method):
     """The shared first point of K = 1 is exact: chunks of one client are the plain path."""
     with double():
