@@ -112,6 +112,69 @@ def test_all_that_a_run_remembers_is_in_the_file(tmp_path, case):
     assert digest(simulate(**case, checkpoint=path)) == digest(simulate(**case))
 
 
+def test_a_start_within_tol_is_the_answer_with_or_without_a_pause(tmp_path):
+    start = fx.solve(GAME, fx.CoMP(0.3), steps=4000, tol=1e-7).z
+    options = {"rounds": 20, "clients": 2, "tol": 1e-3, "z0": start, "checkpoint": tmp_path / "c.npz"}
+    for _ in range(2):
+        run = fx.solve(GAME, fx.FeDualEx(0.1), **options)
+        assert (run.status, run.rounds) == (fx.Status.OPTIMAL, 0)
+
+
+def test_another_output_is_another_run(tmp_path):
+    simulate(checkpoint=tmp_path / "c.npz", output="polished")
+    with pytest.raises(ValueError, match="belongs to another run"):
+        simulate(checkpoint=tmp_path / "c.npz")
+
+
+FACTOR = 1.0
+
+
+def helper(x):
+    return FACTOR * x
+
+
+def calls_helper(x):
+    return helper(x)
+
+
+def calls_itself(x):
+    return calls_itself(x - 1) if x > 0 else x
+
+
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def method(self, x):
+        return self.factor * x
+
+    __call__ = method
+
+
+def test_a_fingerprint_sees_what_a_function_computes(monkeypatch):
+    def squared(x):
+        inner = lambda t: t**2  # noqa: E731
+        return inner(x)
+
+    def fourth(x):
+        inner = lambda t: t**4  # noqa: E731
+        return inner(x)
+
+    of = checkpoints.fingerprint
+    for one, other in [
+        (squared, fourth),
+        (jax.jit(squared), jax.jit(fourth)),
+        (Scaled(1.0), Scaled(2.0)),
+        (Scaled(1.0).method, Scaled(2.0).method),
+        (np.sin, np.cos),
+    ]:
+        assert of(one) == of(one) != of(other)
+    assert of(calls_itself) == of(calls_itself)
+    before = of(calls_helper)
+    monkeypatch.setitem(globals(), "FACTOR", 2.0)
+    assert of(calls_helper) != before
+
+
 def test_a_run_that_met_its_tol_stays_where_it_stopped(tmp_path):
     """Killed after writing the last record, before it could return: resumed, it must not run on."""
     path, options = tmp_path / "run", OPTIONS | {"rounds": 200, "noise": None, "tol": 0.02}

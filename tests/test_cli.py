@@ -45,6 +45,15 @@ def three():
     data = [np.full((1, 2), m) for m in (0.0, 1.0, 2.0)]
     return fx.Problem(lambda x, e: jnp.sum((x - e) ** 2) / 2, x=fx.Box(3.0), like=fx.Saddle(np.zeros(2)), data=data)
 
+def narrow():
+    data = [np.random.default_rng(0).uniform(1, 2, (4, 2)).astype(np.float32)]
+    f = lambda x, e: jnp.exp(0.37 * jnp.log(e[0])) * jnp.sum((x - e) ** 2)
+    return fx.Problem(f, x=fx.L1(0.1) + fx.Box(1.0), like=fx.Saddle(np.zeros(2)), data=data)
+
+def steep():
+    f = lambda x: jnp.sum((x - 0.3) ** 2)
+    return fx.Problem(f, x=fx.L1(1e7) + fx.Box(1.0), like=fx.Saddle(np.zeros(9)))
+
 def not_finite():
     return fx.Problem(lambda x: jnp.sum(jnp.log(x)), x=fx.Box(lower=0.0, upper=1.0), like=fx.Saddle(np.zeros(2)))
 
@@ -639,6 +648,38 @@ def test_verify_sees_a_false_claim(copied):
     path = copied("short")
     alter(path, "status.json", lambda status: status.update(status="OPTIMAL"))
     assert cli("verify", path).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "OPTIMAL_INACCURATE"},
+        {"status": "SUPERB"},
+        {"status": "UNCERTIFIED"},
+        {"history_sha256": None},
+        {"rounds": 2},
+    ],
+    ids=str,
+)
+def test_verify_sees_a_status_that_is_not_the_runs(copied, change):
+    path = copied("short")
+    alter(path, "status.json", lambda status: status.update(change))
+    assert cli("verify", path).exit_code == 1
+
+
+def test_verify_sees_rounds_that_were_not_run(copied):
+    path = copied("short")
+    alter(path, "manifest.json", lambda manifest: manifest["configuration"]["run"].update(rounds=1000))
+    assert cli("verify", path).exit_code == 1
+
+
+@pytest.mark.parametrize("entry", ["narrow", "steep"])
+def test_honest_runs_verify_whatever_their_numbers(here, tmp_path, entry):
+    """Data in float32, whose operator must not be computed in it; a penalty far above the operator."""
+    write_toml(tmp_path / "run.toml", f'entry = "cli_own:{entry}"', 'name = "FeDualEx"\neta_c = 1e-4', "rounds = 3")
+    (tmp_path / "cli_own.py").write_text(OWN)
+    assert cli("solve", tmp_path / "run.toml", "--out", tmp_path / "run").exit_code == 0
+    assert cli("verify", tmp_path / "run").exit_code == 0
 
 
 def test_verify_sees_an_altered_rank_and_regularizer(copied):

@@ -688,3 +688,58 @@ def test_memory_of_a_million_clients():
     print(f"10,000 clients: {few:.0f} MiB, 1,000,000 clients: {many:.0f} MiB above the baseline")
     assert many < 1024
     assert many < few + 128  # ids, weights and steps: 32 bytes a client, some of them twice
+
+
+# --- what is refused, what is claimed -------------------------------------------------------------------------------
+
+
+def three_clients(weights="clients"):
+    data = [np.full((1, 2), m) for m in (0.0, 1.0, 2.0)]
+    like = fx.Saddle(np.zeros(2))
+    return fx.Problem(lambda x, e: jnp.sum((x - e) ** 2), x=fx.Box(1.0), like=like, data=data, weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "message"),
+    [
+        (
+            three_clients([0, 1, 1]),
+            {"rounds": 2, "cohort": 1},
+            "cohort must be large enough that some client of weight",
+        ),
+        (three_clients(), {"steps": 2}, "steps= means one client, and the problem has 3: use rounds="),
+        (GAME, {"rounds": 2, "seed": 2**63}, r"seed must be a whole number below 2\^63"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(problem, options, message):
+    with pytest.raises(ValueError, match=message):
+        fx.simulate(problem, fx.FeDualEx(0.1), **options)
+
+
+def test_huge_weights_are_weights():
+    np.testing.assert_allclose(three_clients([1.5e308, 1.5e308, 0]).weights, [0.5, 0.5, 0])
+
+
+def test_theory_is_named_only_where_it_holds():
+    def named(problem=GAME, **options):
+        return fx.simulate(problem, fx.FeDualEx(), **{"rounds": 2, "clients": 3, **options}).steps
+
+    assert "(proposition B;" in named()
+    assert "(heuristic: the step of proposition B;" in named(local_steps=(1, 3, 2))
+    assert "(heuristic: the step of proposition B;" in named(init="paper")
+    steep = fx.Problem(lambda x: jnp.sum(jnp.logaddexp(0, 400 * x)) / 400, x=fx.Box(3.0), like=fx.Saddle(np.zeros(1)))
+    assert "(heuristic: the step of Theorem 4;" in named(steep, steps=2, rounds=None, clients=None)
+
+
+def test_another_default_generator_of_jax_changes_nothing():
+    expected = fx.simulate(GAME, fx.FeDualEx(0.1), clients=2, rounds=2, noise=fx.GaussianNoise(0.1))
+    with jax.default_prng_impl("rbg"):
+        run = fx.simulate(GAME, fx.FeDualEx(0.1), clients=2, rounds=2, noise=fx.GaussianNoise(0.1))
+    np.testing.assert_array_equal(run.z.x, expected.z.x)
+
+
+@pytest.mark.parametrize("method", [fx.BacktrackingDualExtrapolation(), fx.BacktrackingCoMP(growth=1.05)], ids=repr)
+def test_backtracking_reaches_rounding_in_entropic_geometry(method):
+    """Divergences of nearly equal points must not be lost to rounding, or tries are refused at random."""
+    game = fx.problems.matrix_game(np.random.default_rng(0).normal(size=(5, 4)))
+    assert fx.simulate(game, method, steps=6000).outputs["last"].gap < 1e-12

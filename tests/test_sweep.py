@@ -140,3 +140,19 @@ def test_reference_points_of_the_papers_game(eta_c, last, ergodic):
     for name, (gap, density) in {"last": last, "ergodic": ergodic}.items():
         assert run.outputs[name].gap == pytest.approx(gap, rel=0.3)
         assert run.outputs[name].density == pytest.approx(density, rel=0.3)
+
+
+def test_a_sweep_that_is_interrupted_is_interrupted():
+    def stop(record):
+        raise KeyboardInterrupt
+
+    game = fx.problems.bilinear(np.eye(2), np.ones(2), x=fx.Box(1.0), y=fx.Box(1.0))
+    with pytest.raises(KeyboardInterrupt):
+        fx.tune(game, fx.FeDualEx(), grid={"eta_c": [0.1, 0.2]}, rounds=5, clients=2, callback=stop)
+    for options, message in [
+        ({"grid": {"eta_c": [0.1]}, "checkpoint": "c.npz"}, "checkpoint is of one run"),
+        ({"grid": {"eta_c": []}}, r"grid\['eta_c'\] must be a list of step sizes, got \[\]"),
+        ({"grid": {}}, "grid must name step sizes of eta_c, eta_s"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            fx.sweep(game, fx.FeDualEx(), rounds=2, clients=2, **options)

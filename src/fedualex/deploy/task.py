@@ -138,7 +138,8 @@ class Task:
         oracle = Exact() if self.noise is None else self.noise
         z0 = problem.admit(problem.like if self.z0 is None else self.z0)
         steps = int(np.max(self.local_steps))
-        sizes = {"clients": len(self.sites), "local_steps": steps, "rounds": self.rounds}
+        sizes: dict[str, Any] = {"clients": len(self.sites), "local_steps": steps, "rounds": self.rounds}
+        sizes["as_assumed"] = self.init == "project" and bool(steps == np.min(self.local_steps))
         return with_theory_steps(self.method, problem, oracle, z0, one_machine=False, **sizes)
 
     def check(self, problem: AbstractProblem) -> None:

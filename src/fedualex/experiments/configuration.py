@@ -15,7 +15,7 @@ from ..algorithms import AbstractMethod
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
 from ..runtime.options import check_choices, check_hooks, check_sizes
 from ..tree import Saddle
-from ..validation import positive
+from ..validation import one_of, positive
 from . import sources
 from .names import FROM_FILE, METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
 
@@ -146,6 +146,8 @@ def _check_run(problem: AbstractProblem, method: AbstractMethod, run: Mapping[st
     choices = ("init", "output", "seed", "tol", "record_every", "chunk", "dtype")
     check_choices(noise=run_oracle(run), **{key: run[key] for key in choices})
     check_hooks(None, None, run["max_seconds"])
+    if run["fast"] is not None:
+        one_of("fast", run["fast"], ("law",))
     if run["minibatch"] is not None and problem.data is None:
         raise ConfigurationError("[run] minibatch: this problem has no examples to draw from; use noise")
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..runtime import Status
 from . import folder
 from .configuration import configure
 from .exact import write_exact
@@ -44,6 +45,9 @@ def run_demo(out: Path, seed: int, announce: Callable[[str, str], None]) -> dict
             "run": {**RUN, "seed": seed, **OWN.get(label, {"output": "polished"})},
         }
         configuration = configure(tables, Path())
-        announce(label, str(solve_afresh(out / label, configuration)))
+        run = solve_afresh(out / label, configuration)
+        announce(label, str(run))
+        if run.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
     write_exact(out / "exact.json", configuration.problem)
     return folder.load(out / "FeDualEx").status or {}

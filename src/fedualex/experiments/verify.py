@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,6 +47,9 @@ def verify(path: Path) -> list[Check]:
     if problem is not None:
         same = describe(problem.geometry) == run.manifest["geometry"]
         checks.append(Check("", "regularizers as configured", None, None, same))
+        if reason := problem.why_uncertifiable():
+            claimed = any(stored["gap"] is not None for stored in run.status["outputs"].values())
+            checks.append(Check("", f"no gap is claimed, as there is none: {reason}", None, None, not claimed))
     for output, stored in run.status["outputs"].items():
         z, g = run.points(output)
         if not g and stored["gap"] is None:  # sites did not answer, and nothing was claimed
@@ -92,7 +96,8 @@ def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: 
         return [*checks, Check(output, f"no certificate: {stored['reason']}", None, None, None)]
     for block in ("x", "y"):
         found = sum(gap for leaf, gap in gaps.items() if leaf.startswith(block))
-        size = sum(float(np.sum(np.abs(z[leaf] * g[leaf]))) for leaf in gaps if leaf.startswith(block))
+        products = sum(float(np.sum(np.abs(z[leaf] * g[leaf]))) for leaf in gaps if leaf.startswith(block))
+        size = products + abs(found)  # psi(z) + psi*(-g) is the one without the other
         close = bool(abs(found - stored[f"gap_{block}"]) <= ROUNDING * (1 + size))
         checks.append(Check(output, f"{block} part of the certificate", stored[f"gap_{block}"], found, close))
     total = stored["gap_x"] + stored["gap_y"]
@@ -125,6 +130,7 @@ def _data_checks(
     if problem is None:
         return [Check(output, f"operator as reported by sites ({why_not})", None, None, None)]
     with double():
+        problem = tree.cast_module(problem, jnp.float64)  # as the run did, whatever its data is stored in
         structure: Any = jax.tree.structure(problem.like)
         point = jax.tree.unflatten(structure, [z[name] for name, _ in tree.leaves_with_names(problem.like)])
         try:
@@ -151,9 +157,8 @@ def _history_checks(run: StoredRun) -> list[Check]:
     for output, stored in status["outputs"].items():
         if f"gap_{output}" in last:
             pairs.append((output, "gap in the history", stored["gap"], last[f"gap_{output}"]))
-    if "history_sha256" in status:
-        digest = hashlib.sha256((run.path / "history.jsonl").read_bytes()).hexdigest()
-        pairs.append(("", "SHA-256 of the history", status["history_sha256"], digest))
+    digest = hashlib.sha256((run.path / "history.jsonl").read_bytes()).hexdigest()
+    pairs.append(("", "SHA-256 of the history", status.get("history_sha256"), digest))
     return [Check(output, what, said, found, found == said) for output, what, said, found in pairs]
 
 
@@ -162,9 +167,19 @@ def _claim_checks(run: StoredRun) -> list[Check]:
     status: dict[str, Any] = run.status or {}
     gap, tol = status["outputs"][status["output"]]["gap"], run.manifest["configuration"]["run"].get("tol")
     checks = [Check(status["output"], "gap of the answer", status["gap"], gap, status["gap"] == gap)]
-    if status["status"] == Status.OPTIMAL.name:
-        met = gap is not None and tol is not None and gap <= tol
-        checks.append(Check(status["output"], "OPTIMAL: gap at most tol", tol, gap, met))
+    name, settings = status["status"], run.manifest["configuration"]["run"]
+    within = {Status.OPTIMAL.name: 1, Status.OPTIMAL_INACCURATE.name: 10}
+    if name in within:
+        met = gap is not None and tol is not None and gap <= within[name] * tol
+        limit = "tol" if within[name] == 1 else f"{within[name]} tol"
+        checks.append(Check(status["output"], f"{name}: gap at most {limit}", tol, gap, met))
+    elif name == Status.MAX_ROUNDS.name:
+        total = settings.get("rounds") or settings.get("steps")
+        checks.append(Check("", f"{name}: all rounds were run", total, status["rounds"], status["rounds"] == total))
+    elif name not in Status.__members__:
+        checks.append(Check("", "a status that exists", name, None, False))
+    if name == Status.UNCERTIFIED.name:
+        checks.append(Check(status["output"], f"{name}: no gap is claimed", None, gap, gap is None))
     return checks
 
 

@@ -14,6 +14,9 @@ from ..tree import Scalar, Vector, as_real, typed
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
 
+NEAR, TERMS = 0.1, 15
+"""Where the divergence is a series, and its last power: NEAR^TERMS is below the rounding of float64."""
+
 
 class EntropicSimplex(AbstractGeometry):
     """ell(x) = sum x log x on {x >= 0, sum x = 1}, 1-strongly convex in ||.||_1 (Pinsker).
@@ -85,7 +88,7 @@ class EntropicSimplex(AbstractGeometry):
     def divergence(self, z: Vector, reference: Vector) -> Array:
         """KL(z || reference) = sum z log(z / reference) - z + reference."""
         z, reference = jnp.maximum(z, 0), jnp.maximum(reference, 0)
-        return jnp.sum(rel_entr(z, reference) - z + reference)
+        return jnp.sum(_relative_entropy(z, reference))
 
     def norm(self, z: Vector) -> Array:
         """||z||_1."""
@@ -156,3 +159,17 @@ def _tail_ratios(falling: Array) -> Array:
 
     offsets, _ = jax.lax.associative_scan(compose, (jnp.ones_like(ratios), ratios), reverse=True)
     return offsets
+
+
+def _relative_entropy(z: Vector, reference: Vector) -> Array:
+    """z log(z / r) - z + r, entry by entry; near z = r by the series of (1 + u) log(1 + u) - u, u = (z - r) / r.
+
+    There the difference is of the order u^2 and would be lost to rounding, and with it what backtracking compares.
+    """
+    u = jnp.asarray(z - reference) / nonzero(jnp.asarray(reference))
+    near = (jnp.abs(u) < NEAR) & (reference > 0)
+    small = jnp.where(near, u, 0)
+    series = jnp.zeros_like(small)
+    for k in range(TERMS, 1, -1):
+        series = (-1) ** k / (k * (k - 1)) + small * series
+    return jnp.where(near, reference * small**2 * series, rel_entr(z, reference) - z + reference)

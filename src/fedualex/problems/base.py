@@ -80,7 +80,11 @@ class AbstractProblem(eqx.Module):
             reports = for_reports(self.geometry)
             psi_x = Product(reports.parts.x).psi(z.x)
             psi_y = Product(reports.parts.y).psi(tree.after(z.y, psi_x))
-            return float(self.loss(z) + psi_x - psi_y)
+            return float(self._wide().loss(z) + psi_x - psi_y)
+
+    def _wide(self) -> "AbstractProblem":
+        """With data in float64: what is stored in float32 would be computed with in float32."""
+        return tree.cast_module(self, jnp.float64)
 
     def admit(self, z: Any) -> Saddle:
         """z as a float64 point of the problem's shapes; a clear refusal otherwise. Call within `double()`."""
@@ -120,7 +124,7 @@ class AbstractProblem(eqx.Module):
             violation = float(geometry.violation(z))
             if violation > FEASIBLE:
                 return Certificate(np.inf, np.inf, f"z is outside the domain by {violation:.2g} of its size")
-            g = self.operator(z)
+            g = self._wide().operator(z)
             if not tree.is_finite(g):
                 raise FloatingPointError("the operator of this problem is not finite at z, so z has no certificate")
             parts = geometry.fenchel_gaps(z, g)

@@ -62,10 +62,11 @@ def objective_weights(weights: Any, counts: NDArray[Any] | None) -> NDArray[Any]
         p = np.ones(sizes.size) if weights == "clients" else sizes.astype(float)
     else:
         p = real_array("weights", weights, "'clients', 'samples' or one number for each client")
-    if p.shape != sizes.shape or np.any(p < 0) or not p.sum() > 0:
+    if p.shape != sizes.shape or np.any(p < 0) or not np.any(p > 0):
         raise ValueError(
             f"weights must be {sizes.size} numbers >= 0 with a positive sum, one for each client, got {short(weights)}"
         )
+    p = p / p.max()  # whose sum is finite
     return p / p.sum()
 
 

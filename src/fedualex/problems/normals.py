@@ -26,7 +26,7 @@ VECTOR = 8
 def fold_in(key: Array, number: Any) -> Array:
     """`jax.random.fold_in`, bit for bit, without its loop: a step of a run makes several keys for each client."""
     left, right = threefry(jax.random.key_data(key), jnp.zeros(1, np.uint32), jnp.asarray(number, np.uint32)[None])
-    return jax.random.wrap_key_data(jnp.concatenate([left, right]))
+    return jax.random.wrap_key_data(jnp.concatenate([left, right]), impl="threefry2x32")
 
 
 def normal(key: Array, shape: tuple[int, ...], dtype: Any, stream: int = 0) -> Float[Array, "..."]:

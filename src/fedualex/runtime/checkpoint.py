@@ -4,6 +4,7 @@ import functools
 import hashlib
 import io
 import json
+import types
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +26,54 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def _content(leaf: Any) -> bytes:
+def _content(leaf: Any, above: tuple[Any, ...] = ()) -> bytes:
+    """What decides a leaf's part in a computation; above: the functions that led here, which may call themselves."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     if eqx.is_array_like(leaf):
         array = np.ascontiguousarray(leaf)
         return f"{array.dtype}{array.shape}".encode() + array.tobytes()
-    code = getattr(leaf, "__code__", None)
-    if code is not None:
-        constants = repr((code.co_names, [c for c in code.co_consts if not hasattr(c, "co_code")])).encode()
-        # What a function carries along decides what it computes, as its code does.
-        carried = (leaf.__defaults__, leaf.__kwdefaults__, [cell.cell_contents for cell in leaf.__closure__ or ()])
-        return b"".join([code.co_code, constants, *map(_content, jax.tree.leaves(carried))])
+    if isinstance(leaf, str):
+        return leaf.encode()
+
+    def contents(*parts: Any) -> bytes:
+        return b"".join(_content(part, (*above, leaf)) for part in jax.tree.leaves(parts))
+
+    name = str(getattr(leaf, "__qualname__", type(leaf).__qualname__)).encode()
+    if any(leaf is one for one in above):
+        return name
     if isinstance(leaf, functools.partial):
-        return b"".join(map(_content, jax.tree.leaves((leaf.func, leaf.args, leaf.keywords))))
-    return str(leaf if isinstance(leaf, str) else type(leaf).__qualname__).encode()
+        return contents(leaf.func, leaf.args, leaf.keywords)
+    if isinstance(leaf, types.MethodType):
+        return contents(leaf.__func__, getattr(leaf.__self__, "__dict__", leaf.__self__))
+    if hasattr(leaf, "__wrapped__"):  # by jax.jit, functools.wraps and the like
+        return contents(leaf.__wrapped__)
+    if isinstance(leaf, types.FunctionType):
+        # What a function carries along and what it calls decide what it computes, as its code does.
+        carried = (leaf.__defaults__, leaf.__kwdefaults__, [cell.cell_contents for cell in leaf.__closure__ or ()])
+        used = {name: leaf.__globals__.get(name) for name in _names(leaf.__code__)}
+        return _code(leaf.__code__) + contents(carried, {k: v for k, v in used.items() if _counts(v, leaf)})
+    if callable(leaf) and not isinstance(leaf, type):  # an object that a user made
+        return name + contents(dict(sorted(getattr(leaf, "__dict__", {}).items())))
+    return name
+
+
+def _counts(value: Any, user: types.FunctionType) -> bool:
+    """Whether a global name is part of a computation: a number, an array, or a function of the same module."""
+    own = isinstance(value, types.FunctionType) and value.__module__ == user.__module__
+    return own or bool(eqx.is_array_like(value))
+
+
+def _code(code: types.CodeType) -> bytes:
+    """Instructions, names and constants; functions that are made inside are constants, too."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    plain = [constant for constant in code.co_consts if not isinstance(constant, types.CodeType)]
+    return b"".join([code.co_code, repr((code.co_names, plain)).encode(), *map(_code, inner)])
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def save(path: Path, state: Any, history: list[dict[str, Any]], run: str, best: str | None) -> None:

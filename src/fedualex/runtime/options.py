@@ -34,6 +34,8 @@ def check_sizes(
     if problem.clients and clients not in (None, problem.clients):  # 0: a server, whose data is elsewhere
         raise ValueError(f"clients must be {problem.clients}, as many as the problem's data has, got {clients}")
     count = problem.clients or clients or 1
+    if steps is not None and count > 1:
+        raise ValueError(f"steps= means one client, and the problem has {count}: use rounds=")
     _check_local_steps(local_steps, count)
     if cohort is not None and cohort > count:
         raise ValueError(f"cohort must be at most the number of clients, {count}, got {cohort}")
@@ -52,6 +54,12 @@ def check_sizes(
     return int(rounds if steps is None else steps), count
 
 
+def check_cohort(cohort: int | None, weights: Any) -> None:
+    """Whoever is drawn must weigh something."""
+    if cohort is not None and not np.sum(np.sort(weights)[:cohort]) > 0:
+        raise ValueError(f"cohort must be large enough that some client of weight > 0 is in it, got {cohort}")
+
+
 def check_choices(
     init: Any, output: Any, noise: Any, seed: Any, tol: Any, record_every: Any, chunk: Any, dtype: Any
 ) -> None:
@@ -63,7 +71,8 @@ def check_choices(
         raise TypeError(f"noise must be fx.GaussianNoise(sigma), fx.Minibatch(size) or None, got {short(noise)}")
     if tol is not None:
         positive("tol", tol)
-    whole_number("seed", seed, least=0)
+    if whole_number("seed", seed, least=0) >= 2**63:
+        raise ValueError(f"seed must be a whole number below 2^63, got {seed}")
     for name, value in (("record_every", record_every), ("chunk", chunk)):
         if value is not None:
             whole_number(name, value)

@@ -128,5 +128,5 @@ def bytes_per_round(setup: Setup) -> tuple[int, int]:
     if setup.method.survey == "fresh":
         up, down = up + setup.clients * size(like), down + (setup.clients + setup.cohort) * size(like)
     if setup.method.survey == "stale":
-        up, down = up + setup.clients * size(like), down + setup.cohort * 2 * size(like)
+        up, down = up + setup.clients * size(like), down + (setup.clients + setup.cohort) * size(like)
     return up, down

@@ -42,7 +42,7 @@ def build_setup(
         oracle=tree.cast_module(oracle, kind),
         weights=jnp.asarray(problem.client_weights(clients), kind),
         steps=jnp.asarray(per_client),
-        key=jax.random.key(seed),
+        key=jax.random.key(seed, impl="threefry2x32"),
         clients=clients,
         cohort=cohort,
         local_steps=int(per_client.max()),

@@ -15,7 +15,7 @@ from ..problems import Exact
 from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
-from .options import check_choices, check_hooks, check_mesh, check_sizes
+from .options import check_choices, check_cohort, check_hooks, check_mesh, check_sizes
 from .outputs import Evaluator
 from .progress import progress_bar
 from .records import Record, Records, bytes_per_round
@@ -99,6 +99,7 @@ def _run(
     check_hooks(callback, checkpoint, max_seconds)
     mesh = check_mesh(mesh, problem)
     problem = problem if weights is None else problem.reweighted(weights)
+    check_cohort(cohort, problem.client_weights(clients))
     every = record_every or max(1, total // 50)
     oracle = Exact() if noise is None else noise
     file = None if checkpoint is None else Path(checkpoint)
@@ -106,7 +107,8 @@ def _run(
     keep_compiled_programs()
     with double():
         z0 = problem.admit(problem.like if z0 is None else z0)
-        sizes = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
+        sizes: dict[str, Any] = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
+        sizes["as_assumed"] = init == "project" and bool(np.min(local_steps) == np.max(local_steps))
         method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)
         setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk, fast, mesh)
         state = first_state(setup, z0, init, dtype)
@@ -118,7 +120,7 @@ def _run(
             checkpoints.check_folder(file)
             # The problem as it was given: on a mesh no process has all data of the setup's.
             whole = eqx.tree_at(lambda s: s.problem, setup, problem)
-            run_id = checkpoints.fingerprint(whole, state, init, str(total), str(every), str(tol))
+            run_id = checkpoints.fingerprint(whole, state, init, str(total), str(every), str(tol), str(output))
             if file.exists():
                 state = records.resume(file, state, run_id)
                 began -= records.all[-1]["seconds"]
@@ -139,6 +141,7 @@ def _run(
             with progress_bar(total, shown=leads(mesh)) as show:
                 if not records.all:
                     publish(records.record(state, elapsed(), (0, 0)))
+                    status = records.verdict() if stopping else None
                 while status is None and int(state.round) < total:
                     following = local(mesh, advance(setup, state, jnp.asarray(min(every, total - int(state.round)))))
                     if not bool(tree.is_finite((following.server, following.sums, following.memory))):

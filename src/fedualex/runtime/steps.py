@@ -27,8 +27,12 @@ def with_theory_steps(
     clients: int,
     local_steps: int,
     rounds: int,
+    as_assumed: bool,
 ) -> tuple[AbstractMethod, str]:
-    """The method with every missing step size filled in, and a sentence that says what was chosen and why."""
+    """The method with every missing step size filled in, and a sentence that says what was chosen and why.
+
+    as_assumed: whether the run starts and steps as the theorems assume (init="project", all clients as many steps).
+    """
     names = missing_steps(method)
     if not names:
         return method, ""
@@ -56,7 +60,8 @@ def with_theory_steps(
         is_leaf=lambda leaf: leaf is None,
     )
     equal_clients = problem.clients in (None, 1)
-    covered = isinstance(method, FeDualEx) and equal_clients and float(method.eta_s or 1) <= 1 and np.inf > constants.B0
+    known = np.inf > constants.B0 and "estimate" not in (constants.how.get("beta"), constants.how.get("sigma"))
+    covered = isinstance(method, FeDualEx) and equal_clients and float(method.eta_s or 1) <= 1 and as_assumed and known
     why = label if covered else f"heuristic: the step of {label}"
     shown = ", ".join(f"{name}={value:.4g}" for name, value in chosen.items())
     return filled, f"{shown} ({why}; beta={constants.beta:.4g}, sigma={constants.sigma:.3g}, B0={constants.B0:.3g})"

@@ -48,11 +48,15 @@ def sweep(
 
     grid: step size names of the method with the values to try, e.g. {"eta_c": [1e-2, 3e-2], "eta_s": [1.0, 0.3]}.
     """
-    candidates = _combinations(method, grid)
-    return [
-        Point(steps, seed, simulate(problem, with_steps(method, steps), seed=seed, **options))
-        for steps, seed in itertools.product(candidates, seeds)
-    ]
+    if "checkpoint" in options:
+        raise TypeError("checkpoint is of one run, and a sweep has many: call simulate for each")
+    points = []
+    for steps, seed in itertools.product(_combinations(method, grid), seeds):
+        run = simulate(problem, with_steps(method, steps), seed=seed, **options)
+        if run.status is Status.INTERRUPTED:  # what was not run to its end cannot be compared
+            raise KeyboardInterrupt
+        points.append(Point(steps, seed, run))
+    return points
 
 
 def tune(
@@ -95,6 +99,10 @@ def _combinations(method: AbstractMethod, grid: Mapping[str, Sequence[float]]) -
     for name in grid:
         if name not in names:
             raise ValueError(f"grid names {name!r}, but {type(method).__name__} has the step sizes {', '.join(names)}")
+        if np.ndim(grid[name]) != 1 or len(grid[name]) == 0:
+            raise ValueError(f"grid[{name!r}] must be a list of step sizes, got {short(grid[name])}")
+    if not grid:
+        raise ValueError(f"grid must name step sizes of {', '.join(names)}, got {{}}")
     return [dict(zip(grid, map(float, values), strict=True)) for values in itertools.product(*grid.values())]
 
 
