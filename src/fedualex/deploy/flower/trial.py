@@ -9,7 +9,7 @@ from .commands import flwr
 from .layout import PORT_VARIABLE, REGISTERED, environment, site_names
 from .register import listening
 
-READY_SECONDS = 300.0
+READY_SECONDS, LEAVE_SECONDS = 300.0, 15.0
 
 
 def up(folder: Path) -> None:
@@ -26,8 +26,12 @@ def up(folder: Path) -> None:
 
 
 def down(folder: Path) -> None:
-    """End everything that `up` started, sites first: they take their leave of the SuperLink."""
-    processes.down(folder, *site_names(folder))
+    """End everything that `up` started, sites first and one by one: each takes its leave of the SuperLink.
+
+    Whoever could not is held to be online for a while, and its next SuperNode is refused.
+    """
+    for name in site_names(folder):
+        processes.down(folder, name, timeout=LEAVE_SECONDS)
     processes.down(folder)
 
 
