@@ -13,7 +13,6 @@ from .common import exit_code, json_option, one_line_errors, print_json
 from .runs import print_outputs, status_line
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-POLL = 1.0
 PATIENCE = 600.0
 """Seconds for a server that cannot be reached to come back."""
 
@@ -157,7 +156,7 @@ def _follow(folder: Path, control: Any, as_json: bool) -> None:
     shown, said = -1, ""
     ended, heard = False, time.monotonic()
     while not ended:
-        time.sleep(POLL)
+        time.sleep(control.poll)
         before, (said, ended) = said, control.state(folder)
         if said != "unreachable":
             heard = time.monotonic()

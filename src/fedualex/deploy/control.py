@@ -10,6 +10,9 @@ from ..validation import one_of
 class Control(Protocol):
     """An engine from outside. Folders are those of a deployment."""
 
+    poll: float
+    """Seconds between two looks at a run."""
+
     def provision(self, folder: Path, sites: list[str], host: str, port: int, serve: str, site: str) -> None:
         """Keys, certificates and start scripts, each in its party's folder."""
         ...
@@ -37,6 +40,8 @@ class Control(Protocol):
 
 class NVFlareControl:
     """Jobs of NVIDIA FLARE."""
+
+    poll = 1.0
 
     def provision(self, folder: Path, sites: list[str], host: str, port: int, serve: str, site: str) -> None:
         """mTLS kits by NVFlare's own provisioner."""
@@ -83,6 +88,8 @@ class NVFlareControl:
 
 class FlowerControl:
     """Runs of a Flower SuperLink."""
+
+    poll = 10.0  # each look is a program of Flower's that keeps a core busy for a second
 
     def provision(self, folder: Path, sites: list[str], host: str, port: int, serve: str, site: str) -> None:
         """An own authority, and a key for each SuperNode."""
