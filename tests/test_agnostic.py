@@ -305,6 +305,7 @@ def digits(rows=450, groups=15):
     return X, digit >= 5, group
 
 
+@pytest.mark.slow
 def test_synchronous_dual_extrapolation_on_digits():
     data = digits()
     problem = agnostic(*data, l1=0.01, kl=0.01)

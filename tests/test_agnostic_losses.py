@@ -63,6 +63,7 @@ def highest(losses, kl=0.0, cvar=None, **_):
 
 
 @EVERY
+@pytest.mark.slow
 def test_runs_end_within_their_certificate_of_the_optimum_and_no_derived_bound_is_active(name, options):
     data = table(name)
     problem = agnostic(*data, **options)

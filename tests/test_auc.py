@@ -98,6 +98,7 @@ def test_certificate_is_never_below_the_gap(options):
         assert own - best(problem, X, y, options, bounded=True)[0] <= gap + 1e-6
 
 
+@pytest.mark.slow
 def test_a_run_ends_within_its_certificate_of_the_optimum():
     X, y, clients = cancer()
     options = OPTIONS["elastic net"]

@@ -249,6 +249,7 @@ def survives(tmp_path, kills, rounds, seed):
     assert expected[2] == str(rounds)
 
 
+@pytest.mark.slow
 def test_killed_three_times(tmp_path):
     survives(tmp_path, kills=3, rounds=40, seed=0)
 

@@ -114,6 +114,7 @@ def test_neyman_pearson_run_ends_within_its_certificate_of_the_optimum():
     assert violation(problem, run.z).max() <= run.gap / (bound[0] - z.y["multipliers"][0])
 
 
+@pytest.mark.slow
 def test_infeasible_limits_are_suspected():
     X, y, clients = table("cancer")
     problem = constrained(X, 1 - y, clients, limits=0.01, multiplier=1.0, l2=0.01)

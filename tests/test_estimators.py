@@ -96,6 +96,7 @@ def test_agnostic_is_fairer_than_the_mean():
     assert worst(fair) < worst(mean)
 
 
+@pytest.mark.slow
 def test_auc_ranks_as_its_problem_and_cuts_between_the_classes():
     X, y = fx.data.bundled("breast_cancer")
     standard = fx.data.Standardizer.fit(X).transform(X)
@@ -142,6 +143,7 @@ def test_neyman_pearson_keeps_its_limit():
     np.testing.assert_array_equal(default.coef_, models["benign"].coef_)  # the first class in sorted order
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_is_followed_by_the_next_within_max_rounds():
     X, y = fx.data.bundled("breast_cancer")
     X = fx.data.Standardizer.fit(X).transform(X)
@@ -192,6 +194,7 @@ class Counted(FederatedLogisticRegression):
         return super()._problem(X, label, clients, size)
 
 
+@pytest.mark.slow
 def test_clients_with_one_row_or_one_class():
     X, y = fx.data.bundled("breast_cancer")
     X, y = fx.data.Standardizer.fit(X).transform(X)[:60, :5], y[:60]

@@ -22,6 +22,7 @@ SAYS = {
     "agnostic.py": ["cvar=1.0: mean loss ", "cvar=None: mean loss ", "certified gap <= "],
     "neyman_pearson.py": ["limit 0.1: exceeded by ", "missed tumors ", "certified gap <= "],
 }
+SLOW = {"adversarial.py", "agnostic.py", "estimators.py", "low_rank.py", "neyman_pearson.py", "robust_regression.py"}
 
 
 def test_every_script_is_listed():
@@ -30,7 +31,7 @@ def test_every_script_is_listed():
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "estimators.py" else name for name in SAYS]
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in SAYS]
 )
 def test_example_runs(name, capsys):
     path = EXAMPLES / name

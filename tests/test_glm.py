@@ -230,6 +230,7 @@ def test_group_lasso_is_cvxpys_and_groups_vanish():
 # --- low rank ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_low_rank_is_cvxpys():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8)) + 1
@@ -253,6 +254,7 @@ def test_low_rank_is_cvxpys():
 # --- least absolute deviations -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_robust_regression_is_scikit_learns():
     X, y = standardized(load_diabetes, 80)
     y = (y - y.mean()) / y.std()

@@ -122,6 +122,7 @@ def few_digits(l1):
     return fx.problems.agnostic(*digits(rows=300), l1=l1, kl=0.01)
 
 
+@pytest.mark.slow
 def test_diverged_with_too_large_a_step_on_heterogeneous_clients():
     options = {"rounds": 100, "local_steps": 10, "record_every": 2}
     run = fx.solve(few_digits(0.2), fx.FeDualEx(10.0), **options)
@@ -637,6 +638,7 @@ def check_corrections(problem, plain, corrected, exchanges):
     assert stale <= best / 2
 
 
+@pytest.mark.slow
 def test_drift_correction_halves_the_gap_on_a_few_digits():
     check_corrections(few_digits(0.01), plain=(0.01, 0.02, 0.03, 0.05, 0.1), corrected=(0.1, 0.15), exchanges=100)
 

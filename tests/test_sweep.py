@@ -102,6 +102,7 @@ def test_backtracking_only_goes_down_and_stops_near_one_over_beta():
     assert 0.5 / beta <= float(run.state.server.eta) <= 8 / beta
 
 
+@pytest.mark.slow
 def test_adaptive_steps_match_the_best_fixed_step_on_the_papers_game():
     """After 2000 operator calls, at most 1.5 times the certificate of the best step of the grid that is <= 1/beta."""
     game = fx.problems.paper_l1(0)
