@@ -17,6 +17,8 @@ def up(folder: Path) -> None:
     names = site_names(folder)
     try:
         start_server(folder)
+        if not any(processes.running(folder).get(name) for name in names):
+            _wait_until_forgotten(folder)
         for name in names:
             start_site(folder, name)
         wait_until_connected(folder, names)
@@ -26,10 +28,7 @@ def up(folder: Path) -> None:
 
 
 def down(folder: Path) -> None:
-    """End everything that `up` started, sites first and one by one: each takes its leave of the SuperLink.
-
-    Whoever could not is held to be online for a while, and its next SuperNode is refused.
-    """
+    """End everything that `up` started, sites first and one by one: each takes its leave of the SuperLink."""
     for name in site_names(folder):
         processes.down(folder, name, timeout=LEAVE_SECONDS)
     processes.down(folder)
@@ -52,6 +51,13 @@ def wait_until_connected(folder: Path, sites: list[str]) -> None:
     """Wait until as many nodes are online."""
     what = f"{len(sites)} nodes to be online"
     processes.until(lambda: connected(folder) >= len(sites), folder, ["server", *sites], READY_SECONDS, what)
+
+
+def _wait_until_forgotten(folder: Path) -> None:
+    """Sites that could not take their leave are held to be online for a minute, and their new SuperNodes refused."""
+    processes.until(
+        lambda: connected(folder) == 0, folder, ["server"], READY_SECONDS, "sites of before to be forgotten"
+    )
 
 
 def connected(folder: Path) -> int:
