@@ -27,7 +27,7 @@ class ToySite:
             time.sleep(90)
         if fault == 3 and self.name == "b":
             os.kill(os.getpid(), signal.SIGKILL)
-        return {"x": request.arrays["x"] + ADDS[self.name]}, {"weight": ADDS[self.name]}
+        return {"x": request.arrays["x"] + ADDS[self.name]}
 
 
 def load(folder: Path) -> ToySite:
@@ -49,8 +49,7 @@ def serve(engine: Engine, folder: Path) -> None:
                 line[reply.site] = reply.error
             else:
                 y = reply.arrays["x"]
-                exact = y.dtype == np.float64 and y.shape == x.shape and bool(np.all(y == x + ADDS[reply.site]))
-                line[reply.site] = exact and reply.metrics == {"weight": ADDS[reply.site]}
+                line[reply.site] = y.dtype == np.float64 and np.array_equal(y, x + ADDS[reply.site])
         with open(folder.parent / "log.jsonl", "a") as log:
             log.write(json.dumps(line) + "\n")
 

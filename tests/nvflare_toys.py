@@ -24,8 +24,8 @@ class Toy:
         if order.get("sleep") == request.round:
             time.sleep(order["seconds"])
         if order.get("object") == request.round:
-            return {"x": np.array([object()])}, {}
-        return {"x": (request.arrays["x"] + self.number) / 2}, {"number": self.number}
+            return {"x": np.array([object()])}
+        return {"x": (request.arrays["x"] + self.number) / 2}
 
 
 def load(folder: Path) -> Toy:
@@ -40,7 +40,7 @@ def average(engine, folder: Path) -> None:
     result_file = folder / "result.json"
     earlier = json.loads(result_file.read_text()) if plan.get("resume") and result_file.exists() else {}
     x = np.asarray(earlier["x"]) if earlier else np.linspace(0.0, 1.0, plan["size"])
-    errors, seconds, metrics = [], [], {}
+    errors, seconds = [], []
     for round_ in range(earlier.get("rounds", 0), plan["rounds"]):
         if engine.stopped():
             break
@@ -53,14 +53,12 @@ def average(engine, folder: Path) -> None:
         assert all((reply.round, reply.run_id) == (round_, "run-1") for reply in replies)
         if good:
             x = np.mean([reply.arrays["x"] for reply in good], axis=0)
-            metrics = {reply.site: reply.metrics for reply in good}
         result = {
             "rounds": round_ + 1,
             "x": x.tolist() if plan["size"] <= 1000 else [float(x[0]), float(x[-1])],
             "sites": sites,
             "errors": errors,
             "seconds": seconds,
-            "metrics": metrics,
             "stopped": engine.stopped(),
             "megabytes": _resident() if round_ % 50 == 49 or round_ == 0 else None,
         }

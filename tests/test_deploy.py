@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from fedualex.deploy import Journal, LocalEngine, Reply, Request, Task, exchange
 from fedualex.deploy import run as rehearse
 from fedualex.deploy.fence import FencedError
 from fedualex.deploy.task import POLISH
-from fedualex.deploy.wire import pack, size_of
+from fedualex.deploy.wire import from_bytes, pack, size_of, to_bytes
 from fedualex.precision import double
 from fedualex.runtime.outputs import UNANSWERED, Evaluator
 
@@ -256,7 +257,6 @@ def test_exactly_the_listed_arrays_travel(tmp_path, problem, changes, down, up, 
     for (request, _), replies in zip(engine.requests, engine.replies, strict=True):
         assert len(replies) == 3
         for reply in replies:
-            assert reply.metrics == {}
             if request.task == "round":
                 assert (shapes(request.arrays, kind), shapes(reply.arrays, kind)) == (down, up)
                 numbers = sum(int(np.prod(shape)) for shape in up.values())
@@ -320,8 +320,7 @@ def changed(change):
     """A valid reply with something changed."""
 
     def act(request):
-        arrays, metrics = works_of(task_of())[DEAD](request)
-        return change(dict(arrays)), metrics
+        return change(works_of(task_of())[DEAD](request))
 
     return act
 
@@ -446,15 +445,28 @@ def test_a_silent_site_and_a_straggler_cost_their_timeout(tmp_path, undisturbed,
     assert timeouts.count(DEAD) >= 1
 
 
+def test_messages_are_read_in_many_threads_at_once():
+    """On Python 3.11 numpy's reader fails about once in a hundred reads here if threads do not take turns."""
+    content = to_bytes({name: np.ones(3) for name in "abcdefgh"})
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            read = list(threads.map(from_bytes, [content] * 1000))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(sorted(arrays) == list("abcdefgh") for arrays in read)
+
+
 def test_a_site_that_hangs_for_good_does_not_starve_the_others():
     """More requests than a site has threads: they wait for each other, and for nobody else."""
     release = threading.Event()
 
     def hang(request):
         release.wait(60)
-        return {}, {}
+        return {}
 
-    engine = LocalEngine({"fine": lambda request: (request.arrays, {}), "hangs": hang})
+    engine = LocalEngine({"fine": lambda request: request.arrays, "hangs": hang})
     try:
         for r in range(12):
             fine, hangs = engine.broadcast(Request("round", r, "run", {"a": np.ones(2)}), ["fine", "hangs"], 0.2)
@@ -1005,7 +1017,7 @@ def test_privacy_sends_a_clipped_noisy_increment_and_nothing_else():
     with double():
         server = GAME.geometry.dual(GAME.admit(GAME.like))
         request = Request("round", 0, f"{site.agreed}-run", pack(server=server, survey=None))
-        one, two = (site.work(request)[0] for _ in range(2))
+        one, two = (site.work(request) for _ in range(2))
     assert sorted(one) == ["message.omega.x", "message.omega.y", "message.tau"]
     assert not np.array_equal(one["message.omega.x"], two["message.omega.x"])  # not from the seed, which the server has
     with pytest.raises(PermissionError, match="not covered"), double():

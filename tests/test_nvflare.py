@@ -131,7 +131,7 @@ def test_only_plain_numbers_travel():
         {},
         3,
         {"round": 1},
-        {"round": 0, "run_id": "r", "arrays": {"x": object()}, "metrics": {}},
+        {"round": 0, "run_id": "r", "arrays": {"x": object()}},
         {"round": float("inf")},
     ],
 )
@@ -144,10 +144,8 @@ def test_a_malformed_answer_is_an_error(message):
 
 def test_answers_carry_their_round_and_run():
     request = wire.unpack_request(wire.pack_request(Request("survey", 4, "run", {"x": np.ones(2)})))
-    reply = wire.unpack_reply(
-        "s", wire.pack_answer(request, {"y": np.ones(1)}, {"m": 1.0}), Request("round", 5, "r", {})
-    )
-    assert (reply.round, reply.run_id, reply.metrics, reply.error) == (4, "run", {"m": 1.0}, None)
+    reply = wire.unpack_reply("s", wire.pack_answer(request, {"y": np.ones(1)}), Request("round", 5, "r", {}))
+    assert (reply.round, reply.run_id, reply.error) == (4, "run", None)
     assert wire.unpack_reply("s", wire.pack_failure(request, "no"), request).error == "no"
 
 
@@ -278,7 +276,6 @@ def test_three_sites_faulty_answers_and_stragglers(trial):
         numbers = {5: (1, 3), 7: (1, 2), 9: (1, 2)}.get(r, (1, 2, 3))
         x = np.mean([(x + number) / 2 for number in numbers], axis=0)
     assert np.array_equal(result["x"], x)
-    assert result["metrics"] == {site: {"number": float(site[-1])} for site in SITES}
     assert sorted(result["seconds"])[-2] < 6.0  # only the straggler's round waited
     assert list((started.folder / "server/store/jobs").iterdir())
 

@@ -213,12 +213,21 @@ def test_interrupted_returns_what_is_there(at):
     assert run.gap == simulate(rounds=at or 1).gap or at == 0
 
 
-def test_other_exceptions_of_a_callback_are_the_users():
+@pytest.mark.parametrize("kind", [RuntimeError, FloatingPointError])
+def test_other_exceptions_of_a_callback_are_the_users(kind):
     def fail(record):
-        raise RuntimeError("mine")
+        raise kind("mine")
 
-    with pytest.raises(RuntimeError, match="mine"):
+    with pytest.raises(kind, match="mine"):
         simulate(callback=fail)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_a_callback_runs_in_the_precision_of_its_user(double):
+    seen = []
+    with jax.enable_x64(double):
+        simulate(callback=lambda record: seen.append(jnp.zeros(1).dtype))
+    assert set(map(str, seen)) == {"float64" if double else "float32"}
 
 
 # --- outputs -------------------------------------------------------------------------------------------------------

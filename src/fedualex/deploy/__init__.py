@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..algorithms import AbstractMethod
+from ..precision import as_now
 from ..problems import AbstractProblem
 from ..runtime import Run
 from ..runtime.options import check_hooks
@@ -42,7 +43,7 @@ def run(
     task = Task(method, names, rounds, **options)
     task.check(problem)
     check_hooks(callback, None, None)
-    journal = Journal() if callback is None else Journal(append=callback)
+    journal = Journal() if callback is None else Journal(append=as_now(callback))
     engine = LocalEngine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
     if checkpoint is not None:
         return task.serve(engine, problem, Path(checkpoint), journal)

@@ -1,7 +1,7 @@
 """The seam between the round loop and whatever carries its messages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ class Reply:
     round: int
     run_id: str
     arrays: Arrays | None = None
-    metrics: dict[str, float] = field(default_factory=dict)
     error: str | None = None
 
 

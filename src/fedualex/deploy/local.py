@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from .engine import Arrays, Reply, Request
 from .wire import from_bytes, to_bytes
 
-Work = Callable[[Request], tuple[Arrays, dict[str, float]]]
+Work = Callable[[Request], Arrays]
 
 THREADS = 4
 """Requests that a site works on at once."""
@@ -50,9 +50,9 @@ class LocalEngine:
             threads.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, site: str, request: Request, content: bytes) -> Reply:
-        received = Request(request.task, request.round, request.run_id, from_bytes(content))
         try:
-            arrays, metrics = self._works[site](received)
-            return Reply(site, request.round, request.run_id, from_bytes(to_bytes(arrays)), metrics)
+            received = Request(request.task, request.round, request.run_id, from_bytes(content))
+            arrays = self._works[site](received)
+            return Reply(site, request.round, request.run_id, from_bytes(to_bytes(arrays)))
         except Exception as error:  # a site's failure is its own; the text stays there, it may quote data
             return Reply(site, request.round, request.run_id, error=f"the site raised {type(error).__name__}")

@@ -39,13 +39,12 @@ class Site:
         self.problem, self.setup, self.client, self.agreed = problem, setup, client, agreed
         self.ergodic, self.privacy = ergodic, privacy
 
-    def work(self, request: Request) -> tuple[Arrays, dict[str, float]]:
+    def work(self, request: Request) -> Arrays:
         """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""
         if request.run_id.partition("-")[0] != self.agreed:
             raise DisagreementError("the server and this site were told different tasks")
         with double():
-            answer = self._round if request.task == "round" else self._survey
-            return answer(request), {}
+            return self._round(request) if request.task == "round" else self._survey(request)
 
     def _round(self, request: Request) -> Arrays:
         received = unpack(request.arrays, **round_like(self.setup))

@@ -1,6 +1,7 @@
 """Pytrees as named arrays and back, with every check that a message from elsewhere needs."""
 
 import io
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from .. import tree
 from ..tree import Tree
 from .engine import Arrays
+
+_reading = threading.Lock()
+"""numpy reads its headers by `ast.literal_eval`, which on Python 3.11 fails now and then in two threads at once."""
 
 
 class MessageError(ValueError):
@@ -49,7 +53,7 @@ def to_bytes(arrays: Arrays) -> bytes:
 
 def from_bytes(content: bytes) -> Arrays:
     """Arrays from numpy's own format; objects are refused."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+    with _reading, np.load(io.BytesIO(content), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tree
-from ..precision import double
+from ..precision import as_now, double
 from ..problems import Exact
 from ..validation import hint, one_of
 from . import checkpoint as checkpoints
@@ -18,8 +18,8 @@ from .compilation import keep_compiled_programs
 from .options import check_choices, check_cohort, check_hooks, check_mesh, check_sizes
 from .outputs import Evaluator
 from .progress import progress_bar
-from .records import Record, Records, bytes_per_round
-from .rounds import advance
+from .records import Records, bytes_per_round
+from .rounds import State, advance
 from .run import Run
 from .setup import build_setup, first_state
 from .sharding import agreed, check_shared, leads, local, spread
@@ -105,6 +105,7 @@ def _run(
     file = None if checkpoint is None else Path(checkpoint)
     began = time.perf_counter()
     keep_compiled_programs()
+    callback = callback and as_now(callback)
     with double():
         z0 = problem.admit(problem.like if z0 is None else z0)
         sizes: dict[str, Any] = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
@@ -128,37 +129,36 @@ def _run(
         def elapsed() -> float:
             return agreed(mesh, time.perf_counter() - began)
 
-        def publish(record: Record) -> None:
-            """Show a record, save what belongs to it, and give it to the callback."""
+        def verdict() -> Status | None:
+            return records.verdict() if stopping else None
+
+        def keep(following: State) -> Status | None:
+            """Make a state the run's own: record, show, save, tell. What it ends the run with, if it does."""
+            nonlocal state
+            done = int(following.round)
+            if not bool(tree.is_finite((following.server, following.sums, following.memory))):
+                return Status.NUMERICAL_ERROR
+            try:
+                record = records.record(following, elapsed(), (done * up, done * down))
+            except FloatingPointError:
+                return Status.NUMERICAL_ERROR
+            state = following
             show(record)
             if file is not None and leads(mesh):
                 records.save(file, state, run_id)
             if callback:
                 callback(record)
+            return verdict()
 
-        status = records.verdict() if stopping and records.all else None
         try:
             with progress_bar(total, shown=leads(mesh)) as show:
-                if not records.all:
-                    publish(records.record(state, elapsed(), (0, 0)))
-                    status = records.verdict() if stopping else None
-                while status is None and int(state.round) < total:
-                    following = local(mesh, advance(setup, state, jnp.asarray(min(every, total - int(state.round)))))
-                    if not bool(tree.is_finite((following.server, following.sums, following.memory))):
-                        status = Status.NUMERICAL_ERROR
-                        break
-                    done = int(following.round)
-                    record = records.record(following, elapsed(), (done * up, done * down))
-                    state = following
-                    publish(record)
-                    if stopping:
-                        status = records.verdict()
+                status = verdict() if records.all else keep(state)
+                while status is None and (left := total - int(state.round)):
+                    status = keep(local(mesh, advance(setup, state, jnp.asarray(min(every, left)))))
                     if status is None and max_seconds is not None and elapsed() > max_seconds:
                         status = Status.MAX_TIME
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        except FloatingPointError:
-            status = Status.NUMERICAL_ERROR
         return records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)
 
 

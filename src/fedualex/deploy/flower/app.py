@@ -14,7 +14,7 @@ from ..entry import resolve
 from . import wire
 from .engine import FlowerEngine
 from .keys import names_by_key
-from .layout import ENTRY_VARIABLE, FOLDER_VARIABLE, OUTCOME, STOP
+from .layout import ENTRY_VARIABLE, FOLDER_VARIABLE, OUTCOME, stop_file
 
 server = ServerApp()
 client = ClientApp()
@@ -25,8 +25,9 @@ def serve(grid: Grid, context: Context) -> None:
     """Run the round loop, and leave word of how it ended: Flower's own exit codes do not tell."""
     folder = Path(os.environ[FOLDER_VARIABLE])
     home = folder / "server"
-    engine = FlowerEngine(grid, names_by_key(home / "keys"), home / STOP)
-    outcome: dict[str, Any] = {"run": str(context.run_id), "pid": os.getpid()}
+    run = str(context.run_id)
+    engine = FlowerEngine(grid, names_by_key(home / "keys"), stop_file(home, run))
+    outcome: dict[str, Any] = {"run": run, "pid": os.getpid()}
     write_json(home / OUTCOME, {**outcome, "phase": "running", "error": None})
     try:
         resolve(os.environ[ENTRY_VARIABLE])(engine, home)
@@ -42,8 +43,8 @@ def serve(grid: Grid, context: Context) -> None:
 def work(message: Message, context: Context) -> Message:
     """Answer one request."""
     request, ticket = wire.unpack_request(message.content)
-    arrays, metrics = _site(os.environ[ENTRY_VARIABLE], Path(os.environ[FOLDER_VARIABLE])).work(request)
-    return Message(wire.pack_reply(request, ticket, arrays, metrics), reply_to=message)
+    arrays = _site(os.environ[ENTRY_VARIABLE], Path(os.environ[FOLDER_VARIABLE])).work(request)
+    return Message(wire.pack_reply(request, ticket, arrays), reply_to=message)
 
 
 @functools.cache

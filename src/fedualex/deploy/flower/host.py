@@ -25,7 +25,7 @@ from flwr.superlink.grid.http_grid import HttpGrid
 from flwr.supernode.runtime.run_clientapp import push_task_output
 
 from .app import server as server_app
-from .layout import STOP, SUBMITTED, WORKER_KEY, port
+from .layout import SUBMITTED, WORKER_KEY, port, stop_file
 from .worker import HEARTBEAT_SECONDS, acquire, end_with, version
 
 CLAIM_SECONDS = 60.0
@@ -46,11 +46,12 @@ def main(superlink: int, folder: Path) -> None:
         address, False, authority, [version("flwr-serverapp"), known], retry_invoker=retry
     )
     done = threading.Event()
-    threading.Thread(target=_heartbeat, args=(runtime, done, home / STOP), daemon=True).start()
     grid = HttpGrid(address, root_certificates=authority, token=token)
     detail = ""
     try:
         given = runtime.PullTaskInput(PullTaskInputRequest())
+        stop = stop_file(home, str(given.run.run_id))
+        threading.Thread(target=_heartbeat, args=(runtime, done, stop), daemon=True).start()
         TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
         TaskIdentity.node_id = given.context.node_id
         _require_ours(home, given.run.run_id)
@@ -82,12 +83,12 @@ def _require_ours(home: Path, run: int) -> None:
         time.sleep(0.2)
 
 
-def _heartbeat(runtime: RuntimeHttpClient, done: threading.Event, stop_file: Path) -> None:
+def _heartbeat(runtime: RuntimeHttpClient, done: threading.Event, stop: Path) -> None:
     """Say that the run goes on; if Flower was told to stop it, pass that on to the round loop."""
     while not done.wait(HEARTBEAT_SECONDS):
         try:
             if not runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest()).success:
-                stop_file.touch()
+                stop.touch()
         except httpx.HTTPError:
             continue
 

@@ -16,8 +16,6 @@ ADDRESS = "address.json"
 """The port that the SuperLink listens on."""
 OUTCOME = "outcome.json"
 """How the round loop's process ended, written by itself."""
-STOP = "stop"
-"""Its presence asks the round loop to end."""
 SUBMITTED = "submitted.json"
 """Flower's number of the latest run."""
 REGISTERED = "registered.json"
@@ -44,6 +42,11 @@ def port(folder: Path) -> int:
     """The port that the SuperLink listens on."""
     number: int = json.loads((folder / "server" / ADDRESS).read_text())["port"]
     return number
+
+
+def stop_file(home: Path, run: str) -> Path:
+    """Its presence asks the round loop of this run to end, and of no other."""
+    return home / f"stop-{run}"
 
 
 def site_names(folder: Path) -> list[str]:

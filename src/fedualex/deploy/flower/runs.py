@@ -8,7 +8,7 @@ from typing import Literal
 
 from ...storage import write_atomically, write_json
 from .commands import FlowerError, flwr
-from .layout import OUTCOME, STOP, SUBMITTED
+from .layout import OUTCOME, SUBMITTED, stop_file
 
 Phase = Literal["none", "pending", "running", "finished", "failed", "lost", "unreachable"]
 POLL_SECONDS = 0.5
@@ -40,7 +40,6 @@ def submit(folder: Path) -> str:
         raise FlowerError(before.detail)
     if before.phase in ("pending", "running"):
         raise ValueError(f"run {before.run} of {folder} is {before.phase}; stop it first")
-    (home / STOP).unlink(missing_ok=True)
     (home / OUTCOME).unlink(missing_ok=True)
     number = str(flwr(folder, "run", "app")["run-id"])
     write_json(home / SUBMITTED, {"run": number})
@@ -54,7 +53,7 @@ def state(folder: Path) -> State:
         return State("none", None, "nothing was submitted")
     if word := _own_word(folder):
         return word
-    number = json.loads((home / SUBMITTED).read_text())["run"]
+    number = _submitted(home)
     try:
         rows = [row for row in flwr(folder, "list")["runs"] if row["run-id"] == number]
     except FlowerError as error:
@@ -81,7 +80,10 @@ def wait(folder: Path, seconds: float) -> State:
 
 def stop(folder: Path, seconds: float = 60.0) -> State:
     """Ask the round loop to end at its next pause; if it has not after so many seconds, let Flower end it."""
-    write_atomically(folder / "server" / STOP, b"")
+    home = folder / "server"
+    if not (home / SUBMITTED).exists():
+        return state(folder)
+    write_atomically(stop_file(home, _submitted(home)), b"")
     found = wait(folder, seconds)
     if found.phase in ("pending", "running"):
         flwr(folder, "stop", str(found.run))
@@ -89,12 +91,18 @@ def stop(folder: Path, seconds: float = 60.0) -> State:
     return found
 
 
+def _submitted(home: Path) -> str:
+    """Flower's number of the latest run."""
+    number: str = json.loads((home / SUBMITTED).read_text())["run"]
+    return number
+
+
 def _own_word(folder: Path) -> State | None:
     """How the round loop says that the latest run ended; None if it has not said so."""
-    submitted, outcome = folder / "server" / SUBMITTED, folder / "server" / OUTCOME
-    if not (submitted.exists() and outcome.exists()):
+    home = folder / "server"
+    if not ((home / SUBMITTED).exists() and (home / OUTCOME).exists()):
         return None
-    number, said = json.loads(submitted.read_text())["run"], json.loads(outcome.read_text())
+    number, said = _submitted(home), json.loads((home / OUTCOME).read_text())
     if said["run"] != number or said["phase"] == "running":
         return None
     return State(said["phase"], number, said["error"] or "the round loop returned")

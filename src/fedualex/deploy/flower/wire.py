@@ -1,9 +1,9 @@
-"""Requests and replies as Flower's records: named arrays of plain numbers, a few words and numbers, no pickle."""
+"""Requests and replies as Flower's records: named arrays of plain numbers and a few words, no pickle."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, RecordDict
 
 from ..engine import Arrays, Reply, Request
 from ..wire import plain
@@ -38,12 +38,9 @@ def unpack_request(content: RecordDict) -> tuple[Request, str]:
     return request, str(words["ticket"])
 
 
-def pack_reply(request: Request, ticket: str, arrays: Mapping[str, Any], metrics: Mapping[str, float]) -> RecordDict:
+def pack_reply(request: Request, ticket: str, arrays: Mapping[str, Any]) -> RecordDict:
     """A site's answer, with round, run and ticket of the request it answers."""
-    numbers = MetricRecord({name: float(value) for name, value in metrics.items()})
-    return RecordDict(
-        {"arrays": pack_arrays(arrays), "metrics": numbers, "reply": ConfigRecord(_identity(request, ticket))}
-    )
+    return RecordDict({"arrays": pack_arrays(arrays), "reply": ConfigRecord(_identity(request, ticket))})
 
 
 def unpack_reply(content: RecordDict, site: str, request: Request, ticket: str) -> Reply:
@@ -52,12 +49,11 @@ def unpack_reply(content: RecordDict, site: str, request: Request, ticket: str) 
         words = content.config_records["reply"]
         echo = (words["round"], words["run_id"], words["ticket"])
         arrays = unpack_arrays(content.array_records["arrays"])
-        metrics = {name: float(value) for name, value in content.metric_records["metrics"].items()}  # type: ignore[arg-type]
     except Exception as error:  # what comes from outside can be wrong in any way
         return failed(site, request, f"malformed reply: {type(error).__name__}: {error}")
     if echo != (request.round, request.run_id, ticket):
         return failed(site, request, f"reply to another request: round {echo[0]!r} of run {echo[1]!r}")
-    return Reply(site, request.round, request.run_id, arrays, metrics)
+    return Reply(site, request.round, request.run_id, arrays)
 
 
 def failed(site: str, request: Request, error: str) -> Reply:

@@ -50,7 +50,7 @@ class SiteRole:
         if self._failure is not None:
             return pack_failure(request, self._failure)
         try:
-            return pack_answer(request, *self._site.work(request))
+            return pack_answer(request, self._site.work(request))
         except Exception as error:
             logger.exception("round %d failed", request.round)
             return pack_failure(request, _named(error))

@@ -25,12 +25,9 @@ def unpack_request(message: dict[str, Any]) -> Request:
     return Request(message["task"], int(message["round"]), str(message["run_id"]), arrays)
 
 
-def pack_answer(request: Request, arrays: Arrays, metrics: dict[str, float]) -> dict[str, Any]:
+def pack_answer(request: Request, arrays: Arrays) -> dict[str, Any]:
     """A site's answer, marked with the round and the run that it belongs to."""
-    return _marked(request) | {
-        "arrays": table(arrays, "the answer"),
-        "metrics": {str(name): float(value) for name, value in metrics.items()},
-    }
+    return _marked(request) | {"arrays": table(arrays, "the answer")}
 
 
 def pack_failure(request: Request, error: str) -> dict[str, Any]:
@@ -44,8 +41,7 @@ def unpack_reply(site: str, message: Any, request: Request) -> Reply:
         mark = (site, int(message["round"]), str(message["run_id"]))
         if "error" in message:
             return Reply(*mark, error=_line(message["error"]))
-        metrics = {str(name): float(value) for name, value in message["metrics"].items()}
-        return Reply(*mark, arrays=table(message["arrays"], "the answer"), metrics=metrics)
+        return Reply(*mark, arrays=table(message["arrays"], "the answer"))
     except Exception as error:  # what comes from outside can be wrong in any way
         return Reply(site, request.round, request.run_id, error=f"malformed answer: {_line(error)}")
 
