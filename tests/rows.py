@@ -1,6 +1,7 @@
 """One list per room: every regularizer and every geometry that the laws are tried on."""
 
 import numpy as np
+import pytest
 
 import fedualex as fx
 
@@ -102,3 +103,9 @@ GEOMETRIES = {
         fx.Saddle(MATRIX, MATRIX.T),
     ),
 }
+
+
+def kinds_first(table, slow=()):
+    """The names of a table; variants, such as "2 l1 of strength 0" and "20 capped simplex, cap above 1", are slow."""
+    marks = {name: pytest.mark.slow if name in slow or ", " in name or " of " in name else [] for name in table}
+    return [pytest.param(name, marks=marks[name]) for name in table]

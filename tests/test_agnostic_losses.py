@@ -18,7 +18,11 @@ CASES = {
     "two classes": ("cancer", {"loss": "multiclass", "l2": 0.05}),
     "multiclass, cvar": ("wine", {"loss": "multiclass", "l2": 0.05, "cvar": 0.6}),
 }
-EVERY = pytest.mark.parametrize(("name", "options"), CASES.values(), ids=CASES)
+SHORT = ("squared", "logistic, cvar", "two classes")
+EVERY = pytest.mark.parametrize(
+    ("name", "options"),
+    [pytest.param(*case, id=name, marks=[] if name in SHORT else pytest.mark.slow) for name, case in CASES.items()],
+)
 
 
 def losses_of(X, y, clients, loss, delta=1.0, **_):

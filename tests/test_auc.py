@@ -129,6 +129,7 @@ def test_a_given_radius_that_is_active_is_a_warning():
         assert active_bounds(problem, z) == ["x['weights']"]
 
 
+@pytest.mark.slow
 def test_bounds_of_one_point_far_boxes_and_separable_rows_are_no_alarm():
     """A degenerate set leaves no choice, a box around 1e7 is as wide as it is, and a perfect ranking is a solution."""
     X, y, clients = np.arange(6.0)[:, None], np.ones(6), np.zeros(6)

@@ -211,8 +211,8 @@ def without_times(path):
         ("diverged", "DIVERGED", 4),
         ("noisy", "MAX_ROUNDS", 0),
         ("machine", "OPTIMAL", 0),
-        ("agnostic", "MAX_ROUNDS", 0),
-        ("weighted", "MAX_ROUNDS", 0),
+        pytest.param("agnostic", "MAX_ROUNDS", 0, marks=pytest.mark.slow),
+        pytest.param("weighted", "MAX_ROUNDS", 0, marks=pytest.mark.slow),
         ("spectral", "MAX_ROUNDS", 0),
         ("own", "UNCERTIFIED", 5),
         ("broken", "NUMERICAL_ERROR", 4),
@@ -673,6 +673,7 @@ def test_verify_sees_rounds_that_were_not_run(copied):
     assert cli("verify", path).exit_code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ["narrow", "steep"])
 def test_honest_runs_verify_whatever_their_numbers(here, tmp_path, entry):
     """Data in float32, whose operator must not be computed in it; a penalty far above the operator."""
@@ -682,6 +683,7 @@ def test_honest_runs_verify_whatever_their_numbers(here, tmp_path, entry):
     assert cli("verify", tmp_path / "run").exit_code == 0
 
 
+@pytest.mark.slow
 def test_verify_sees_an_altered_rank_and_regularizer(copied):
     path = copied("spectral")
     alter(path, "status.json", lambda status: status["outputs"]["last"].update(rank=[0]))
@@ -791,6 +793,7 @@ def test_corrupt_contents_are_refused(copied, change):
 # --- compare and report -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compare_shows_runs_of_one_problem(solved, tmp_path):
     runs = [solved(name)[0] for name in ("optimal", "noisy")]
     table = strict(cli("compare", *runs, "--json").stdout)

@@ -23,7 +23,11 @@ CASES = {
         {"loss": "huber", "delta": 0.7, "groups": "sex", "limits": {"f": 0.26}, "l2": 0.1, "multiplier": 30.0},
     ),
 }
-EVERY = pytest.mark.parametrize(("name", "options"), CASES.values(), ids=CASES)
+SHORT = ("Neyman-Pearson", "clients", "squared")
+EVERY = pytest.mark.parametrize(
+    ("name", "options"),
+    [pytest.param(*case, id=name, marks=[] if name in SHORT else pytest.mark.slow) for name, case in CASES.items()],
+)
 
 
 def built(name, options):
@@ -101,6 +105,7 @@ def test_certificate_is_never_below_the_gap(name, options):
         assert problem.certificate(z).gap >= highest - lowest - 1e-6 * max(1, highest)
 
 
+@pytest.mark.slow
 def test_neyman_pearson_run_ends_within_its_certificate_of_the_optimum():
     name, options = CASES["Neyman-Pearson"]
     problem, x, losses, limits = built(name, options)

@@ -382,6 +382,7 @@ def configured(path, text):
     return configure(tables, path)
 
 
+@pytest.mark.slow
 def test_a_manifest_tells_source_and_partition(tmp_path):
     text = 'bundled = "wine"\nstandardize = true\npartition = { kind = "dirichlet", clients = 3, alpha = 1.0'
     configurations = [configured(tmp_path, f"{text}{seed} }}") for seed in ("", ", seed = 0", ", seed = 1")]

@@ -178,7 +178,13 @@ def assert_equals_simulator(problem, dtype="float64", **changes):
         assert_close((run.outputs["polished"].z, run.outputs["polished"].gap), (polished.z, polished.gap), tolerance)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(CASES[name], id=name, marks=pytest.mark.slow if name in ("game float32", "data stale") else [])
+        for name in CASES
+    ],
+)
 def test_same_iterates_as_the_simulator(case):
     assert_equals_simulator(**case)
 
@@ -718,6 +724,7 @@ serve({folder!r}, rounds=40, before=lambda request: time.sleep(0.05))
 """
 
 
+@pytest.mark.slow
 def test_a_killed_server_is_resumed_to_identical_iterates(tmp_path):
     """kill -9 in the middle of its rounds."""
     file = tmp_path / "a" / "checkpoint.npz"

@@ -290,7 +290,8 @@ def test_local_gives_the_simulators_iterates(deploy, tmp_path, method):
     assert_same(made, *simulate(tmp_path, the_game(made.source), method))
 
 
-@pytest.mark.parametrize("method", ["FeDualEx", pytest.param("FeDualExCorrected", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["FeDualEx", "FeDualExCorrected"])
 def test_local_with_data_at_sites(deploy, tmp_path, method):
     """The simulator's numbers; and `verify` says what it cannot check where the data is elsewhere."""
     made = deploy("local", method=method, **AT_SITES)
@@ -377,6 +378,7 @@ def test_status_and_a_second_run(finished):
         one_sentence(cli(again, finished.folder, code=2), "already holds a finished run; move it away")
 
 
+@pytest.mark.slow
 def test_verify_report_and_compare(finished, deploy, tmp_path):
     checks = json.loads(command("verify", finished.run_folder, "--json").stdout)
     assert checks["agrees"]

@@ -45,7 +45,7 @@ def diabetes():
     return X, y, fx.data.dirichlet(y > 150, 5, 0.5)
 
 
-@pytest.mark.parametrize("federated", [False, True], ids=["one", "five"])
+@pytest.mark.parametrize("federated", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one", "five"])
 def test_lasso_is_scikit_learns_on_raw_features(federated):
     X, y, clients = diabetes()
     reference = Lasso(alpha=0.1, tol=1e-10).fit(X, y)
@@ -65,7 +65,8 @@ def test_lasso_without_intercept():
     np.testing.assert_allclose(model.coef_, reference.coef_, atol=0.2)
 
 
-@pytest.mark.parametrize("name", [pytest.param("breast_cancer", marks=pytest.mark.slow), "wine"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["breast_cancer", "wine"])
 def test_logistic_is_scikit_learns(name):
     X, y = fx.data.bundled(name)
     centered = 3 * fx.data.Standardizer.fit(X).transform(X)
@@ -121,6 +122,7 @@ def test_auc_ranks_as_its_problem_and_cuts_between_the_classes():
     assert fx.problems.roc_auc(scores, y) > 0.99
 
 
+@pytest.mark.slow
 def test_neyman_pearson_keeps_its_limit():
     X, y = fx.data.bundled("breast_cancer")
     X = fx.data.Standardizer.fit(X).transform(X)
@@ -176,6 +178,7 @@ def test_an_interrupted_fit_is_interrupted(monkeypatch):
     assert len(calls) == 1
 
 
+@pytest.mark.slow
 def test_clients_are_routed_through_scikit_learns_tools():
     X, y = fx.data.bundled("breast_cancer")
     clients = fx.data.iid(len(y), 3)
@@ -213,6 +216,7 @@ def test_a_missed_tolerance_is_a_warning():
     assert model.status_ is fx.Status.MAX_ROUNDS
 
 
+@pytest.mark.slow
 def test_own_method_and_names_of_classes():
     X, y = fx.data.bundled("breast_cancer")
     X = fx.data.Standardizer.fit(X).transform(X)

@@ -810,6 +810,7 @@ def measured():
     return {kind: averaging(game, method, z0=start_of(game), **OPTIONS) for kind, method in METHODS.items()}
 
 
+@pytest.mark.slow
 def test_primal_averaging_fills_zeros_and_dual_averaging_does_not(measured):
     primal, dual = measured["primal"], measured["dual"]
     for series in (primal, dual):
@@ -822,6 +823,7 @@ def test_primal_averaging_fills_zeros_and_dual_averaging_does_not(measured):
     assert np.all(np.abs(np.array(dual["server"]) - dual["clients"]) < 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", METHODS)
 def test_averaging_is_a_function_of_its_seed(measured, kind):
     game = small_game()
@@ -829,6 +831,7 @@ def test_averaging_is_a_function_of_its_seed(measured, kind):
     assert averaging(game, METHODS[kind], z0=start_of(game), **OPTIONS, seed=1) != measured[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", METHODS)
 def test_the_server_is_that_of_the_run(measured, kind):
     game, options = small_game(), {key: value for key, value in OPTIONS.items() if key != "every"}
@@ -837,6 +840,7 @@ def test_the_server_is_that_of_the_run(measured, kind):
     assert run.history["density_last"].tolist()[1:] == measured[kind]["server"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", METHODS)
 @pytest.mark.parametrize("local_steps", [1, 4])
 def test_without_noise_all_clients_are_the_server(kind, local_steps):
@@ -848,6 +852,7 @@ def test_without_noise_all_clients_are_the_server(kind, local_steps):
     assert 0 < series["server"][-1] < 0.6  # there are zeros to lose
 
 
+@pytest.mark.slow
 def test_densities_of_clients_by_hand():
     """FedMiP in numpy: every client's point after two steps, with the noise that its counters give."""
     game, sigma, eta, clients, steps = small_game(), 0.3, 0.05, 5, 2

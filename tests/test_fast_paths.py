@@ -15,7 +15,7 @@ from fedualex.runtime.rounds import MapsOnce, one_round
 from fedualex.runtime.setup import build_setup, first_state
 
 ETA, SIGMA, CLIENTS = 0.3, 0.4, 6
-METHODS = [fx.FeDualEx(ETA, 0.7), fx.FedDualAvg(ETA, 0.7)]
+METHODS = [fx.FeDualEx(ETA, 0.7), pytest.param(fx.FedDualAvg(ETA, 0.7), marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module")

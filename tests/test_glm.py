@@ -186,6 +186,7 @@ def test_lasso_is_scikit_learns(method):
     np.testing.assert_array_equal(run.z.x["weights"] == 0, reference.coef_ == 0)
 
 
+@pytest.mark.slow
 def test_federated_lasso_is_the_pooled_lasso():
     X, y = standardized(load_diabetes)
     reference = Lasso(alpha=2.0, tol=1e-12, max_iter=100_000).fit(X, y)
@@ -203,7 +204,11 @@ def test_elastic_net_is_scikit_learns():
     np.testing.assert_allclose(run.z.x["weights"], reference.coef_, atol=1e-5)
 
 
-@pytest.mark.parametrize(("load", "lam"), [(load_breast_cancer, 0.02), (load_wine, 0.05)], ids=["two", "three"])
+@pytest.mark.parametrize(
+    ("load", "lam"),
+    [pytest.param(load_breast_cancer, 0.02, marks=pytest.mark.slow), (load_wine, 0.05)],
+    ids=["two", "three"],
+)
 def test_logistic_is_scikit_learns(load, lam):
     X, y = standardized(load)
     reference = LogisticRegression(l1_ratio=1.0, C=1 / (lam * len(y)), solver="saga", tol=1e-10, max_iter=100_000).fit(
@@ -215,6 +220,7 @@ def test_logistic_is_scikit_learns(load, lam):
     np.testing.assert_allclose(run.z.x["weights"], coefficients, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_group_lasso_is_cvxpys_and_groups_vanish():
     X, y = standardized(load_diabetes)
     options = {"group": 10.0, "groups": [0, 0, 1, 1, 2, 2, 2, 2, 2, 2]}
@@ -270,7 +276,14 @@ def test_robust_regression_is_scikit_learns():
 
 
 @pytest.mark.parametrize("weights", ["samples", "clients"])
-@pytest.mark.parametrize("options", [{"l1": 0.1}, {"l2": 0.1}, {"l1": 0.05, "l2": 0.1, "radius": 2.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"l1": 0.1},
+        pytest.param({"l2": 0.1}, marks=pytest.mark.slow),
+        pytest.param({"l1": 0.05, "l2": 0.1, "radius": 2.0}, marks=pytest.mark.slow),
+    ],
+)
 def test_robust_regression_is_the_definition(options, weights):
     X, y, clients = drawn("squared")
     problem = robust_regression(X, y, clients, **options, weights=weights)

@@ -46,6 +46,7 @@ print("finished")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("route", "iterations"), [("gram", 400), ("svd", 100)])
 def test_both_blocks_of_a_spectral_game_never_wait_for_each_other(route, iterations):
     environment = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=true", "OMP_NUM_THREADS": "2"}
@@ -89,7 +90,7 @@ def spectral_pair(route):
     return fx.Product(fx.Saddle({"a": fx.Euclidean(psi), "b": fx.Euclidean(fx.Box(1.0))}, fx.Euclidean(psi)))
 
 
-@pytest.mark.parametrize("route", ["gram", "svd"])
+@pytest.mark.parametrize("route", ["gram", pytest.param("svd", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "method",
     [

@@ -68,6 +68,7 @@ def two_processes(cases, tmp_path, seconds):
     assert results[0]["same"] == results[1]["same"]  # to the last bit, the times of the records included
 
 
+@pytest.mark.slow
 def test_two_processes_are_as_good_as_one(tmp_path):
     two_processes(["three steps"], tmp_path, seconds=200)
 

@@ -390,6 +390,7 @@ def test_tseng_is_its_twin(T):
     close(outputs(run, "last"), twin["last"])
 
 
+@pytest.mark.slow
 def test_synchronous_methods_are_one_machine_with_the_mean_operator():
     """On unequal clients: K = 1, no noise. Mirror prox, dual extrapolation, and one client that holds all examples."""
     sizes, options = np.array([len(client[2]) for client in EXAMPLES]), {"rounds": 10, "z0": saddle(START)}
@@ -467,6 +468,7 @@ def test_without_psi_and_domain_descent_methods_are_one():
     same_run(runs[2], runs[0])
 
 
+@pytest.mark.slow
 def test_mirror_prox_on_the_server_of_one_client():
     """T14: FedMiP = mirror prox if there is only C; with l1 the printed server rule differs (E4), "project" is CoMP."""
     options = {"steps": 10, "z0": saddle(START)}

@@ -344,6 +344,7 @@ def unequal(weights="samples"):
     return fx.Problem(coupled, x=PSI, y=fx.L2Ball(1.0), like=like, data=data, weights=weights)
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing():
     problem = unequal()
     options = {"rounds": 4, "cohort": 4, "local_steps": [1, 3, 2, 2, 1], "noise": fx.Minibatch(2), "seed": 3}
@@ -482,6 +483,7 @@ def test_warm_start():
 # --- step sizes, precision, compilation, progress ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_theory_steps_are_reported():
     assert simulate().steps == ""
     run = fx.simulate(GAME, fx.FeDualEx(), rounds=6, **SIZES, noise=fx.GaussianNoise(0.1))
@@ -684,6 +686,7 @@ def peaks(*clients):
     return [float(line) for line in result.stdout.split()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_is_flat_in_clients():
     """All at once, 20,000 clients would take 144 MB for every vector they hold, and they hold at least five."""

@@ -52,6 +52,7 @@ def ratios():
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a process cannot be pinned to a core here")
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_no_third_of_the_speed_is_lost(ratios, workload):

@@ -80,6 +80,7 @@ class WrongSize(Euclidean):
         return super().B0(omega0) / 4
 
 
+@pytest.mark.slow
 def test_shapes_are_found_if_none_is_given():
     fx.testing.check_regularizer(fx.L1(0.1))
     fx.testing.check_regularizer(fx.Spectral(fx.L1(0.1), "svd"), samples=3)

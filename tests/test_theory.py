@@ -312,7 +312,9 @@ def test_units(factor):
 # --- constants against what they mean ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize(
+    "name", [n if n in ("two boxes", "y entropic") else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
+)
 def test_beta_of_a_game(name):
     c = theory.constants(game(name))
     assert c.beta == pytest.approx(GAMES[name][2])
@@ -365,6 +367,7 @@ def test_convex_problem_of_one_block():
     assert c.sigma == pytest.approx(0.2 * math.sqrt(5))
 
 
+@pytest.mark.slow
 def test_minibatch_noise_is_estimated():
     problem = coupled_problem()
     c = theory.constants(problem, fx.Minibatch(1), samples=3)
