@@ -210,6 +210,8 @@ def test_the_server_has_nobodys_data():
     assert not any(np.size(leaf) for leaf in jax.tree.leaves((view.data, view.weights)))
     with pytest.raises(TypeError, match="the data of this problem is elsewhere"):
         view.operator(view.like)
+    with pytest.raises(ValueError, match="weights='samples' of clients elsewhere: they belong to the deployment"):
+        fx.Problem(loss_of_example, x=PSI, y=PSI, like=view.like, data="elsewhere", weights="samples")
     held = DATA.of_client(1).data
     np.testing.assert_array_equal(held.examples["a"], DATA.data.examples["a"][1:2])
     assert held.counts.tolist() == [5]
@@ -773,6 +775,16 @@ def test_a_numerical_error_leaves_the_last_good_state(tmp_path, monkeypatch):
     assert (run.status, run.rounds) == (Status.NUMERICAL_ERROR, 7)
 
 
+def test_a_certificate_that_overflows_at_the_end_is_a_status_and_not_an_exception(tmp_path):
+    """Steps far too large for psi*(g) = |g|^2 / 2 lambda; the state of the round before overflows there as well."""
+    psi = fx.SquaredL2(0.01)
+    problem = fx.problems.bilinear(GAME.A, GAME.b, x=psi, y=psi)
+    run, _ = serve(tmp_path, problem, method=fx.FeDualEx(1e5), rounds=130, record_every=130, local_steps=1)
+    assert (run.status, run.rounds, run.gap) == (Status.NUMERICAL_ERROR, 129, None)
+    assert run.outputs["last"].certificate.reason == "the certificate of the output 'last' is not finite"
+    assert run.best.gap < 100
+
+
 @pytest.mark.parametrize("task", ["round", "survey"])
 def test_an_overflow_at_every_site_is_the_methods_and_ends_at_once(tmp_path, task):
     def overflow(request, replies):
@@ -926,6 +938,19 @@ def test_without_certificate_by_its_domain(tmp_path):
     assert "unbounded" in run.outputs["last"].certificate.reason
 
 
+def test_a_site_that_hangs_does_not_keep_the_process_from_ending():
+    program = """
+import threading, numpy as np
+from fedualex.deploy import LocalEngine, Request
+engine = LocalEngine({"hangs": lambda request: threading.Event().wait()})
+[reply] = engine.broadcast(Request("round", 0, "run", {"x": np.ones(1)}), ["hangs"], 0.2)
+engine.close()
+print(reply.error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "timeout\n"
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
@@ -952,6 +977,7 @@ def test_without_certificate_by_its_domain(tmp_path):
         ({"weights": (1.0, -1.0, 1.0)}, "weights must be 3 numbers >= 0 with a positive sum"),
         ({"weights": (0.0, 0.0, 0.0)}, "weights must be 3 numbers >= 0 with a positive sum"),
         ({"weights": (1.0, float("inf"), 1.0)}, "weights must be finite"),
+        ({"weights": (1.0, 0.0, 1.0), "cohort": 3, "min_replies": 2}, "weights must be > 0 where some of the sites"),
         ({"sites": 0}, "sites must be"),
         ({"sites": -1}, "sites must be"),
         ({"problem": DATA, "sites": 2}, "sites must be 3, as many as the problem's data has, got 2"),

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import fedualex as fx
 from fedualex.cli import main
-from fedualex.deploy import processes
+from fedualex.deploy import control, processes
 from fedualex.deploy.control import control_of
 from fedualex.experiments import deployment, parties
 
@@ -127,9 +127,9 @@ class Deployment:
         self.run_folder = self.folder / "server" / "run"
         self.control = None if engine == "local" else control_of(engine)
 
-    def run(self, command: str = "run", code: int = 0) -> dict:
+    def run(self, command: str = "run", code: int | None = 0) -> dict:
         done = cli(command, self.folder, "--json", code=None)
-        assert done.exit_code == code, f"{done.output}\n{self.logs()}"
+        assert code in (None, done.exit_code), f"{done.output}\n{self.logs()}"
         return json.loads(done.stdout)
 
     def again(self, **settings) -> None:
@@ -414,6 +414,74 @@ def test_a_local_run_goes_on_from_its_checkpoint(deploy, tmp_path):
     assert_same(made, *simulate(tmp_path, the_game(made.source), "FeDualEx"))
 
 
+def change_run(made: Deployment, **options) -> None:
+    file = made.folder / "server" / "deployment.json"
+    known = json.loads(file.read_text())
+    known["run"].update(options)
+    file.write_text(json.dumps(known))
+
+
+@pytest.mark.parametrize(
+    ("settings", "ends"),
+    [({"more": "[privacy]\nclip = 1.0\nnoise = 8.0"}, "UNCERTIFIED"), ({"run": {"tol": 1.0}}, "OPTIMAL_INACCURATE")],
+)
+def test_what_the_clock_cut_off_goes_on_whatever_its_last_point_is_worth(deploy, settings, ends):
+    limit = {"max_seconds": 1e-6, "output": None, "record_every": 1}
+    made = deploy("local", **{**settings, "run": {**limit, **settings.get("run", {})}})
+    assert made.run(code=None)["status"] == ends
+    assert made.round() == 1
+    change_run(made, max_seconds=None)
+    made.run("resume", code=None)
+    assert made.round() > 1
+    if ends == "UNCERTIFIED":
+        one_sentence(cli("resume", made.folder, code=2), "already holds a finished run")
+
+
+class InProcess(control.FlowerControl):
+    """An engine's control whose jobs run here; like an engine, it knows of a failed job only that it failed."""
+
+    poll, said = 0.0, "none"
+
+    def submit(self, folder: Path, sites: int) -> None:
+        InProcess.said = "finished"
+        try:
+            deployment.run_locally(folder)
+        except Exception:
+            InProcess.said = "failed"
+
+    def state(self, folder: Path) -> tuple[str, bool]:
+        return self.said, True
+
+
+def test_the_result_of_an_earlier_run_is_not_told_as_a_new_one(deploy, monkeypatch):
+    monkeypatch.setitem(control.CONTROLS, "flower", InProcess)
+    made = deploy("local", run={"max_seconds": 1e-6})
+    file = made.folder / "server" / "deployment.json"
+    file.write_text(file.read_text().replace('"local"', '"flower"'))
+    one_sentence(cli("resume", made.folder, code=2), "there is nothing to resume")
+    assert made.run(code=3)["status"] == "MAX_TIME"
+    change_run(made, max_seconds=None, rounds=7)
+    done = cli("resume", made.folder, code=1)
+    assert "the server could not go on: ValueError: " in done.stderr
+    assert "belongs to another run" in done.stderr
+    assert "MAX_TIME" not in done.output
+    change_run(made, rounds=6)
+    assert made.run("resume")["status"] == "MAX_ROUNDS"
+    assert not (made.folder / "server" / "failure.json").exists()
+    monkeypatch.setattr(InProcess, "submit", lambda *_: pytest.fail("it was sent all the same"))
+    one_sentence(cli("run", made.folder, code=2), "already holds a finished run; move it away")
+
+
+def test_a_result_on_another_machine_is_said_to_be_there(deploy, monkeypatch):
+    monkeypatch.setitem(control.CONTROLS, "flower", InProcess)
+    made = deploy("local")
+    file = made.folder / "server" / "deployment.json"
+    file.write_text(file.read_text().replace('"local"', '"flower"'))
+    monkeypatch.setattr(deployment, "run_locally", lambda folder: None)
+    done = cli("run", made.folder, code=1)
+    assert "its result is in server/run on the server's machine" in done.stderr
+
+
 def test_arrays_from_anywhere_are_at_home_in_each_party(tmp_path):
     write_source(tmp_path / "data")
     (tmp_path / "source").mkdir()
@@ -460,8 +528,14 @@ def one_sentence(done, sentence: str) -> None:
         ({"problem": ""}, '[problem] needs either name = "..." or entry'),
         ({"more": "[privacy]"}, "[privacy] must be a table with clip and noise, got {}"),
         ({"more": "[privacy]\nclip = 1.0\nnoise = -1.0"}, "privacy: noise must be a number > 0"),
+        ({"host": "::1"}, "[server] host must be a name or an IPv4 address, got '::1'"),
+        ({"data": True, "more": "[sites.new]"}, "[sites.new] has no data, and another site has: give data to all or"),
+        (
+            {"problem": 'entry = "own_deployed:build"', "method": "FedMiP", "data": True},
+            "give eta_c: theory needs the data of all sites",
+        ),
         ({"more": '[sites.new]\nweight = "x"'}, "[sites.new] weight must be a number >= 0, got 'x'"),
-        ({"engine": "nvflare", "host": "a b/../c"}, "[server] host must be a name or an address, got 'a b/../c'"),
+        ({"engine": "nvflare", "host": "a b/../c"}, "[server] host must be a name or an IPv4 address, got 'a b/../c'"),
     ],
 )
 def test_init_refuses_in_one_sentence_and_writes_nothing(tmp_path, settings, sentence):

@@ -319,7 +319,7 @@ def test_about_fifty_records_by_default():
 
 @pytest.mark.parametrize(
     ("survey", "up", "down"),
-    [("none", 0, 0), ("fresh", 3 * 9, (3 + 2) * 9), pytest.param("stale", 3 * 9, 2 * 18, marks=pytest.mark.slow)],
+    [("none", 0, 0), ("fresh", 3 * 9, (3 + 2) * 9), ("stale", 3 * 9, (3 + 2) * 9)],
 )
 def test_bytes_are_the_formula(survey, up, down):
     """Down: omega (9) and tau to 2 of 3 clients; up: the increment and the sum of points. Surveys: all 3 send g_m."""

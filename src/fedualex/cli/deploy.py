@@ -80,7 +80,9 @@ def run(folder: Path, as_json: bool) -> None:
 @plain_errors
 def resume(folder: Path, as_json: bool) -> None:
     """Go on from the last checkpoint, after a stop or a fault."""
-    if not (folder / "server" / "run" / "manifest.json").exists():
+    control, _ = _control(folder)
+    begun = control is not None and control.state(folder)[0] != "none"  # maybe at the server's own machine
+    if not begun and not (_run_folder(folder) / "manifest.json").exists():
         raise ValueError(f"there is nothing to resume in {folder}: `fedualex deploy run` begins")
     _run(folder, as_json)
 
@@ -113,8 +115,8 @@ def stop(folder: Path, as_json: bool) -> None:
     if control is None:
         _say("engine local runs in `fedualex deploy run` alone: Ctrl-C there ends it", {"stopped": False}, as_json)
         return
-    engine, ended = control.state(folder)
     try:
+        engine, ended = control.state(folder)
         if not ended and engine != "unreachable":  # a server that is gone runs nothing, but its sites may be here
             control.stop(folder)
     finally:
@@ -130,17 +132,20 @@ def _say(line: str, data: dict[str, Any], as_json: bool) -> None:
 
 
 def _run(folder: Path, as_json: bool) -> None:
-    from ..experiments.deployment import run_locally
+    from ..experiments.deployment import run_locally, unfinished
 
     control, settings = _control(folder)
     if control is None:
         run_locally(folder)
     else:
+        unfinished(folder / "server")
+        before = _written(folder)
         control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
-        _follow(folder, control, as_json)
+        said = _follow(folder, control, as_json)
+        if _written(folder) in (None, before):
+            raise RuntimeError(_without_result(folder, said))
     _, found = _stored(folder)
-    if found is None:
-        raise RuntimeError("the run has not ended by itself: `fedualex deploy status` says more, `resume` goes on")
+    assert found is not None
     tol = settings["run"]["tol"]
     if as_json:
         print_json({"folder": str(_run_folder(folder)), **found})
@@ -151,8 +156,24 @@ def _run(folder: Path, as_json: bool) -> None:
     sys.exit(exit_code(found["status"], tol))
 
 
-def _follow(folder: Path, control: Any, as_json: bool) -> None:
-    """Show records as they come until the engine says that the run has ended."""
+def _written(folder: Path) -> tuple[int, int] | None:
+    """Which result the run folder holds; another one is another file."""
+    file = _run_folder(folder) / "status.json"
+    return (file.stat().st_ino, file.stat().st_mtime_ns) if file.exists() else None
+
+
+def _without_result(folder: Path, said: str) -> str:
+    from ..experiments.deployment import failure_of
+
+    if why := failure_of(folder / "server"):
+        return f"the server could not go on: {why}"
+    if said == "finished" and not _run_folder(folder).exists():
+        return "the run has finished; its result is in server/run on the server's machine"
+    return f"the run has not ended by itself (the engine says {said!r}): the server's log says more, `resume` goes on"
+
+
+def _follow(folder: Path, control: Any, as_json: bool) -> str:
+    """Show records as they come until the engine says that the run has ended; its last word."""
     shown, said = -1, ""
     ended, heard = False, time.monotonic()
     while not ended:
@@ -169,6 +190,7 @@ def _follow(folder: Path, control: Any, as_json: bool) -> None:
             shown = history[-1]["round"]
             gaps = [value for key, value in history[-1].items() if key.startswith("gap_") and value is not None]
             click.echo(f"round {shown}: " + (f"certified gap <= {min(gaps):.3g}" if gaps else "no certificate"))
+    return said
 
 
 def _control(folder: Path) -> tuple[Any, dict[str, Any]]:

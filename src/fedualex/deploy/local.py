@@ -1,15 +1,19 @@
 """The engine without an engine: sites in threads of this process, with all that a wire would carry."""
 
+import queue
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 
 from .engine import Arrays, Reply, Request
 from .wire import from_bytes, to_bytes
 
 Work = Callable[[Request], Arrays]
+Inbox = queue.SimpleQueue[Reply]
 
-THREADS = 4
-"""Requests that a site works on at once."""
+AT_ONCE = 4
+"""Requests that a site works on at once: a straggler is still at its own while the next round already asks."""
 
 
 class LocalEngine:
@@ -17,9 +21,7 @@ class LocalEngine:
 
     def __init__(self, works: Mapping[str, Work]):
         self._works = dict(works)
-        # A straggler keeps its thread until it is done, while the next round already needs one; a site that hangs
-        # for good uses up its own threads and nobody else's.
-        self._threads = {site: ThreadPoolExecutor(THREADS, thread_name_prefix=site) for site in self._works}
+        self._free = {site: threading.Semaphore(AT_ONCE) for site in self._works}
         self._stopped = False
 
     def sites(self) -> list[str]:
@@ -28,13 +30,19 @@ class LocalEngine:
 
     def broadcast(self, request: Request, sites: Sequence[str], timeout: float) -> list[Reply]:
         """One reply of each site; whoever is not done in time has the error "timeout"."""
-        content = to_bytes(request.arrays)
-        futures = {site: self._threads[site].submit(self._answer, site, request, content) for site in sites}
-        for future in wait(futures.values(), timeout).not_done:
-            future.cancel()
+        content, deadline = to_bytes(request.arrays), time.monotonic() + timeout
+        inbox: Inbox = queue.SimpleQueue()
+        for site in sites:
+            # A daemon: a site that hangs for good must not keep the process from ending.
+            arguments = (site, request, content, deadline, inbox)
+            threading.Thread(target=self._work, args=arguments, name=site, daemon=True).start()
+        replies: dict[str, Reply] = {}
+        while len(replies) < len(sites) and (left := deadline - time.monotonic()) > 0:
+            with suppress(queue.Empty):
+                reply = inbox.get(timeout=left)
+                replies[reply.site] = reply
         late = {site: Reply(site, request.round, request.run_id, error="timeout") for site in sites}
-        answered = {site: f.result() for site, f in futures.items() if f.done() and not f.cancelled()}
-        return [answered.get(site, late[site]) for site in sites]
+        return [replies.get(site, late[site]) for site in sites]
 
     def stopped(self) -> bool:
         """Whether `stop` was called."""
@@ -45,9 +53,15 @@ class LocalEngine:
         self._stopped = True
 
     def close(self) -> None:
-        """Do not wait for stragglers."""
-        for threads in self._threads.values():
-            threads.shutdown(wait=False, cancel_futures=True)
+        """Nothing: stragglers are not waited for, and end with the process."""
+
+    def _work(self, site: str, request: Request, content: bytes, deadline: float, inbox: Inbox) -> None:
+        if not self._free[site].acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return  # it still works on older requests
+        try:
+            inbox.put(self._answer(site, request, content))
+        finally:
+            self._free[site].release()
 
     def _answer(self, site: str, request: Request, content: bytes) -> Reply:
         try:

@@ -131,10 +131,8 @@ class Task:
 
     def _method_with_steps(self, problem: AbstractProblem) -> tuple[AbstractMethod, str]:
         """Server and sites find the same steps, because they see the same f; with data at sites they must be given."""
-        if not (names := missing_steps(self.method)):
+        if not missing_steps(self.method):
             return self.method, ""
-        if problem.data is not None:
-            raise ValueError(f"give {', '.join(names)}: theory needs the data of all sites, and nobody has it")
         oracle = Exact() if self.noise is None else self.noise
         z0 = problem.admit(problem.like if self.z0 is None else self.z0)
         steps = int(np.max(self.local_steps))
@@ -149,12 +147,14 @@ class Task:
             raise ValueError(f"sites must be at least one name, each once, got {short(self.sites)}")
         check_sizes(problem.without_data(), self.method, self.rounds, None, count, self.local_steps, self.cohort)
         check_choices(self.init, self.output, self.noise, self.seed, self.tol, self.record_every, None, self.dtype)
+        if problem.data is not None and (names := missing_steps(self.method)):
+            raise ValueError(f"give {', '.join(names)}: theory needs the data of all sites, and nobody has it")
         positive("timeout", self.timeout)
         whole_number("attempts", self.attempts)
         most = self.cohort or count
         if self.min_replies is not None and whole_number("min_replies", self.min_replies) > most:
             raise ValueError(f"min_replies must be at most the sites of a round, {most}, got {self.min_replies}")
-        if np.any(self._weights() == 0) and (self.cohort or self.min_replies or count) < count:
+        if np.any(self._weights() == 0) and min(most, self.min_replies or most) < count:
             raise ValueError(f"weights must be > 0 where some of the sites may be missing, got {short(self.weights)}")
         if self.privacy is not None:
             self._check_private()

@@ -13,7 +13,7 @@ from .. import tree
 from ..tree import Tree
 from .engine import Arrays
 
-_reading = threading.Lock()
+reading = threading.Lock()
 """numpy reads its headers by `ast.literal_eval`, which on Python 3.11 fails now and then in two threads at once."""
 
 
@@ -53,7 +53,7 @@ def to_bytes(arrays: Arrays) -> bytes:
 
 def from_bytes(content: bytes) -> Arrays:
     """Arrays from numpy's own format; objects are refused."""
-    with _reading, np.load(io.BytesIO(content), allow_pickle=False) as file:
+    with reading, np.load(io.BytesIO(content), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
 

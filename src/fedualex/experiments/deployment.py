@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..deploy import Engine, Journal, LocalEngine, Privacy, Site, Task
+from ..deploy.fence import FencedError
 from ..problems import AbstractProblem
 from ..runtime import Run, Status
 from ..runtime.compilation import keep_compiled_programs
@@ -50,7 +51,12 @@ RUN_DEFAULTS: dict[str, Any] = {
 }
 """The keys of [run] in a deployment: those of `Task`, with noise = sigma, minibatch = size, start = {uniform = r}."""
 
-RESUMABLE = (Status.INTERRUPTED.name, Status.CLIENTS_LOST.name, Status.MAX_TIME.name)
+FAILURE = "failure.json"
+"""Why the round loop was not begun or did not end by itself; gone when it is begun again."""
+
+CUT_OFF = (Status.INTERRUPTED.name, Status.CLIENTS_LOST.name, Status.MAX_TIME.name)
+UNDECIDED = (Status.UNCERTIFIED.name, Status.OPTIMAL_INACCURATE.name)
+"""What a run that was cut off may be called as well, by what its last point is worth."""
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -69,6 +75,8 @@ def read(file: Path) -> dict[str, Any]:
         if not isinstance(site, dict):
             raise ConfigurationError(f'[sites.{name}] must be a table, such as data = "mine.npz" or weight = 1')
         check_keys(f"[sites.{name}]", site, ("data", "weight"))
+        if ("data" in site) != any("data" in other for other in tables["sites"].values()):
+            raise ConfigurationError(f"[sites.{name}] has no data, and another site has: give data to all or none")
         if not isinstance(weight := site.get("weight", 1.0), int | float) or isinstance(weight, bool):
             raise ConfigurationError(f"[sites.{name}] weight must be a number >= 0, got {weight!r}")
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", server["host"]):
@@ -77,8 +85,8 @@ def read(file: Path) -> dict[str, Any]:
             )
     if not tables["sites"]:
         raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
-    if not isinstance(server["host"], str) or not re.fullmatch(r"[A-Za-z0-9.:-]{1,253}", server["host"]):
-        raise ConfigurationError(f"[server] host must be a name or an address, got {server['host']!r}")
+    if not isinstance(server["host"], str) or not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", server["host"]):
+        raise ConfigurationError(f"[server] host must be a name or an IPv4 address, got {server['host']!r}")
     if type(server["port"]) is not int or not 0 < server["port"] < 65536:
         raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
     if (name := tables["problem"].get("name")) in POOLED:
@@ -121,18 +129,29 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
 def serve(engine: Engine, party: Path) -> Run:
     """The server's side: the round loop, into the run folder beside the server's settings."""
     keep_compiled_programs()
-    settings, path = settings_of(party), party / RUN
+    (party / FAILURE).unlink(missing_ok=True)
+    try:
+        return _serve(engine, party)
+    except FencedError:  # another server has taken over: what there is to say is its to say
+        raise
+    except Exception as error:
+        write_json(party / FAILURE, {"error": f"{type(error).__name__}: {error}"})
+        raise
+
+
+def failure_of(party: Path) -> str | None:
+    """Why the server's last run has no result, if it could say so."""
+    file = party / FAILURE
+    return json.loads(file.read_text())["error"] if file.exists() else None
+
+
+def _serve(engine: Engine, party: Path) -> Run:
+    settings, path, known = settings_of(party), party / RUN, unfinished(party)
     problem = _problem(settings, "elsewhere", party)
     task = _task(settings, problem)
     resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy")} | {
         "folder": str(party.resolve())
     }
-    if (path / "manifest.json").exists():
-        known = folder.load(path)
-        if not _may_go_on(known.status):
-            raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
-    else:
-        known = None
 
     def begin() -> None:
         if known is None:
@@ -159,9 +178,20 @@ def run_locally(root: Path) -> Run:
     return serve(LocalEngine({name: load_site(root / "sites" / name).work for name in sites}), root / "server")
 
 
-def _may_go_on(status: Mapping[str, Any] | None) -> bool:
-    """Whether a run has not ended, or not for good: sites that were missing may be back."""
-    if status is None or status["status"] in RESUMABLE:
+def unfinished(party: Path) -> folder.StoredRun | None:
+    """The run in a server's folder, to go on with; None if there is none, a refusal if it has ended for good."""
+    path = party / RUN
+    if not (path / "manifest.json").exists():
+        return None
+    known = folder.load(path)
+    if known.status is not None and not _may_go_on(known.status, settings_of(party)["run"]["rounds"]):
+        raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
+    return known
+
+
+def _may_go_on(status: Mapping[str, Any], rounds: int) -> bool:
+    """Whether a run was cut off: by hand, by the clock, or because sites were missing, which may be back."""
+    if status["status"] in CUT_OFF or (status["status"] in UNDECIDED and status["rounds"] < rounds):
         return True
     reasons = {output["reason"] for output in status["outputs"].values()}
     return bool(status["status"] == Status.UNCERTIFIED.name and UNANSWERED in reasons)

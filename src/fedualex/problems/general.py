@@ -66,6 +66,8 @@ class Problem(AbstractProblem):
         self.like = _template(like, saddle=y is not None)
         self.geometry = build_geometry(x, y, self.like)
         if isinstance(data, str) and data == "elsewhere":
+            if not (isinstance(weights, str) and weights == "clients"):
+                raise ValueError(f"weights={short(weights)} of clients elsewhere: they belong to the deployment")
             self.data, self.weights = ELSEWHERE, np.zeros(0)
             return
         self.data = None if data is None else stack_clients(data)

@@ -91,7 +91,11 @@ class Records:
 
     def finish(self, state: State, status: Status, seconds: float, chosen: str) -> Run:
         """All outputs of the final state, and the rule that picks one."""
-        outputs = self.outputs(state, everything=True)
+        try:
+            outputs = self.outputs(state, everything=True)
+        except FloatingPointError as error:  # what was not recorded before may overflow: say so, and give the point
+            status, self.evaluator.reason = Status.NUMERICAL_ERROR, str(error)
+            outputs = self.outputs(state, everything=True)
         name = self.output or self._pick(outputs)
         gap = outputs[name].gap
         if gap is None:
@@ -125,8 +129,6 @@ def bytes_per_round(setup: Setup) -> tuple[int, int]:
     dual = jax.eval_shape(setup.problem.geometry.dual, like)
     server = jax.eval_shape(lambda d: setup.method.start(d, setup.problem.geometry), dual)
     up, down = setup.cohort * (size(server) + size(like)), setup.cohort * size(server)
-    if setup.method.survey == "fresh":
-        up, down = up + setup.clients * size(like), down + (setup.clients + setup.cohort) * size(like)
-    if setup.method.survey == "stale":
+    if setup.method.survey != "none":
         up, down = up + setup.clients * size(like), down + (setup.clients + setup.cohort) * size(like)
     return up, down

@@ -17,8 +17,7 @@ def up(folder: Path) -> None:
     names = site_names(folder)
     try:
         start_server(folder)
-        if not any(processes.running(folder).get(name) for name in names):
-            _wait_until_forgotten(folder)
+        _wait_until_forgotten(folder, sum(processes.running(folder).get(name, False) for name in names))
         for name in names:
             start_site(folder, name)
         wait_until_connected(folder, names)
@@ -53,11 +52,10 @@ def wait_until_connected(folder: Path, sites: list[str]) -> None:
     processes.until(lambda: connected(folder) >= len(sites), folder, ["server", *sites], READY_SECONDS, what)
 
 
-def _wait_until_forgotten(folder: Path) -> None:
+def _wait_until_forgotten(folder: Path, alive: int) -> None:
     """Sites that could not take their leave are held to be online for a minute, and their new SuperNodes refused."""
-    processes.until(
-        lambda: connected(folder) == 0, folder, ["server"], READY_SECONDS, "sites of before to be forgotten"
-    )
+    what = "sites of before to be forgotten"
+    processes.until(lambda: connected(folder) <= alive, folder, ["server"], READY_SECONDS, what)
 
 
 def connected(folder: Path) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, RecordDict
 
 from ..engine import Arrays, Reply, Request
-from ..wire import plain
+from ..wire import plain, reading
 
 TASKS = ("round", "survey")
 
@@ -18,7 +18,8 @@ def pack_arrays(arrays: Mapping[str, Any]) -> ArrayRecord:
 
 def unpack_arrays(record: ArrayRecord) -> Arrays:
     """Arrays as they arrived; what the sender calls plain numbers is checked again."""
-    return {name: plain(name, array.numpy()) for name, array in record.items()}
+    with reading:
+        return {name: plain(name, array.numpy()) for name, array in record.items()}
 
 
 def pack_request(request: Request, arrays: ArrayRecord, ticket: str) -> RecordDict:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from nvflare.apis.fl_exception import FLCommunicationError
-from nvflare.fuel.flare_api.api_spec import InternalError, NoConnection
+from nvflare.fuel.flare_api.api_spec import InternalError, JobNotFound, NoConnection
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from ...storage import write_json
@@ -161,13 +161,20 @@ def _state(opened: Session, job_id: str | None) -> State:
     if job_id is None:
         return "none"
     end = time.monotonic() + GRACE
-    while (said := STATES.get(str(opened.get_job_status(job_id)), "failed")) == "running":
+    while (said := _word(opened, job_id)) == "running":
         if job_id in [job.job_id for job in opened.get_system_info().job_info]:
             return said
         if time.monotonic() > end:
             return "lost"
         time.sleep(POLL)
     return said
+
+
+def _word(opened: Session, job_id: str) -> State:
+    try:
+        return STATES.get(str(opened.get_job_status(job_id)), "failed")
+    except JobNotFound:  # the server was set up anew
+        return "lost"
 
 
 def _end(opened: Session, job_id: str | None, timeout: float = 60.0) -> None:

@@ -147,5 +147,5 @@ def _write_start(party: Path) -> None:
 def _protect(folder: Path) -> None:
     """Private keys, and the authority's record that contains its own, are for their owner's eyes."""
     for path in folder.rglob("*"):
-        if path.suffix in (".key", ".pfx") or "state" in path.parts:
+        if path.suffix in (".key", ".pfx") or path.is_relative_to(folder / "authority"):
             path.chmod(0o700 if path.is_dir() else 0o600)
