@@ -63,14 +63,9 @@ class NVFlareControl:
 
     def submit(self, folder: Path, sites: int) -> None:
         """A job that starts when so many sites are there."""
-        from nvflare.fuel.flare_api.api_spec import NoConnection
-
         from .nvflare import job
 
-        try:
-            job.resubmit(folder, sites)
-        except NoConnection:
-            raise ConnectionError(f"the server of {folder} cannot be reached: start it, or all with `up`") from None
+        job.resubmit(folder, sites)
 
     def state(self, folder: Path) -> tuple[str, bool]:
         """NVFlare's word, corrected where a job has no process."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..deploy.control import control_of
 from ..storage import write_atomically
 from .deployment import ENGINES, SERVE, SITE, read, write_parties
-from .names import ConfigurationError, named
+from .names import ConfigurationError, build_method, named
 
 EXAMPLE = Path(str(resources.files(__package__) / "deployment-example.toml"))
 
@@ -15,8 +15,9 @@ README = """# A deployment of fedualex
 Engine: {engine}. Sites: {sites}. Server: {host}:{port}.
 
 {parties}
-`run`, `status`, `stop` and `resume` are for whoever has this whole folder. A run that was stopped or interrupted, or
-that lost its sites or its server, goes on from its last round after `fedualex deploy resume FOLDER`.
+`run`, `status`, `stop` and `resume` are for whoever has this folder with the live `server/` in it: results are read
+there. A run that was stopped or interrupted, or that lost its sites or its server, goes on from its last round after
+`fedualex deploy resume FOLDER`.
 
 ## What leaves a site
 
@@ -51,10 +52,10 @@ A trial with all parties on one machine:
     fedualex deploy run FOLDER
     fedualex deploy stop FOLDER
 """
-ADMIN = "| `admin/`, `viewers/` | who submits runs; who may look | `fedualex deploy run`, with this whole folder |\n"
+ADMIN = "| `admin/` | who submits runs | `fedualex deploy run`, beside `server/` |\n"
 
 LEAVES = """In every round its increment of the dual state (as many numbers as the model has) with its weight, and the
-weighted sum of its local points. When a certificate is due: its full-batch operator at the points it is asked
+weighted sum of its local points.{survey} When a certificate is due: its full-batch operator at the points it is asked
 for.{ergodic} Nothing else: no examples, no labels, no counts. This is not anonymous and not hidden from the server:
 an operator is a function of the data, and the server sees each site's arrays one by one."""
 PRIVATE = """In every round its increment of the dual state, clipped to length {clip} and with noise of {noise} times
@@ -79,6 +80,9 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     write_atomically(root / "deployment.toml", file.read_bytes())
     rows = "\n".join(f"| `sites/{name}/` | {name} | `sites/{name}/start.sh` |" for name in sites)
     admin = ADMIN if server["engine"] == "nvflare" else ""
+    survey = " Before it, as this method needs it, its full-batch operator at one point." * (
+        build_method(settings["method"]).survey != "none"
+    )
     ergodic = " With `ergodic = true` also the K probes of a round." * bool(settings["run"]["ergodic"])
     text = README.format(
         sites=", ".join(sites),
@@ -87,7 +91,7 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
         else PARTIES.format(rows=rows, admin=admin, **server),
         leaves=PRIVATE.format(**{"delta": 1e-5, **settings["privacy"]})
         if settings["privacy"]
-        else LEAVES.format(ergodic=ergodic),
+        else LEAVES.format(ergodic=ergodic, survey=survey),
         **server,
     )
     write_atomically(root / "README.md", text.encode())

@@ -108,9 +108,12 @@ def submit(folder: Path, min_sites: int) -> str:
 def resubmit(folder: Path, min_sites: int) -> str:
     """Send the job again, after ending whatever is left of the earlier one; the loop goes on from its checkpoint."""
     admin = folder / "admin"
-    with session(admin) as opened:
-        _end(opened, _recorded(admin))
-        return _send(opened, admin, min_sites)
+    try:
+        with session(admin) as opened:
+            _end(opened, _recorded(admin))
+            return _send(opened, admin, min_sites)
+    except NoConnection:
+        raise ConnectionError(f"the server of {folder} cannot be reached: start it, or all with `up`") from None
 
 
 def state(folder: Path) -> State:
