@@ -227,6 +227,7 @@ def test_two_classes_are_the_softmax_of_their_difference():
             np.testing.assert_allclose(g["bias"], h["bias"][1], rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_huge_scores_stay_finite_in_float32(classes):
     X, y, clients = drawn(classes)

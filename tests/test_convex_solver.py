@@ -22,6 +22,8 @@ import pytest
 import fedualex as fx
 from fedualex.precision import double
 
+pytestmark = pytest.mark.slow
+
 # ----------------------------------------------------------------------------------------------------- solver
 
 
@@ -880,7 +882,6 @@ def check_game(game: Any, extremes: Extremes, seed: int) -> None:
         assert gap == pytest.approx(extremes.upper(z.x) - extremes.lower(z.y), rel=1e-10)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("x_side", "y_side"), PAIRS, ids=lambda r: r.name)
 def test_lp_and_gap(x_side: Row, y_side: Row) -> None:
     for seed in range(2):

@@ -58,6 +58,7 @@ def test_without_noise_the_law_is_the_very_numbers(game, method, chunk):
             np.testing.assert_allclose(one, two, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 @pytest.mark.parametrize("chunk", [CLIENTS, pytest.param(4, marks=pytest.mark.slow)])
 def test_mean_and_covariance_of_the_next_state_are_the_same(game, method, chunk):

@@ -174,7 +174,9 @@ def test_constant_target_is_solved_at_once():
 
 
 @pytest.mark.parametrize(
-    "method", [fx.CompositeDualExtrapolation(), fx.AdaptiveDualExtrapolation()], ids=["exact", "adaptive"]
+    "method",
+    [fx.CompositeDualExtrapolation(), pytest.param(fx.AdaptiveDualExtrapolation(), marks=pytest.mark.slow)],
+    ids=["exact", "adaptive"],
 )
 def test_lasso_is_scikit_learns(method):
     X, y = standardized(load_diabetes)

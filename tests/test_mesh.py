@@ -81,6 +81,7 @@ def test_all_cases_in_two_processes(tmp_path):
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_mesh_of_one_device_is_no_mesh():
     mesh = jax.make_mesh((1,), ("clients",))
     one, other = (fx.simulate(GAME, METHOD, rounds=2, clients=3, mesh=m) for m in (mesh, None))

@@ -490,13 +490,10 @@ def test_equal_clients_with_one_step_are_one_machine():
         same_run(many, fx.simulate(problem, alone(0.15), steps=10, z0=z0))
 
 
-DRIFTING = (
-    fx.FeDualExCorrected(*BOTH),
-    pytest.param(fx.FeDualEx(*BOTH), marks=SLOW),
-    pytest.param(fx.FedMiP(*BOTH), marks=SLOW),
-)
+DRIFTING = (fx.FeDualExCorrected(*BOTH), fx.FeDualEx(*BOTH), fx.FedMiP(*BOTH))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", DRIFTING, ids=named)
 def test_twice_the_clients_and_scaled_weights_change_nothing(method):
     """T19, without noise."""
@@ -518,13 +515,10 @@ def test_entropic_dual_is_defined_up_to_a_constant():
     close(runs[1].state.server.omega.y - runs[0].state.server.omega.y, np.full(N_Y, np.log(3)))
 
 
-SWAPPED = (
-    fx.FeDualEx(*BOTH),
-    pytest.param(fx.FedMiP(*BOTH, server_prox="project"), marks=SLOW),
-    pytest.param(fx.FedDualAvg(*BOTH), marks=SLOW),
-)
+SWAPPED = (fx.FeDualEx(*BOTH), fx.FedMiP(*BOTH, server_prox="project"), fx.FedDualAvg(*BOTH))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", SWAPPED, ids=named)
 def test_players_can_be_swapped(method):
     """T19: <A x - b, y> becomes <-A^T x', y'> + <b, x'>; the linear term moves from the operator into psi."""
@@ -796,7 +790,7 @@ def recorded(case_name, eta_s, cohorts, K=3):
 
 
 EVERYONE, PARTIAL = ((0, 1, 2, 3),) * 3, ((0, 2), (1, 2, 3), (3,))
-GEOMETRIES = pytest.mark.parametrize("case_name", ["data entropic", pytest.param("data", marks=SLOW)])
+GEOMETRIES = pytest.mark.parametrize("case_name", ["data entropic", "data"])
 
 
 def candidates(geometry, count=2):
@@ -817,6 +811,7 @@ def progress(geometry, eta, pairs, points, values, u):
     return float(sum(terms)), float(max(map(abs, terms)))
 
 
+@pytest.mark.slow
 @GEOMETRIES
 def test_identity_of_one_step(case_name):
     """T11, for every u in C and whatever the oracle says:
@@ -878,6 +873,7 @@ def averages(steps, geometry):
         yield k, group, pairs, tuple(map(geometry.primal, pairs)), values
 
 
+@pytest.mark.slow
 @GEOMETRIES
 def test_lemmas_1_and_2(case_name):
     """Along the shadow sequences, for every u in C:

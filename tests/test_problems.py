@@ -300,6 +300,7 @@ def test_convexity_check_finds_a_witness(f):
     assert problem.certificate(one).gap < np.inf  # the witness is feasible
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_convexity_check_does_not_take_overflow_or_cancellation_for_a_witness():
     steep = fx.Problem(lambda x: jnp.sum(jnp.exp(60 * x)), x=fx.Box(100.0), like=fx.Saddle(np.zeros(2)))

@@ -128,7 +128,7 @@ def test_soft_thresholds_compose():
         np.testing.assert_allclose(twice, fx.L1(1.0).prox(omega, 0.75), atol=1e-16)
 
 
-@pytest.mark.parametrize("scale", [1e30, 1e-30])
+@pytest.mark.parametrize("scale", [1e30, pytest.param(1e-30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", REGULARIZERS)
 def test_extreme_scales_in_float32(name, scale):
     psi, like = REGULARIZERS[name]

@@ -275,6 +275,7 @@ def test_means_are_the_definitions():
         np.testing.assert_allclose(run.outputs[name].z.x, expected, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_rank_of_a_nuclear_game():
     rng = np.random.default_rng(1)
     psi = fx.Spectral(fx.L1(0.1) + fx.Box(0.5))
