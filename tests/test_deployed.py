@@ -367,6 +367,14 @@ def command(*arguments, code=0):
     return done
 
 
+def test_records_are_shown_as_they_come(deploy):
+    made = deploy("local")
+    lines = cli("run", made.folder).stdout.splitlines()
+    records = map(json.loads, (made.run_folder / "history.jsonl").read_text().splitlines())
+    gaps = [min(v for k, v in record.items() if k.startswith("gap_") and v is not None) for record in records]
+    assert lines[:3] == [f"round {r}: certified gap <= {gap:.3g}" for r, gap in zip((0, 3, 6), gaps, strict=True)]
+
+
 def test_status_and_a_second_run(finished):
     told = json.loads(cli("status", finished.folder, "--json").stdout)
     assert told["engine"] == "local"

@@ -136,7 +136,7 @@ def _run(folder: Path, as_json: bool) -> None:
 
     control, settings = _control(folder)
     if control is None:
-        run_locally(folder)
+        run_locally(folder, None if as_json else _show)
     else:
         unfinished(folder / "server")
         before = _written(folder)
@@ -188,9 +188,13 @@ def _follow(folder: Path, control: Any, as_json: bool) -> str:
         history, _ = _stored(folder)
         if history and history[-1]["round"] > shown and not as_json:
             shown = history[-1]["round"]
-            gaps = [value for key, value in history[-1].items() if key.startswith("gap_") and value is not None]
-            click.echo(f"round {shown}: " + (f"certified gap <= {min(gaps):.3g}" if gaps else "no certificate"))
+            _show(history[-1])
     return said
+
+
+def _show(record: dict[str, Any]) -> None:
+    gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
+    click.echo(f"round {record['round']}: " + (f"certified gap <= {min(gaps):.3g}" if gaps else "no certificate"))
 
 
 def _control(folder: Path) -> tuple[Any, dict[str, Any]]:

@@ -3,8 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from ..problems import AbstractProblem
 from ..runtime import Run, Status
 from ..runtime.compilation import keep_compiled_programs
 from ..runtime.outputs import UNANSWERED
+from ..runtime.records import Record
 from ..storage import write_atomically, write_json
 from ..validation import short
 from . import configuration, folder
@@ -126,12 +126,12 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
             write_atomically(party / public["problem"]["file"], (source / arrays).read_bytes())
 
 
-def serve(engine: Engine, party: Path) -> Run:
-    """The server's side: the round loop, into the run folder beside the server's settings."""
+def serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None = None) -> Run:
+    """The server's side: the round loop, into the run folder beside the server's settings. tell: is given records."""
     keep_compiled_programs()
     (party / FAILURE).unlink(missing_ok=True)
     try:
-        return _serve(engine, party)
+        return _serve(engine, party, tell)
     except FencedError:  # another server has taken over: what there is to say is its to say
         raise
     except Exception as error:
@@ -145,7 +145,7 @@ def failure_of(party: Path) -> str | None:
     return json.loads(file.read_text())["error"] if file.exists() else None
 
 
-def _serve(engine: Engine, party: Path) -> Run:
+def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -> Run:
     settings, path, known = settings_of(party), party / RUN, unfinished(party)
     problem = _problem(settings, "elsewhere", party)
     task = _task(settings, problem)
@@ -159,7 +159,12 @@ def _serve(engine: Engine, party: Path) -> Run:
         else:
             folder.reopen(path, known.history)
 
-    journal = Journal(begin, partial(folder.append, path), lambda run: folder.finish(path, run, problem))
+    def append(record: Record) -> None:
+        folder.append(path, record)
+        if tell is not None:
+            tell(record)
+
+    journal = Journal(begin, append, lambda run: folder.finish(path, run, problem))
     return task.serve(engine, problem, path / CHECKPOINT, journal)
 
 
@@ -172,10 +177,10 @@ def load_site(party: Path) -> Site:
     return _task(settings, problem).site(problem, settings["site"])
 
 
-def run_locally(root: Path) -> Run:
+def run_locally(root: Path, tell: Callable[[Record], None] | None = None) -> Run:
     """Server and sites in this process, each from its own folder: a rehearsal without an engine."""
     sites = settings_of(root / "server")["sites"]
-    return serve(LocalEngine({name: load_site(root / "sites" / name).work for name in sites}), root / "server")
+    return serve(LocalEngine({name: load_site(root / "sites" / name).work for name in sites}), root / "server", tell)
 
 
 def unfinished(party: Path) -> folder.StoredRun | None:
