@@ -429,9 +429,9 @@ def _handshake(port: int, authority: Path, party: Path) -> bytes:
     context = ssl.create_default_context(cafile=str(authority / "rootCA.pem"))
     context.load_cert_chain(party / "client.crt", party / "client.key")
     context.set_alpn_protocols(["h2"])
-    with socket.create_connection(("127.0.0.1", port), timeout=30.0) as raw:
-        with context.wrap_socket(raw, server_hostname="localhost") as connection:
-            return connection.recv(1)
+    raw = socket.create_connection(("127.0.0.1", port), timeout=30.0)
+    with raw, context.wrap_socket(raw, server_hostname="localhost") as connection:
+        return connection.recv(1)
 
 
 def _allow_code_at_the_server(folder: Path) -> None:
