@@ -385,8 +385,7 @@ def test_strangers_wrong_certificates_and_people_without_rights_are_refused(tria
     assert _handshake(started.port, own, own)
     with pytest.raises(ssl.SSLCertVerificationError):  # the stranger refuses the server
         _handshake(started.port, strange, strange)
-    with pytest.raises(ssl.SSLError):  # and the server refuses the stranger
-        _handshake(started.port, own, strange)
+    assert _handshake(started.port, own, strange) == b""  # and the server has no word for the stranger
     refusal = "authenticated as 'site-1' but claimed endpoint 'site-2'"
     started.until(lambda: refusal in (folder / "server/log.txt").read_text(), "the false site-2's refusal")
     time.sleep(10.0)
@@ -431,7 +430,10 @@ def _handshake(port: int, authority: Path, party: Path) -> bytes:
     context.set_alpn_protocols(["h2"])
     raw = socket.create_connection(("127.0.0.1", port), timeout=30.0)
     with raw, context.wrap_socket(raw, server_hostname="localhost") as connection:
-        return connection.recv(1)
+        try:
+            return connection.recv(1)
+        except (ssl.SSLError, ConnectionError):  # an alert, or cut off
+            return b""
 
 
 def _allow_code_at_the_server(folder: Path) -> None:
