@@ -41,9 +41,8 @@ def average(engine, folder: Path) -> None:
     earlier = json.loads(result_file.read_text()) if plan.get("resume") and result_file.exists() else {}
     x = np.asarray(earlier["x"]) if earlier else np.linspace(0.0, 1.0, plan["size"])
     errors, seconds = [], []
-    for round_ in range(earlier.get("rounds", 0), plan["rounds"]):
-        if engine.stopped():
-            break
+    round_ = earlier.get("rounds", 0)
+    while round_ < plan["rounds"] and not engine.stopped():
         sites = engine.sites()
         start = time.perf_counter()
         replies = engine.broadcast(Request("round", round_, "run-1", {"x": x}), sites, plan.get("timeout", 60.0))
@@ -52,7 +51,7 @@ def average(engine, folder: Path) -> None:
         good = [reply for reply in replies if reply.error is None]
         assert all((reply.round, reply.run_id) == (round_, "run-1") for reply in replies)
         if plan.get("resume") and len(good) < len(replies):
-            continue  # not counted: the next job does it again
+            continue  # not counted: it is done again, by the next job if not by this one
         if good:
             x = np.mean([reply.arrays["x"] for reply in good], axis=0)
         result = {
@@ -70,6 +69,7 @@ def average(engine, folder: Path) -> None:
         temporary = result_file.with_suffix(".tmp")
         temporary.write_text(json.dumps(result))
         temporary.replace(result_file)
+        round_ += 1
         time.sleep(plan.get("pause", 0.0))
 
 

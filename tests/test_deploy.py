@@ -938,9 +938,27 @@ def test_without_certificate_by_its_domain(tmp_path):
     assert "unbounded" in run.outputs["last"].certificate.reason
 
 
+def test_a_straggler_inside_jax_ends_with_the_process_and_not_it_with_the_straggler():
+    program = """
+import jax, jax.numpy as jnp, numpy as np
+from fedualex.deploy import LocalEngine, Request
+def work(request):
+    for n in range(1, 40):
+        jax.jit(lambda x: jnp.sort(jnp.linalg.qr(jnp.outer(x, x))[0] @ x))(jnp.ones(n))
+    return {}
+engine = LocalEngine({"slow": work})
+[reply] = engine.broadcast(Request("round", 0, "run", {"x": np.ones(1)}), ["slow"], 0.5)
+print(reply.error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "timeout\n"), done.stderr
+
+
 def test_a_site_that_hangs_does_not_keep_the_process_from_ending():
     program = """
 import threading, numpy as np
+from fedualex.deploy import local
+local.LEAVE_SECONDS = 1.0
 from fedualex.deploy import LocalEngine, Request
 engine = LocalEngine({"hangs": lambda request: threading.Event().wait()})
 [reply] = engine.broadcast(Request("round", 0, "run", {"x": np.ones(1)}), ["hangs"], 0.2)

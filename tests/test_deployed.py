@@ -463,6 +463,7 @@ class InProcess(control.FlowerControl):
 
 def test_the_result_of_an_earlier_run_is_not_told_as_a_new_one(deploy, monkeypatch):
     monkeypatch.setitem(control.CONTROLS, "flower", InProcess)
+    monkeypatch.setattr(InProcess, "said", "none")
     made = deploy("local", run={"max_seconds": 1e-6})
     file = made.folder / "server" / "deployment.json"
     file.write_text(file.read_text().replace('"local"', '"flower"'))
@@ -482,6 +483,7 @@ def test_the_result_of_an_earlier_run_is_not_told_as_a_new_one(deploy, monkeypat
 
 def test_a_result_on_another_machine_is_said_to_be_there(deploy, monkeypatch):
     monkeypatch.setitem(control.CONTROLS, "flower", InProcess)
+    monkeypatch.setattr(InProcess, "said", "none")
     made = deploy("local")
     file = made.folder / "server" / "deployment.json"
     file.write_text(file.read_text().replace('"local"', '"flower"'))
@@ -525,6 +527,7 @@ def one_sentence(done, sentence: str) -> None:
         ({"problem": 'entry = "nowhere:build"'}, "No module named 'nowhere'"),
         ({"problem": 'name = "bilinear"\nfile = "none.npz"'}, "none.npz cannot be read as an .npz file"),
         ({"method": "FeDualExx"}, "there is no method 'FeDualExx'"),
+        ({"method": "ScaffoldSMemory"}, "ScaffoldSMemory keeps a memory at its clients, which sites do not have"),
         ({"run": {"rounds": 0}}, "[run]: rounds must be"),
         ({"run": {"round": 5}}, "[run] has no key 'round'"),
         ({"run": {"min_replies": 4}}, "min_replies must be at most the sites of a round, 3"),
@@ -537,6 +540,7 @@ def one_sentence(done, sentence: str) -> None:
         ({"more": "[privacy]"}, "[privacy] must be a table with clip and noise, got {}"),
         ({"more": "[privacy]\nclip = 1.0\nnoise = -1.0"}, "privacy: noise must be a number > 0"),
         ({"host": "::1"}, "[server] host must be a name or an IPv4 address, got '::1'"),
+        ({"sites": (), "more": "a = {}\nb = 5"}, "[sites.b] must be a table, such as data"),
         ({"data": True, "more": "[sites.new]"}, "[sites.new] has no data, and another site has: give data to all or"),
         (
             {"problem": 'entry = "own_deployed:build"', "method": "FedMiP", "data": True},
@@ -572,7 +576,7 @@ def test_a_server_that_is_not_up_is_one_sentence(deploy):
     made = deploy("nvflare", up=False)
     told = json.loads(cli("status", made.folder, "--json").stdout)
     assert told == {"engine": "unreachable", "round": None, "status": None, "run": str(made.run_folder)}
-    one_sentence(cli("run", made.folder, code=2), "cannot be reached: start it, or all with `up`")
+    one_sentence(cli("run", made.folder, code=1), "cannot be reached: start it, or all with `up`")
 
 
 def test_the_readme_of_a_deployment_names_everybody(tmp_path):

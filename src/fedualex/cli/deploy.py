@@ -24,7 +24,7 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*arguments: Any, **options: Any) -> Any:
         try:
             return command(*arguments, **options)
-        except RuntimeError as error:
+        except (RuntimeError, ConnectionError) as error:
             raise click.ClickException(" ".join(str(error).split())) from None
 
     return one_line_errors(wrapped)
@@ -132,17 +132,18 @@ def _say(line: str, data: dict[str, Any], as_json: bool) -> None:
 
 
 def _run(folder: Path, as_json: bool) -> None:
-    from ..experiments.deployment import run_locally, unfinished
+    from ..experiments.deployment import failure_of, forget_failure, run_locally, unfinished
 
     control, settings = _control(folder)
     if control is None:
         run_locally(folder, None if as_json else _show)
     else:
         unfinished(folder / "server")
+        forget_failure(folder / "server")
         before = _written(folder)
         control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
         said = _follow(folder, control, as_json)
-        if _written(folder) in (None, before):
+        if failure_of(folder / "server") or _written(folder) in (None, before):
             raise RuntimeError(_without_result(folder, said))
     _, found = _stored(folder)
     assert found is not None

@@ -1,10 +1,11 @@
 """The engine without an engine: sites in threads of this process, with all that a wire would carry."""
 
+import atexit
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from weakref import WeakSet
 
 from .engine import Arrays, Reply, Request
 from .wire import from_bytes, to_bytes
@@ -14,6 +15,10 @@ Inbox = queue.SimpleQueue[Reply]
 
 AT_ONCE = 4
 """Requests that a site works on at once: a straggler is still at its own while the next round already asks."""
+
+
+LEAVE_SECONDS = 20.0
+_threads: WeakSet[threading.Thread] = WeakSet()
 
 
 class LocalEngine:
@@ -35,12 +40,16 @@ class LocalEngine:
         for site in sites:
             # A daemon: a site that hangs for good must not keep the process from ending.
             arguments = (site, request, content, deadline, inbox)
-            threading.Thread(target=self._work, args=arguments, name=site, daemon=True).start()
+            thread = threading.Thread(target=self._work, args=arguments, name=site, daemon=True)
+            _threads.add(thread)
+            thread.start()
         replies: dict[str, Reply] = {}
-        while len(replies) < len(sites) and (left := deadline - time.monotonic()) > 0:
-            with suppress(queue.Empty):
-                reply = inbox.get(timeout=left)
-                replies[reply.site] = reply
+        while len(replies) < len(sites):
+            try:
+                reply = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                break
+            replies[reply.site] = reply
         late = {site: Reply(site, request.round, request.run_id, error="timeout") for site in sites}
         return [replies.get(site, late[site]) for site in sites]
 
@@ -53,7 +62,7 @@ class LocalEngine:
         self._stopped = True
 
     def close(self) -> None:
-        """Nothing: stragglers are not waited for, and end with the process."""
+        """Nothing: stragglers are not waited for before the process ends."""
 
     def _work(self, site: str, request: Request, content: bytes, deadline: float, inbox: Inbox) -> None:
         if not self._free[site].acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -70,3 +79,11 @@ class LocalEngine:
             return Reply(site, request.round, request.run_id, from_bytes(to_bytes(arrays)))
         except Exception as error:  # a site's failure is its own; the text stays there, it may quote data
             return Reply(site, request.round, request.run_id, error=f"the site raised {type(error).__name__}")
+
+
+@atexit.register
+def _await_stragglers() -> None:
+    """Python cannot end a thread inside jax without a crash; one that hangs for good is left behind all the same."""
+    end = time.monotonic() + LEAVE_SECONDS
+    for thread in list(_threads):
+        thread.join(max(0.0, end - time.monotonic()))

@@ -81,8 +81,6 @@ class Task:
             method, chosen = self._method_with_steps(view)
             setup = self._setup(view, method)
             start = first_state(setup, z0, self.init, self.dtype)
-            if jax.tree.leaves(start.memory):
-                raise ValueError(f"{type(self.method).__name__} keeps a memory at its clients, which sites do not have")
             every = self.record_every or max(1, self.rounds // 50)
             plan = Plan(
                 self.rounds,
@@ -149,6 +147,8 @@ class Task:
         check_choices(self.init, self.output, self.noise, self.seed, self.tol, self.record_every, None, self.dtype)
         if problem.data is not None and (names := missing_steps(self.method)):
             raise ValueError(f"give {', '.join(names)}: theory needs the data of all sites, and nobody has it")
+        if jax.tree.leaves(jax.eval_shape(self._memory, problem.like, problem.geometry)):
+            raise ValueError(f"{type(self.method).__name__} keeps a memory at its clients, which sites do not have")
         positive("timeout", self.timeout)
         whole_number("attempts", self.attempts)
         most = self.cohort or count
@@ -160,6 +160,9 @@ class Task:
             self._check_private()
         if self.output == "ergodic" and not self.ergodic:
             raise ValueError("output='ergodic' needs ergodic=True: sites then send the probes of all K local steps")
+
+    def _memory(self, z: Any, geometry: Any) -> Any:
+        return self.method.memory(self.method.start(geometry.dual(z), geometry))
 
     def _check_private(self) -> None:
         """Privacy covers the increments of dual methods; what else a run might ask of its sites is refused."""

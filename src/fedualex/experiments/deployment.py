@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def read(file: Path) -> dict[str, Any]:
         if not isinstance(site, dict):
             raise ConfigurationError(f'[sites.{name}] must be a table, such as data = "mine.npz" or weight = 1')
         check_keys(f"[sites.{name}]", site, ("data", "weight"))
-        if ("data" in site) != any("data" in other for other in tables["sites"].values()):
+        if ("data" in site) != any(isinstance(other, dict) and "data" in other for other in tables["sites"].values()):
             raise ConfigurationError(f"[sites.{name}] has no data, and another site has: give data to all or none")
         if not isinstance(weight := site.get("weight", 1.0), int | float) or isinstance(weight, bool):
             raise ConfigurationError(f"[sites.{name}] weight must be a number >= 0, got {weight!r}")
@@ -129,7 +130,7 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
 def serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None = None) -> Run:
     """The server's side: the round loop, into the run folder beside the server's settings. tell: is given records."""
     keep_compiled_programs()
-    (party / FAILURE).unlink(missing_ok=True)
+    forget_failure(party)
     try:
         return _serve(engine, party, tell)
     except FencedError:  # another server has taken over: what there is to say is its to say
@@ -137,6 +138,11 @@ def serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None = N
     except Exception as error:
         write_json(party / FAILURE, {"error": f"{type(error).__name__}: {error}"})
         raise
+
+
+def forget_failure(party: Path) -> None:
+    """What went wrong before is not what goes wrong next."""
+    (party / FAILURE).unlink(missing_ok=True)
 
 
 def failure_of(party: Path) -> str | None:
@@ -162,7 +168,8 @@ def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -
     def append(record: Record) -> None:
         folder.append(path, record)
         if tell is not None:
-            tell(record)
+            with suppress(BrokenPipeError):  # nobody listens: no reason to end the run
+                tell(record)
 
     journal = Journal(begin, append, lambda run: folder.finish(path, run, problem))
     return task.serve(engine, problem, path / CHECKPOINT, journal)

@@ -45,7 +45,7 @@ def write_job(path: Path, min_sites: int) -> Path:
     """A job that only names installed classes; what they run is said by each party's own settings."""
     config = path / "app" / "config"
     config.mkdir(parents=True, exist_ok=True)
-    common = {"format_version": 2, "np_download_chunk_size": 0}  # arrays inside messages: a fifth of a round's time
+    common = {"format_version": 2}
     controller, server_role = SERVER_CLASSES
     executor, site_role = SITE_CLASSES
     arguments = {"server_obj_id": "role", "sync_task_timeout": LOAD}

@@ -1,9 +1,9 @@
-"""What travels between server and sites: plain tables of numpy arrays and numbers."""
+"""What travels between server and sites: a few words and numbers, and arrays in numpy's own format."""
 
 from typing import Any
 
 from ..engine import Arrays, Reply, Request
-from ..wire import plain
+from ..wire import from_bytes, plain, to_bytes
 
 
 def table(arrays: Any, where: str) -> Arrays:
@@ -15,19 +15,19 @@ def table(arrays: Any, where: str) -> Arrays:
 
 def pack_request(request: Request) -> dict[str, Any]:
     """A request as the engine carries it."""
-    arrays = table(request.arrays, "the request")
-    return {"task": request.task, "round": int(request.round), "run_id": request.run_id, "arrays": arrays}
+    words = {"task": request.task, "round": int(request.round), "run_id": request.run_id}
+    return words | {"arrays": to_bytes(table(request.arrays, "the request"))}
 
 
 def unpack_request(message: dict[str, Any]) -> Request:
     """The request that a site was sent."""
-    arrays = table(message["arrays"], "the request")
+    arrays = table(from_bytes(message["arrays"]), "the request")
     return Request(message["task"], int(message["round"]), str(message["run_id"]), arrays)
 
 
 def pack_answer(request: Request, arrays: Arrays) -> dict[str, Any]:
     """A site's answer, marked with the round and the run that it belongs to."""
-    return _marked(request) | {"arrays": table(arrays, "the answer")}
+    return _marked(request) | {"arrays": to_bytes(table(arrays, "the answer"))}
 
 
 def pack_failure(request: Request, error: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def unpack_reply(site: str, message: Any, request: Request) -> Reply:
         mark = (site, int(message["round"]), str(message["run_id"]))
         if "error" in message:
             return Reply(*mark, error=_line(message["error"]))
-        return Reply(*mark, arrays=table(message["arrays"], "the answer"))
+        return Reply(*mark, arrays=table(from_bytes(message["arrays"]), "the answer"))
     except Exception as error:  # what comes from outside can be wrong in any way
         return Reply(site, request.round, request.run_id, error=f"malformed answer: {_line(error)}")
 
