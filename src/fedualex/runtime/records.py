@@ -93,7 +93,9 @@ class Records:
         """All outputs of the final state, and the rule that picks one."""
         try:
             outputs = self.outputs(state, everything=True)
-        except FloatingPointError as error:  # what was not recorded before may overflow: say so, and give the point
+        except FloatingPointError as error:
+            if not self.all:  # not even the start has finite numbers: there is no run
+                raise
             status, self.evaluator.reason = Status.NUMERICAL_ERROR, str(error)
             outputs = self.outputs(state, everything=True)
         name = self.output or self._pick(outputs)
