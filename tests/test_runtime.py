@@ -1,6 +1,7 @@
 """The simulator: statuses, outputs, records, randomness, options, recompilation, memory, and heterogeneous clients."""
 
 import io
+import os
 import subprocess
 import sys
 
@@ -545,6 +546,36 @@ def test_the_users_precision_is_untouched():
         simulate(callback=lambda record: (_ for _ in ()).throw(RuntimeError))
     assert jax.config.read("jax_enable_x64") == before
     assert jnp.zeros(1).dtype == jnp.result_type(float)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_cache_is_left_alone_before_a_process_runs_out_of_memory_maps(tmp_path):
+    """In a process of its own, since jax's settings are the process's: programs are no longer read from the cache."""
+    program = """
+from pathlib import Path
+import numpy as np, fedualex as fx
+from fedualex.runtime import compilation
+def kept(size):
+    game = fx.problems.bilinear(np.ones((2, size)), np.ones(2), x=fx.Box(1.0), y=fx.Box(1.0))
+    before = len(list(Path("cache").glob("*")))
+    fx.simulate(game, fx.FeDualEx(0.1), rounds=2)
+    return len(list(Path("cache").glob("*"))) - before
+print(kept(3) > 0)
+compilation.LIMIT = Path("few")
+compilation.LIMIT.write_text("9")
+print(kept(4) == 0)
+"""
+    environment = {**os.environ, "FEDUALEX_CACHE": "cache"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.split() == ["True", "True"]
 
 
 def test_no_progress_where_there_is_no_terminal(capfd):

@@ -10,10 +10,23 @@ from jax.experimental.compilation_cache import compilation_cache
 SWITCH = "FEDUALEX_CACHE"
 """The environment variable that names another folder, or turns the cache off with "off"."""
 
+MAPS, LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+
+
+def keep_compiled_programs() -> None:
+    """Point jax's persistent cache at the user's cache folder, unless the user has chosen one or switched it off.
+
+    A program from the cache takes some 40 memory maps of its process, one that is compiled here hardly any, and
+    jax crashes where Linux has no more to give (65530, after 1500 programs). At half of that the cache is left alone.
+    """
+    used = _point_at_folder() is not None and jax.config.values["jax_enable_compilation_cache"]
+    if used and _share_of_maps() > 0.5:
+        jax.config.update("jax_enable_compilation_cache", False)
+        compilation_cache.reset_cache()
+
 
 @functools.cache
-def keep_compiled_programs() -> Path | None:
-    """Point jax's persistent cache at the user's cache folder, unless the user has chosen one or switched it off."""
+def _point_at_folder() -> Path | None:
     choice = os.environ.get(SWITCH, "")
     if choice == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
         return None
@@ -29,3 +42,11 @@ def keep_compiled_programs() -> Path | None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
     return folder
+
+
+def _share_of_maps() -> float:
+    """Of the memory maps that this process may have, the share it has; 0 on systems that do not count them."""
+    try:
+        return MAPS.read_bytes().count(b"\n") / int(LIMIT.read_text())
+    except OSError:
+        return 0.0
