@@ -1,7 +1,6 @@
 """The simulator: statuses, outputs, records, randomness, options, recompilation, memory, and heterogeneous clients."""
 
 import io
-import os
 import subprocess
 import sys
 
@@ -549,31 +548,22 @@ def test_the_users_precision_is_untouched():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_the_cache_is_left_alone_before_a_process_runs_out_of_memory_maps(tmp_path):
-    """In a process of its own, since jax's settings are the process's: programs are no longer read from the cache."""
+def test_programs_are_dropped_before_a_process_runs_out_of_memory_maps(tmp_path):
     program = """
 from pathlib import Path
 import numpy as np, fedualex as fx
 from fedualex.runtime import compilation
-def kept(size):
+def maps_after(size):
     game = fx.problems.bilinear(np.ones((2, size)), np.ones(2), x=fx.Box(1.0), y=fx.Box(1.0))
-    before = len(list(Path("cache").glob("*")))
     fx.simulate(game, fx.FeDualEx(0.1), rounds=2)
-    return len(list(Path("cache").glob("*"))) - before
-print(kept(3) > 0)
-compilation.LIMIT = Path("few")
-compilation.LIMIT.write_text("9")
-print(kept(4) == 0)
+    return compilation.MAPS.read_text().count("\\n")
+one, two, three = map(maps_after, (3, 4, 5))
+compilation.LIMIT = Path("limit")
+compilation.LIMIT.write_text(str(three))
+print(one < two < three, maps_after(6) < two)
 """
-    environment = {**os.environ, "FEDUALEX_CACHE": "cache"}
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.split() == ["True", "True"]
 

@@ -16,32 +16,30 @@ MAPS, LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 def keep_compiled_programs() -> None:
     """Point jax's persistent cache at the user's cache folder, unless the user has chosen one or switched it off.
 
-    A program from the cache takes some 40 memory maps of its process, one that is compiled here hardly any, and
-    jax crashes where Linux has no more to give (65530, after 1500 programs). At half of that the cache is left alone.
+    In memory, programs are kept until there are too many: each takes a dozen memory maps of its process or more, and
+    jax crashes where Linux has no more to give (65530). At half of that all are dropped, to be read or compiled again.
     """
-    used = _point_at_folder() is not None and jax.config.values["jax_enable_compilation_cache"]
-    if used and _share_of_maps() > 0.5:
-        jax.config.update("jax_enable_compilation_cache", False)
-        compilation_cache.reset_cache()
+    _point_at_folder()
+    if _share_of_maps() > 0.5:
+        jax.clear_caches()
 
 
 @functools.cache
-def _point_at_folder() -> Path | None:
+def _point_at_folder() -> None:
     choice = os.environ.get(SWITCH, "")
     if choice == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
-        return None
+        return
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(choice) if choice else home / "fedualex" / "jax"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:  # a cache that cannot be written is no reason to fail
-        return None
+        return
     jax.config.update("jax_compilation_cache_dir", str(folder))
     # Ours are many small programs: by default jax keeps only what took a second to compile.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
-    return folder
 
 
 def _share_of_maps() -> float:
