@@ -137,7 +137,7 @@ class Deployment:
         if self.run_folder.exists():
             shutil.rmtree(self.run_folder)
         for file in [*self.folder.glob("sites/*/*"), *self.folder.glob("server/*")]:
-            if file.name in ("orders.json", "held", "requests.jsonl") or file.name.startswith("answered-"):
+            if file.name in ("orders.json", "held", "obeyed", "requests.jsonl") or file.name.startswith("answered-"):
                 file.unlink()
         self.settings |= settings
         self.configuration.write_text(toml(**self.settings))
@@ -744,6 +744,44 @@ def test_a_stopped_deployment_is_resumed(trial, undisturbed):
     assert trial.round() == HELD
     trial.release("site-2")
     cli("up", trial.folder)
+    trial.run("resume")
+    assert_same(trial, *undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("what", ["nan", "shape", "dtype", "key", "old", "late"])
+def test_a_bad_answer_costs_a_round_and_changes_nothing(trial, undisturbed, what):
+    trial.order("site-3", round=HELD, what=what)
+    assert trial.run()["status"] == "MAX_ROUNDS"
+    trial.until_site("site-3", "obeyed")
+    assert [number for task, number, *_ in trial.requests() if task == "round"].count(HELD) == 2
+    assert_same(trial, *undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_of_two_servers_the_older_one_ends_and_spoils_nothing(trial, undisturbed):
+    trial.order("site-2", round=HELD, what="before")
+    trial.submit()
+    trial.until_site("site-2", "held")
+    deployment.run_locally(trial.folder)  # the newer one, on the same checkpoint, to its end
+    trial.release("site-2")
+    assert trial.until_ended() == "failed", trial.logs()
+    assert not (trial.folder / "server" / "failure.json").exists()
+    assert_same(trial, *undisturbed)
+    assert "FencedError" in trial.logs()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_full_disk_is_loud_and_the_checkpoint_goes_on(trial, undisturbed):
+    orders = trial.folder / "server" / "orders.json"
+    orders.write_text(json.dumps({"round": HELD, "what": "full"}))
+    one_sentence(cli("run", trial.folder, code=1), "the run has not ended by itself (the engine says 'failed')")
+    assert "No space left on device" in trial.logs()
+    assert trial.round() == HELD
+    orders.unlink()
     trial.run("resume")
     assert_same(trial, *undisturbed)
 

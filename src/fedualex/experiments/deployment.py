@@ -136,7 +136,8 @@ def serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None = N
     except FencedError:  # another server has taken over: what there is to say is its to say
         raise
     except Exception as error:
-        write_json(party / FAILURE, {"error": f"{type(error).__name__}: {error}"})
+        with suppress(OSError):  # the disk may be what is wrong
+            write_json(party / FAILURE, {"error": f"{type(error).__name__}: {error}"})
         raise
 
 

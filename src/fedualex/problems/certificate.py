@@ -1,29 +1,37 @@
-"""An upper bound on the duality gap of one point, with its two parts."""
+"""An upper bound on the duality gap of one point, with its two parts and its rounding."""
 
 from dataclasses import dataclass
+
+from ..display import rounded_up
 
 
 @dataclass(frozen=True)
 class Certificate:
     """<g, z> + psi(z) + psi^*(-g) at a point z, split over x and y; it bounds the duality gap from above.
 
-    Each part is >= 0 up to rounding. A point outside the domain has infinite parts. Where the conjugate of psi is
-    not finite everywhere there is no number: the parts are None. `reason` says why in both cases.
+    x, y: the parts as float64 computed them; each is >= 0 up to rounding. A point outside the domain has infinite
+        parts. Where no bound may be claimed there is no number: the parts are None. `reason` says why in both cases.
+    rounding: how far x + y may be below the number that exact arithmetic would give.
+    estimated: whether `rounding` is an estimate; otherwise it is a bound (docs/problems.md).
     """
 
     x: float | None
     y: float | None
     reason: str = ""
+    rounding: float = 0.0
+    estimated: bool = False
 
     @property
     def gap(self) -> float | None:
-        """The bound: the sum of the parts, as computed; None where there is no certificate."""
-        return None if self.x is None or self.y is None else self.x + self.y
+        """The certified bound, max(x + y, 0) + rounding; None where there is no certificate."""
+        return None if self.x is None or self.y is None else max(self.x + self.y, 0.0) + self.rounding
 
     def __str__(self) -> str:
-        if self.x is None or self.y is None:
+        if self.x is None or self.y is None or self.gap is None:
             return f"not certifiable: {self.reason}"
+        bound = f"gap <= {rounded_up(self.gap, 6)}"
         if self.reason:
-            return f"gap <= {self.x + self.y:.6g}: {self.reason}"
-        # Rounding may leave a tiny negative number; it is shown as the zero it stands for.
-        return f"gap <= {max(self.x + self.y, 0):.6g} (x part {max(self.x, 0):.6g}, y part {max(self.y, 0):.6g})"
+            return f"{bound}: {self.reason}"
+        kind = "an estimate" if self.estimated else "a bound"
+        parts = f"x part {rounded_up(self.x, 6)}, y part {rounded_up(self.y, 6)}"
+        return f"{bound} ({parts}, rounding {rounded_up(self.rounding, 2)}, {kind})"

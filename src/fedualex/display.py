@@ -1,0 +1,22 @@
+"""Certified bounds as text: a printed bound is never below the bound."""
+
+from decimal import ROUND_CEILING, Context, Decimal
+
+
+def rounded_up(bound: float, digits: int = 4) -> str:
+    """The least decimal of at most so many digits that is not below `bound`: float(rounded_up(b)) >= b.
+
+    bound: a number >= 0 or infinite; what rounding left below 0 is shown as the 0 it stands for. nan is refused.
+    """
+    if bound != bound:
+        raise ValueError("nan is no bound")
+    if bound in (float("inf"), float("-inf")):
+        return "inf" if bound > 0 else "0"
+    # From the shortest decimal that means this float, so that 0.1 is shown as 0.1.
+    exact = Decimal(repr(float(max(bound, 0.0))))
+    short = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact).normalize()
+    # As "g" has it: plain for sizes near 1, an exponent elsewhere.
+    if -5 < short.adjusted() < max(digits, 6):
+        return f"{short:f}"
+    digits_of, _, exponent = f"{short:e}".partition("e")
+    return f"{digits_of}e{int(exponent):+03d}"
