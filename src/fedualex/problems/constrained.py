@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -18,6 +17,7 @@ from .active import TOLERANCE
 from .base import AbstractProblem
 from .general import Problem
 from .losses import Huber, Logistic, Loss, Squared, constant_losses, linear_score, regression_loss
+from .operator_error import Majorized
 from .rows import Ball, bias_box, by_client, largest_product, matrix, penalized, targets, two_classes, weight_ball
 
 
@@ -83,7 +83,7 @@ def constrained(
     )
 
 
-class Lagrangian(eqx.Module):
+class Lagrangian(Majorized):
     """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
 
     loss: Loss
@@ -93,6 +93,12 @@ class Lagrangian(eqx.Module):
         lam, shares = y["multipliers"], example["shares"]
         loss = self.loss(linear_score(x, example["row"]), example["target"])
         return (shares[0] + jnp.vdot(shares[1:], lam)) * loss - jnp.vdot(lam, typed(self.limits, lam))
+
+    def majorant(self, x: Tree, y: Tree, example: Tree) -> Array:
+        """The same of the size of the loss, with a plus."""
+        lam, shares = y["multipliers"], example["shares"]
+        size = self.loss.size(linear_score(x, jnp.abs(example["row"])), example["target"])
+        return (shares[0] + jnp.vdot(shares[1:], lam)) * size + jnp.vdot(lam, typed(self.limits, lam))
 
 
 def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
