@@ -69,7 +69,7 @@ def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fe
     inside = jnp.isfinite(core.gap) | (lam == 0)
     at_u = psi.core.value(after(u, core.gap))
     gap = jnp.where(inside, core.gap, core.value - at_u - jnp.sum(r * step))
-    square = lam / 2 * jnp.sum(step**2)
+    square = jnp.sum((jnp.sqrt(lam) * step) ** 2) / 2  # a tiny lam may meet a huge step
     count = _count(psi.core, x)
     terms = jnp.abs(core.value) + jnp.abs(at_u) + jnp.sum(jnp.abs(r * step))
     rounding = jnp.where(inside, core.rounding, count * (UNIT * terms + TINY)) + count * UNIT * square
