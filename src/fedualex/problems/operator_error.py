@@ -18,7 +18,7 @@ SHAKE = 8 * UNIT
 """By how much inputs are moved, relative to their size, to see what rounding may do to an operator."""
 
 UNSEEN = 1024
-"""How much larger than an operator the terms may be that cancelled in it, where only the operator is known."""
+"""How much larger than an operator's largest entry the terms may be that cancelled, where nothing else is known."""
 
 
 class OperatorError(NamedTuple):
@@ -44,11 +44,12 @@ def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
     """How far g, the computed operator of a `Problem` at z, may be from the exact one.
 
     With a majorant F: (n + 32) UNIT grad F(|z|), n the number of examples and of entries of z. Else estimates: twice what
-    shaking all inputs changes, plus 16 UNIT of g; without the data, UNSEEN UNIT of g.
+    shaking all inputs changes, plus 16 UNIT of g; without the data, UNSEEN UNIT of the largest entry of g.
     """
     data = problem.data
     if data is not None and not data.counts.size:
-        return OperatorError(jax.tree.map(lambda a: UNSEEN * UNIT * _spread(a), g), estimated=True)
+        largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(g)]))
+        return OperatorError(jax.tree.map(lambda a: jnp.full_like(a, UNSEEN * UNIT * largest), g), estimated=True)
     if isinstance(problem.f, Majorized):
         majorant = eqx.tree_at(lambda p: p.f, problem, problem.f.majorant)
         n = sum(leaf.size for leaf in jax.tree.leaves(z)) + (0 if data is None else data.shares().size)
