@@ -1,17 +1,22 @@
 """Limits that no model meets: the proof against a convex solver, and that it is neither missed nor made up."""
 
+import json
+
 import cvxpy as cp
 import jax
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from references import inside, minimize, random_points, table
 
 import fedualex as fx
+from fedualex.cli import main
+from fedualex.display import rounded_up
+from fedualex.estimators import FederatedClassifier, NeymanPearsonClassifier
 from fedualex.precision import double
 from fedualex.problems import constrained, phase_one, violation
-from fedualex.problems.feasibility import excess, in_doubt, least_violation
+from fedualex.problems.feasibility import excess, largest_violation, least_violation
 from fedualex.runtime.feasibility import infeasibility
-from fedualex.runtime.outputs import Evaluator
 
 
 def noise(classes=2):
@@ -93,18 +98,17 @@ def test_lower_bound_is_never_above_the_least_violation_and_reaches_it(name):
     assert value > 0.05  # all of them are infeasible
 
 
-def at(problem, scale=0.0):
-    """An output at the origin, or away from it: the proof must not depend on a good answer."""
-    z = jax.tree.map(lambda leaf: np.full(np.shape(leaf), scale), problem.like)
+def start(problem):
+    """A poor answer, with its violation: the proof must not depend on a good one."""
+    z = problem.project(problem.like)
     with double():
-        (output,) = Evaluator(problem).outputs({"last": z}).values()
-    return output
+        return z, largest_violation(problem, problem.operator(problem.admit(z)))
 
 
 @EVERY
 def test_no_model_in_the_domain_is_proved_and_the_bound_is_rounded_down(name):
     problem, x, above = built(name)
-    sentence = infeasibility(problem, at(problem))
+    sentence = infeasibility(problem, *start(problem))
     before, _, number = sentence.rpartition(" ")
     assert before == "the limits are infeasible: no model in this domain violates less than"
     value = least(problem, x, above)
@@ -122,7 +126,7 @@ FEASIBLE = {
 @pytest.mark.parametrize("name", each_of(FEASIBLE))
 def test_nothing_is_made_up_where_some_model_meets_the_limits(name):
     problem = constrained(*table("cancer"), **FEASIBLE[name])
-    assert infeasibility(problem, at(problem)) == ""
+    assert infeasibility(problem, *start(problem)) == ""
 
 
 def test_nothing_is_tried_without_doubt(monkeypatch):
@@ -132,17 +136,17 @@ def test_nothing_is_tried_without_doubt(monkeypatch):
     monkeypatch.setattr("fedualex.runtime.feasibility.phase_one", refuse)
     game = fx.problems.matrix_game(np.eye(2))
     assert phase_one(game) is None
-    assert infeasibility(game, at(game)) == ""
+    assert infeasibility(game, *start(game)) == ""
     derived = constrained(*table("cancer"), **FEASIBLE["a derived multiplier"])  # a constant score meets the limit
-    far = at(derived)
-    assert excess(far.operator).max() > 0
-    assert infeasibility(derived, far) == ""
+    assert start(derived)[1] > 0
+    assert infeasibility(derived, *start(derived)) == ""
     loose = constrained(*table("cancer"), limits=5.0, multiplier=1.0, l2=0.1)  # the answer meets them
-    met = at(loose)
-    assert not in_doubt(loose, met.operator)
-    assert infeasibility(loose, met) == ""
+    assert start(loose)[1] < 0
+    assert infeasibility(loose, *start(loose)) == ""
+    infeasible = built("clients")[0]
+    assert infeasibility(infeasible.without_data(), *start(infeasible)) == ""  # a server has nothing to prove it with
     with pytest.raises(AssertionError, match="phase one was run"):
-        infeasibility(built("clients")[0], at(built("clients")[0]))
+        infeasibility(infeasible, *start(infeasible))
 
 
 def test_phase_one_is_a_problem_like_any_other():
@@ -176,3 +180,90 @@ def test_violation_of_the_catalogue_is_the_excess():
     z = next(random_points(problem))
     with double():
         np.testing.assert_array_equal(violation(problem, z), excess(problem.operator(problem.admit(z))))
+
+
+# --- runs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_on_infeasible_limits_is_not_optimal_and_says_why():
+    problem, x, above = built("both classes of random labels")
+    run = fx.solve(problem, fx.FeDualExCorrected(0.03), local_steps=5, rounds=40, record_every=20, tol=1e3)
+    assert run.gap <= 1e3  # of the Lagrangian with bounded multipliers
+    assert run.stop is fx.Stop.INFEASIBLE
+    assert run.status is fx.Status.CERTIFIED
+    assert fx.Status.OPTIMAL not in {output.status for output in run.outputs.values()}
+    value = least(problem, x, above)
+    assert 0.85 * value <= float(run.detail.rpartition(" ")[2]) <= value <= run.violation
+    assert "CERTIFIED, INFEASIBLE, the limits are infeasible: no model in this domain violates less than" in str(run)
+
+
+def test_a_feasible_run_reports_its_violation_beside_its_gap():
+    problem = constrained(*table("cancer"), **FEASIBLE["some clients"])
+    run = fx.solve(problem, fx.FeDualExCorrected(0.3), local_steps=5, rounds=200, record_every=50, tol=0.1)
+    assert run.stop is fx.Stop.TOLERANCE
+    assert run.violation == pytest.approx(violation(problem, run.z).max(), abs=1e-12)
+    assert run.violation < 0.01
+    assert f", violation <= {rounded_up(run.violation)}, " in str(run)
+    game = fx.simulate(fx.problems.matrix_game(np.eye(2)), fx.MirrorProx(0.5), steps=2)
+    assert game.violation is None
+    assert "violation" not in str(game)
+
+
+def test_an_interrupt_while_the_proof_is_looked_for_keeps_the_run(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedualex.runtime.feasibility.phase_one", interrupt)
+    problem = built("three groups")[0]
+    run = fx.simulate(problem, fx.FeDualEx(0.01), rounds=1)
+    assert run.stop is fx.Stop.INTERRUPTED
+    assert run.violation > 0
+
+
+def test_the_command_line_has_a_word_and_a_code_for_it(tmp_path):
+    X, y, clients = noise()
+    np.savez(tmp_path / "rows.npz", X=X, y=y, clients=clients)
+    (tmp_path / "limits.toml").write_text(
+        '[problem]\nname = "constrained"\nfile = "rows.npz"\ngroups = "classes"\nlimits = 0.001\nmultiplier = 10.0\n'
+        'l1 = 0.01\n\n[method]\nname = "FeDualEx"\neta_c = 0.01\n\n[run]\nrounds = 2\n'
+    )
+    arguments = ["solve", str(tmp_path / "limits.toml"), "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 7, result.output
+    assert "INFEASIBLE (the limits are infeasible: no model in this domain violates less than 0.6" in result.stdout
+    stored = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert stored["stop"] == "INFEASIBLE"
+    assert stored["violation"] == stored["outputs"][stored["output"]]["violation"] > 0.6
+    assert f"violation <= {rounded_up(stored['violation'], 3)}" in result.stdout
+
+
+# --- estimators -----------------------------------------------------------------------------------------------------
+
+
+class BothLimited(FederatedClassifier):
+    """An estimator whose limits may be infeasible."""
+
+    multiclass = False
+
+    def __init__(self, tol=0.1, max_rounds=20, local_steps=1, method=None):
+        super().__init__(tol, max_rounds, local_steps, method)
+
+    def _problem(self, X, label, clients, size):
+        return constrained(X, label, clients, groups="classes", limits=0.01, multiplier=5.0, l2=0.1)
+
+
+def test_a_fit_without_a_model_does_not_return_quietly():
+    X, y, _ = noise()
+    sentence = r"BothLimited has no model: the limits are infeasible: no model in this domain violates less than 0\.6"
+    with pytest.raises(ValueError, match=sentence):
+        BothLimited().fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_neyman_pearson_names_its_own_arguments_only():
+    X, y, _ = noise()
+    model = NeymanPearsonClassifier(1e-9, max_rounds=20).fit(X, y)  # no constant score up to 15 is that good
+    assert model.violation_ == model.run_.violation
+    for limit in (1e-20, 5e-324):
+        with pytest.raises(ValueError, match=r"^limit must be at least 1e-15, about the rounding of a loss"):
+            NeymanPearsonClassifier(limit).fit(X, y)

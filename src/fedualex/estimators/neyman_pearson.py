@@ -5,9 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..precision import double
 from ..problems import AbstractProblem, constrained
-from ..problems.feasibility import excess
 from ..tree import Saddle
 from ..validation import positive, short
 from .base import FederatedClassifier
@@ -50,8 +48,7 @@ class NeymanPearsonClassifier(FederatedClassifier):
         return constrained(X, label, clients, groups="classes", limits=limits, **self._penalty(size))
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
-        with double():
-            self.violation_ = float(excess(problem.operator(problem.admit(z)))[0])
+        self.violation_ = self.run_.violation
 
     def _limited_class(self) -> int:
         found = [0] if self.limited is None else np.flatnonzero(self.classes_ == self.limited)

@@ -71,15 +71,20 @@ def least_violation(certificate: Certificate, g: Saddle) -> float:
     return float(np.max(excess(g))) - gap - certificate.rounding
 
 
-def in_doubt(problem: AbstractProblem, g: Saddle) -> bool:
-    """Whether the point with this exact operator violates a limit, and no model is known that meets all."""
+def is_doubtful(problem: AbstractProblem) -> bool:
+    """Whether the problem has limits, and no model is known that meets all of them."""
     f = lagrangian_of(problem)
-    return f is not None and not f.feasible and bool(np.max(excess(g)) > 0)
+    return f is not None and not f.feasible
 
 
 def lagrangian_of(problem: AbstractProblem) -> Lagrangian | None:
     """The loss of a problem with limits; None of one without."""
     return problem.f if isinstance(problem, Problem) and isinstance(problem.f, Lagrangian) else None
+
+
+def largest_violation(problem: AbstractProblem, g: Saddle | None) -> float | None:
+    """max_g loss_g(x) - limit_g from the exact operator at (x, lam); None without limits, or without the operator."""
+    return None if g is None or lagrangian_of(problem) is None else float(np.max(excess(g)))
 
 
 def excess(g: Saddle) -> NDArray[Any]:

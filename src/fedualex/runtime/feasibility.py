@@ -1,6 +1,8 @@
 """Whether a model of the domain meets the limits of a problem: a proof that none does, or nothing."""
 
+import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -13,9 +15,11 @@ from ..algorithms import BacktrackingCoMP
 from ..display import rounded_down
 from ..precision import double
 from ..problems import AbstractProblem
-from ..problems.feasibility import excess, in_doubt, least_violation, phase_one
+from ..problems.feasibility import excess, is_doubtful, least_violation, phase_one
 from ..tree import Saddle, Tree
-from .outputs import Evaluator, Output
+from .outputs import Evaluator
+from .run import Run
+from .status import Stop, status_of
 
 FIRST, BLOCKS = 50, 5
 """Tries in the first block, and how many blocks of twice as many as the one before are run at most."""
@@ -26,19 +30,33 @@ CLOSE = 0.9
 METHOD = BacktrackingCoMP(growth=1.05)
 
 
-def infeasibility(problem: AbstractProblem, answer: Output) -> str:
+def concluded(run: Run, problem: AbstractProblem) -> Run:
+    """The run, or the same run ended as INFEASIBLE: none of its outputs is then optimal, however small its gap."""
+    began = time.perf_counter()
+    try:
+        proof = infeasibility(problem, run.z, run.violation)
+    except KeyboardInterrupt:
+        return replace(run, stop=Stop.INTERRUPTED, detail="while it was asked whether the limits can be met")
+    if not proof:
+        return run
+    outputs = {name: replace(output, status=status_of(output.gap, None)) for name, output in run.outputs.items()}
+    seconds = run.seconds + time.perf_counter() - began
+    return replace(run, stop=Stop.INFEASIBLE, detail=proof, outputs=outputs, seconds=seconds)
+
+
+def infeasibility(problem: AbstractProblem, z: Saddle, violation: float | None) -> str:
     """The sentence that no model in the domain of x meets all limits, if that can be proved; empty otherwise.
 
-    problem: any problem; there is something to prove only where the answer violates a limit and no model is known that
-        meets all. answer: an output of a run on the problem, where the search starts.
+    problem: any problem. z: where the search for a proof starts, such as a run's answer. violation: by how much z
+        exceeds the limits, None if there are none; nothing is asked if z meets them, or if some model is known to.
 
     Phase one is run with exact operators of all clients by a method that finds its steps itself. The proof is
     `least_violation` > 0 at its point or at the mean of the probes of a block, whichever is larger; it does not depend
     on how they were found. A problem whose data is elsewhere is left alone: its phase one is a deployment of its own.
     """
-    doubtful = answer.operator is not None and problem.clients != 0 and in_doubt(problem, answer.operator)
-    phase = phase_one(problem) if doubtful else None
-    if phase is None or not (least := _lower_bound(phase, answer.z)) > 0:
+    asked = is_doubtful(problem) and problem.clients != 0 and (violation or 0.0) > 0
+    phase = phase_one(problem) if asked else None
+    if phase is None or not (least := _lower_bound(phase, z)) > 0:
         return ""
     return f"the limits are infeasible: no model in this domain violates less than {rounded_down(least)}"
 
