@@ -35,15 +35,12 @@ class Lagrangian(eqx.Module):
 
 
 class Excess(eqx.Module):
-    """<lam, shares> loss(<w, row> + b, label) - <lam, limits>: the Lagrangian without its objective."""
+    """<lam, shares> loss(<w, row> + b, label) - <lam, limits>: a Lagrangian without its objective."""
 
-    loss: Loss
-    limits: Any
+    whole: Lagrangian
 
     def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
-        lam, shares = y["multipliers"], example["shares"]
-        loss = self.loss(linear_score(x, example["row"]), example["target"])
-        return jnp.vdot(shares[1:], lam) * loss - jnp.vdot(lam, typed(self.limits, lam))
+        return self.whole(x, y, {**example, "shares": jnp.asarray(example["shares"]).at[0].set(0)})
 
 
 def phase_one(problem: AbstractProblem) -> Problem | None:
@@ -57,7 +54,7 @@ def phase_one(problem: AbstractProblem) -> Problem | None:
         return None
     sets = {name: Euclidean(domain_of(part.regularizer)) for name, part in problem.geometry.parts.x.items()}
     geometry = Product(Saddle(sets, {"multipliers": EntropicSimplex()}))
-    return eqx.tree_at(lambda p: (p.f, p.geometry), problem, (Excess(f.loss, f.limits), geometry))
+    return eqx.tree_at(lambda p: (p.f, p.geometry), problem, (Excess(f), geometry))
 
 
 def least_violation(certificate: Certificate, g: Saddle) -> float:
