@@ -109,6 +109,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
                 "rounding": output.certificate.rounding,
                 "estimated": output.certificate.estimated,
                 "reason": output.certificate.reason,
+                "violation": _finite(output.violation),
                 "density": output.density,
                 "rank": None if output.rank is None else list(output.rank),
                 # Where the data is elsewhere nobody can compute it.
@@ -126,6 +127,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "stop_meaning": run.detail or run.stop.value,
         "output": run.output,
         "gap": run.gap,
+        "violation": _finite(run.violation),
         "outputs": summaries,
         "rounds": run.rounds,
         "seconds": run.seconds,
@@ -226,8 +228,8 @@ def _lines(records: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
 
 
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:

@@ -16,6 +16,7 @@ from ..problems import Exact
 from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
+from .feasibility import concluded
 from .options import check_choices, check_cohort, check_hooks, check_mesh, check_sizes
 from .outputs import Evaluator
 from .progress import progress_bar
@@ -167,7 +168,8 @@ def _run(
         except KeyboardInterrupt:
             ending = Stop.INTERRUPTED, ""
         stop, detail = ending or (Stop.MAX_ROUNDS, "")
-        return records.finish(state, stop, time.perf_counter() - began, chosen, detail)
+        run = records.finish(state, stop, time.perf_counter() - began, chosen, detail)
+        return run if stop is Stop.INTERRUPTED else concluded(run, problem)
 
 
 def _check_names(options: dict[str, Any]) -> None:
