@@ -11,9 +11,9 @@ from .. import tree
 from ..geometry import EntropicSimplex, Product
 from ..precision import double
 from ..regularizers import for_reports
+from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree, Vector, typed
 from ..validation import real_array
-from ..regularizers.fenchel import UNIT
 from .base import AbstractProblem, build_geometry
 from .operator_error import OperatorError
 from .rounding import FEASIBLE

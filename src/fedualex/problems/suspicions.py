@@ -54,7 +54,7 @@ class Surroundings:
         self.masks = block_masks(problem.like)
         self.size = extent(problem, center)
         directions = rng.normal(size=(DIRECTION.max() + 1, center.size))[DIRECTION]
-        self.rays = self._look({block: SPREAD[:, None] * directions for block in self.masks}, SHARE)
+        self.rays = self._look(dict.fromkeys(self.masks, SPREAD[:, None] * directions), SHARE)
         steps = {block: self._falling_coordinates(seen) for block, seen in self.rays.items()}
         self.steps = self._look(steps, np.ones(2 * COORDINATES))
         self.bent = bent_down(problem, center, rng.normal(size=center.size))

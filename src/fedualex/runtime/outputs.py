@@ -108,6 +108,8 @@ class Evaluator:
             measured, estimated = _measure(self.problem, z, g)
             # Operators from elsewhere were summed there, in a way that nobody here can bound.
             certificate = certificate_of(measured, estimated or self.elsewhere)
+            if certificate.gap == np.inf:  # a projection that left the domain: nothing is claimed of it
+                certificate = Certificate(None, None, certificate.reason)
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, g))
         status = status_of(certificate.gap, self.tol)
         violation = largest_violation(self.problem, operator)
