@@ -66,8 +66,8 @@ def simulate(problem: Any, method: Any, **options: Any) -> Run:
     checkpoint: a file that is written at every record, and continued from if it is there.
     mesh: a `jax.sharding.Mesh` with one axis; clients are split over its devices, of one process or of several
     (docs/scaling.md).
-    convexity: "check" looks for a disproof of a user's f at the start and at the outputs, and certifies nothing if one is
-    found; "trust" takes the user's word (docs/problems.md).
+    convexity: "check" looks for a disproof of a user's f at the start and at the outputs; if one is found, nothing is
+    certified. "trust" takes the user's word (docs/problems.md).
     """
     if {"tol", "max_seconds"} & set(options):
         raise TypeError("tol and max_seconds are stopping rules, and simulate runs all rounds: use fx.solve")
