@@ -16,6 +16,7 @@ from ..algorithms.dual import AbstractDualMethod
 from ..precision import double
 from ..problems import AbstractProblem, Exact
 from ..runtime import Run, fingerprint
+from ..runtime import checkpoint as checkpoints
 from ..runtime.options import check_choices, check_hooks, check_sizes
 from ..runtime.rounds import Setup
 from ..runtime.setup import build_setup, first_state
@@ -95,7 +96,7 @@ class Task:
             )
             # Patience may change from one server to the next: it decides when a run ends, not how it goes on.
             decisive = replace(plan, max_seconds=None, min_replies=None, attempts=1)
-            run_id = f"{self._agreed(view, method)}-{fingerprint(setup, start, repr(decisive), *self.sites)}"
+            run_id = f"{self._agreed(view, method)}-{checkpoints.run_id(setup, start, repr(decisive), *self.sites)}"
             p = dict(zip(self.sites, map(float, self._weights()), strict=True))
             grid = _polish_steps(view, method)
             loop = Loop(engine, view, setup, p, plan, grid, timeout=self.timeout, run_id=run_id)

@@ -121,7 +121,7 @@ def _run(
             checkpoints.check_folder(file)
             # The problem as it was given: on a mesh no process has all data of the setup's.
             whole = eqx.tree_at(lambda s: s.problem, setup, problem)
-            run_id = checkpoints.fingerprint(whole, state, init, str(total), str(every), str(tol), str(output))
+            run_id = checkpoints.run_id(whole, state, init, str(total), str(every), str(tol), str(output))
             if file.exists():
                 state = records.resume(file, state, run_id)
                 began -= records.all[-1]["seconds"]
