@@ -17,6 +17,7 @@ Numbers = float | Array
 Description = Mapping[str, Any]
 
 NUDGE = 1e-9
+"""A share of a slope that shows how far its conjugate moves with it."""
 
 
 class CannotRedo(ValueError):  # noqa: N818 (an answer, not a fault)
@@ -38,7 +39,7 @@ class Psi:
 
 @dataclass(frozen=True)
 class Gap:
-    """<g, z> + psi(z) + psi^*(-g) of one leaf, and the sizes of what it is added up from: its rounding is a share of them."""
+    """<g, z> + psi(z) + psi^*(-g) of one leaf, and the sum of the sizes of its terms: rounding is a share of that."""
 
     value: float
     size: float
@@ -57,6 +58,12 @@ def _gap(psi: Psi, z: Array, g: Array) -> Gap:
         slack = np.nan_to_num((right - left) / NUDGE, nan=0.0, posinf=0.0, neginf=0.0)
         size = np.sum(np.abs(g * z)) + abs(value) + psi.mixed(z) + abs(conjugate) + abs(slack)
         return Gap(float(np.vdot(g, z) + value + conjugate), float(size))
+
+
+def penalty_size(description: Description, z: Mapping[str, Array]) -> float:
+    """The sum of the sizes of the terms of psi(z)."""
+    psis = [(_build(part), _vector(z[name])) for name, part in description.items()]
+    return float(sum(abs(psi.value(point)) + psi.mixed(point) for psi, point in psis))
 
 
 def violation(description: Description, z: Mapping[str, Array]) -> float:

@@ -106,16 +106,25 @@ def check_folder(path: Path) -> None:
 def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], str | None]:
     """State and history, if the file is whole, of this schema and version, and of this very run."""
     header, leaves = read(path)
+    if header["version"] != __version__:
+        raise ValueError(
+            f"{path} was written by fedualex {header['version']}, and this is {__version__}, whose rounds may have "
+            "other bits: go on with that version, or delete it to start again"
+        )
     if header["run"] != run:
         raise ValueError(f"{path} belongs to another run: its problem, method, seed or sizes differ from this one's")
-    return restored(path, leaves, like), header["history"], header["best"]
+    structure: Any = jax.tree.structure(like)
+    if len(leaves) != structure.num_leaves:
+        raise ValueError(f"{path} holds {len(leaves)} arrays where this run has {structure.num_leaves}; delete it")
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"], header["best"]
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Any]]:
-    """Header and arrays of a checkpoint, if the file is whole, of this schema and of this version of the library."""
+    """Header and arrays of a checkpoint of any run, if the file is whole and of this schema."""
+    header: dict[str, Any] = {"version": None, "run": "", "history": [], "best": None}
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            header = {"run": "", "history": [], "best": None} | dict(json.loads(bytes(file["header"]).decode()))
+            header |= dict(json.loads(bytes(file["header"]).decode()))
             leaves = [file[f"leaf{index}"] for index in range(len(file.files) - 1)]
     except Exception as error:  # a truncated or foreign file can fail in many ways
         raise ValueError(
@@ -123,22 +132,9 @@ def read(path: Path) -> tuple[dict[str, Any], list[Any]]:
         ) from None
     if header.get("schema") != SCHEMA:
         raise ValueError(f"{path} has checkpoint schema {header.get('schema')!r}; this version reads schema {SCHEMA}")
-    if header.get("version") != __version__:
-        raise ValueError(
-            f"{path} was written by fedualex {header.get('version')}, and this is {__version__}, whose rounds may have "
-            "other bits: go on with that version, or delete it to start again"
-        )
     if header.get("checksum") != _checksum(leaves, header["history"], header["best"]):
         raise ValueError(f"{path} is damaged: its checksum does not match; delete it to start again")
     return header, leaves
-
-
-def restored(path: Path, leaves: list[Any], like: Any) -> Any:
-    """The arrays of a checkpoint in the structure of `like`."""
-    structure: Any = jax.tree.structure(like)
-    if len(leaves) != structure.num_leaves:
-        raise ValueError(f"{path} holds {len(leaves)} arrays where this run has {structure.num_leaves}; delete it")
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
 
 
 def _checksum(leaves: list[Any], history: list[dict[str, Any]], best: str | None) -> str:
