@@ -15,7 +15,7 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.experiments import recheck
 from fedualex.experiments.description import describe
-from fedualex.experiments.verify import ROUNDING
+from fedualex.experiments.points import ROUNDING
 from fedualex.geometry import AbstractGeometry
 from fedualex.precision import double
 from fedualex.regularizers import AbstractRegularizer, InBall, for_reports

@@ -12,6 +12,8 @@ from .names import ConfigurationError
 Kind = Callable[[Any], bool]
 Fields = Mapping[str, Kind]
 
+MOST_SEEDS = 10_000
+
 
 def text(value: Any) -> bool:
     """A text."""
@@ -26,6 +28,11 @@ def flag(value: Any) -> bool:
 def whole(value: Any) -> bool:
     """A whole number."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def count(value: Any) -> bool:
+    """How many seeds there are to look for."""
+    return whole(value) and 0 <= value <= MOST_SEEDS
 
 
 def number(value: Any) -> bool:
@@ -91,7 +98,7 @@ STATUS: Fields = {
     "files": table_of(text),
     "sha256": text,
 }
-PLAN: Fields = {"name": text, "seeds": whole, "settings": table}
+PLAN: Fields = {"name": text, "seeds": count, "settings": table}
 SETTINGS: Fields = {
     "problem": table,
     "run": table,

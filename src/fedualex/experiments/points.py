@@ -69,7 +69,7 @@ def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: 
     except recheck.CannotRedo as error:
         return [Check(output, f"certificate ({error})", stored["gap"], None, None)]
     except Exception as error:  # a description may be wrong in many ways
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise ConfigurationError(f"the geometry in {run.path / 'manifest.json'} is damaged: {reason}") from None
     checks = [Check(output, "distance outside the domain", 0.0, violation, bool(violation <= FEASIBLE))]
     if stored["gap"] is None:
@@ -134,7 +134,7 @@ def _operator_sizes(problem: AbstractProblem, z: Arrays) -> dict[str, float]:
     """How large the operator's terms are: its entries where their signs do not let them cancel, leaf by leaf."""
     rng, sizes = np.random.default_rng(0), dict.fromkeys(z, 0.0)
     for _ in range(2):
-        mixed = {leaf: array * rng.choice([-1.0, 1.0], array.shape) for leaf, array in z.items()}
+        mixed = {leaf: np.asarray(array * rng.choice([-1.0, 1.0], array.shape)) for leaf, array in z.items()}
         found = _operator(problem, problem.project(_point(problem, mixed)))
         for leaf, array in found.items():
             sizes[leaf] = max(sizes[leaf], float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0)))

@@ -5,18 +5,20 @@ from typing import Any
 
 from .status import Status, Stop, status_of
 
+Number = float | int
+
 NEGLIGIBLE = 1e-9
 """A certificate below this share of the first one is rounding: growing from there is not divergence."""
 
 
-def best_gap(record: Mapping[str, Any], output: str | None) -> float | None:
+def best_gap(record: Mapping[str, Any], output: str | None) -> Number | None:
     """The smallest certified gap of a record, or that of the one output that was asked for; None if there is none."""
     wanted = f"gap_{output or ''}"
     gaps = [value for key, value in record.items() if key.startswith(wanted) and value is not None]
     return min(gaps, default=None)
 
 
-def stop_of(gaps: Sequence[float | None], *, rounds: int, record_every: int, tol: float | None) -> Stop | None:
+def stop_of(gaps: Sequence[Number | None], *, rounds: int, record_every: int, tol: Number | None) -> Stop | None:
     """What the best gaps of all records so far end the run with; None if it goes on.
 
     TOLERANCE: the last gap is at most tol. DIVERGED: the last three exceed 10 times the smallest. STALLED, with tol
@@ -36,7 +38,7 @@ def stop_of(gaps: Sequence[float | None], *, rounds: int, record_every: int, tol
     return None
 
 
-def answer_of(gaps: Mapping[str, float | None], structure: Mapping[str, float], tol: float | None) -> str:
+def answer_of(gaps: Mapping[str, Number | None], structure: Mapping[str, Number], tol: Number | None) -> str:
     """The sparsest output that meets tol, else the one with the smallest certificate, else the polished one."""
     good = [name for name, gap in gaps.items() if status_of(gap, tol) is Status.OPTIMAL]
     if good:
