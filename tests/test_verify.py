@@ -125,7 +125,7 @@ def differing(result):
 # --- untouched --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "bundled")) for n in RUNS])
 def test_an_untouched_run_is_verified(solved, name):
     result = verify(solved(name), trust=True)
     assert result.verdict is Verdict.VERIFIED, [check for check in result.checks if not check.agrees]
