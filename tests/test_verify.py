@@ -392,6 +392,16 @@ def test_the_seal_knows_every_file(copied, name):
     assert command(path)[0] == 1
 
 
+def test_a_status_without_its_seal_differs(copied):
+    path = copied("own")
+    for key in ("files", "sha256"):
+        status = json.loads((path / "status.json").read_text())
+        del status[key]
+        (path / "status.json").write_text(json.dumps(status))
+        assert command(path)[0] == 1
+        reseal(path)
+
+
 def test_the_seal_is_no_signature(copied):
     """Whoever takes the checkpoint away and rewrites the hash is not found out; docs/cli.md says so."""
     path = copied("game")

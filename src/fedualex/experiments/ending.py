@@ -29,10 +29,13 @@ STATE = 1e4
 def seal_checks(run: StoredRun) -> list[Check]:
     """Every file, and the status itself, has the SHA-256 that the status says."""
     status: Mapping[str, Any] = run.status or {}
-    stored, found = status["files"], seal.digests(run.path)
+    stored, found = status.get("files"), seal.digests(run.path)
+    if not isinstance(stored, dict):
+        return [Check("", "SHA-256 of all files", None, seal.digest_of(status), False)]
     names = dict.fromkeys((*stored, *found))
     checks = [_equal("", f"SHA-256 of {name}", stored.get(name), found.get(name)) for name in names]
-    return [*checks, _equal("", "SHA-256 of all of these and of status.json", status["sha256"], seal.digest_of(status))]
+    digest = seal.digest_of(status)
+    return [*checks, _equal("", "SHA-256 of all of these and of status.json", status.get("sha256"), digest)]
 
 
 def history_checks(run: StoredRun) -> list[Check]:

@@ -95,17 +95,9 @@ STATUS: Fields = {
     "bytes_up": maybe(whole),
     "bytes_down": maybe(whole),
     "steps": text,
-    "files": table_of(text),
-    "sha256": text,
 }
 PLAN: Fields = {"name": text, "seeds": count, "settings": table}
-SETTINGS: Fields = {
-    "problem": table,
-    "run": table,
-    "grid": table_of(list_of(number)),
-    "tuning": table,
-    "methods": table_of(table),
-}
+SETTINGS: Fields = {"methods": table_of(table)}
 COLLECTIONS: dict[str, Fields] = {
     "comparison": {"title": text, "runs": list_of(text)},
     "experiment": {"title": text, "plan": table},
