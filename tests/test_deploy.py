@@ -590,13 +590,13 @@ def test_the_best_point_waits_for_its_certificate(tmp_path):
 
 def test_without_an_answer_in_the_end_nothing_is_claimed(tmp_path, undisturbed):
     run, _ = serve(tmp_path, fault=silent_surveys(range(6, 100)), tol=1e-9)
-    assert run.status is Status.UNCERTIFIED
-    assert run.gap is None
     assert_close(run.state, undisturbed.state)
-    for output in run.outputs.values():
-        assert output.operator is None
+    for name in ("last", "clients", "polished"):
+        output = run.outputs[name]
+        assert (output.status, output.gap, output.operator) == (Status.UNCERTIFIED, None, None)
         assert output.certificate.reason == UNANSWERED
-    assert run.best.gap is not None  # what was certified on the way stays certified
+    assert run.output == "best"  # what was certified on the way stays certified
+    assert run.gap == run.best.gap is not None
 
 
 def test_a_tol_that_was_met_is_not_claimed_of_points_without_certificate(tmp_path):
@@ -613,8 +613,8 @@ def test_a_tol_that_was_met_is_not_claimed_of_points_without_certificate(tmp_pat
 
     run, _ = serve(tmp_path, fault=fault, callback=watch, **options)
     assert run.rounds == met[0] < 200
-    assert (run.status, run.gap) == (Status.UNCERTIFIED, None)
-    assert run.best.gap <= 0.02
+    assert {run.outputs[name].status for name in ("last", "clients", "polished")} == {Status.UNCERTIFIED}
+    assert (run.status, run.output, run.best.gap <= 0.02) == (Status.OPTIMAL, "best", True)
     again, engine = serve(tmp_path, **options)  # with all sites there, the same point is what it is
     assert (again.status, again.rounds) == (Status.OPTIMAL, run.rounds)
     assert engine.asked(DEAD) == []
@@ -707,7 +707,7 @@ def test_a_server_that_gives_up_late_tells_nothing(tmp_path):
 
     def take_over(request):
         if request.task == "round" and request.round == 5 and not told:
-            told.append(serve(tmp_path)[0].status)
+            told.append(serve(tmp_path)[0].stop)
 
     def fault(request):
         if request.round >= 5 and told:
@@ -780,9 +780,9 @@ def test_a_certificate_that_overflows_at_the_end_is_a_status_and_not_an_exceptio
     psi = fx.SquaredL2(0.01)
     problem = fx.problems.bilinear(GAME.A, GAME.b, x=psi, y=psi)
     run, _ = serve(tmp_path, problem, method=fx.FeDualEx(1e5), rounds=130, record_every=130, local_steps=1)
-    assert (run.stop, run.rounds, run.gap) == (Stop.NUMERICAL_ERROR, 129, None)
+    assert (run.stop, run.rounds, run.outputs["last"].gap) == (Stop.NUMERICAL_ERROR, 129, None)
     assert run.outputs["last"].certificate.reason == "the certificate of the output 'last' is not finite"
-    assert run.best.gap < 100
+    assert run.gap == run.best.gap < 100
 
 
 @pytest.mark.parametrize("task", ["round", "survey"])

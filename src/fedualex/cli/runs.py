@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..display import rounded_up
 from .common import exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
 
 run_argument = click.Path(path_type=Path)
@@ -138,7 +139,9 @@ def status_line(status: dict[str, Any], tol: float | None) -> str:
     if gap is None:
         return f"{words}  {status['outputs'][status['output']]['reason']}"
     against = "" if tol is None else f" {'<=' if gap <= tol else '>'} tol {tol:g}"
-    return f"{words}  certified gap <= {shown(gap)}{against}  ({status['output']})"
+    above = status.get("violation")
+    limits = "" if above is None else f"  violation <= {rounded_up(above, 3)}"
+    return f"{words}  certified gap <= {shown(gap)}{against}{limits}  ({status['output']})"
 
 
 def print_comparison(panel: dict[str, Any]) -> None:

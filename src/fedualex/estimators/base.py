@@ -74,6 +74,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
             runs.append(solve(problem, method, rounds=left, local_steps=local_steps, tol=self.tol))
             if runs[-1].stop is Stop.INTERRUPTED:
                 raise KeyboardInterrupt
+            if runs[-1].stop is Stop.INFEASIBLE:
+                raise ValueError(f"{type(self).__name__} has no model: {runs[-1].detail}")
             if runs[-1].status in (Status.OPTIMAL, Status.UNCERTIFIED) or runs[-1].rounds >= left:
                 break
         self.run_ = min(runs, key=lambda run: np.inf if run.gap is None else run.gap)

@@ -66,15 +66,18 @@ def claim_checks(run: StoredRun) -> list[Check]:
     checks = [
         _equal("", "outputs of such a run", sorted(expected), sorted(set(outputs) - {"best"})),
         _equal("", "which output is the answer", status["output"], wanted or answer_of(gaps, structure, tol)),
-        *(_equal(status["output"], f"{key} of the answer", status[key], answer[key]) for key in ("gap", "status")),
     ]
+    for key in ("gap", "status", "violation"):
+        checks.append(_equal(status["output"], f"{key} of the answer", status[key], answer[key]))
+    if status["stop"] == Stop.INFEASIBLE.name:  # nothing is optimal where the limits cannot be met
+        tol = None
     for name, gap in gaps.items():
         checks.append(_equal(name, f"status for tol {tol}", outputs[name]["status"], status_of(gap, tol).name))
-    return [*checks, *_best_checks(run), _stop_check(run)]
+    return [*checks, *_best_checks(run), *_stop_checks(run)]
 
 
-def _stop_check(run: StoredRun) -> Check:
-    """Why the run ended, where its records tell."""
+def _stop_checks(run: StoredRun) -> list[Check]:
+    """Why the run ended, where its records tell; of INFEASIBLE its limits do."""
     status: Mapping[str, Any] = run.status or {}
     configuration, said = run.manifest["configuration"], status["stop"]
     settings = configuration["run"]
@@ -85,18 +88,20 @@ def _stop_check(run: StoredRun) -> Check:
     due = stop_of(gaps, **rules) if gaps and configuration.get("stopping", True) else None
     seconds = settings.get("max_seconds")
     match said:
+        case Stop.INFEASIBLE.name:
+            return []
         case Stop.TOLERANCE.name | Stop.DIVERGED.name | Stop.STALLED.name:
-            return _equal("", "why the run ended", said, due and due.name)
+            return [_equal("", "why the run ended", said, due and due.name)]
         case _ if said not in Stop.__members__:
-            return Check("", "why the run ended: a word that exists", said, None, False)
+            return [Check("", "why the run ended: a word that exists", said, None, False)]
         case _ if due is not None and said in (Stop.MAX_ROUNDS.name, Stop.MAX_TIME.name, Stop.CLIENTS_LOST.name):
-            return _equal("", "why the run ended", said, due.name)
+            return [_equal("", "why the run ended", said, due.name)]
         case Stop.MAX_ROUNDS.name:
-            return _equal("", f"{said}: all rounds were run", total, status["rounds"])
+            return [_equal("", f"{said}: all rounds were run", total, status["rounds"])]
         case Stop.MAX_TIME.name:
             late = seconds is not None and status["seconds"] > seconds
-            return Check("", f"{said}: the time was over", seconds, status["seconds"], late)
-    return Check("", f"why the run ended ({said}: no record tells of it)", said, due and due.name, None)
+            return [Check("", f"{said}: the time was over", seconds, status["seconds"], late)]
+    return [Check("", f"why the run ended ({said}: no record tells of it)", said, due and due.name, None)]
 
 
 def _best_checks(run: StoredRun) -> list[Check]:

@@ -106,10 +106,11 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
                 "rounding": output.certificate.rounding,
                 "estimated": output.certificate.estimated,
                 "reason": output.certificate.reason,
+                "violation": finite(output.violation),
                 "density": output.density,
                 "rank": None if output.rank is None else list(output.rank),
                 # Where the data is elsewhere nobody can compute it.
-                "objective": None if problem.clients == 0 else _finite(problem.objective(output.z)),
+                "objective": None if problem.clients == 0 else finite(problem.objective(output.z)),
             }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
@@ -123,6 +124,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "stop_meaning": run.detail or run.stop.value,
         "output": run.output,
         "gap": run.gap,
+        "violation": finite(run.violation),
         "outputs": summaries,
         "rounds": run.rounds,
         "seconds": run.seconds,
@@ -195,8 +197,9 @@ def _lines(records: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
 
 
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def finite(value: float | None) -> float | None:
+    """A number as it is stored: nothing where it is not finite."""
+    return value if value is not None and np.isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:

@@ -109,7 +109,7 @@ def _data_checks(
 ) -> list[Check]:
     """g(z), the objective and the rounding, from the data."""
     try:
-        point = _point(problem, z)
+        point = point_of(problem, z)
         again, found = _operator(problem, point), problem.certificate(point)
     except (ValueError, FloatingPointError) as error:
         return [Check(output, f"operator from the data ({error})", None, None, False)]
@@ -135,7 +135,7 @@ def _operator_sizes(problem: AbstractProblem, z: Arrays) -> dict[str, float]:
     rng, sizes = np.random.default_rng(0), dict.fromkeys(z, 0.0)
     for _ in range(2):
         mixed = {leaf: np.asarray(array * rng.choice([-1.0, 1.0], array.shape)) for leaf, array in z.items()}
-        found = _operator(problem, problem.project(_point(problem, mixed)))
+        found = _operator(problem, problem.project(point_of(problem, mixed)))
         for leaf, array in found.items():
             sizes[leaf] = max(sizes[leaf], float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0)))
     return sizes
@@ -148,6 +148,10 @@ def _operator(problem: AbstractProblem, point: Saddle) -> Arrays:
         return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(g)}
 
 
-def _point(problem: AbstractProblem, z: Arrays) -> Saddle:
+def point_of(problem: AbstractProblem, z: Arrays) -> Saddle:
+    """The arrays of a stored point in the structure of the problem's."""
     structure: Any = jax.tree.structure(problem.like)
-    return jax.tree.unflatten(structure, [z[name] for name, _ in tree.leaves_with_names(problem.like)])
+    names = [name for name, _ in tree.leaves_with_names(problem.like)]
+    if sorted(names) != sorted(z):
+        raise ConfigurationError(f"the problem has the arrays {names}, and solution.npz {sorted(z)}")
+    return jax.tree.unflatten(structure, [z[name] for name in names])

@@ -9,6 +9,7 @@ from . import folder, protocol
 from .description import describe
 from .ending import checkpoint_checks, claim_checks, history_checks, seal_checks
 from .folder import StoredRun
+from .limits import limit_checks
 from .names import ConfigurationError
 from .points import output_checks
 from .protocol import Experiment
@@ -53,8 +54,8 @@ def _verify_run(path: Path, trust: bool, more: Callable[[StoredRun], list[Check]
         if reason := reached.problem.why_uncertifiable():
             claimed = any(stored["gap"] is not None for stored in run.status["outputs"].values())
             checks.append(Check("", f"no gap is claimed, as there is none: {reason}", None, None, not claimed))
-    checks += checkpoint_checks(run, reached)
-    return Result(path, (*checks, *output_checks(run, reached)))
+    checks += [*checkpoint_checks(run, reached), *output_checks(run, reached), *limit_checks(run, reached)]
+    return Result(path, tuple(checks))
 
 
 def _verify_experiment(path: Path, trust: bool) -> Result:

@@ -14,6 +14,7 @@ import numpy as np
 from .. import tree
 from ..geometry import is_geometry
 from ..problems import AbstractProblem, Certificate
+from ..problems.feasibility import largest_violation
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
 from .status import Status, status_of
@@ -41,6 +42,8 @@ class Output:
     """What it is worth: its own certified gap against tol."""
     origin: str = ""
     """Of "best": which output of which round it was."""
+    violation: float | None = None
+    """By how much x exceeds the limits of the problem at most; None if it has none, or without the operator."""
 
     @property
     def label(self) -> str:
@@ -110,7 +113,9 @@ class Evaluator:
                 raise FloatingPointError(f"the certificate of the output {name!r} is not finite")
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, g))
         status = status_of(certificate.gap, self.tol)
-        return Output(name, point, operator, certificate, *structure_of(self.problem, point), status)
+        violation = largest_violation(self.problem, operator)
+        structure = structure_of(self.problem, point)
+        return Output(name, point, operator, certificate, *structure, status, violation=violation)
 
 
 @eqx.filter_jit

@@ -53,6 +53,11 @@ class Run:
         return self.answer.gap
 
     @property
+    def violation(self) -> float | None:
+        """By how much `z` exceeds the limits of a problem that has some, at most: feasible if <= 0."""
+        return self.answer.violation
+
+    @property
     def status(self) -> Status:
         """What the answer is worth."""
         return self.answer.status
@@ -62,6 +67,8 @@ class Run:
             claim = f"not certifiable: {self.answer.certificate.reason}"
         else:
             claim = f"certified gap <= {rounded_up(self.gap)} ({self.answer.label})"
+        if self.violation is not None:
+            claim += f", violation <= {rounded_up(self.violation)}"
         detail = f", {self.detail}" if self.detail else ""
         return f"{self.status}, {self.stop}{detail}: {claim}, {self.rounds} rounds, {self.seconds:.1f} s"
 

@@ -13,6 +13,7 @@ from ..precision import as_now, double
 from ..validation import hint
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
+from .feasibility import concluded
 from .options import check_hooks
 from .outputs import Evaluator
 from .prepare import prepare
@@ -85,16 +86,17 @@ def _run(
     keep_compiled_programs()
     callback = callback and as_now(callback)
     with double():
-        run = prepare(problem, method, tol=tol, **options)
-        setup, state, total, mesh = run.setup, run.start, run.rounds, run.setup.mesh
-        evaluator = Evaluator(spread(run.problem, mesh), tol)
-        records = Records(evaluator, polish_grid(run.problem), setup, total, run.output, run.record_every)
+        prepared = prepare(problem, method, tol=tol, **options)
+        setup, state, total, every = prepared.setup, prepared.start, prepared.rounds, prepared.record_every
+        mesh, grid = setup.mesh, polish_grid(prepared.problem)
+        evaluator = Evaluator(spread(prepared.problem, mesh), tol)
+        records = Records(evaluator, grid, setup, total, prepared.output, every)
         up, down = bytes_per_round(setup)
         run_id = ""
         if file is not None:
             check_shared(mesh, file)
             checkpoints.check_folder(file)
-            run_id = run.run_id()
+            run_id = prepared.run_id()
             if file.exists():
                 state = records.resume(file, state, run_id)
                 began -= records.all[-1]["seconds"]
@@ -129,13 +131,14 @@ def _run(
             with progress_bar(total, shown=leads(mesh)) as show:
                 ending = verdict() if records.all else keep(state)
                 while ending is None and (left := total - int(state.round)):
-                    ending = keep(local(mesh, advance(setup, state, jnp.asarray(min(run.record_every, left)))))
+                    ending = keep(local(mesh, advance(setup, state, jnp.asarray(min(every, left)))))
                     if ending is None and max_seconds is not None and elapsed() > max_seconds:
                         ending = Stop.MAX_TIME, ""
         except KeyboardInterrupt:
             ending = Stop.INTERRUPTED, ""
         stop, detail = ending or (Stop.MAX_ROUNDS, "")
-        return records.finish(state, stop, time.perf_counter() - began, run.steps, detail)
+        run = records.finish(state, stop, time.perf_counter() - began, prepared.steps, detail)
+        return run if stop is Stop.INTERRUPTED else concluded(run, prepared.problem)
 
 
 def _check_names(options: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ class Stop(Enum):
     NUMERICAL_ERROR = "the state became nan or infinite; the last finite one is kept"
     INTERRUPTED = "the run was interrupted; what was there is returned"
     CLIENTS_LOST = "too few clients answered"
+    INFEASIBLE = "no point of the domain meets the limits of the problem"
 
     def __str__(self) -> str:
         return self.name
