@@ -40,8 +40,8 @@ def fenchel(psi: AbstractRegularizer, x: Vector, s: Vector, error: Vector) -> Fe
     """psi(x) + psi^*(s) - <s, x> >= 0 for an s that may be wrong by `error`, entry by entry.
 
     An error delta of s changes the gap by at most ||delta|| sup_{u in C} ||u - x||, and if psi is lam-strongly convex
-    by at most ||delta|| (||u - x|| + ||delta|| / (2 lam)), u the maximizer of <s, u> - psi(u). To add n numbers of total
-    size t costs at most (n + 16) UNIT t.
+    by at most ||delta|| (||u - x|| + ||delta|| / (2 lam)), u the maximizer of <s, u> - psi(u). To add n numbers of size
+    t in total costs at most (n + 16) UNIT t.
     """
     x, s = as_real(x), as_real(s)
     if isinstance(psi, WithQuadratic):
@@ -54,8 +54,8 @@ def fenchel(psi: AbstractRegularizer, x: Vector, s: Vector, error: Vector) -> Fe
 def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fenchel:
     """(psi_0 + lam/2 ||.||^2 + <c, .>)^*(s) <= psi_0^*(s - c - lam u) + lam/2 ||u||^2 for every u, = at the maximizer.
 
-    So the gap of psi is that of its core psi_0 at r = s - c - lam u, plus lam/2 ||x - u||^2: two terms >= 0, and a wrong
-    u cannot hide a gap. Where r differs from the core's own slope at u by rounding only, that slope is taken, lest a wide
+    So the gap of psi is that of its core psi_0 at r = s - c - lam u, plus lam/2 ||x - u||^2: two terms >= 0, and a
+    wrong u cannot hide a gap. Where r is the core's own slope at u but for rounding, that slope is taken, lest a wide
     domain multiply the rounding. Where r is outside the domain of psi_0^* still, psi_0^*(r) becomes <r, u> - psi_0(u).
     """
     u, r = psi.divide(s)
