@@ -16,8 +16,8 @@ def fenchel_of(geometry: AbstractGeometry, z: Vector, g: Vector, error: Vector) 
     """<g, z> + psi(z) + psi^*(-g) for a g that may be wrong by `error`, entry by entry."""
     if isinstance(geometry, Euclidean):
         return fenchel(geometry.regularizer, z, -as_real(g), error)
-    psi = geometry.psi(z)
-    conjugate = geometry.psi_conjugate(-as_real(g))
+    z, g = as_real(z), as_real(g)
+    psi, conjugate = geometry.psi(z), geometry.psi_conjugate(-g)
     sizes = _sizes(geometry, z, g) if isinstance(geometry, EntropicSimplex) else jnp.abs(psi) + jnp.abs(conjugate)
     terms = jnp.sum(jnp.abs(g * z)) + sizes
     moved = geometry.dual_norm(jnp.abs(error)) * (geometry.norm(z) + geometry.diameter(z))
@@ -32,7 +32,7 @@ def is_bound(geometry: AbstractGeometry) -> bool:
 
 
 def _sizes(geometry: EntropicSimplex, z: Array, g: Array) -> Array:
-    """The size of all that psi and psi^* add: lam |z log z|, lam |z log q|, |c z|; |g| + |c|, lam (|log q| + log n + 1)."""
+    """The size of all that is added: lam |z log z|, lam |z log q|, |c z|, |g| + |c| and lam (|log q| + log n + 1)."""
     core, _, c = split(geometry.regularizer)
     z, tilt = jnp.maximum(z, 0), jnp.abs(typed(c, z))
     sizes = jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt)

@@ -46,7 +46,7 @@ def onto_simplex(omega: Vector, radius: Scalar) -> Array:
     kappa = jnp.max((jnp.cumsum(falling) - radius) / jnp.arange(1, omega.size + 1, dtype=omega.dtype))
     x = jnp.maximum(below - kappa, 0)
     total = jnp.sum(x)
-    # Under jit omega may carry another rounding here than in its maximum, which beside huge values is all that x has left.
+    # Under jit omega may carry another rounding here than in its maximum, and beside huge values that takes all of x.
     vertex = jnp.where(jnp.arange(omega.size) == jnp.argmax(omega), radius, 0).reshape(omega.shape)
     return jnp.where(total > 0, x * (radius / nonzero(total)), vertex)
 
