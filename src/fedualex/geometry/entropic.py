@@ -9,7 +9,7 @@ from jax.scipy.special import entr, logsumexp, rel_entr
 from jaxtyping import Array
 
 from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, Zero, split
-from ..regularizers.maps import capped_profile, nonzero
+from ..regularizers.maps import ascending, capped_profile, nonzero, put_back
 from ..tree import Scalar, Vector, as_real, typed
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
@@ -136,14 +136,14 @@ def _capped_softmax(omega: Array, cap: Scalar) -> Array:
     for which none of those exceeds the cap is the right one.
     """
     cap = jnp.minimum(jnp.asarray(cap, omega.dtype), 1)
-    order = jnp.argsort(-omega.ravel())
-    falling = omega.ravel()[order]
+    negative, order = ascending(-omega)
+    falling = -negative
     left = jnp.maximum(1 - cap * jnp.arange(omega.size, dtype=omega.dtype), 0)
     fits = left / _tail_ratios(falling) <= cap
     first = jnp.argmax(fits.at[-1].set(True))  # the last entry gets what is left, whatever the rounding
     shares = jnp.where(jnp.arange(omega.size) < first, 0, jnp.exp(falling - falling[first]))
     sorted_x = jnp.where(jnp.arange(omega.size) < first, cap, shares / jnp.sum(shares) * left[first])
-    return jnp.zeros_like(sorted_x).at[order].set(sorted_x).reshape(omega.shape)
+    return put_back(sorted_x, order, omega)
 
 
 def _tail_ratios(falling: Array) -> Array:

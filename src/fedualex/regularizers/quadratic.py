@@ -9,8 +9,11 @@ from jaxtyping import Array
 from ..tree import Scalar, Vector, after, as_real, typed
 from ..validation import nonnegative, real_array
 from .base import AbstractRegularizer, Parameter, show
-from .maps import nonzero
+from .maps import nonzero, norm
 from .norms import L1, Zero
+
+ROUNDINGS = 8
+"""How many roundings of a slope the maximizer of a conjugate carries."""
 
 
 class WithQuadratic(AbstractRegularizer):
@@ -22,7 +25,9 @@ class WithQuadratic(AbstractRegularizer):
 
     def value(self, x: Vector) -> Array:
         """core(x) + lam/2 ||x||^2 + <c, x>."""
-        return self.core.value(x) + typed(self.lam, x) / 2 * jnp.sum(jnp.square(x)) + jnp.sum(typed(self.c, x) * x)
+        x = as_real(x)
+        # Times x last: a square may overflow that the tiny or zero lam beside it does not let count.
+        return self.core.value(x) + jnp.sum(typed(self.lam, x) / 2 * x * x) + jnp.sum(typed(self.c, x) * x)
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The core's prox of (omega - weight c) / s with weight / s, s = 1 + weight lam."""
@@ -33,13 +38,20 @@ class WithQuadratic(AbstractRegularizer):
         return self.core.prox(tilted, weight / scale)
 
     def conjugate(self, s: Vector) -> Array:
-        """<s - c, x> - lam/2 ||x||^2 - core(x) at its maximizer x, the core's prox of (s - c) / lam with 1 / lam."""
+        """<s - c, x> - lam/2 ||x||^2 - core(x) at its maximizer x, the core's prox of (s - c) / lam with 1 / lam.
+
+        Never more than the core's conjugate, which is the answer at lam = 0 and where that point is out of range.
+        """
         slope = as_real(s) - typed(self.c, s)
         lam = typed(self.lam, slope)
         x = self.core.prox(slope / nonzero(lam), 1 / nonzero(lam))
-        at_maximizer = jnp.sum(slope * x) - lam / 2 * jnp.sum(x**2) - self.core.value(x)
+        at_x = jnp.sum(slope * x - lam / 2 * x * x) - self.core.value(x)
+        # A slope that is off by r moves the maximizer by r / lam, and at_x is below the maximum by r^2 / (2 lam).
+        r = ROUNDINGS * jnp.finfo(slope.dtype).eps * norm(slope)
+        at_x = at_x + r * (r / nonzero(2 * lam))
+        at_x = jnp.where((lam > 0) & jnp.isfinite(at_x), at_x, jnp.inf)
         # One LAPACK call at a time, should the core be spectral.
-        return jnp.where(lam > 0, at_maximizer, self.core.conjugate(after(slope, at_maximizer)))
+        return jnp.minimum(at_x, self.core.conjugate(after(slope, at_x)))
 
     def subgradient(self, x: Vector) -> Array:
         """The core's, plus lam x + c."""

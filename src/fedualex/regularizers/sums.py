@@ -90,7 +90,7 @@ class InBox(AbstractInSet):
         lam, lower, upper = (typed(p, s) for p in (self.penalty.lam, self.domain.lower, self.domain.upper))
         straddling = soft(s, lam)
         slope = jnp.where(lower > 0, s - lam, jnp.where(upper < 0, s + lam, straddling))
-        return self.domain.support(slope)
+        return self.domain.conjugate(slope)
 
 
 class InBall(AbstractInSet):
@@ -98,7 +98,7 @@ class InBall(AbstractInSet):
 
     def conjugate(self, s: Vector) -> Array:
         """radius times the dual norm of what the threshold leaves of s."""
-        return self.domain.support(self.penalty.prox(s, jnp.ones((), jnp.result_type(as_real(s)))))
+        return self.domain.conjugate(self.penalty.prox(s, jnp.ones((), jnp.result_type(as_real(s)))))
 
 
 def add(left: AbstractRegularizer, right: Any) -> AbstractRegularizer:
