@@ -10,8 +10,9 @@ from ..tree import Scalar, Vector, as_real
 def soft(omega: Vector, threshold: Scalar | Vector) -> Array:
     """sign(omega) * max(|omega| - threshold, 0); exactly 0 where |omega| = threshold."""
     omega = as_real(omega)
-    threshold = jnp.asarray(threshold, omega.dtype)
-    return jnp.copysign(jnp.maximum(jnp.abs(omega) - threshold, 0), omega)
+    sign = jnp.where(omega < 0, -1, 1).astype(omega.dtype)  # never 0, which would be the slope at 0
+    excess = sign * omega - jnp.asarray(threshold, omega.dtype)
+    return sign * jnp.where(excess < 0, 0, excess)
 
 
 def norm(x: Vector) -> Array:

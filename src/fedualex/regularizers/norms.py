@@ -128,9 +128,9 @@ class GroupL2(AbstractPenalty):
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """omega_g * max(0, 1 - weight lam w_g / ||omega_g||); a group at or under its threshold is exactly 0."""
         omega = as_real(omega)
-        norms = self.norms(omega)
-        kept = jnp.maximum(norms - typed(weight, omega) * self.thresholds(omega), 0)
-        return omega * (kept / nonzero(norms))[self.groups]
+        norms, thresholds = self.norms(omega), typed(weight, omega) * self.thresholds(omega)
+        kept = jnp.where(thresholds > 0, jnp.maximum(norms - thresholds, 0) / nonzero(norms), 1)
+        return omega * kept[self.groups]
 
     def conjugate(self, s: Vector) -> Array:
         """0 if ||s_g|| <= lam w_g for every group, else infinity."""
