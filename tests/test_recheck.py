@@ -36,6 +36,11 @@ SUMS = {
     "kl + weak quadratic": (fx.KL(0.4, Q) + fx.SquaredL2(1e-3), VECTOR),
     "weak kl + quadratic": (fx.KL(1e-3, Q) + fx.SquaredL2(0.7), VECTOR),
     "kl of strength 0 + quadratic": (fx.KL(0.0, Q) + fx.SquaredL2(0.7), VECTOR),
+    "tiny quadratic + simplex": (fx.Simplex() + fx.SquaredL2(1e-33), VECTOR),
+    "tiny quadratic + capped simplex + l1": (fx.CappedSimplex(0.3) + fx.SquaredL2(1e-160) + fx.L1(0.3), VECTOR),
+    "tiny quadratic": (fx.SquaredL2(1e-160), VECTOR),
+    "tiny quadratic beyond floats": (fx.SquaredL2(1e-307), VECTOR),
+    "tiny elastic net + nonnegative": (fx.NonNegative() + fx.ElasticNet(0.3, 1e-160), VECTOR),
     "nuclear by the Gram route": (fx.Spectral(fx.L1(0.3) + fx.Box(0.5)) + fx.Linear(MATRIX + 0.1), MATRIX),
 }
 ROWS = GEOMETRIES | {name: (fx.Euclidean(psi), like) for name, (psi, like) in (REGULARIZERS | SUMS).items()}

@@ -11,7 +11,7 @@ from ..precision import double
 from ..runtime import Stop
 from ..runtime import checkpoint as checkpoints
 from ..runtime.outputs import Evaluator
-from ..runtime.records import points_of
+from ..runtime.records import points_of, without_gaps
 from ..runtime.rules import answer_of, best_gap, stop_of
 from ..runtime.status import status_of
 from . import seal
@@ -135,10 +135,13 @@ def checkpoint_checks(run: StoredRun, reached: Reached) -> list[Check]:
         header, leaves = checkpoints.read(file)
     except ValueError as error:
         return [Check("", f"checkpoint ({error})", None, None, False)]
-    same = header["history"] == run.history
+    recorded = header["history"]
+    if status["stop"] == Stop.DISPROVED.name:  # certificates were withdrawn after the last checkpoint
+        recorded = [without_gaps(record) for record in recorded]
+    same = recorded == run.history
     if status["stop"] == Stop.INTERRUPTED.name:  # perhaps before the last record was saved
-        same |= header["history"] == run.history[:-1]
-    checks = [Check("", "history in the checkpoint, records", len(run.history), len(header["history"]), same)]
+        same |= recorded == run.history[:-1]
+    checks = [Check("", "history in the checkpoint, records", len(run.history), len(recorded), same)]
     why_not = reached.why_not or other_versions(run.manifest)
     if reached.problem is None or why_not:
         return [*checks, Check("", f"settings in the checkpoint ({why_not})", None, None, None)]

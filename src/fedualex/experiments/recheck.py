@@ -103,7 +103,10 @@ def _in_box(s: Array, lower: Numbers, upper: Numbers, mu: float, lam: float = 0.
     """sup of <s, x> - lam ||x||_1 - mu/2 ||x||^2 over lower <= x <= upper, entry by entry."""
     if mu > 0:
         x = np.clip(np.sign(s) * np.maximum(np.abs(s) - lam, 0) / mu, lower, upper)
-        return np.sum(s * x - lam * np.abs(x) - mu / 2 * x**2)
+        at_x = np.sum(s * x - lam * np.abs(x) - mu / 2 * x * x)
+        if np.isfinite(at_x):
+            return at_x
+        # Out of range; without the quadratic the sup is a bound, and infinite where x is.
     best: Numbers = -inf
     for corner in (lower, upper, np.clip(0.0, lower, upper)):  # linear but for the kink at 0
         slope = s - lam * np.sign(corner)
@@ -223,12 +226,12 @@ def _in_set(penalty: Description, domain: Description) -> Psi:
     raise CannotRedo(f"{penalty['class']} in {domain['class']} has no formulas in the independent check")
 
 
-def _with_quadratic(core: Description, lam: float, c: Numbers) -> Psi:
-    """core(x) + lam/2 ||x||^2 + <c, x>."""
+def _with_quadratic(core: Description, lam: float, c: Numbers, constant: float = 0.0) -> Psi:
+    """core(x) + lam/2 ||x||^2 + <c, x> + constant."""
     psi = _build(core)
     return Psi(
-        lambda s, mu: psi.conjugate(s - c, mu + lam),
-        lambda x: psi.value(x) + lam / 2 * np.sum(x**2) + np.sum(c * x),
+        lambda s, mu: psi.conjugate(s - c, mu + lam) - constant,
+        lambda x: psi.value(x) + np.sum(lam / 2 * x * x) + np.sum(c * x) + constant,
         psi.violation,
         lambda x: psi.mixed(x) + np.sum(np.abs(c * x)),
     )
@@ -247,15 +250,14 @@ def _spectral(psi: Description) -> Psi:
 
 def _entropic_simplex(regularizer: Description) -> Psi:
     """psi on the unit simplex; lam sum x log(x / q) + <c, x> has conjugate lam log sum q exp((s - c) / lam) there."""
-    psi, core, c = _build(regularizer), regularizer, 0.0
+    psi, core, c, constant = _build(regularizer), regularizer, 0.0, 0.0
     if core["class"] == "WithQuadratic" and core["lam"] == 0:
-        core, c = core["core"], _fields(core)["c"]
+        core, c, constant = core["core"], _fields(core)["c"], core.get("constant", 0.0)
     if core["class"] == "CappedSimplex":
         return psi
-    if core["class"] not in ("Zero", "L1", "KL"):
+    if core["class"] not in ("Zero", "KL"):
         raise CannotRedo(f"{core['class']} on EntropicSimplex has no formulas in the independent check")
-    # lam ||x||_1 is the constant lam there.
-    constant, fields = (core["lam"], {}) if core["class"] == "L1" else (0.0, _fields(core))
+    fields = _fields(core)
     lam, q = fields.get("lam", 0.0), fields.get("q", 1.0)
 
     def conjugate(s: Array, mu: float) -> Any:

@@ -105,7 +105,7 @@ class Records:
         if certified and (reason := self.examination.reason(certified)):
             self.evaluator.reason = reason
             stop, best, outputs = Stop.DISPROVED, None, self.outputs(state, everything=True)
-            self.all = [_without_gaps(record) for record in self.all]
+            self.all = [without_gaps(record) for record in self.all]
         gaps = {name: output.gap for name, output in outputs.items()}
         structure = {name: output.structure for name, output in outputs.items()}
         return Run(
@@ -124,7 +124,7 @@ class Records:
         )
 
 
-def _without_gaps(record: Record) -> Record:
+def without_gaps(record: Record) -> Record:
     """A record whose certificates were withdrawn."""
     return {key: None if key.startswith("gap_") else value for key, value in record.items()}
 
