@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 from jaxtyping import Array
 
-from ..regularizers import KL, L1, split
+from ..regularizers import KL, constant_of, split
 from ..regularizers.fenchel import TINY, UNIT, Fenchel, fenchel, has_rounding_bound
 from ..tree import Vector, as_real, typed
 from .base import AbstractGeometry
@@ -32,12 +32,12 @@ def is_bound(geometry: AbstractGeometry) -> bool:
 
 
 def _sizes(geometry: EntropicSimplex, z: Array, g: Array) -> Array:
-    """The size of all that is added: lam |z log z|, lam |z log q|, |c z|, |g| + |c| and lam (|log q| + log n + 1)."""
+    """The size of all that is added: constants, lam |z log z|, lam |z log q|, |c z|, |g| + |c|, lam (|log q| + log n)."""
     core, _, c = split(geometry.regularizer)
     z, tilt = jnp.maximum(z, 0), jnp.abs(typed(c, z))
-    sizes = jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt)
-    if isinstance(core, L1):
-        return sizes + typed(core.lam, z) * (1 + jnp.sum(z))
+    sizes = (
+        jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt) + 2 * jnp.abs(typed(constant_of(geometry.regularizer), z))
+    )
     if isinstance(core, KL):
         lam, log_q = typed(core.lam, z), jnp.abs(jnp.log(typed(core.q, z)))
         inside = jnp.sum(jnp.abs(xlogy(z, z)) + z * log_q)

@@ -83,6 +83,7 @@ def agnostic(
         y=_mixtures(kl, mixture, cvar, prior is not None),
         like=Saddle({"weights": np.zeros((X.shape[1], *outputs)), "bias": np.zeros(outputs)}, np.zeros(len(names))),
         data=by_client({"row": X, "target": model.target, "client": client}, client),
+        by_construction=True,
         own_weights=True,
     )
 

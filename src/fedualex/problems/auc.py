@@ -54,6 +54,7 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
         like=Saddle({"weights": np.zeros(X.shape[1]), "a": np.zeros(()), "b": np.zeros(())}, np.zeros(())),
         data=by_client({"row": X - (up + down) / 2, "sign": sign, "weight": weight}, client),
         weights="samples",
+        by_construction=True,
         own_weights=True,
     )
 

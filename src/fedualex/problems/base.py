@@ -32,6 +32,9 @@ class AbstractProblem(eqx.Module):
     uncertified: ClassVar[str] = ""
     """Why no certificate may be claimed for f, such as that it is not convex-concave; empty if one may."""
 
+    by_construction: ClassVar[bool] = False
+    """Whether f is convex in x and concave in y by the way it is built, so that nobody need look for a disproof."""
+
     shared_affine: ClassVar[bool] = False
     """Whether all clients share one f, whose operator is an affine function of z."""
 
@@ -55,6 +58,10 @@ class AbstractProblem(eqx.Module):
     @abstractmethod
     def without_data(self) -> "AbstractProblem":
         """The problem as a server sees it: domain and regularizers, and nobody's data."""
+
+    @abstractmethod
+    def sampled(self, examples: int, rng: np.random.Generator) -> "AbstractProblem":
+        """The problem with about so many examples of all clients together, at random; itself if it has no more."""
 
     @abstractmethod
     def loss(self, z: Saddle) -> Array:

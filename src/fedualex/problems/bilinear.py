@@ -27,6 +27,7 @@ class Bilinear(AbstractProblem):
     geometry: Product
     like: Saddle
     data: None
+    by_construction = True
     shared_affine = True
 
     @property
@@ -48,6 +49,10 @@ class Bilinear(AbstractProblem):
 
     def without_data(self) -> "Bilinear":
         """Itself: A and b are everybody's."""
+        return self
+
+    def sampled(self, examples: int, rng: np.random.Generator) -> "Bilinear":
+        """Itself: it has no examples."""
         return self
 
     def loss(self, z: Saddle) -> Array:

@@ -58,6 +58,7 @@ def robust_regression(
         like=Saddle(like, np.zeros(len(X))),
         data=owners.split(row=X, target=target, root=root, index=index),
         weights=owners.weights,
+        by_construction=True,
         own_weights=True,
     )
 
