@@ -1,0 +1,100 @@
+"""f that is not convex-concave, or has a kink where a gradient is taken, is never certified; a convex one always is."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import fedualex as fx
+
+from .harness import require, within
+from .terms import Rng, array
+
+HEADER = "import jax, jax.numpy as jnp, numpy as np, fedualex as fx"
+SIZES = (1, 2, 5, 10)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """f(x) or f(x, y) as text, with the names of its arrays; whether it may be certified."""
+
+    text: str
+    arrays: dict[str, Any]
+    saddle: bool
+    certifiable: bool
+
+    def program(self, size: int) -> str:
+        """A problem that can be pasted."""
+        block = f"np.zeros({size})"
+        like = f"fx.Saddle({block}, {block})" if self.saddle else f"fx.Saddle({block})"
+        sides = "x=fx.Box(1.0), y=fx.Box(1.0)" if self.saddle else "x=fx.Box(1.0)"
+        given = "".join(f"{name} = {array(value)}\n" for name, value in self.arrays.items())
+        return f"{given}problem = fx.Problem({self.text}, {sides}, like={like})"
+
+
+def _curved(rng: Rng, n: int, least: float) -> Any:
+    """A symmetric matrix of random directions whose smallest eigenvalue is `least`, the others being up to 1."""
+    directions = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    values = rng.uniform(0, 1, n) * (rng.random(n) < 0.8)  # degenerate directions among them
+    values[0] = least
+    matrix = directions * values @ directions.T
+    return (matrix + matrix.T) / 2
+
+
+def quadratic(rng: Rng, n: int, convex: bool) -> Loss:
+    """<x, Q x> / 2 + <c, x>."""
+    least = float(rng.choice([0.0, 1e-6, 0.3])) if convex else -float(10 ** rng.uniform(-1.3, 1))
+    arrays = {"Q": _curved(rng, n, least), "c": rng.normal(size=n)}
+    return Loss("lambda x: x @ jnp.asarray(Q) @ x / 2 + jnp.asarray(c) @ x", arrays, False, convex)
+
+
+def saddle(rng: Rng, n: int, convex: bool) -> Loss:
+    """<x, P x> / 2 + <x, B y> - <y, Q y> / 2, in which one of P and Q has a negative eigenvalue, or none."""
+    bad = -float(10 ** rng.uniform(-1.3, 1))
+    P, Q = _curved(rng, n, 0.1), _curved(rng, n, 0.1)
+    if not convex:
+        P, Q = (_curved(rng, n, bad), Q) if rng.random() < 0.5 else (P, _curved(rng, n, bad))
+    text = "lambda x, y: x @ jnp.asarray(P) @ x / 2 + x @ jnp.asarray(B) @ y - y @ jnp.asarray(Q) @ y / 2"
+    return Loss(text, {"P": P, "Q": Q, "B": rng.normal(size=(n, n))}, True, convex)
+
+
+def network(rng: Rng, n: int, convex: bool) -> Loss:
+    """One hidden layer: of softplus with positive weights it is convex, of tanh it is not."""
+    W, v = 2 * rng.normal(size=(2 * n, n)), rng.uniform(0.5, 1.5, 2 * n)
+    if convex:
+        return Loss("lambda x: jnp.asarray(v) @ jax.nn.softplus(jnp.asarray(W) @ x)", {"W": W, "v": v}, False, True)
+    target = rng.normal(size=2 * n)
+    text = "lambda x: jnp.sum((jnp.tanh(jnp.asarray(W) @ x) - jnp.asarray(t)) ** 2)"
+    return Loss(text, {"W": W, "t": 3 * target}, False, False)
+
+
+def kinked(rng: Rng, n: int, convex: bool) -> Loss:
+    """Slopes a and -b on both sides of points k, at which autodiff gives a number that is no slope between them."""
+    if convex:  # the pseudo-Huber loss: as steep, without the kink
+        return Loss("lambda x: jnp.sum(jnp.sqrt((x - jnp.asarray(k)) ** 2 + 0.01))", {"k": rng.uniform(-1, 1, n)}, False, True)
+    steep, tilt = 1 + rng.uniform(0.1, 2, n), float(rng.uniform(0.5, 0.99))
+    text = f"lambda x: jnp.sum(jnp.asarray(a) * jax.nn.relu(x) - {tilt!r} * jax.nn.relu(-x))"
+    return Loss(text, {"a": steep}, False, False)
+
+
+FAMILIES = (quadratic, saddle, network, kinked)
+
+
+def attack(rng: Rng) -> None:
+    """UNCERTIFIED without a number where f is not what a certificate needs, and a certificate where it is."""
+    n = int(rng.choice(SIZES))
+    family, convex = FAMILIES[rng.integers(len(FAMILIES))], bool(rng.random() < 0.5)
+    loss = family(rng, n, convex)
+    call = "run = fx.solve(problem, fx.FeDualEx(0.05), rounds=20)"
+    repro = f"{HEADER}\n{loss.program(n)}\n{call}\nprint(run)"
+    with within(120, "a run", repro):
+        names: dict[str, Any] = {"fx": fx, "np": np, "jnp": jnp, "jax": jax}
+        exec(f"{loss.program(n)}\n{call}", names)
+    run = names["run"]
+    if loss.certifiable:
+        require(run.gap is not None, f"a convex f ({family.__name__}) is refused: {run}", repro)
+    else:
+        sure = run.status.name != "UNCERTIFIED" or run.gap is not None
+        require(not sure, f"an f that is not convex ({family.__name__}) is certified: {run}", repro)
