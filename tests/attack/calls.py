@@ -10,10 +10,12 @@ import numpy as np
 
 import fedualex as fx
 
+from . import surface
 from .harness import BrokenPromiseError, require, within
-from .surface import CALLS, GIVEN, IMPORTS, VALUES, WHOLE
+from .surface import GIVEN, IMPORTS
 from .terms import Rng
 
+CALLS, VALUES = surface.calls(), surface.values()
 REFUSALS = (TypeError, ValueError, FloatingPointError)
 LONGEST = 400
 SECONDS = 60
@@ -21,11 +23,11 @@ SECONDS = 60
 
 def attack(rng: Rng) -> None:
     """One call in which an argument, sometimes two, is of a wrong kind, shape or size."""
-    function = str(rng.choice(list(CALLS)))
-    arguments = dict(CALLS[function])
+    function, right = CALLS[rng.integers(len(CALLS))]
+    arguments = dict(right)
     if arguments:
         for name in rng.choice(list(arguments), min(len(arguments), 1 + (rng.random() < 0.2)), replace=False):
-            arguments[name] = str(rng.choice(VALUES[:-WHOLE] if name in SIZES else VALUES))
+            arguments[name] = str(rng.choice(VALUES[: -surface.WHOLE] if name in SIZES else VALUES))
     text = f"{function}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
     try_call(text, [*arguments, *_parameters(function)])
 
@@ -50,7 +52,9 @@ def try_call(text: str, names: list[str]) -> None:
             _check_refusal(error, names, repro)
             return
         except Exception as error:
-            raise BrokenPromiseError(f"{type(error).__name__} instead of a refusal: {str(error)[:300]}", repro) from None
+            raise BrokenPromiseError(
+                f"{type(error).__name__} instead of a refusal: {str(error)[:300]}", repro
+            ) from None
     require("nan" not in _numbers(shown) and not _has_nan(result), f"nan in the answer: {shown[:200]}", repro)
 
 

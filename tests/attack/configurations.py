@@ -45,7 +45,14 @@ TABLES: tuple[dict[str, Any], ...] = (
 VALUES = (
     *(True, False, 0, -1, 1, 2, 3, 0.0, -0.5, 1e-320, 1e200, 1e308, float("nan"), float("inf"), 2**62, "", "abc"),
     *("Zero", "game.npz", "missing.npz", "../game.npz", "broken.npz", [], [1, 2], [[1], 2], ["a"], {}, {"L1": 0.1}),
-    *({"Box": -1}, {"Box": [1, 2]}, {"L1": "a"}, {"L2Ball": 1, "Simplex": 1}, {"uniform": 0.1}, {"Spectral": {"Box": 1}}),
+    *(
+        {"Box": -1},
+        {"Box": [1, 2]},
+        {"L1": "a"},
+        {"L2Ball": 1, "Simplex": 1},
+        {"uniform": 0.1},
+        {"Spectral": {"Box": 1}},
+    ),
     *({"EntropicSimplex": {}}, {"EntropicSimplex": {"regularizer": {"Entropy": 0.1}}}, "last", "float32", "FeDualEx"),
 )
 LARGE_SIZES = {"rounds", "steps", "local_steps", "clients", "cohort", "minibatch", "record_every", "chunk"}
@@ -95,7 +102,9 @@ def _mutate(rng: Rng, tables: dict[str, Any]) -> None:
     elif kind < 0.75:
         del table[key]
     elif kind < 0.9:
-        table[str(rng.choice([f"{key}s", "weights", "cohort", "l1", "x", "entry", "fast", "ζ", "a b"]))] = table.pop(key)
+        table[str(rng.choice([f"{key}s", "weights", "cohort", "l1", "x", "entry", "fast", "ζ", "a b"]))] = table.pop(
+            key
+        )
     else:
         table["extra"] = VALUES[rng.integers(len(VALUES))]
 

@@ -73,7 +73,9 @@ def network(rng: Rng, n: int, convex: bool) -> Loss:
 def kinked(rng: Rng, n: int, convex: bool) -> Loss:
     """Slopes a and -b on both sides of points k, at which autodiff gives a number that is no slope between them."""
     if convex:  # the pseudo-Huber loss: as steep, without the kink
-        return Loss("lambda x: jnp.sum(jnp.sqrt((x - jnp.asarray(k)) ** 2 + 0.01))", {"k": rng.uniform(-1, 1, n)}, False, True)
+        return Loss(
+            "lambda x: jnp.sum(jnp.sqrt((x - jnp.asarray(k)) ** 2 + 0.01))", {"k": rng.uniform(-1, 1, n)}, False, True
+        )
     steep, tilt = 1 + rng.uniform(0.1, 2, n), float(rng.uniform(0.5, 0.99))
     text = f"lambda x: jnp.sum(jnp.asarray(a) * jax.nn.relu(x) - {tilt!r} * jax.nn.relu(-x))"
     return Loss(text, {"a": steep}, False, False)

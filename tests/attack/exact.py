@@ -4,46 +4,25 @@ A conjugate is the value at a maximizer, so that it is never above the true one:
 lower bound of the gap, and equal to it up to the last of the digits.
 """
 
-import decimal
 import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-decimal.setcontext(decimal.Context(prec=100, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN))
-
-Vector = list[Decimal]
-ZERO, ONE, INFINITE = Decimal(0), Decimal(1), Decimal("Infinity")
-
-
-def number(value: Any) -> Decimal:
-    """A float64 as the number that it is."""
-    return Decimal(float(value))
-
-
-def vector(values: Any) -> Vector:
-    """The entries of an array, in order."""
-    return [number(value) for value in values.ravel()]
-
-
-def dot(a: Vector, b: Vector) -> Decimal:
-    """<a, b>."""
-    return sum((p * q for p, q in zip(a, b, strict=True)), ZERO)
-
-
-def length(a: Vector) -> Decimal:
-    """||a||_2."""
-    return dot(a, a).sqrt()
-
-
-def clip(value: Decimal, lower: Decimal, upper: Decimal) -> Decimal:
-    """The nearest number of an interval."""
-    return min(max(value, lower), upper)
-
-
-def soft(value: Decimal, threshold: Decimal) -> Decimal:
-    """The soft threshold."""
-    return max(abs(value) - threshold, ZERO).copy_sign(value)
+from .suprema import (
+    INFINITE,
+    ONE,
+    ZERO,
+    Vector,
+    dot,
+    entropic_entry,
+    in_ball1,
+    in_ball2,
+    in_interval,
+    in_simplex,
+    length,
+    soft,
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +51,9 @@ class Psi:
         """psi(x), for x in the domain; where x is negative by rounding its entropy is that of 0."""
         total = self.l1 * sum(map(abs, x), ZERO) + self.l2 / 2 * dot(x, x) + dot(self.slopes, x)
         if self.group:
-            total += self.group * sum((w * length(part) for w, part in zip(self.weights, self.groups(x), strict=True)), ZERO)
+            total += self.group * sum(
+                (w * length(part) for w, part in zip(self.weights, self.groups(x), strict=True)), ZERO
+            )
         if self.kl:
             total += self.kl * sum((t * (t / q).ln() for t, q in zip(x, self.q, strict=True) if t > 0), ZERO)
         return total
@@ -89,7 +70,12 @@ class Psi:
     def prox(self, omega: Vector, weight: Decimal) -> Vector:
         """argmin ||x - omega||^2 / 2 + weight psi(x): the maximizer for a psi with one more quadratic."""
         c = [weight * t for t in self.slopes]
-        terms = {"l1": weight * self.l1, "l2": ONE + weight * self.l2, "kl": weight * self.kl, "group": weight * self.group}
+        terms = {
+            "l1": weight * self.l1,
+            "l2": ONE + weight * self.l2,
+            "kl": weight * self.kl,
+            "group": weight * self.group,
+        }
         return replace(self, c=c, **terms).maximizer(omega)
 
     def maximizer(self, s: Vector) -> Vector:
@@ -98,20 +84,22 @@ class Psi:
         if self.kl:
             return self._entropic(v)
         if self.kind in ("simplex", "capped"):
-            return _onto_simplex(v, self.l2, self.radius, self.cap)
+            return in_simplex(v, self.l2, self.radius, self.cap)
         if self.kind in ("space", "box"):
             lower, upper = self.lower or [-INFINITE] * self.size, self.upper or [INFINITE] * self.size
             if self.group:
                 return [t / self.l2 for t in self._shrunk(v)]
-            return [_entry(*entry, self.l1, self.l2) for entry in zip(v, lower, upper, strict=True)]
+            return [in_interval(*entry, self.l1, self.l2) for entry in zip(v, lower, upper, strict=True)]
         w = self._shrunk(v)
-        return _in_ball2(w, self.l2, self.radius) if self.kind == "ball2" else _in_ball1(w, self.l2, self.radius)
+        return in_ball2(w, self.l2, self.radius) if self.kind == "ball2" else in_ball1(w, self.l2, self.radius)
 
     def outside(self, x: Vector) -> Decimal:
         """How far x is outside the domain, over the domain's size."""
         if self.kind == "box":
             bounds = zip(x, self.lower, self.upper, strict=True)
-            return max((max(low - t, t - high, ZERO) / (max(_finite(low), _finite(high)) or ONE)) for t, low, high in bounds)
+            return max(
+                (max(low - t, t - high, ZERO) / (max(_finite(low), _finite(high)) or ONE)) for t, low, high in bounds
+            )
         size = self.radius or ONE
         if self.kind == "ball2":
             return max(length(x) - self.radius, ZERO) / size
@@ -144,68 +132,7 @@ class Psi:
             top = max(v)
             shares = [q * ((t - top) / self.kl).exp() for t, q in zip(v, self.q, strict=True)]
             return [share / sum(shares, ZERO) for share in shares]
-        return [_entropic_entry(t, q, self.kl, self.l2) for t, q in zip(v, self.q, strict=True)]
-
-
-def _entry(v: Decimal, lower: Decimal, upper: Decimal, l1: Decimal, l2: Decimal) -> Decimal:
-    """The maximizer of v x - l1 |x| - l2/2 x^2 on an interval; with a flat part, its entry nearest to 0."""
-    w = soft(v, l1)
-    if l2:
-        return clip(w / l2, lower, upper)
-    return clip(ZERO, lower, upper) if not w else upper if w > 0 else lower
-
-
-def _in_ball2(w: Vector, l2: Decimal, radius: Decimal) -> Vector:
-    size = length(w)
-    if not size:
-        return w
-    reach = min(size / l2, radius) if l2 else radius
-    return [t / size * reach for t in w]
-
-
-def _in_ball1(w: Vector, l2: Decimal, radius: Decimal) -> Vector:
-    sizes = list(map(abs, w))
-    if not max(sizes):
-        return w
-    if l2 and sum(sizes, ZERO) <= l2 * radius:
-        return [t / l2 for t in w]
-    return [u.copy_sign(t) for u, t in zip(_onto_simplex(sizes, l2, radius, INFINITE), w, strict=True)]
-
-
-def _onto_simplex(v: Vector, l2: Decimal, radius: Decimal, cap: Decimal) -> Vector:
-    """The maximizer of <v, x> - l2/2 ||x||^2 over 0 <= x <= cap with sum x = radius."""
-    if not l2:
-        found, left = [ZERO] * len(v), radius
-        for i in sorted(range(len(v)), key=v.__getitem__, reverse=True):
-            found[i] = min(cap, left)
-            left -= found[i]
-        return found
-    w = [t / l2 for t in v]
-
-    def mass(kappa: Decimal) -> Decimal:
-        return sum((clip(t - kappa, ZERO, cap) for t in w), ZERO)
-
-    # Between two neighbors of these the mass is a linear function of kappa.
-    bends = sorted({*w, *(t - cap for t in w if cap.is_finite()), max(w) - radius, min(w) - radius})
-    last = max((k for k in bends if mass(k) >= radius), default=bends[0])
-    free = [t for t in w if ZERO < t - last <= cap]
-    kappa = last + (mass(last) - radius) / len(free) if free else last
-    return [clip(t - kappa, ZERO, cap) for t in w]
-
-
-def _entropic_entry(v: Decimal, q: Decimal, kl: Decimal, l2: Decimal) -> Decimal:
-    """The root of v = kl (1 + log(x / q)) + l2 x, by Newton's method on t = log(x / q), from its right."""
-    t = v / kl - 1
-    if not l2:
-        return q * t.exp()
-    t = min(t, max((max(v, kl) / (l2 * q)).ln(), ZERO) + 1)
-    for _ in range(400):
-        slope = l2 * q * t.exp()
-        step = (kl * (1 + t) + slope - v) / (kl + slope)
-        t -= step
-        if abs(step) <= abs(t) * Decimal("1e-95"):
-            break
-    return q * t.exp()
+        return [entropic_entry(t, q, self.kl, self.l2) for t, q in zip(v, self.q, strict=True)]
 
 
 def _finite(bound: Decimal) -> Decimal:

@@ -10,9 +10,10 @@ from rows import GEOMETRIES, REGULARIZERS
 import fedualex as fx
 from fedualex.precision import double
 
-from .exact import Psi, Vector, ZERO, dot, number, vector
+from .exact import Psi
 from .games import LARGE, REFUSALS
 from .harness import require, within
+from .suprema import ZERO, Vector, dot, number, vector
 from .terms import Rng, Term, array, euclidean, scale
 
 SIZES = (1, 2, 7)

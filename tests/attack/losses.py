@@ -12,9 +12,10 @@ import fedualex as fx
 from fedualex.experiments.description import describe
 from fedualex.problems import Problem
 
-from .exact import ZERO, Psi, Vector, dot, number, vector
+from .exact import Psi
 from .games import INSIDE, REFUSALS, check_certificate, check_run
 from .harness import require, within
+from .suprema import ZERO, Vector, dot, number, vector
 from .terms import Rng, array, evaluated, scale
 
 ROWS, FEATURES = (1, 8), (1, 4)

@@ -8,7 +8,8 @@ import numpy as np
 
 import fedualex as fx
 
-from .exact import INFINITE, OfSingularValues, Psi, number, vector
+from .exact import OfSingularValues, Psi
+from .suprema import INFINITE, number, vector
 
 Rng = np.random.Generator
 

@@ -88,8 +88,8 @@ class LocalEngine:
 def _dismiss_stragglers() -> None:
     """Threads inside jax must be gone before Python ends, which otherwise tears them out of C++ and aborts.
 
-    A straggler is not awaited until its work is done, which on a busy machine may be long: `SystemExit` is raised in it, so
-    that only the one call of C that it is in must return. A thread that hangs for good is left behind all the same.
+    The end of a straggler's work may be far on a busy machine, so `SystemExit` is raised in it: only the one call of C
+    that it is in must return. A thread that hangs for good is left behind all the same.
     """
     end = time.monotonic() + LEAVE_SECONDS
     while (alive := [thread for thread in _threads if thread.is_alive()]) and time.monotonic() < end:
