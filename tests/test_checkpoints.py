@@ -61,7 +61,7 @@ def half(tmp_path):
     """The file of a run that was interrupted at round 6 of 12."""
     path = tmp_path / "run.npz"
     run = simulate(checkpoint=path, callback=stop_at(6))
-    assert run.status is fx.Status.INTERRUPTED
+    assert run.stop is fx.Stop.INTERRUPTED
     return path
 
 
@@ -73,7 +73,7 @@ def test_resumed_run_is_the_undisturbed_one(half, undisturbed):
     run = simulate(checkpoint=half, callback=seen.append)
     assert digest(run) == digest(undisturbed)
     assert [record["round"] for record in seen] == [8, 10, 12]  # what follows round 6, and nothing before it
-    assert run.status is fx.Status.MAX_ROUNDS
+    assert run.stop is fx.Stop.MAX_ROUNDS
     assert np.all(np.diff(run.history["seconds"]) > 0)  # the clock goes on from where it stood
     for name, output in run.outputs.items():
         np.testing.assert_array_equal(output.z.x, undisturbed.outputs[name].z.x)

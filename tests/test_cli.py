@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from fedualex.cli import main
-from fedualex.cli.common import EXIT_CODES, exit_code
+from fedualex.cli.common import STOPS, exit_code
 from fedualex.experiments import folder
 from fedualex.experiments.configuration import RUN_DEFAULTS, with_defaults
 from fedualex.experiments.names import METHODS, PROBLEMS, build_method, build_problem, build_regularizer
-from fedualex.runtime import Status, fingerprint
+from fedualex.runtime import Stop, fingerprint
 
 PSI = "{ L1 = 0.1, Box = 0.5 }"
 SPECTRAL = f"{{ Spectral = {PSI} }}"
@@ -204,28 +204,28 @@ def without_times(path):
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "code"),
+    ("name", "status", "stop", "code"),
     [
-        ("optimal", "OPTIMAL", 0),
-        ("short", "MAX_ROUNDS", 3),
-        ("diverged", "DIVERGED", 4),
-        ("noisy", "MAX_ROUNDS", 0),
-        ("machine", "OPTIMAL", 0),
-        pytest.param("agnostic", "MAX_ROUNDS", 0, marks=pytest.mark.slow),
-        pytest.param("weighted", "MAX_ROUNDS", 0, marks=pytest.mark.slow),
-        ("spectral", "MAX_ROUNDS", 0),
-        ("own", "UNCERTIFIED", 5),
-        ("broken", "NUMERICAL_ERROR", 4),
+        ("optimal", "OPTIMAL", "TOLERANCE", 0),
+        ("short", "CERTIFIED", "MAX_ROUNDS", 3),
+        ("diverged", "CERTIFIED", "DIVERGED", 4),
+        ("noisy", "CERTIFIED", "MAX_ROUNDS", 0),
+        ("machine", "OPTIMAL", "TOLERANCE", 0),
+        pytest.param("agnostic", "CERTIFIED", "MAX_ROUNDS", 0, marks=pytest.mark.slow),
+        pytest.param("weighted", "CERTIFIED", "MAX_ROUNDS", 0, marks=pytest.mark.slow),
+        ("spectral", "CERTIFIED", "MAX_ROUNDS", 0),
+        ("own", "UNCERTIFIED", "MAX_ROUNDS", 5),
+        ("broken", "UNCERTIFIED", "NUMERICAL_ERROR", 4),
     ],
 )
-def test_solve_leaves_a_whole_folder_and_says_how_it_ended(solved, name, status, code):
+def test_solve_leaves_a_whole_folder_and_says_how_it_ended(solved, name, status, stop, code):
     path, result = solved(name)
     assert result.exit_code == code
     stored = read(path, "status.json")
-    assert stored["status"] == status
-    assert f"status: {status}" in result.stdout
+    assert (stored["status"], stored["stop"]) == (status, stop)
+    assert f"status: {status}, {stop}" in result.stdout
     assert stored["gap"] == stored["outputs"][stored["output"]]["gap"]
-    assert stored["outputs"].keys() == OUTPUTS
+    assert stored["outputs"].keys() - {"best"} == OUTPUTS
     if code == 0 and "tol" in RUNS[name][2]:
         assert stored["gap"] <= read(path, "manifest.json")["configuration"]["run"]["tol"]
     records = records_of(path)
@@ -233,7 +233,7 @@ def test_solve_leaves_a_whole_folder_and_says_how_it_ended(solved, name, status,
     assert records[-1]["round"] == stored["rounds"]
     assert all(later["round"] > earlier["round"] for earlier, later in itertools.pairwise(records))
     arrays = arrays_of(path)
-    assert {key.split("/")[0] for key in arrays} == OUTPUTS
+    assert {key.split("/")[0] for key in arrays} == stored["outputs"].keys()
     for key, array in arrays.items():
         assert array.dtype == np.float64
         assert array.shape == arrays[key.replace("/z/", "/g/")].shape
@@ -324,10 +324,25 @@ def test_runs_go_to_a_folder_of_the_file_s_name(here, monkeypatch, tmp_path):
     assert read(tmp_path / "runs" / "named", "status.json")["rounds"] == 1
 
 
-def test_every_status_has_an_exit_code():
-    assert set(EXIT_CODES) == {status.name for status in Status}
-    assert exit_code("MAX_ROUNDS", None) == 0
-    assert exit_code("MAX_ROUNDS", 0.1) == 3
+@pytest.mark.parametrize(
+    ("status", "stop", "tol", "code"),
+    [
+        ("OPTIMAL", "TOLERANCE", 0.1, 0),
+        ("OPTIMAL", "MAX_ROUNDS", 0.1, 0),
+        ("CERTIFIED", "MAX_ROUNDS", None, 0),
+        ("CERTIFIED", "MAX_ROUNDS", 0.1, 3),
+        ("OPTIMAL_INACCURATE", "MAX_TIME", 0.1, 3),
+        ("CERTIFIED", "STALLED", 0.1, 3),
+        ("CERTIFIED", "DIVERGED", None, 4),
+        ("UNCERTIFIED", "NUMERICAL_ERROR", None, 4),
+        ("UNCERTIFIED", "MAX_ROUNDS", None, 5),
+        ("UNCERTIFIED", "CLIENTS_LOST", None, 6),
+        ("CERTIFIED", "INTERRUPTED", None, 130),
+    ],
+)
+def test_exit_codes(status, stop, tol, code):
+    assert exit_code({"status": status, "stop": stop}, tol) == code
+    assert STOPS.keys() <= {stop.name for stop in Stop}
 
 
 def test_finished_and_foreign_folders_are_refused(here, copied, tmp_path):
@@ -393,7 +408,7 @@ def test_a_cut_run_ends_as_if_undisturbed(here, killed, undisturbed, tmp_path, h
             file.write('{"round": 40, "seco')
     if how == "interrupted":
         shutil.copy(undisturbed / "status.json", path)
-        alter(path, "status.json", lambda status: status.update(status="INTERRUPTED"))
+        alter(path, "status.json", lambda status: status.update(stop="INTERRUPTED"))
     assert "another configuration" in refused("solve", here / "noisy.toml", "--out", path)
     assert cli("solve", here / "long.toml", "--out", path).exit_code == 0
     assert without_times(path) == without_times(undisturbed)
@@ -578,8 +593,9 @@ def test_a_fresh_run_verifies(solved, name):
     assert found["agrees"]
     assert found["complete"]
     what = [check["what"] for check in found["checks"]]
-    assert sum(text.startswith("operator from the data") for text in what) == len(OUTPUTS)
-    assert sum(text == "x part of the certificate" for text in what) == len(OUTPUTS)
+    outputs = read(solved(name)[0], "status.json")["outputs"]
+    assert sum(text.startswith("operator from the data") for text in what) == len(outputs)
+    assert sum(text == "x part of the certificate" for text in what) == len(outputs)
     assert ("rank" in what) == (name == "spectral")
     assert "density" in what
     assert cli("verify", solved(name)[0]).stdout.splitlines()[-1] == "VERIFIED"
@@ -750,10 +766,11 @@ def operator_check(path):
         ("status.json", b"{}", "status.json is damaged: it lacks 'status'"),
         ("manifest.json", b"\xff", "manifest.json cannot be read as JSON"),
         ("manifest.json", b"{}", "no schema number"),
-        ("manifest.json", b'{"schema": 1, "kind": "photo"}', "kind 'photo'"),
-        ("manifest.json", b'{"schema": 1, "kind": "run"}', "manifest.json is damaged: it lacks 'configuration'"),
-        ("manifest.json", b'{"schema": 2, "kind": "run"}', "written by a newer fedualex"),
-        ("manifest.json", b'{"schema": 1, "kind": "experiment"}', "kind 'run' is needed"),
+        ("manifest.json", b'{"schema": 2, "kind": "photo"}', "kind 'photo'"),
+        ("manifest.json", b'{"schema": 2, "kind": "run"}', "manifest.json is damaged: it lacks 'configuration'"),
+        ("manifest.json", b'{"schema": 3, "kind": "run"}', "written by a newer fedualex"),
+        ("manifest.json", b'{"schema": 1, "kind": "run"}', "written by an older fedualex"),
+        ("manifest.json", b'{"schema": 2, "kind": "experiment"}', "kind 'run' is needed"),
         ("history.jsonl", None, "history.jsonl"),
         ("history.jsonl", b'{"round": 0}\n{"rou', "history.jsonl is damaged in line 2"),
         ("history.jsonl", b"1\n", "history.jsonl is damaged in line 1"),

@@ -12,4 +12,4 @@ def test_readme_python_runs(capsys):
         exec(compile(block, "README.md", "exec"), {})
     shown = capsys.readouterr().out
     assert "consistent with convex-concave" in shown
-    assert "OPTIMAL: certified gap <= " in shown
+    assert "OPTIMAL, TOLERANCE: certified gap <= " in shown

@@ -13,7 +13,7 @@ import numpy as np
 from ..deploy import Engine, Journal, LocalEngine, Privacy, Site, Task
 from ..deploy.fence import FencedError
 from ..problems import AbstractProblem
-from ..runtime import Run, Status
+from ..runtime import Run, Status, Stop
 from ..runtime.compilation import keep_compiled_programs
 from ..runtime.outputs import UNANSWERED
 from ..runtime.records import Record
@@ -55,9 +55,8 @@ RUN_DEFAULTS: dict[str, Any] = {
 FAILURE = "failure.json"
 """Why the round loop was not begun or did not end by itself; gone when it is begun again."""
 
-CUT_OFF = (Status.INTERRUPTED.name, Status.CLIENTS_LOST.name, Status.MAX_TIME.name)
-UNDECIDED = (Status.UNCERTIFIED.name, Status.OPTIMAL_INACCURATE.name)
-"""What a run that was cut off may be called as well, by what its last point is worth."""
+RESUMABLE = (Stop.INTERRUPTED.name, Stop.CLIENTS_LOST.name, Stop.MAX_TIME.name)
+"""Ends of a run that was cut off: by hand, because sites were missing, which may be back, or by the clock."""
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -197,17 +196,15 @@ def unfinished(party: Path) -> folder.StoredRun | None:
     if not (path / "manifest.json").exists():
         return None
     known = folder.load(path)
-    if known.status is not None and not _may_go_on(known.status, settings_of(party)["run"]["rounds"]):
+    if known.status is not None and not _is_resumable(known.status):
         raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
     return known
 
 
-def _may_go_on(status: Mapping[str, Any], rounds: int) -> bool:
-    """Whether a run was cut off: by hand, by the clock, or because sites were missing, which may be back."""
-    if status["status"] in CUT_OFF or (status["status"] in UNDECIDED and status["rounds"] < rounds):
-        return True
-    reasons = {output["reason"] for output in status["outputs"].values()}
-    return bool(status["status"] == Status.UNCERTIFIED.name and UNANSWERED in reasons)
+def _is_resumable(status: Mapping[str, Any]) -> bool:
+    """Whether a run was cut off before its end, or its sites did not answer when its last points were certified."""
+    unanswered = any(output["reason"] == UNANSWERED for output in status["outputs"].values())
+    return bool(unanswered or (status["stop"] in RESUMABLE and status["status"] != Status.OPTIMAL.name))
 
 
 def settings_of(party: Path) -> dict[str, Any]:

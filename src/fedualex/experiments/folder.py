@@ -19,7 +19,12 @@ from .description import describe
 from .names import ConfigurationError
 from .surroundings import surroundings
 
-SCHEMA = 1
+SCHEMA = 2
+OUTPUT_KEYS = (
+    *("status", "origin", "gap", "gap_x", "gap_y", "rounding", "estimated"),
+    *("reason", "density", "rank", "objective"),
+)
+"""What status.json says of every output."""
 KINDS = ("run", "experiment", "comparison", "reproduction")
 
 
@@ -96,10 +101,15 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
             for kind, point in (("z", output.z), ("g", output.operator)):  # no g if sites did not answer
                 arrays |= {f"{name}/{kind}/{leaf}": array for leaf, array in tree.leaves_with_names(point)}
             summaries[name] = {
+                "status": output.status.name,
+                "origin": output.origin,
                 "gap": output.gap,
                 "gap_x": output.certificate.x,
                 "gap_y": output.certificate.y,
+                "rounding": output.certificate.rounding,
+                "estimated": output.certificate.estimated,
                 "reason": output.certificate.reason,
+                "violation": _finite(output.violation),
                 "density": output.density,
                 "rank": None if output.rank is None else list(output.rank),
                 # Where the data is elsewhere nobody can compute it.
@@ -113,8 +123,11 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "schema": SCHEMA,
         "status": run.status.name,
         "meaning": run.status.value,
+        "stop": run.stop.name,
+        "stop_meaning": run.detail or run.stop.value,
         "output": run.output,
         "gap": run.gap,
+        "violation": _finite(run.violation),
         "outputs": summaries,
         "rounds": run.rounds,
         "seconds": run.seconds,
@@ -139,10 +152,10 @@ def load(path: Path) -> StoredRun:
 
 def _read_status(file: Path) -> dict[str, Any]:
     status = _read_json(file)
-    _require(file, status, ("status", "output", "gap", "outputs", "rounds", "seconds", "steps"))
+    _require(file, status, ("status", "stop", "output", "gap", "outputs", "rounds", "seconds", "steps"))
     _require(file, status["outputs"], ("last", status["output"]))
     for output in status["outputs"].values():
-        _require(file, output, ("gap", "gap_x", "gap_y", "reason", "density", "rank", "objective"))
+        _require(file, output, OUTPUT_KEYS)
     return status
 
 
@@ -184,8 +197,9 @@ def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
     schema = manifest.get("schema")
     if not isinstance(schema, int):
         raise ConfigurationError(f"{file} is not a manifest of fedualex: it has no schema number")
-    if schema > SCHEMA:
-        raise ConfigurationError(f"{path} has schema {schema}, written by a newer fedualex; this one reads {SCHEMA}")
+    if schema != SCHEMA:
+        age = "a newer" if schema > SCHEMA else "an older"
+        raise ConfigurationError(f"{path} has schema {schema}, written by {age} fedualex; this one reads {SCHEMA}")
     if manifest.get("kind") not in KINDS:
         raise ConfigurationError(f"{file} is not a manifest of fedualex: it says kind {manifest.get('kind')!r}")
     if kind is not None and manifest["kind"] != kind:
@@ -214,8 +228,8 @@ def _lines(records: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
 
 
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:

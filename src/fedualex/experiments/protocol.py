@@ -14,7 +14,7 @@ from typing import Any
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
-from ..runtime import Run, Status, averaging, score, simulate
+from ..runtime import Run, Stop, averaging, score, simulate
 from ..storage import write_json
 from . import folder
 from .configuration import RUN_DEFAULTS, check_tables, read_toml, run_options
@@ -195,7 +195,7 @@ def _plan(experiment: Experiment) -> dict[str, Any]:
 def _whole_run(problem: AbstractProblem, method: AbstractMethod, options: dict[str, Any]) -> Run:
     """A run whose result may be stored: what Ctrl-C cut short would pass for the whole when the protocol goes on."""
     run = simulate(problem, method, **options)
-    if run.status is Status.INTERRUPTED:
+    if run.stop is Stop.INTERRUPTED:
         raise KeyboardInterrupt
     return run
 

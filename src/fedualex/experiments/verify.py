@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from .. import tree
 from ..precision import double
 from ..problems import AbstractProblem
-from ..runtime import NONZERO, Status, fingerprint
+from ..runtime import NONZERO, Stop, fingerprint
+from ..runtime.status import status_of
 from . import folder, recheck
 from .configuration import weighted_problem
 from .description import describe
@@ -100,8 +101,8 @@ def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: 
         size = products + abs(found)  # psi(z) + psi*(-g) is the one without the other
         close = bool(abs(found - stored[f"gap_{block}"]) <= ROUNDING * (1 + size))
         checks.append(Check(output, f"{block} part of the certificate", stored[f"gap_{block}"], found, close))
-    total = stored["gap_x"] + stored["gap_y"]
-    return [*checks, Check(output, "sum of the parts", stored["gap"], total, total == stored["gap"])]
+    total = max(stored["gap_x"] + stored["gap_y"], 0.0) + stored["rounding"]
+    return [*checks, Check(output, "sum of the parts and rounding", stored["gap"], total, total == stored["gap"])]
 
 
 def _structure_checks(run: StoredRun, output: str, stored: dict[str, Any], z: dict[str, NDArray[Any]]) -> list[Check]:
@@ -163,23 +164,23 @@ def _history_checks(run: StoredRun) -> list[Check]:
 
 
 def _claim_checks(run: StoredRun) -> list[Check]:
-    """The gap of the answer is that of its output, and is at most tol if the status says so."""
+    """Every status is what its output's gap is worth, and the answer's words are those of its output."""
     status: dict[str, Any] = run.status or {}
-    gap, tol = status["outputs"][status["output"]]["gap"], run.manifest["configuration"]["run"].get("tol")
-    checks = [Check(status["output"], "gap of the answer", status["gap"], gap, status["gap"] == gap)]
-    name, settings = status["status"], run.manifest["configuration"]["run"]
-    within = {Status.OPTIMAL.name: 1, Status.OPTIMAL_INACCURATE.name: 10}
-    if name in within:
-        met = gap is not None and tol is not None and gap <= within[name] * tol
-        limit = "tol" if within[name] == 1 else f"{within[name]} tol"
-        checks.append(Check(status["output"], f"{name}: gap at most {limit}", tol, gap, met))
-    elif name == Status.MAX_ROUNDS.name:
+    settings = run.manifest["configuration"]["run"]
+    answer, tol = status["outputs"][status["output"]], settings.get("tol")
+    checks = [
+        Check(status["output"], f"{key} of the answer", status[key], answer[key], status[key] == answer[key])
+        for key in ("gap", "status")
+    ]
+    for name, output in status["outputs"].items():
+        worth = status_of(output["gap"], tol).name
+        checks.append(Check(name, f"status for tol {tol}", output["status"], worth, output["status"] == worth))
+    stop = status["stop"]
+    if stop == Stop.MAX_ROUNDS.name:
         total = settings.get("rounds") or settings.get("steps")
-        checks.append(Check("", f"{name}: all rounds were run", total, status["rounds"], status["rounds"] == total))
-    elif name not in Status.__members__:
-        checks.append(Check("", "a status that exists", name, None, False))
-    if name == Status.UNCERTIFIED.name:
-        checks.append(Check(status["output"], f"{name}: no gap is claimed", None, gap, gap is None))
+        checks.append(Check("", f"{stop}: all rounds were run", total, status["rounds"], status["rounds"] == total))
+    elif stop not in Stop.__members__:
+        checks.append(Check("", "a reason to stop that exists", stop, None, False))
     return checks
 
 

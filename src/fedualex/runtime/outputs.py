@@ -14,8 +14,10 @@ import numpy as np
 from .. import tree
 from ..geometry import is_geometry
 from ..problems import AbstractProblem, Certificate
+from ..problems.feasibility import largest_violation
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
+from .status import Status, status_of
 
 UNANSWERED = "not all sites answered when asked for their operators"
 
@@ -36,6 +38,17 @@ class Output:
     """The share of nonzero entries in all blocks that are not spectral; None if there is no such block."""
     rank: tuple[int, ...] | None
     """The ranks of the spectral blocks; None if there is none."""
+    status: Status = Status.UNCERTIFIED
+    """What it is worth: its own certified gap against tol."""
+    origin: str = ""
+    """Of "best": which output of which round it was."""
+    violation: float | None = None
+    """By how much x exceeds the limits of the problem at most; None if it has none, or without the operator."""
+
+    @property
+    def label(self) -> str:
+        """Its name, and where it comes from."""
+        return f"{self.name}: {self.origin}" if self.origin else self.name
 
     @property
     def gap(self) -> float | None:
@@ -55,13 +68,14 @@ Operators = Callable[[list[Tree]], "list[Tree] | None"]
 class Evaluator:
     """Certificates of a problem, compiled once; call within `double()`.
 
-    operators: where exact operators come from; the problem itself if None. A deployment asks its sites.
+    tol: what outputs are judged against. operators: where exact operators come from; the problem itself if None. A
+    deployment asks its sites.
     """
 
-    def __init__(self, problem: AbstractProblem, operators: Operators | None = None):
+    def __init__(self, problem: AbstractProblem, tol: float | None = None, operators: Operators | None = None):
         exact = eqx.tree_at(lambda p: p.geometry, problem, for_reports(problem.geometry))
         self.problem = tree.cast_module(exact, jnp.float64)
-        self.reason = problem.why_uncertifiable()
+        self.tol, self.reason = tol, problem.why_uncertifiable()
         self.operators = operators or (lambda points: [_operator(self.problem, z) for z in points])
 
     def outputs(self, points: dict[str, Tree]) -> dict[str, Output]:
@@ -94,7 +108,10 @@ class Evaluator:
             if not np.isfinite(certificate.gap or 0.0):
                 raise FloatingPointError(f"the certificate of the output {name!r} is not finite")
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, g))
-        return Output(name, point, operator, certificate, *structure_of(self.problem, point))
+        status = status_of(certificate.gap, self.tol)
+        violation = largest_violation(self.problem, operator)
+        structure = structure_of(self.problem, point)
+        return Output(name, point, operator, certificate, *structure, status, violation=violation)
 
 
 @eqx.filter_jit

@@ -12,7 +12,7 @@ from . import checkpoint as checkpoints
 from .outputs import Evaluator, Output
 from .rounds import Setup, State
 from .run import Run, columns
-from .status import Status
+from .status import Status, Stop
 
 NEGLIGIBLE = 1e-9
 """A certificate below this share of the first one is rounding: growing from there is not divergence."""
@@ -26,36 +26,39 @@ class Records:
     kept: tuple[str, ...] = ("ergodic", "clients")
     """The averages whose sums are kept. A deployment keeps fewer: those behind `ergodic` cost K-fold."""
 
-    def __init__(self, evaluator: Evaluator, grid: Any, setup: Setup, rounds: int, tol: Any, output: Any, every: int):
+    def __init__(self, evaluator: Evaluator, grid: Any, setup: Setup, rounds: int, output: Any, every: int):
         self.evaluator, self.grid, self.setup = evaluator, grid, setup
-        self.rounds, self.tol, self.output, self.every = rounds, tol, output, every
+        self.rounds, self.output, self.every = rounds, output, every
+        self.tol = evaluator.tol
+        self.everything = self.tol is not None or output in ("clients", "polished")
+        """Whether all outputs are recorded, or `last` and `ergodic` only."""
         self.all: list[Record] = []
         self.best: Output | None = None
 
     def record(self, state: State, seconds: float, traffic: tuple[int, int]) -> Record:
-        """Certificates and structure of `last` and `ergodic` (of all if there is a tol), and the cost so far."""
-        outputs = self.outputs(state, everything=self.tol is not None or self.output in ("clients", "polished"))
+        """Certificates and structure of the recorded outputs, and the cost so far."""
         record: Record = {"round": int(state.round), "seconds": seconds}
         record |= {"bytes_up": traffic[0], "bytes_down": traffic[1]}
-        for name, output in outputs.items():
+        for name, output in self.outputs(state, self.everything).items():
             record[f"gap_{name}"] = output.gap
             record[f"density_{name}"] = output.density
             record[f"rank_{name}"] = output.rank
-            if output.gap is not None and (self.best is None or output.gap < (self.best.gap or 0)):
-                self.best = output
+            if output.gap is not None and output.gap < _gap(self.best):
+                self.best = dataclasses.replace(output, name="best", origin=f"{name} of round {int(state.round)}")
         self.all.append(record)
         return record
 
     def save(self, file: Path, state: Tree, run_id: str) -> None:
         """Write a checkpoint: the state, the best point so far, and the records."""
-        best = None if self.best is None else (self.best.name, self.best.z)
-        checkpoints.save(file, (state, None if best is None else best[1]), self.all, run_id, best and best[0])
+        z, origin = (None, None) if self.best is None else (self.best.z, self.best.origin)
+        checkpoints.save(file, (state, z), self.all, run_id, origin)
 
     def resume(self, file: Path, state: Tree, run_id: str) -> Any:
-        """Go on from a checkpoint, exactly as if the run had not stopped."""
+        """Continue from a checkpoint, exactly as if the run had not stopped."""
         best = None if self.evaluator.reason else self.evaluator.problem.like
-        (state, z), self.all, name = checkpoints.load(file, (state, best), run_id)
-        self.best = None if z is None or name is None else self.evaluator.outputs({name: z})[name]
+        (state, z), self.all, origin = checkpoints.load(file, (state, best), run_id)
+        if z is not None and origin is not None:
+            self.best = dataclasses.replace(self.evaluator.outputs({"best": z})["best"], origin=origin)
         return state
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output]:
@@ -74,45 +77,61 @@ class Records:
             outputs["polished"] = self.evaluator.polished(outputs["clients"], self.grid)
         return outputs
 
-    def verdict(self) -> Status | None:
+    def verdict(self) -> Stop | None:
         """Whether the records say that it is time to stop."""
         best = [min(gaps) for record in self.all if (gaps := _gaps(record, self.output))]
         if len(best) < len(self.all):
             return None
         if self.tol is not None and best[-1] <= self.tol:
-            return Status.OPTIMAL
+            return Stop.TOLERANCE
         floor = NEGLIGIBLE * max(best[0], 0)
         if len(best) > 3 and all(gap > 10 * max(min(best), floor) for gap in best[-3:]):
-            return Status.DIVERGED
+            return Stop.DIVERGED
         fifth = max(2, self.rounds // (5 * self.every))
         if self.tol is not None and len(best) > fifth and min(best) > 0.99 * min(best[:-fifth]):
-            return Status.STALLED
+            return Stop.STALLED
         return None
 
-    def finish(self, state: State, status: Status, seconds: float, chosen: str) -> Run:
-        """All outputs of the final state, and the rule that picks one."""
+    def finish(self, state: State, stop: Stop, seconds: float, chosen: str, detail: str = "") -> Run:
+        """All outputs of the final state, the best record if it is better, and which of them is the answer."""
         try:
             outputs = self.outputs(state, everything=True)
         except FloatingPointError as error:
             if not self.all:  # not even the start has finite numbers: there is no run
                 raise
-            status, self.evaluator.reason = Status.NUMERICAL_ERROR, str(error)
+            stop, detail = Stop.NUMERICAL_ERROR, str(error)
+            self.evaluator.reason = str(error)
             outputs = self.outputs(state, everything=True)
-        name = self.output or self._pick(outputs)
-        gap = outputs[name].gap
-        if gap is None:
-            if status in (Status.MAX_ROUNDS, Status.MAX_TIME):
-                status = Status.UNCERTIFIED
-        elif self.tol is not None and status in (Status.MAX_ROUNDS, Status.MAX_TIME, Status.STALLED):
-            if gap <= self.tol:
-                status = Status.OPTIMAL
-            elif gap <= 10 * self.tol:
-                status = Status.OPTIMAL_INACCURATE
-        return Run(status, name, outputs, self.best, columns(self.all), int(state.round), seconds, chosen, state)
+        best = None if self.best is None or self.best.gap is None else self.best
+        if best is not None and _gap(best) < min(map(_gap, outputs.values())):
+            outputs["best"] = best
+        return Run(
+            stop=stop,
+            detail=detail,
+            output=self.output or _answer(outputs),
+            outputs=outputs,
+            best=best,
+            history=columns(self.all),
+            rounds=int(state.round),
+            seconds=seconds,
+            steps=chosen,
+            state=state,
+        )
 
-    def _pick(self, outputs: dict[str, Output]) -> str:
-        good = [o for o in outputs.values() if self.tol is not None and o.gap is not None and o.gap <= self.tol]
-        return min(good, key=lambda o: (o.structure, o.gap)).name if good else "polished"
+
+def _answer(outputs: dict[str, Output]) -> str:
+    """The sparsest output that meets tol, else the one with the smallest certificate, else the polished one."""
+    good = [output for output in outputs.values() if output.status is Status.OPTIMAL]
+    if good:
+        return min(good, key=lambda output: (output.structure, output.gap)).name
+    if all(output.gap is None for output in outputs.values()):
+        return "polished" if "polished" in outputs else "last"
+    return min(outputs.values(), key=_gap).name
+
+
+def _gap(output: Output | None) -> float:
+    """The certified gap of an output, infinite where it has none."""
+    return float("inf") if output is None or output.gap is None else output.gap
 
 
 def _gaps(record: Record, output: str | None) -> list[float]:

@@ -1,5 +1,6 @@
 """`simulate` and `solve`: many rounds on one machine, with records, certificates and a stopping rule."""
 
+import copy
 import inspect
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from ..problems import Exact
 from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
+from .feasibility import concluded
 from .options import check_choices, check_cohort, check_hooks, check_mesh, check_sizes
 from .outputs import Evaluator
 from .progress import progress_bar
@@ -23,8 +25,11 @@ from .rounds import State, advance
 from .run import Run
 from .setup import build_setup, first_state
 from .sharding import agreed, check_shared, leads, local, spread
-from .status import Status
+from .status import Stop
 from .steps import polish_grid, with_theory_steps
+
+Ending = tuple[Stop, str]
+"""Why a run ends: the word, and more about it where the word does not say it all."""
 
 
 def solve(
@@ -52,8 +57,9 @@ def simulate(problem: Any, method: Any, **options: Any) -> Run:
     noise: `GaussianNoise`, `Minibatch`, or None for exact operators. seed: decides noise and cohorts, by counters.
     z0: a start, 0 if None. init: "project" starts at its projection; "paper" starts dual methods at the
     dual image of z0 itself, which keeps its distance (primal methods start at the projection either way).
-    record_every: rounds between records. callback: is given every record.
-    output: which output `run.z` is; by default "polished", with tol the sparsest one that meets it.
+    record_every: rounds between records. callback: is given a copy of every record; returning True ends the run.
+    output: which output `run.z` is; by default the one with the smallest certificate, with tol the sparsest that
+    meets it.
     dtype: of the rounds; certificates are float64 always. chunk: how many clients are computed at once.
     fast: "law" allows shortcuts whose results are equal in law only (docs/performance.md); otherwise exact ones only.
     checkpoint: a file that is written at every record, and continued from if it is there.
@@ -113,7 +119,7 @@ def _run(
         method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)
         setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk, fast, mesh)
         state = first_state(setup, z0, init, dtype)
-        records = Records(Evaluator(spread(problem, mesh)), polish_grid(problem), setup, total, tol, output, every)
+        records = Records(Evaluator(spread(problem, mesh), tol), polish_grid(problem), setup, total, output, every)
         up, down = bytes_per_round(setup)
         run_id = ""
         if file is not None:
@@ -129,37 +135,41 @@ def _run(
         def elapsed() -> float:
             return agreed(mesh, time.perf_counter() - began)
 
-        def verdict() -> Status | None:
-            return records.verdict() if stopping else None
-
-        def keep(following: State) -> Status | None:
-            """Make a state the run's own: record, show, save, tell. What it ends the run with, if it does."""
+        def keep(following: State) -> Ending | None:
+            """Make a state the run's own: record, show, save, report it. How it ends the run, if it does."""
             nonlocal state
             done = int(following.round)
             if not bool(tree.is_finite((following.server, following.sums, following.memory))):
-                return Status.NUMERICAL_ERROR
+                return Stop.NUMERICAL_ERROR, ""
             try:
                 record = records.record(following, elapsed(), (done * up, done * down))
-            except FloatingPointError:
-                return Status.NUMERICAL_ERROR
+            except FloatingPointError as error:
+                return Stop.NUMERICAL_ERROR, str(error)
             state = following
             show(record)
             if file is not None and leads(mesh):
                 records.save(file, state, run_id)
-            if callback:
-                callback(record)
+            # A copy: what a callback does to its record is its own affair.
+            if callback and callback(copy.deepcopy(record)) is True:
+                return Stop.INTERRUPTED, "the callback returned True"
             return verdict()
+
+        def verdict() -> Ending | None:
+            stop = records.verdict() if stopping else None
+            return stop and (stop, "")
 
         try:
             with progress_bar(total, shown=leads(mesh)) as show:
-                status = verdict() if records.all else keep(state)
-                while status is None and (left := total - int(state.round)):
-                    status = keep(local(mesh, advance(setup, state, jnp.asarray(min(every, left)))))
-                    if status is None and max_seconds is not None and elapsed() > max_seconds:
-                        status = Status.MAX_TIME
+                ending = verdict() if records.all else keep(state)
+                while ending is None and (left := total - int(state.round)):
+                    ending = keep(local(mesh, advance(setup, state, jnp.asarray(min(every, left)))))
+                    if ending is None and max_seconds is not None and elapsed() > max_seconds:
+                        ending = Stop.MAX_TIME, ""
         except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        return records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)
+            ending = Stop.INTERRUPTED, ""
+        stop, detail = ending or (Stop.MAX_ROUNDS, "")
+        run = records.finish(state, stop, time.perf_counter() - began, chosen, detail)
+        return run if stop is Stop.INTERRUPTED else concluded(run, problem)
 
 
 def _check_names(options: dict[str, Any]) -> None:
