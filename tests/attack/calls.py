@@ -17,6 +17,8 @@ from .terms import Rng
 
 CALLS, VALUES = surface.calls(), surface.values()
 REFUSALS = (TypeError, ValueError, FloatingPointError)
+PATHS = ("cannot be read as",)
+"""A file that cannot be read is named itself, not the argument that it was given as."""
 LONGEST = 400
 SECONDS = 60
 
@@ -84,7 +86,7 @@ def _check_refusal(error: Exception, names: list[str], repro: str) -> None:
     text = str(error)
     require(bool(text) and "\n" not in text, f"a refusal that is not one line: {text[:300]!r}", repro)
     require(len(text) <= LONGEST, f"a refusal of {len(text)} characters: {text[:200]!r}", repro)
-    named = any(name in text for name in names)
+    named = any(name in text for name in [*names, *PATHS])
     require(named, f"a refusal that names no argument: {type(error).__name__}: {text!r}", repro)
 
 

@@ -174,16 +174,16 @@ def check_run(run: fx.Run, tol: float, gap: Any, outside: Any, repro: str) -> No
     """Every output of a run, its text and its status against exact gaps."""
     for output in run.outputs.values():
         require(outside(output.z) <= INSIDE, f"the output {output.name} is outside the domain", repro)
-        if output.gap is not None:
-            check_certificate(output.certificate, gap(output.z), f"{repro}\n# output {output.name}")
+        if output.gap is None:
+            continue
+        true, own = gap(output.z), f"{repro}\n# output {output.name}"
+        check_certificate(output.certificate, true, own)
+        require(output.status.name != "OPTIMAL" or true <= number(tol), "OPTIMAL, and the gap is above tol", own)
     for name, column in run.history.items():
         finite = name.startswith("gap") and column.dtype.kind == "f"
         require(not finite or bool(np.all(np.isfinite(column))), f"a record of {name} is not finite", repro)
-    if run.gap is None:
-        return
-    true = gap(run.z)
-    check_text(str(run), true, repro)
-    require(run.status.name != "OPTIMAL" or true <= number(tol), "OPTIMAL, and the gap is above tol", repro)
+    if run.gap is not None:
+        check_text(str(run), gap(run.z), repro)
 
 
 def _point_text(z: fx.Saddle) -> str:
