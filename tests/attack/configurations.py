@@ -97,7 +97,7 @@ def _mutate(rng: Rng, tables: dict[str, Any]) -> None:
     table, key = places[rng.integers(len(places))]
     kind = rng.random()
     if kind < 0.6:
-        value = VALUES[rng.integers(len(VALUES))]
+        value = copy.deepcopy(VALUES[rng.integers(len(VALUES))])
         table[key] = 7 if key in LARGE_SIZES and value == 2**62 else value
     elif kind < 0.75:
         del table[key]
@@ -106,7 +106,7 @@ def _mutate(rng: Rng, tables: dict[str, Any]) -> None:
             key
         )
     else:
-        table["extra"] = VALUES[rng.integers(len(VALUES))]
+        table["extra"] = copy.deepcopy(VALUES[rng.integers(len(VALUES))])
 
 
 def _places(table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:

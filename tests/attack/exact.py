@@ -29,7 +29,7 @@ from .suprema import (
 class Psi:
     """The indicator of a set plus l1 ||x||_1 + group sum_g w_g ||x_g|| + l2/2 ||x||^2 + <c, x> + kl sum x log(x / q).
 
-    kind: "space", "box", "ball2", "ball1", "simplex" (of a radius) or "capped" (simplex of radius 1 with a cap).
+    kind: "space", "orthant", "box", "ball2", "ball1", "simplex" (of a radius) or "capped" (simplex of radius 1 with a cap).
     """
 
     kind: str
@@ -85,8 +85,9 @@ class Psi:
             return self._entropic(v)
         if self.kind in ("simplex", "capped"):
             return in_simplex(v, self.l2, self.radius, self.cap)
-        if self.kind in ("space", "box"):
-            lower, upper = self.lower or [-INFINITE] * self.size, self.upper or [INFINITE] * self.size
+        if self.kind in ("space", "orthant", "box"):
+            least = ZERO if self.kind == "orthant" else -INFINITE
+            lower, upper = self.lower or [least] * self.size, self.upper or [INFINITE] * self.size
             if self.group:
                 return [t / self.l2 for t in self._shrunk(v)]
             return [in_interval(*entry, self.l1, self.l2) for entry in zip(v, lower, upper, strict=True)]
@@ -105,8 +106,8 @@ class Psi:
             return max(length(x) - self.radius, ZERO) / size
         if self.kind == "ball1":
             return max(sum(map(abs, x), ZERO) - self.radius, ZERO) / size
-        below = max(map(Decimal.copy_negate, x)) if self.kl or self.kind != "space" else ZERO
-        if self.kind == "space":
+        below = ZERO if self.kind == "space" else max(map(Decimal.copy_negate, x))
+        if self.kind in ("space", "orthant"):
             return max(below, ZERO)
         above = max(t - self.cap for t in x)
         return max(abs(sum(x, ZERO) - self.radius), below, above, ZERO) / size

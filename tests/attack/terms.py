@@ -89,7 +89,7 @@ def _quadratic(rng: Rng, n: int) -> Term:
 def _entropy(rng: Rng, n: int) -> Term:
     strength = float(10 ** rng.uniform(-2, 4))
     q = rng.uniform(0.1, 1, n)
-    return Term(f"fx.KL({strength!r}, {array(q)})", Psi("space", n, kl=number(strength), q=vector(q)))
+    return Term(f"fx.KL({strength!r}, {array(q)})", Psi("orthant", n, kl=number(strength), q=vector(q)))
 
 
 def _with_l1(rng: Rng, term: Term) -> Term:
