@@ -2,6 +2,7 @@
 
 import contextlib
 import faulthandler
+import os
 import signal
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-SHOWN = 5
+SHOWN = int(os.environ.get("SHOWN", "5"))
 """Failures of a part that are printed in full; all are counted."""
 
 
