@@ -41,7 +41,7 @@ SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"
 SETTINGS = "deployment.json"
 RUN = "run"
 
-SIMULATED = ("steps", "clients", "weights", "chunk", "fast")
+SIMULATED = ("steps", "clients", "weights", "chunk", "fast", "convexity")
 """Keys of [run] that a deployment does not have: sites are its clients, and each has a weight."""
 RUN_DEFAULTS: dict[str, Any] = {
     **{key: value for key, value in configuration.RUN_DEFAULTS.items() if key not in SIMULATED},

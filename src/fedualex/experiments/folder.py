@@ -134,6 +134,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "bytes_up": last.get("bytes_up"),
         "bytes_down": last.get("bytes_down"),
         "steps": run.steps,
+        "convexity": run.convexity,
         "history_sha256": hashlib.sha256(history).hexdigest(),
         **({} if run.epsilon is None else {"epsilon": run.epsilon}),
     }

@@ -45,7 +45,10 @@ def onto_simplex(omega: Vector, radius: Scalar) -> Array:
     falling = -jnp.sort(-below.ravel())
     kappa = jnp.max((jnp.cumsum(falling) - radius) / jnp.arange(1, omega.size + 1, dtype=omega.dtype))
     x = jnp.maximum(below - kappa, 0)
-    return x * (radius / nonzero(jnp.sum(x)))
+    total = jnp.sum(x)
+    # Under jit omega may carry another rounding here than in its maximum, which beside huge values is all that x has left.
+    vertex = jnp.where(jnp.arange(omega.size) == jnp.argmax(omega), radius, 0).reshape(omega.shape)
+    return jnp.where(total > 0, x * (radius / nonzero(total)), vertex)
 
 
 def onto_capped_simplex(omega: Vector, cap: Scalar) -> Array:

@@ -32,11 +32,21 @@ class WithQuadratic(AbstractRegularizer):
         tilted = (omega - weight * typed(self.c, omega)) / scale
         return self.core.prox(tilted, weight / scale)
 
-    def conjugate(self, s: Vector) -> Array:
-        """<s - c, x> - lam/2 ||x||^2 - core(x) at its maximizer x, the core's prox of (s - c) / lam with 1 / lam."""
+    def divide(self, s: Vector) -> tuple[Array, Array]:
+        """The maximizer x of <s, x> - psi(x), and what of s is left to the core there, s - c - lam x; for lam > 0.
+
+        x is the core's prox of (s - c) / lam with weight 1 / lam.
+        """
         slope = as_real(s) - typed(self.c, s)
         lam = typed(self.lam, slope)
         x = self.core.prox(slope / nonzero(lam), 1 / nonzero(lam))
+        return x, slope - lam * x
+
+    def conjugate(self, s: Vector) -> Array:
+        """<s - c, x> - lam/2 ||x||^2 - core(x) at its maximizer x."""
+        slope = as_real(s) - typed(self.c, s)
+        lam = typed(self.lam, slope)
+        x, _ = self.divide(s)
         at_maximizer = jnp.sum(slope * x) - lam / 2 * jnp.sum(x**2) - self.core.value(x)
         # One LAPACK call at a time, should the core be spectral.
         return jnp.where(lam > 0, at_maximizer, self.core.conjugate(after(slope, at_maximizer)))

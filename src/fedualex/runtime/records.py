@@ -9,6 +9,7 @@ import jax
 from .. import tree
 from ..tree import Tree
 from . import checkpoint as checkpoints
+from .examination import Examination
 from .outputs import Evaluator, Output
 from .rounds import Setup, State
 from .run import Run, columns
@@ -26,8 +27,17 @@ class Records:
     kept: tuple[str, ...] = ("ergodic", "clients")
     """The averages whose sums are kept. A deployment keeps fewer: those behind `ergodic` cost K-fold."""
 
-    def __init__(self, evaluator: Evaluator, grid: Any, setup: Setup, rounds: int, output: Any, every: int):
-        self.evaluator, self.grid, self.setup = evaluator, grid, setup
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        examination: Examination,
+        grid: Any,
+        setup: Setup,
+        rounds: int,
+        output: Any,
+        every: int,
+    ):
+        self.evaluator, self.examination, self.grid, self.setup = evaluator, examination, grid, setup
         self.rounds, self.output, self.every = rounds, output, every
         self.tol = evaluator.tol
         self.everything = self.tol is not None or output in ("clients", "polished")
@@ -105,6 +115,12 @@ class Records:
         best = None if self.best is None or self.best.gap is None else self.best
         if best is not None and _gap(best) < min(map(_gap, outputs.values())):
             outputs["best"] = best
+        certified = [output.z for output in outputs.values() if output.gap is not None]
+        if reason := self.examination.reason(certified):
+            self.evaluator.reason = reason
+            if certified:
+                stop, best, outputs = Stop.DISPROVED, None, self.outputs(state, everything=True)
+                self.all = [_without_gaps(record) for record in self.all]
         return Run(
             stop=stop,
             detail=detail,
@@ -116,7 +132,14 @@ class Records:
             seconds=seconds,
             steps=chosen,
             state=state,
+            convexity=self.examination.sentence,
+            disproof=self.examination.found,
         )
+
+
+def _without_gaps(record: Record) -> Record:
+    """A record whose certificates were withdrawn."""
+    return {key: None if key.startswith("gap_") else value for key, value in record.items()}
 
 
 def _answer(outputs: dict[str, Output]) -> str:

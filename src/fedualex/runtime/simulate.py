@@ -16,6 +16,7 @@ from ..problems import Exact
 from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
+from .examination import Examination
 from .feasibility import concluded
 from .options import check_choices, check_cohort, check_hooks, check_mesh, check_sizes
 from .outputs import Evaluator
@@ -65,6 +66,8 @@ def simulate(problem: Any, method: Any, **options: Any) -> Run:
     checkpoint: a file that is written at every record, and continued from if it is there.
     mesh: a `jax.sharding.Mesh` with one axis; clients are split over its devices, of one process or of several
     (docs/scaling.md).
+    convexity: "check" looks for a disproof of a user's f at the start and at the outputs, and certifies nothing if one is
+    found; "trust" takes the user's word (docs/problems.md).
     """
     if {"tol", "max_seconds"} & set(options):
         raise TypeError("tol and max_seconds are stopping rules, and simulate runs all rounds: use fx.solve")
@@ -97,11 +100,13 @@ def _run(
     chunk: Any = None,
     fast: Any = None,
     mesh: Any = None,
+    convexity: Any = "check",
 ) -> Run:
     total, clients = check_sizes(problem, method, rounds, steps, clients, local_steps, cohort)
     check_choices(init, output, noise, seed, tol, record_every, chunk, dtype)
     if fast is not None:
         one_of("fast", fast, ("law",))
+    one_of("convexity", convexity, ("check", "trust"))
     check_hooks(callback, checkpoint, max_seconds)
     mesh = check_mesh(mesh, problem)
     problem = problem if weights is None else problem.reweighted(weights)
@@ -119,7 +124,10 @@ def _run(
         method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)
         setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk, fast, mesh)
         state = first_state(setup, z0, init, dtype)
-        records = Records(Evaluator(spread(problem, mesh), tol), polish_grid(problem), setup, total, output, every)
+        evaluator = Evaluator(spread(problem, mesh), tol)
+        examination = Examination(problem, trust=convexity == "trust")
+        evaluator.reason = evaluator.reason or examination.reason([problem.project(z0)], thorough=True)
+        records = Records(evaluator, examination, polish_grid(problem), setup, total, output, every)
         up, down = bytes_per_round(setup)
         run_id = ""
         if file is not None:
