@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 from jaxtyping import Array
 
-from ..regularizers import KL, L1, split
+from ..regularizers import KL, constant_of, split
 from ..regularizers.fenchel import TINY, UNIT, Fenchel, fenchel, has_rounding_bound
 from ..tree import Vector, as_real, typed
 from .base import AbstractGeometry
@@ -16,8 +16,8 @@ def fenchel_of(geometry: AbstractGeometry, z: Vector, g: Vector, error: Vector) 
     """<g, z> + psi(z) + psi^*(-g) for a g that may be wrong by `error`, entry by entry."""
     if isinstance(geometry, Euclidean):
         return fenchel(geometry.regularizer, z, -as_real(g), error)
-    psi = geometry.psi(z)
-    conjugate = geometry.psi_conjugate(-as_real(g))
+    z, g = as_real(z), as_real(g)
+    psi, conjugate = geometry.psi(z), geometry.psi_conjugate(-g)
     sizes = _sizes(geometry, z, g) if isinstance(geometry, EntropicSimplex) else jnp.abs(psi) + jnp.abs(conjugate)
     terms = jnp.sum(jnp.abs(g * z)) + sizes
     moved = geometry.dual_norm(jnp.abs(error)) * (geometry.norm(z) + geometry.diameter(z))
@@ -32,12 +32,12 @@ def is_bound(geometry: AbstractGeometry) -> bool:
 
 
 def _sizes(geometry: EntropicSimplex, z: Array, g: Array) -> Array:
-    """The size of all that psi and psi^* add: lam |z log z|, lam |z log q|, |c z|; |g| + |c|, lam (|log q| + log n + 1)."""
+    """The size of all that is added: constants, lam |z log z|, lam |z log q|, |c z|, |g| + |c|, lam (|log q| + log n)."""
     core, _, c = split(geometry.regularizer)
     z, tilt = jnp.maximum(z, 0), jnp.abs(typed(c, z))
-    sizes = jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt)
-    if isinstance(core, L1):
-        return sizes + typed(core.lam, z) * (1 + jnp.sum(z))
+    sizes = (
+        jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt) + 2 * jnp.abs(typed(constant_of(geometry.regularizer), z))
+    )
     if isinstance(core, KL):
         lam, log_q = typed(core.lam, z), jnp.abs(jnp.log(typed(core.q, z)))
         inside = jnp.sum(jnp.abs(xlogy(z, z)) + z * log_q)

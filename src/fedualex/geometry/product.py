@@ -9,11 +9,12 @@ from jaxtyping import Array
 
 from .. import tree
 from ..regularizers import AbstractRegularizer, is_spectral
+from ..regularizers.fenchel import Fenchel
 from ..tree import Tree
 from ..validation import short
 from .base import AbstractGeometry, Dual
 from .euclidean import Euclidean
-from .fenchel import Fenchel, fenchel_of, is_bound
+from .fenchel import fenchel_of, is_bound
 
 
 class Product(AbstractGeometry):

@@ -66,7 +66,7 @@ class Bilinear(AbstractProblem):
         return Saddle(z.y @ A if z.y.ndim == 1 else A.T @ z.y, b - A @ z.x)
 
     def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
-        """(n + 8) UNIT |A|^T |y| and (m + 8) UNIT (|A| |x| + |b|), for n rows and m columns: a bound, in any order of sums."""
+        """(n + 8) UNIT |A|^T |y| and (m + 8) UNIT (|A| |x| + |b|) for n rows and m columns, in any order of sums."""
         A, b, x, y = (jnp.abs(typed(a, z.x)) for a in (self.A, self.b, z.x, z.y))
         n, m = A.shape
         return OperatorError(Saddle((n + 8) * UNIT * (A.T @ y), (m + 8) * UNIT * (A @ x + b)), False)

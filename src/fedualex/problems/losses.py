@@ -1,7 +1,7 @@
 """The losses of one example that the catalogue's problems are made of: convex functions of a linear score.
 
-`size(reach, target)` bounds the rounding of a loss: with a score that is a sum of n terms of total size `reach`, the loss
-is computed to within (n + 16) UNIT size, and its derivative to within (n + 16) UNIT times the derivative of `size`.
+`size(reach, target)` bounds the rounding of a loss: if the score is a sum of n terms of total size `reach`, the loss is
+computed to within (n + 16) UNIT size, and its derivative to within (n + 16) UNIT times the derivative of `size`.
 """
 
 from typing import Any

@@ -35,16 +35,16 @@ class Majorized(eqx.Module):
     def majorant(self, *arguments: Any) -> Array:
         """F(x, example) or F(x, y, example) at |x| and |y|, whose gradient measures the rounding of the loss's own.
 
-        With n the length of the longest sum, the loss's computed gradient errs by at most (n + 32) UNIT grad F, entry by
-        entry. For a polynomial F is the loss with a plus and absolute values everywhere.
+        With n the length of the longest sum, the loss's computed gradient errs by at most (n + 32) UNIT grad F, entry
+        by entry. For a polynomial F is the loss with a plus and absolute values everywhere.
         """
 
 
 def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
     """How far g, the computed operator of a `Problem` at z, may be from the exact one.
 
-    With a majorant F: (n + 32) UNIT grad F(|z|), n the number of examples and of entries of z. Else estimates: twice what
-    shaking all inputs changes, plus 16 UNIT of g; without the data, UNSEEN UNIT of the largest entry of g.
+    With a majorant F: (n + 32) UNIT grad F(|z|), n the number of examples and of entries of z. Else estimates: twice
+    what shaking all inputs changes, plus 16 UNIT of g; without the data, UNSEEN UNIT of the largest entry of g.
     """
     data = problem.data
     if data is not None and not data.counts.size:

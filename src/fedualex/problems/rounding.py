@@ -31,7 +31,7 @@ class Measured(NamedTuple):
 
 
 def measure(geometry: Product, z: Saddle, g: Saddle, error: Saddle) -> Measured:
-    """The certificate's numbers at z for an operator g that may be wrong by `error`, entry by entry; may be compiled."""
+    """The certificate's numbers at z for an operator g that may be wrong by `error`, entry by entry; compilable."""
     violation = geometry.violation(z)
     parts = geometry.fenchel(tree.after(z, violation), g, error)  # one LAPACK call at a time
     x, y = _total(parts.x), _total(parts.y)

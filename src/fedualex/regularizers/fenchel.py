@@ -39,32 +39,31 @@ def has_rounding_bound(psi: AbstractRegularizer) -> bool:
 def fenchel(psi: AbstractRegularizer, x: Vector, s: Vector, error: Vector) -> Fenchel:
     """psi(x) + psi^*(s) - <s, x> >= 0 for an s that may be wrong by `error`, entry by entry.
 
-    If s is wrong by delta, the gap is by at most ||delta|| reach, reach = sup_{u in C} ||u - x||; where psi is lam-strongly
-    convex, by ||delta|| (||u - x|| + ||delta|| / (2 lam)) with u the maximizer of <s, u> - psi(u). Adding n terms of
-    total size t costs at most (n + 16) UNIT t.
+    An error delta of s changes the gap by at most ||delta|| sup_{u in C} ||u - x||, and if psi is lam-strongly convex
+    by at most ||delta|| (||u - x|| + ||delta|| / (2 lam)), u the maximizer of <s, u> - psi(u). To add n numbers of size
+    t in total costs at most (n + 16) UNIT t.
     """
     x, s = as_real(x), as_real(s)
     if isinstance(psi, WithQuadratic):
         return _with_quadratic(psi, x, s, error)
-    plain = _evaluate(psi, x, s)
-    delta = norm(error)
-    lam, near = (jnp.zeros(()), plain.reach) if not isinstance(psi, Spectral) else _spectral_size(psi, x, s)
-    return Fenchel(plain.gap, _moved(delta, plain.reach, near, lam) + plain.rounding)
+    found = _evaluate(psi, x, s)
+    lam = typed(split(psi.psi)[1] if isinstance(psi, Spectral) else 0.0, s)
+    return Fenchel(found.gap, _moved(norm(error), found.reach, found.near, lam) + found.rounding)
 
 
 def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fenchel:
     """(psi_0 + lam/2 ||.||^2 + <c, .>)^*(s) <= psi_0^*(s - c - lam u) + lam/2 ||u||^2 for every u, = at the maximizer.
 
-    The gap of psi is therefore that of its core psi_0 at r = s - c - lam u, plus lam/2 ||x - u||^2: two terms >= 0, and an
-    error of u cannot hide a gap. An r that is the core's own slope at u but for rounding is replaced by that slope, lest a
-    wide domain multiply the rounding. Where r is still outside the domain of psi_0^*, psi_0^*(r) becomes <r, u> - psi_0(u).
+    So the gap of psi is that of its core psi_0 at r = s - c - lam u, plus lam/2 ||x - u||^2: two terms >= 0, and a
+    wrong u cannot hide a gap. Where r is the core's own slope at u but for rounding, that slope is taken, lest a wide
+    domain multiply the rounding. Where r is outside the domain of psi_0^* still, psi_0^*(r) becomes <r, u> - psi_0(u).
     """
     u, r = psi.divide(s)
     lam, step = typed(psi.lam, s), x - u
-    sizes = UNIT * (jnp.abs(s) + jnp.abs(typed(psi.c, s)) + lam * jnp.abs(u))
+    unit = UNIT * (jnp.abs(s) + jnp.abs(typed(psi.c, s)) + lam * jnp.abs(u))
     if not isinstance(psi.core, Spectral):
         slope = psi.core.subgradient(u)
-        r = jnp.where(jnp.abs(r - slope) <= 4 * sizes, slope, r)
+        r = jnp.where(jnp.abs(r - slope) <= 4 * unit, slope, r)
     core = _evaluate(psi.core, after(x, jnp.ravel(r)[0]), r)  # one LAPACK call at a time
     inside = jnp.isfinite(core.gap) | (lam == 0)
     at_u = psi.core.value(after(u, core.gap))
@@ -73,7 +72,7 @@ def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fe
     count = _count(psi.core, x)
     terms = jnp.abs(core.value) + jnp.abs(at_u) + jnp.sum(jnp.abs(r * step))
     rounding = jnp.where(inside, core.rounding, count * (UNIT * terms + TINY)) + count * UNIT * square
-    delta = norm(error + jnp.where(inside, 8, count) * sizes)
+    delta = norm(error + jnp.where(inside, 8, count) * unit)
     return Fenchel(gap + square, _moved(delta, core.reach, norm(step), lam) + rounding)
 
 
@@ -84,12 +83,13 @@ def _moved(delta: Array, reach: Array, near: Array, lam: Array) -> Array:
 
 
 class _Evaluation(NamedTuple):
-    """A gap for the s that was given, its rounding, psi(x), and sup_{u in C} ||u - x|| or a bound on it."""
+    """A gap for the s that was given, its own rounding, psi(x), bounds on ||u - x|| over C and at the maximizer."""
 
     gap: Array
     rounding: Array
     value: Array
     reach: Array
+    near: Array
 
 
 def _evaluate(psi: AbstractRegularizer, x: Array, s: Array) -> _Evaluation:
@@ -100,17 +100,17 @@ def _evaluate(psi: AbstractRegularizer, x: Array, s: Array) -> _Evaluation:
             return _in_box(psi.domain, jnp.full_like(s, psi.penalty.lam), x, s)
     value = psi.value(x)
     conjugate = psi.conjugate(after(s, value))
-    reach = _reach(psi, x, s)
-    far = jnp.where(jnp.isfinite(reach), reach, 0) if not isinstance(psi, Spectral) else _spectral_size(psi, x, s)[1]
-    terms = jnp.abs(value) + jnp.abs(conjugate) + norm(s) * (norm(x) + far)
-    return _Evaluation(value + conjugate - jnp.vdot(s, x), _count(psi, x) * (UNIT * terms + TINY), value, reach)
+    reach, near = _distances(psi, x, s)
+    terms = jnp.abs(value) + jnp.abs(conjugate) + norm(s) * (norm(x) + jnp.where(jnp.isfinite(near), near, 0))
+    rounding = _count(psi, x) * (UNIT * terms + TINY)
+    return _Evaluation(value + conjugate - jnp.vdot(s, x), rounding, value, reach, near)
 
 
 def _in_box(box: Box, lam: Array, x: Array, s: Array) -> _Evaluation:
     """sum_i max over u_i of s_i (u_i - x_i) - lam (|u_i| - |x_i|), u_i an end of the box or its point nearest to 0.
 
-    With sign = sign(u_i) that is (s_i - lam sign) (u_i - x_i) + lam (|x_i| - sign x_i), so that a box far from 0 costs no
-    digits; the last term is 0 where the box does not straddle 0.
+    With sign = sign(u_i) that is (s_i - lam sign) (u_i - x_i) + lam (|x_i| - sign x_i): a box far from 0 costs no
+    digits, because the last term is 0 where the box does not straddle 0.
     """
     lower, upper = (jnp.broadcast_to(typed(end, x), x.shape) for end in (box.lower, box.upper))
     best, turns = jnp.full_like(x, -jnp.inf), jnp.zeros_like(x)
@@ -120,24 +120,21 @@ def _in_box(box: Box, lam: Array, x: Array, s: Array) -> _Evaluation:
         best = jnp.maximum(best, jnp.where(slope == 0, 0, slope * (u - x)) + turn)
         turns = jnp.maximum(turns, turn)
     rounding = _count(box, x) * (UNIT * jnp.sum(jnp.abs(best) + 2 * turns) + TINY)
-    return _Evaluation(jnp.sum(best), rounding, jnp.sum(lam * jnp.abs(x)), box.farthest(x))
+    farthest = box.farthest(x)
+    return _Evaluation(jnp.sum(best), rounding, jnp.sum(lam * jnp.abs(x)), farthest, farthest)
 
 
-def _reach(psi: AbstractRegularizer, x: Array, s: Array) -> Array:
-    if isinstance(psi, Spectral):
-        return norm(x) + psi.diameter(x) / 2  # its set is symmetric; no LAPACK call
+def _distances(psi: AbstractRegularizer, x: Array, s: Array) -> tuple[Array, Array]:
+    """Bounds on ||u - x|| for all u of the domain, and for the maximizer u of <s, u> - psi(u)."""
+    if isinstance(psi, Spectral):  # symmetric, so that no LAPACK call is needed; ||u|| <= ||s|| / lam
+        lam, radius = typed(split(psi.psi)[1], s), psi.diameter(x) / 2
+        size = jnp.where(lam > 0, norm(s) / nonzero(lam), radius)
+        return norm(x) + radius, norm(x) + jnp.minimum(size, radius)
     reach = psi.farthest(x)
-    if type(psi) in ANALYZED:
-        return reach
-    # An unbounded domain: one step of size 1 says how far the maximizer is, roughly.
-    return jnp.where(jnp.isfinite(reach), reach, norm(x) + norm(psi.prox(x + s, jnp.ones((), x.dtype))))
-
-
-def _spectral_size(psi: Spectral, x: Array, s: Array) -> tuple[Array, Array]:
-    """The strength lam of a quadratic inside, and a bound on ||x - u||: ||u|| <= ||s|| / lam, and <= half the diameter."""
-    lam = typed(split(psi.psi)[1], s)
-    size = jnp.where(lam > 0, norm(s) / nonzero(lam), jnp.inf)
-    return lam, norm(x) + jnp.minimum(size, psi.diameter(x) / 2)
+    if type(psi) not in ANALYZED:
+        # In an unbounded domain one step of size 1 tells roughly how far the maximizer is.
+        reach = jnp.where(jnp.isfinite(reach), reach, norm(x) + norm(psi.prox(x + s, jnp.ones((), x.dtype))))
+    return reach, reach
 
 
 def _count(psi: AbstractRegularizer, x: Array) -> int:

@@ -82,9 +82,13 @@ class Evaluator:
 
     def outputs(self, points: dict[str, Tree]) -> dict[str, Output]:
         """Points projected onto the domain, each with its certificate and structure."""
-        projected = [_project(self.problem, tree.cast(z, jnp.float64)) for z in points.values()]
+        projected = [self.project(z) for z in points.values()]
         operators = self.operators(projected) or [None] * len(projected)
         return {name: self._output(name, z, g) for name, z, g in zip(points, projected, operators, strict=True)}
+
+    def project(self, z: Tree) -> Tree:
+        """The point of the domain nearest to z, in float64."""
+        return _project(self.problem, tree.cast(z, jnp.float64))
 
     def polished(self, average: Output, steps: Any) -> Output:
         """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from an output, with the exact g."""

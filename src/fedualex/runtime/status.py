@@ -37,7 +37,7 @@ INACCURATE = 10.0
 """A certified gap of at most this many times tol is worth a word of its own."""
 
 
-def status_of(gap: float | None, tol: float | None) -> Status:
+def status_of(gap: float | int | None, tol: float | int | None) -> Status:
     """What a point with this certified gap is worth."""
     if gap is None:
         return Status.UNCERTIFIED
