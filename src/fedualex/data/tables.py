@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import hint, one_of, short
+from ..validation import hint, one_of, plain_array, refuse_masked, short
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 """What a text file may write, in any case, where a value is missing."""
@@ -36,6 +36,7 @@ class Table(Mapping[str, NDArray[Any]]):
         if not lengths or len(set(lengths.values())) > 1 or len(next(iter(lengths.values()))) != 1:
             raise ValueError(f"{self.source} must have columns, all of one length, got {short(lengths)}")
         for name, column in self.columns.items():
+            refuse_masked(f"{self.source}: the column {name!r}", column)
             if np.asarray(column).dtype.kind == "f" and np.any(np.isinf(column)):
                 raise ValueError(f"{self.source}: the column {name!r} must hold finite numbers, got an infinite one")
 
@@ -155,7 +156,7 @@ def checksum(*arrays: Any) -> str:
     """SHA-256 of arrays: their kinds, shapes and values, in order."""
     digest = hashlib.sha256()
     for item in arrays:
-        array = np.asarray(item)
+        array = plain_array("an array", item)
         array = array.astype(str) if array.dtype.kind == "O" else array
         if array.dtype.kind in "SU":  # of the least width, so that equal text is equal
             array = np.array(array.tolist(), array.dtype.kind).reshape(array.shape)

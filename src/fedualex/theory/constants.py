@@ -36,7 +36,7 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: int 
         raise TypeError(f"problem must be a problem such as fx.problems.paper_l1(), got {short(problem)}")
     if not isinstance(oracle, AbstractOracle):
         raise TypeError(f"oracle must be an oracle such as fx.GaussianNoise(0.1), got {short(oracle)}")
-    whole_number("samples", samples)
+    samples = whole_number("samples", samples)
     with double():
         geometry, zero = for_reports(problem.geometry), problem.admit(jax.tree.map(np.zeros_like, problem.like))
         start = geometry.project(zero if z0 is None else problem.admit(z0))
