@@ -98,6 +98,11 @@ def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
         raise ValueError(f"{path} cannot be read as a CSV file: {error}") from None
     if len(lines) < 2:
         raise ValueError(f"{path} must have a line of names and at least one row, got {len(lines)} lines")
+    if other := _other_delimiter(lines, delimiter):
+        raise ValueError(
+            f"{path} has one column if {delimiter!r} is between columns; {other!r} seems to be: save the file with "
+            f"commas, or read it with fx.data.read_csv(path, delimiter={other!r})"
+        )
     names, rows = [name.strip() for name in lines[0]], lines[1:]
     if len(set(names)) < len(names):
         raise ValueError(f"{path} must have different names for its columns, got {short(names)}")
@@ -191,6 +196,18 @@ def _column(values: list[str]) -> NDArray[Any]:
         return from_values([_number(value) if value else None for value in stripped])
     except ValueError:
         return np.array(stripped)
+
+
+def _other_delimiter(lines: list[list[str]], delimiter: str) -> str | None:
+    """What is between the columns of a file that was read as one, if something is."""
+    header, first = lines[0][0], lines[1][0]
+    if len(lines[0]) > 1:
+        return None
+    if found := [mark for mark in ",;\t|" if mark != delimiter and mark in header]:
+        return found[0]
+    # Words in a name or in a text have blanks between them, too; numbers have not.
+    numbers = len(first.split()) == len(header.split()) > 1 and _column(first.split()).dtype.kind in "iuf"
+    return " " if numbers else None
 
 
 def _number(text: str) -> int | float:
