@@ -76,7 +76,7 @@ def checkpoints(case, mesh, file, process):
         simulate(case, mesh=mesh, checkpoint=file if process else file + "elsewhere")
     problem, method, options = CASES[case]
     run = fx.solve(problem, method, rounds=4, record_every=2, max_seconds=1e-9, mesh=mesh, **options)
-    assert (run.status, run.rounds) == (fx.Status.MAX_TIME, 2)
+    assert (run.stop, run.rounds) == (fx.Stop.MAX_TIME, 2)
     return list(first.history["seconds"])
 
 

@@ -169,7 +169,7 @@ def test_an_interrupted_fit_is_interrupted(monkeypatch):
 
     def solve(problem, method, **options):
         calls.append(method)
-        return dataclasses.replace(fx.solve(problem, method, rounds=1), status=fx.Status.INTERRUPTED)
+        return dataclasses.replace(fx.solve(problem, method, rounds=1), stop=fx.Stop.INTERRUPTED)
 
     monkeypatch.setattr("fedualex.estimators.base.solve", solve)
     X, y, clients = diabetes()
@@ -210,10 +210,12 @@ def test_clients_with_one_row_or_one_class():
 
 def test_a_missed_tolerance_is_a_warning():
     X, y, clients = diabetes()
-    with pytest.warns(ConvergenceWarning, match=r"FederatedLasso ended as MAX_ROUNDS after 3 rounds .* tol=0.0001"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"FederatedLasso ended as CERTIFIED \(MAX_ROUNDS\) after 3 rounds .* tol=0.0001"
+    ):
         model = FederatedLasso(0.1, max_rounds=3).fit(X, y, clients=clients)
     assert model.gap_ > 1e-4
-    assert model.status_ is fx.Status.MAX_ROUNDS
+    assert (model.status_, model.run_.stop) == (fx.Status.CERTIFIED, fx.Stop.MAX_ROUNDS)
 
 
 @pytest.mark.slow

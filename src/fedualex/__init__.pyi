@@ -48,7 +48,7 @@ from .regularizers import (
     SquaredL2,
     Zero,
 )
-from .runtime import Run, Status, simulate, solve, sweep, tune
+from .runtime import Run, Status, Stop, simulate, solve, sweep, tune
 from .tree import Saddle
 
 __version__: str
@@ -106,6 +106,7 @@ __all__ = [
     "Status",
     "StochasticDualExtrapolation",
     "StochasticMirrorProx",
+    "Stop",
     "SynchronousDualExtrapolation",
     "SynchronousMirrorProx",
     "TsengAPG",

@@ -117,7 +117,8 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
 def numbered(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """The distinct labels in sorted order, and the number of each row's label among them."""
     count = "" if rows is None else f"{rows} "
-    refuse_masked(name, values), refuse_mixed(name, values)
+    refuse_masked(name, values)
+    refuse_mixed(name, values)
     try:
         array, gone = np.asarray(values), missing(values)
         names, number = np.unique(array, return_inverse=True)

@@ -2,33 +2,39 @@
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-EXIT_CODES = {
-    "OPTIMAL": 0,
-    "MAX_ROUNDS": 0,
-    "OPTIMAL_INACCURATE": 3,
-    "MAX_TIME": 3,
-    "STALLED": 3,
-    "DIVERGED": 4,
-    "NUMERICAL_ERROR": 4,
-    "UNCERTIFIED": 5,
-    "CLIENTS_LOST": 6,
+from ..display import rounded_up
+
+STOPS = {
     "INTERRUPTED": 130,
+    "CLIENTS_LOST": 6,
+    "INFEASIBLE": 7,
+    "NUMERICAL_ERROR": 4,
+    "DIVERGED": 4,
 }
-"""0: done. 3: an answer, but short of what was asked. 4: no answer to trust. 5: no certificate exists. 2: bad input."""
+"""Ends of a run with an exit code of their own, unless the answer is OPTIMAL."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 out_option = functools.partial(click.option, "--out", type=click.Path(path_type=Path, file_okay=False))
 
 
-def exit_code(status: str, tol: float | None) -> int:
-    """The class of a status; the end of all rounds is a success only if no tolerance was asked for."""
-    return 3 if status == "MAX_ROUNDS" and tol is not None else EXIT_CODES[status]
+def exit_code(status: Mapping[str, Any], tol: float | None) -> int:
+    """0: done. 3: an answer, but short of what was asked. 4: the run broke down. 5: nothing is certified.
+
+    6: sites were lost. 7: the limits are proved infeasible. 130: interrupted. 2 is for bad input, 1 for all else.
+    """
+    if status["status"] == "OPTIMAL":
+        return 0
+    if status["stop"] in STOPS:
+        return STOPS[status["stop"]]
+    if status["status"] == "UNCERTIFIED":
+        return 5
+    return 0 if tol is None and status["stop"] == "MAX_ROUNDS" else 3
 
 
 class BadInput(click.ClickException):
@@ -67,5 +73,5 @@ def print_json(data: Any) -> None:
 
 
 def shown(gap: float | None) -> str:
-    """A certified gap as text; rounding below zero is shown as the zero it stands for."""
-    return "not certifiable" if gap is None else f"{max(gap, 0):.3g}"
+    """A certified gap as text, rounded up."""
+    return "not certifiable" if gap is None else rounded_up(gap, 3)

@@ -41,4 +41,4 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
         print_comparison(panel)
         click.echo(status_line(first, runs.TOL))
         click.echo(f"report: {out / 'report.html'}")
-    sys.exit(exit_code(first["status"], runs.TOL))
+    sys.exit(exit_code(first, runs.TOL))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .common import exit_code, json_option, one_line_errors, print_json
+from .common import exit_code, json_option, one_line_errors, print_json, shown
 from .runs import print_outputs, status_line
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -102,7 +102,7 @@ def status(folder: Path, as_json: bool) -> None:
         return
     click.echo(f"engine: {engine}")
     click.echo(f"last record: round {last['round']}" if last else "no record yet")
-    click.echo(f"status: {found['status'] if found else 'not ended'}")
+    click.echo(f"status: {found['status']}, {found['stop']}" if found else "status: not ended")
 
 
 @deploy.command()
@@ -154,7 +154,7 @@ def _run(folder: Path, as_json: bool) -> None:
         print_outputs(found)
         click.echo(status_line(found, tol))
         click.echo(f"run: {_run_folder(folder)}")
-    sys.exit(exit_code(found["status"], tol))
+    sys.exit(exit_code(found, tol))
 
 
 def _written(folder: Path) -> tuple[int, int] | None:
@@ -175,7 +175,7 @@ def _without_result(folder: Path, said: str) -> str:
 
 def _follow(folder: Path, control: Any, as_json: bool) -> str:
     """Show records as they come until the engine says that the run has ended; its last word."""
-    shown, said = -1, ""
+    newest, said = -1, ""
     ended, heard = False, time.monotonic()
     while not ended:
         time.sleep(control.poll)
@@ -187,15 +187,15 @@ def _follow(folder: Path, control: Any, as_json: bool) -> str:
         if said != before and not ended and not as_json:  # "waiting" for sites and "unreachable" may last
             click.echo(f"engine: {said}")
         history, _ = _stored(folder)
-        if history and history[-1]["round"] > shown and not as_json:
-            shown = history[-1]["round"]
+        if history and history[-1]["round"] > newest and not as_json:
+            newest = history[-1]["round"]
             _show(history[-1])
     return said
 
 
 def _show(record: dict[str, Any]) -> None:
     gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
-    click.echo(f"round {record['round']}: " + (f"certified gap <= {min(gaps):.3g}" if gaps else "no certificate"))
+    click.echo(f"round {record['round']}: " + (f"certified gap <= {shown(min(gaps))}" if gaps else "no certificate"))
 
 
 def _control(folder: Path) -> tuple[Any, dict[str, Any]]:

@@ -1,14 +1,19 @@
 """`fedualex solve`, `compare`, `report`, `verify`: one run, and what can be done with its folder."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..display import rounded_up
 from .common import exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
 
 run_argument = click.Path(path_type=Path)
+
+VERIFIED = {"VERIFIED": 0, "DIFFERS": 1, "CANNOT_BE_READ": 2, "NOT_FULLY_CHECKED": 3, "DATA_CHANGED": 5}
+"""Exit codes of `verify`."""
 
 
 @click.command()
@@ -35,7 +40,7 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
         print_outputs(status)
         click.echo(status_line(status, tol))
         click.echo(f"run: {path}")
-    sys.exit(exit_code(status["status"], tol))
+    sys.exit(exit_code(status, tol))
 
 
 @click.command()
@@ -82,37 +87,41 @@ def report(run: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run", type=run_argument)
+@click.argument("folder", type=run_argument)
+@click.option("--trust", is_flag=True, help='Run the code that the folder names as entry = "module:function".')
 @json_option
 @one_line_errors
-def verify(run: Path, as_json: bool) -> None:
-    """Compute the certificates of a run again, in plain numpy, and compare.
+def verify(folder: Path, trust: bool, as_json: bool) -> None:
+    """Compute the certificates of a run again, in plain numpy, and compare; or of all runs in a folder of them.
 
-    Exit code 0: all agrees. 1: something differs. 3: nothing differs, but not everything could be checked.
+    Exit code 0: all agrees. 1: something differs. 2: it cannot be read. 3: nothing differs, but not everything could
+    be checked. 5: the data has changed, nothing else differs. Of several runs the worst: 1, 2, 5, 3, 0.
     """
     from ..experiments import verify as verification
 
-    checks = verification.verify(run)
-    differs = any(check.agrees is False for check in checks)
-    complete = all(check.agrees is not None for check in checks)
+    result = verification.verify(folder, trust=trust)
     if as_json:
-        print_json({"agrees": not differs, "complete": complete, "checks": verification.plain(checks)})
+        print_json(result.plain())
+    elif result.runs:
+        _print_results(result)
     else:
-        _print_checks(checks)
-        click.echo("DIFFERS" if differs else "VERIFIED" if complete else "NOT FULLY CHECKED: nothing differs")
-    sys.exit(1 if differs else 0 if complete else 3)
+        _print_checks(result.checks)
+    if not as_json:
+        click.echo(result.headline)
+    sys.exit(VERIFIED[result.verdict.name])
 
 
 def print_outputs(status: dict[str, Any]) -> None:
     """The certified outputs of a run."""
     from rich.table import Table
 
-    table = Table("output", "certified gap", "x part", "y part", "density", "rank")
+    table = Table("output", "certified gap <=", "x part", "y part", "rounding", "density", "rank", "status")
     for name, found in status["outputs"].items():
         rank = "" if found["rank"] is None else " / ".join(map(str, found["rank"]))
         density = "" if found["density"] is None else f"{found['density']:.3f}"
-        gaps = (shown(found[key]) for key in ("gap", "gap_x", "gap_y"))
-        table.add_row(f"{name} *" if name == status["output"] else name, *gaps, density, rank)
+        gaps = (shown(found[key]) for key in ("gap", "gap_x", "gap_y", "rounding"))
+        label = f"{name} ({found['origin']})" if found["origin"] else name
+        table.add_row(f"{label} *" if name == status["output"] else label, *gaps, density, rank, found["status"])
     print_table(table)
     if status["steps"]:
         click.echo(f"steps: {status['steps']}")
@@ -126,11 +135,13 @@ def _settings(method: dict[str, Any]) -> str:
 
 def status_line(status: dict[str, Any], tol: float | None) -> str:
     """The end of a run in one line."""
-    gap = status["gap"]
+    gap, words = status["gap"], f"status: {status['status']}, {status['stop']} ({status['stop_meaning']})"
     if gap is None:
-        return f"status: {status['status']}  ({status['meaning']})"
+        return f"{words}  {status['outputs'][status['output']]['reason']}"
     against = "" if tol is None else f" {'<=' if gap <= tol else '>'} tol {tol:g}"
-    return f"status: {status['status']}  certified gap {shown(gap)}{against}  ({status['output']})"
+    above = status.get("violation")
+    limits = "" if above is None else f"  violation <= {rounded_up(above, 3)}"
+    return f"{words}  certified gap <= {shown(gap)}{against}{limits}  ({status['output']})"
 
 
 def print_comparison(panel: dict[str, Any]) -> None:
@@ -139,19 +150,24 @@ def print_comparison(panel: dict[str, Any]) -> None:
     from rich.table import Table
 
     outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
-    title = f"certified gap ({panel['structure']}) of each output, seconds, megabytes"
+    title = f"certified gap <= ({panel['structure']}) of each output, * the answer; seconds, megabytes"
     table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
     table.columns[0].no_wrap = table.columns[-1].no_wrap = True
     for method in dict.fromkeys(row["method"] for row in panel["table"]):
         rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
-        cells = [f"{shown(rows[o]['gap'])}\n({rows[o]['structure']})" if o in rows else "" for o in outputs]
-        first = next(iter(rows.values()))
-        cost = (f"{first['seconds']:.1f}", f"{first['megabytes']:.0f}")
-        table.add_row(method, *cells, *cost, first["status"])
+        cells = [_cell(rows[output]) if output in rows else "" for output in outputs]
+        answer = next((row for row in rows.values() if row["answer"]), next(iter(rows.values())))
+        cost = (f"{answer['seconds']:.1f}", f"{answer['megabytes']:.0f}")
+        table.add_row(method, *cells, *cost, f"{answer['status']}\n{answer['stop']}")
     print_table(table)
 
 
-def _print_checks(checks: list[Any]) -> None:
+def _cell(row: dict[str, Any]) -> str:
+    """The certified gap of an output, starred if it is the answer, and its structure."""
+    return f"{shown(row['gap'])}{' *' if row['answer'] else ''}\n({row['structure']})"
+
+
+def _print_checks(checks: Iterable[Any]) -> None:
     from rich.table import Table
 
     words = {True: "agrees", False: "DIFFERS", None: "not checked"}
@@ -161,5 +177,21 @@ def _print_checks(checks: list[Any]) -> None:
     print_table(table)
 
 
+def _print_results(result: Any) -> None:
+    """A headline for each run, and below it what did not agree."""
+    if not result.runs:
+        click.echo(f"{result.path}: {result.headline}")
+    for check in result.checks:
+        if not check.agrees:
+            of = f"{check.output}: " if check.output else ""
+            click.echo(f"  {'not checked' if check.agrees is None else 'DIFFERS'}: {of}{check.what}")
+    for run in result.runs:
+        _print_results(run)
+
+
 def _text(value: Any) -> str:
-    return "" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
+    """A cell of a table; of a hash its beginning."""
+    if value is None:
+        return ""
+    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    return f"{text[:8]}..." if isinstance(value, str) and len(value) == 64 else text

@@ -14,7 +14,8 @@ import numpy as np
 
 from .. import tree
 from ..problems import AbstractProblem, Certificate
-from ..runtime import Run, Status
+from ..runtime import Run, Stop
+from ..runtime.examination import Examination
 from ..runtime.outputs import UNANSWERED, Evaluator, Output, structure_of
 from ..runtime.records import Record, Records
 from ..runtime.rounds import Contribution, Setup, State, Sums, add_probes, draw_cohort
@@ -79,9 +80,10 @@ class Loop:
         self.setup, self.plan, self.run_id = setup, plan, run_id
         self.sites, self.weights = list(sites), list(sites.values())
         self.exchange = Exchange(engine, self.sites, run_id, timeout)
-        evaluator = Evaluator(problem, self._exact_operators)
-        output = plan.output or (None if plan.tol is not None else "polished")
-        self.records = Records(evaluator, grid, setup, plan.rounds, plan.tol, output, plan.record_every)
+        evaluator = Evaluator(problem, plan.tol, self._exact_operators)
+        examination = Examination(problem, trust=False)
+        self.records = Records(evaluator, examination, grid, setup, plan.rounds, plan.output, plan.record_every)
+        self.records.everything |= plan.output is None
         self.records.kept = ("ergodic", "clients") if plan.ergodic else ("clients",)
         self.reply_like = reply_like(setup, plan.ergodic)
         if plan.privacy is not None:
@@ -93,6 +95,8 @@ class Loop:
     def run(self, start: State, file: Path, journal: Journal, chosen: str = "") -> Run:
         """From the start, or from the checkpoint if there is one, to a status. Call within `double()`."""
         fence, began = Fence(file), time.perf_counter()
+        evaluator, examination = self.records.evaluator, self.records.examination
+        evaluator.reason = evaluator.reason or examination.reason([_point(self.setup, start)], thorough=True)
         state, traffic = start, jnp.zeros(3, int)
         with fence.taken_over():
             if file.exists():
@@ -101,7 +105,7 @@ class Loop:
                 self.giving_up, self.exchange.traffic = False, [int(count) for count in traffic]
                 began -= self.records.all[-1]["seconds"] if self.records.all else 0.0
             journal.begin()
-        status = self.records.verdict() if self.records.all else None
+        stop = self.records.verdict() if self.records.all else None
         failures = 0
 
         def publish(record: Record | None = None) -> None:
@@ -112,42 +116,42 @@ class Loop:
 
         try:
             if not self.records.all:
-                status, record = self._record(state, began)
+                stop, record = self._record(state, began)
                 publish(record)
-            while status is None and int(state.round) < self.plan.rounds:
+            while stop is None and int(state.round) < self.plan.rounds:
                 if self.plan.privacy is not None:  # counted before it happens: a crash must not forget a release
                     self.exchange.traffic[2] += 1
                     publish()
                 following = self._round(state)
                 if self.exchange.engine.stopped():
-                    status = Status.INTERRUPTED
+                    stop = Stop.INTERRUPTED
                 elif following is None and self.exchange.overflown:
-                    status = Status.NUMERICAL_ERROR  # as in one program: the same again would end the same
+                    stop = Stop.NUMERICAL_ERROR  # as in one program: the same again would end the same
                 elif following is None:
                     failures += 1
                     if failures >= self.plan.attempts:
-                        status = Status.CLIENTS_LOST
+                        stop = Stop.CLIENTS_LOST
                     else:
                         time.sleep(min(PAUSE * 2 ** (failures - 1), LONGEST_PAUSE))
                 elif not bool(tree.is_finite((following.server, following.sums))):
-                    status = Status.NUMERICAL_ERROR
+                    stop = Stop.NUMERICAL_ERROR
                 else:
                     record, due = None, self._is_due(int(following.round))
                     if due:
-                        status, record = self._record(following, began)
+                        stop, record = self._record(following, began)
                     if due and record is None and self.exchange.engine.stopped():
-                        status = Status.INTERRUPTED  # the round is done again, and its record with it
-                    elif status is not Status.NUMERICAL_ERROR:
+                        stop = Stop.INTERRUPTED  # the round is done again, and its record with it
+                    elif stop is not Stop.NUMERICAL_ERROR:
                         state, failures = following, 0
                         publish(record)
-                if status is None and self.plan.max_seconds and time.perf_counter() - began > self.plan.max_seconds:
-                    status = Status.MAX_TIME
+                if stop is None and self.plan.max_seconds and time.perf_counter() - began > self.plan.max_seconds:
+                    stop = Stop.MAX_TIME
         except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+            stop = Stop.INTERRUPTED
         # Whoever is silent now was asked for the last time: an answer without certificates is better than none.
         self.giving_up = True
-        run = self.records.finish(state, status or Status.MAX_ROUNDS, time.perf_counter() - began, chosen)
-        run = replace(_honest(run), epsilon=self._epsilon())
+        run = self.records.finish(state, stop or Stop.MAX_ROUNDS, time.perf_counter() - began, chosen)
+        run = replace(run, epsilon=self._epsilon())
         with fence.held():
             journal.finish(run)
         return run
@@ -159,19 +163,20 @@ class Loop:
         """What all increments that sites were asked for so far are worth, failed rounds included."""
         return None if self.plan.privacy is None else self.plan.privacy.epsilon(self.exchange.traffic[2])
 
-    def _record(self, state: State, began: float) -> tuple[Status | None, Record | None]:
+    def _record(self, state: State, began: float) -> tuple[Stop | None, Record | None]:
         """Whether the state's certificates say that it is time to stop, and its record; none if sites are silent."""
         traffic = self.exchange.traffic[0], self.exchange.traffic[1]
         best = self.records.best
         try:
             if best is not None and best.gap is None:  # sites were silent when it was asked for
-                self.records.best = self.records.evaluator.outputs({best.name: best.z})[best.name]
+                certified = self.records.evaluator.outputs({best.name: best.z})[best.name]
+                self.records.best = replace(certified, origin=best.origin)
             record = self.records.record(state, time.perf_counter() - began, traffic)
         except (SilentSitesError, FloatingPointError) as error:
             if best is None and not self.records.evaluator.reason:
                 self.records.best = self._uncertified(state)
             if isinstance(error, FloatingPointError) or self.exchange.overflown:
-                return Status.NUMERICAL_ERROR, None
+                return Stop.NUMERICAL_ERROR, None
             log.warning("no certificate at round %d: %s", int(state.round), error)
             return None, None
         if (epsilon := self._epsilon()) is not None:
@@ -182,7 +187,8 @@ class Loop:
         """The point of a state: a checkpoint holds the best point so far, be it the first one without a certificate."""
         problem = self.records.evaluator.problem
         z = problem.project(_point(self.setup, state))
-        return Output("last", z, None, Certificate(None, None, UNANSWERED), *structure_of(problem, z))
+        nothing, origin = Certificate(None, None, UNANSWERED), f"last of round {int(state.round)}"
+        return Output("best", z, None, nothing, *structure_of(problem, z), origin=origin)
 
     def _round(self, state: State) -> State | None:
         """The state one round later; None if too few sites answered."""
@@ -236,13 +242,6 @@ class Loop:
         replies = self.exchange.survey(pack(points=stacked), operators=like)
         mean = _combine(self.weights, [reply["operators"] for reply in replies.values()])
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
-
-
-def _honest(run: Run) -> Run:
-    """Nothing is claimed of points whose operators could not be had in the end."""
-    best = None if run.best is None or run.best.gap is None else run.best
-    claims = run.status is Status.OPTIMAL and run.gap is None
-    return replace(run, best=best, status=Status.UNCERTIFIED if claims else run.status)
 
 
 def _combine(factors: Any, trees: list[Tree]) -> Tree:

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import theory
 from ..algorithms import BacktrackingCoMP, FeDualExCorrected
 from ..data import Standardizer
+from ..display import rounded_up
 from ..problems import AbstractProblem, active_bounds
-from ..runtime import Run, Status, solve
-from ..runtime.outputs import Output
+from ..runtime import Run, Status, Stop, solve
 from ..tree import Saddle, Tree
 from ..validation import classes, nonnegative, positive, refuse_masked, refuse_mixed, whole_number
 
@@ -72,23 +72,25 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
             local_steps = 1 if getattr(method, "one_machine", False) else steps
             left = max_rounds - sum(run.rounds for run in runs)
             runs.append(solve(problem, method, rounds=left, local_steps=local_steps, tol=tol))
-            if runs[-1].status is Status.INTERRUPTED:
+            if runs[-1].stop is Stop.INTERRUPTED:
                 raise KeyboardInterrupt
+            if runs[-1].stop is Stop.INFEASIBLE:
+                raise ValueError(f"{type(self).__name__} has no model: {runs[-1].detail}")
             if runs[-1].status in (Status.OPTIMAL, Status.UNCERTIFIED) or runs[-1].rounds >= left:
                 break
-        self.run_ = min(runs, key=lambda run: _gap(_best(run)))
-        best = _best(self.run_)
-        self.gap_, self.status_ = best.gap, self.run_.status
+        self.run_ = min(runs, key=lambda run: np.inf if run.gap is None else run.gap)
+        self.gap_, self.status_ = self.run_.gap, self.run_.status
         self.n_rounds_ = sum(run.rounds for run in runs)
         if self.status_ is not Status.OPTIMAL:
+            claim = "no certificate" if self.gap_ is None else f"a certified gap <= {rounded_up(self.gap_)}"
             warnings.warn(
-                f"{type(self).__name__} ended as {self.status_} after {self.n_rounds_} rounds with a certified gap of "
-                f"{self.gap_}, tol={self.tol}: raise max_rounds or tol",
+                f"{type(self).__name__} ended as {self.status_} ({self.run_.stop}) after {self.n_rounds_} rounds with "
+                f"{claim}, tol={self.tol}: raise max_rounds or tol",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        active_bounds(problem, best.z)
-        return best.z
+        active_bounds(problem, self.run_.z)
+        return self.run_.z
 
     def _methods(self, problem: AbstractProblem) -> list[Any]:
         """What is tried, in turn."""
@@ -171,7 +173,8 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
 
 def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any) -> Any:
     """scikit-learn's own checks, and X in float64; masked entries and text among the features are refused."""
-    refuse_masked("X", X), refuse_masked("y", y)
+    refuse_masked("X", X)
+    refuse_masked("y", y)
     given = (X,) if options.get("reset") is False else (X, y)
     try:
         return validate_data(estimator, *given, dtype=np.float64, **options)
@@ -179,11 +182,3 @@ def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any
         if "could not convert" not in str(error):
             raise
         raise ValueError(f"X must be real numbers: {error}") from None
-
-
-def _best(run: Run) -> Output:
-    return run.best or run.outputs[run.output]
-
-
-def _gap(output: Output) -> float:
-    return np.inf if output.gap is None else output.gap

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..runtime import Status
+from ..runtime import Stop
 from . import folder
 from .configuration import configure
 from .exact import write_exact
@@ -47,7 +47,7 @@ def run_demo(out: Path, seed: int, announce: Callable[[str, str], None]) -> dict
         configuration = configure(tables, Path())
         run = solve_afresh(out / label, configuration)
         announce(label, str(run))
-        if run.status is Status.INTERRUPTED:
+        if run.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
     write_exact(out / "exact.json", configuration.problem)
     return folder.load(out / "FeDualEx").status or {}

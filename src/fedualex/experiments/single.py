@@ -3,12 +3,11 @@
 import json
 from pathlib import Path
 
-from ..runtime import Run, Status, solve
+from ..runtime import Run, Stop, solve
 from . import folder
 from .configuration import Configuration
 from .names import ConfigurationError
-
-CHECKPOINT = "checkpoint.npz"
+from .seal import CHECKPOINT
 
 
 def solve_into(path: Path, configuration: Configuration) -> Run:
@@ -19,13 +18,13 @@ def solve_into(path: Path, configuration: Configuration) -> Run:
             raise ConfigurationError(f"{path} is not empty and is not a run: choose another --out")
         return solve_afresh(path, configuration)
     known = folder.load(path)
-    if known.status is not None and known.status["status"] != Status.INTERRUPTED.name:
+    if known.status is not None and known.status["stop"] != Stop.INTERRUPTED.name:
         raise ConfigurationError(f"{path} already holds a finished run: choose another --out")
     if not (path / CHECKPOINT).exists():  # refused or killed before its first record: nothing to go on with
         return solve_afresh(path, configuration)
     if known.manifest["configuration"] != resolved:
         raise ConfigurationError(f"{path} holds an unfinished run of another configuration: choose another --out")
-    folder.reopen(path, known.history)
+    folder.reopen(path, known, resolved)
     return _solve(path, configuration)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from .losses import (
     linear_score,
     regression_loss,
 )
+from .operator_error import Majorized
 from .rows import Ball, bias_box, by_client, class_bias_box, class_labels, matrix, penalized, targets, weight_ball
 
 
@@ -82,17 +83,23 @@ def agnostic(
         y=_mixtures(kl, mixture, cvar, prior is not None),
         like=Saddle({"weights": np.zeros((X.shape[1], *outputs)), "bias": np.zeros(outputs)}, np.zeros(len(names))),
         data=by_client({"row": X, "target": model.target, "client": client}, client),
+        by_construction=True,
         own_weights=True,
     )
 
 
-class Weighted(eqx.Module):
+class Weighted(Majorized):
     """M y_m loss(<w, row> + b, label) of one example of client m."""
 
     loss: Loss
 
     def __call__(self, x: Tree, y: Array, example: Tree) -> Array:
         return y.size * y[example["client"]] * self.loss(linear_score(x, example["row"]), example["target"])
+
+    def majorant(self, x: Tree, y: Array, example: Tree) -> Array:
+        """M y_m times the size of the loss."""
+        reach = linear_score(x, jnp.abs(example["row"]))
+        return y.size * y[example["client"]] * self.loss.size(reach, example["target"])
 
 
 class _Model(NamedTuple):
@@ -133,7 +140,9 @@ def _regression(
 def _mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> EntropicSimplex:
     if cvar is None:
         if prior and kl == 0:
-            raise ValueError("prior needs kl > 0, the strength that holds the mixture to it: without kl it has no effect")
+            raise ValueError(
+                "prior needs kl > 0, the strength that holds the mixture to it: without kl it has no effect"
+            )
         return EntropicSimplex(KL(kl, mixture) if kl > 0 else None)
     share = positive("cvar", cvar)
     if share > 1:

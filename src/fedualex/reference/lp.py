@@ -7,6 +7,7 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse as sparse
 
+from ..display import rounded_up
 from ..geometry import EntropicSimplex, Euclidean
 from ..problems import AbstractProblem, Bilinear
 from ..regularizers import (
@@ -109,7 +110,7 @@ def lp(game: AbstractProblem) -> Solution:
     zero = game.certificate(game.project(game.like)).gap
     if solution.gap is not None and zero is not None and solution.gap > 1e-6 * max(abs(solution.value), zero):
         raise ValueError(
-            f"the linear program was not solved accurately: certified gap {solution.gap:.3g} at value "
+            f"the linear program was not solved accurately: certified gap <= {rounded_up(solution.gap, 3)} at value "
             f"{solution.value:.3g}; rescale A, b and the domains towards 1"
         )
     return solution

@@ -42,14 +42,24 @@ class WithQuadratic(AbstractRegularizer):
         tilted = (omega - weight * typed(self.c, omega)) / scale
         return self.core.prox(tilted, weight / scale)
 
+    def divide(self, s: Vector) -> tuple[Array, Array]:
+        """The maximizer x of <s, x> - psi(x), and what of s is left to the core there, s - c - lam x; for lam > 0.
+
+        x is the core's prox of (s - c) / lam with weight 1 / lam.
+        """
+        slope = as_real(s) - typed(self.c, s)
+        lam = typed(self.lam, slope)
+        x = self.core.prox(slope / nonzero(lam), 1 / nonzero(lam))
+        return x, slope - lam * x
+
     def conjugate(self, s: Vector) -> Array:
-        """<s - c, x> - lam/2 ||x||^2 - core(x) - constant, x the core's prox of (s - c) / lam with 1 / lam.
+        """<s - c, x> - lam/2 ||x||^2 - core(x) - constant at its maximizer x.
 
         Never more than the core's conjugate, which is the answer at lam = 0 and where that point is out of range.
         """
         slope = as_real(s) - typed(self.c, s)
         lam = typed(self.lam, slope)
-        x = self.core.prox(slope / nonzero(lam), 1 / nonzero(lam))
+        x, _ = self.divide(s)
         at_x = jnp.sum(slope * x - lam / 2 * x * x) - self.core.value(x)
         # A slope that is off by r moves the maximizer by r / lam, and at_x is below the maximum by r^2 / (2 lam).
         r = ROUNDINGS * jnp.finfo(slope.dtype).eps * norm(slope)

@@ -14,7 +14,7 @@ from ..experiments.folder import StoredRun
 from ..experiments.names import ConfigurationError
 from ..experiments.summary import seed_runs, steps_text
 
-OUTPUTS = ("last", "ergodic", "clients", "polished")
+OUTPUTS = ("last", "ergodic", "clients", "polished", "best")
 
 
 def collect(path: Path) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def runs_panel(
         "structure": "rank" if spectral else "density",
         "exact": exact and {key: exact[key] for key in ("value", "gap", "how", "density", "rank")},
         "curves": [curve(label, output, runs) for label, runs in groups.items() for output in _recorded(runs[0])],
-        "table": [row(label, output, runs, exact) for label, runs in groups.items() for output in _outputs(runs[0])],
+        "table": [row(label, output, runs, exact) for label, runs in groups.items() for output in _common(runs)],
         "certificates": [
             {
                 "method": label,
@@ -89,6 +89,7 @@ def runs_panel(
                 "gap": found["gap"],
                 "x": found["gap_x"],
                 "y": found["gap_y"],
+                "rounding": found["rounding"],
                 "reason": found["reason"],
             }
             for label, run in firsts.items()
@@ -133,7 +134,7 @@ def row(label: str, output: str, runs: Sequence[StoredRun], exact: dict[str, Any
     found = [_outputs(run)[output] for run in runs]
     gaps = [one["gap"] for one in found]
     certified = all(gap is not None for gap in gaps)
-    status = [run.status["status"] for run in runs if run.status]
+    ended = [run.status for run in runs if run.status]
     return {
         "method": label,
         "steps": steps_text(runs[0]),
@@ -142,9 +143,11 @@ def row(label: str, output: str, runs: Sequence[StoredRun], exact: dict[str, Any
         "gap_std": float(np.std(gaps)) if certified and len(gaps) > 1 else None,
         "structure": structure_text(found),
         "distance": float(np.mean([abs(one["objective"] - exact["value"]) for one in found])) if exact else None,
-        "seconds": float(np.mean([run.status["seconds"] for run in runs if run.status])),
-        "megabytes": float(np.mean([(r.status["bytes_up"] + r.status["bytes_down"]) / 1e6 for r in runs if r.status])),
-        "status": status[0] if len(set(status)) == 1 else ", ".join(sorted(set(status))),
+        "seconds": float(np.mean([status["seconds"] for status in ended])),
+        "megabytes": float(np.mean([(status["bytes_up"] + status["bytes_down"]) / 1e6 for status in ended])),
+        "status": _each_once([one["status"] for one in found]),
+        "stop": _each_once([status["stop"] for status in ended]),
+        "answer": all(status["output"] == output for status in ended),
     }
 
 
@@ -178,7 +181,8 @@ def notes(groups: Mapping[str, Sequence[StoredRun]]) -> list[str]:
     }
     return [
         "last: the server's point. ergodic: the average over rounds and steps that the paper's theorems are about. "
-        "clients: the average of the clients' own points. polished: one exact composite step from it.",
+        "clients: the average of the clients' own points. polished: one exact composite step from it. "
+        "best: an earlier record whose certificate was smaller than all of these.",
         *([f"Mean and standard deviation over {seeds} seeds; certificates and solutions of seed 0."] * (seeds > 1)),
         *(f"{label}: steps from theory: {text}" for label, text in chosen.items()),
     ]
@@ -225,6 +229,15 @@ def _exact(path: Path) -> dict[str, Any] | None:
 def _outputs(run: StoredRun) -> dict[str, Any]:
     found = (run.status or {}).get("outputs", {})
     return {name: found[name] for name in OUTPUTS if name in found}
+
+
+def _common(runs: Sequence[StoredRun]) -> list[str]:
+    """The outputs that all runs have."""
+    return [output for output in _outputs(runs[0]) if all(output in _outputs(run) for run in runs)]
+
+
+def _each_once(words: Sequence[str]) -> str:
+    return ", ".join(sorted(set(words)))
 
 
 def _recorded(run: StoredRun) -> list[str]:

@@ -66,8 +66,14 @@ function number(value, digits = 3) {
 // For a number that stands alone.
 const short = (value, digits = 3) => String(Number(value.toPrecision(digits))).replaceAll("-", "−");
 
-// Rounding may leave a tiny negative bound; it is shown as the zero it stands for.
-const bound = (value) => number(value === null ? null : Math.max(value, 0));
+// A bound is never shown below itself: the least number of so many digits that is not smaller.
+function bound(value, digits = 3) {
+  if (value === null) return number(null);
+  const size = Math.max(value, 0);
+  const nearest = Number(size.toPrecision(digits));
+  const unit = size > 0 ? 10 ** (Math.floor(Math.log10(size)) - digits + 1) : 0;
+  return number(nearest < size ? Number((nearest + unit).toPrecision(digits)) : nearest, digits);
+}
 
 function swatch({ color, dash, symbol }) {
   const node = element("span", { class: "swatch" });
@@ -148,7 +154,9 @@ function band(x, mean, std, floor) {
   return outline;
 }
 
-function lines(curves, axis, seriesOf, { log = false, all = false, place = {} }) {
+const deviation = (value) => (value ? ` ± ${number(value, 2)}` : "");
+
+function lines(curves, axis, seriesOf, { log = false, all = false, place = {}, show = short }) {
   const shown = curves.filter((curve) => seriesOf(curve)).map((curve) => {
     const { mean, std } = seriesOf(curve);
     return { curve, std, mean: log ? mean.map((value) => (value > 0 ? value : null)) : mean };
@@ -169,14 +177,14 @@ function lines(curves, axis, seriesOf, { log = false, all = false, place = {} })
       type: "scatter", mode: "lines+markers", name, legendgroup: name, showlegend: place.yaxis !== "y2",
       line: { color, dash: dash[0], width: all && curve.output !== "last" ? 1.2 : 2 },
       marker: { color, symbol: symbol[0] + variant, size: all ? 9 : 8, maxdisplayed: all ? 6 : 12 },
-      customdata: std.map((value) => (value === null ? "" : ` ± ${number(value)}`)),
-      hovertemplate: `<b>${name}</b><br>${AXES[axis]}: %{x:.4~g}<br>%{y:.4~g}%{customdata}<extra></extra>`,
+      customdata: mean.map((value, i) => (value === null ? "" : show(value, 4) + deviation(std[i]))),
+      hovertemplate: `<b>${name}</b><br>${AXES[axis]}: %{x:.4~g}<br>%{customdata}<extra></extra>`,
     };
   }));
 }
 
 function drawGap(node, curves, axis, all) {
-  const traces = lines(curves, axis, (curve) => curve.gap, { log: true, all });
+  const traces = lines(curves, axis, (curve) => curve.gap, { log: true, all, show: (value, digits) => `≤ ${bound(value, digits)}` });
   const empty = curves.length && traces.every((trace) => !finite(trace.y).length);
   draw(node, traces, {
     xaxis: { ...AXIS, title: { text: AXES[axis] } },
@@ -357,7 +365,7 @@ function fillResults(part, panel) {
   if (!panel.table.length) return part.remove();
   const best = least(finite(panel.table.map((row) => row.gap)));
   const gap = (row) => {
-    const words = bound(row.gap) + (row.gap_std === null ? "" : ` ± ${number(row.gap_std, 2)}`);
+    const words = bound(row.gap) + deviation(row.gap_std);
     return row.gap === best ? element("strong", {}, words) : words;
   };
   const measured = panel.table.some((row) => row.distance !== null);
@@ -371,6 +379,7 @@ function fillResults(part, panel) {
     amount("MB", "megabytes"),
     text("steps", "muted"),
     text("status", "status"),
+    text("stop", "status"),
   ], panel.table);
   if (measured) part.querySelector(".small").append(" Distance: of the objective from the exact value.");
 }
@@ -391,6 +400,7 @@ function fillCertificates(part, rows) {
     text("output"),
     amount("x part", "x", bound),
     amount("y part", "y", bound),
+    amount("rounding", "rounding", bound),
     gapColumn("gap ≤ sum", (row) => element("strong", {}, bound(row.gap))),
     column("shares", "", (row) => (row.gap > 0 ? row.x / row.gap : null), (row) => (row.gap === null ? "" : share(row))),
     ...(rows.some((row) => row.reason) ? [text("reason", "text")] : []),

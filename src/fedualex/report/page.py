@@ -52,10 +52,20 @@ PANEL = {
             "seconds": MaybeNumber,
             "megabytes": MaybeNumber,
             "status": str,
+            "stop": str,
+            "answer": bool,
         }
     ],
     "certificates": [
-        {"method": str, "output": str, "gap": MaybeNumber, "x": MaybeNumber, "y": MaybeNumber, "reason": str}
+        {
+            "method": str,
+            "output": str,
+            "gap": MaybeNumber,
+            "x": MaybeNumber,
+            "y": MaybeNumber,
+            "rounding": Number,
+            "reason": str,
+        }
     ],
     "solutions": [
         {

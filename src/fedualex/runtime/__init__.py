@@ -5,7 +5,7 @@ from .checkpoint import fingerprint
 from .outputs import NONZERO, Output, structure_of
 from .run import Run
 from .simulate import simulate, solve
-from .status import Status
+from .status import Status, Stop
 from .sweep import Tuned, score, sweep, tune
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Output",
     "Run",
     "Status",
+    "Stop",
     "Tuned",
     "averaging",
     "fingerprint",

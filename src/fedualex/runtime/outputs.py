@@ -14,8 +14,11 @@ import numpy as np
 from .. import tree
 from ..geometry import is_geometry
 from ..problems import AbstractProblem, Certificate
+from ..problems.feasibility import largest_violation
+from ..problems.rounding import certificate_of
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
+from .status import Status, status_of
 
 UNANSWERED = "not all sites answered when asked for their operators"
 
@@ -36,6 +39,17 @@ class Output:
     """The share of nonzero entries in all blocks that are not spectral; None if there is no such block."""
     rank: tuple[int, ...] | None
     """The ranks of the spectral blocks; None if there is none."""
+    status: Status = Status.UNCERTIFIED
+    """What it is worth: its own certified gap against tol."""
+    origin: str = ""
+    """Of "best": which output of which round it was."""
+    violation: float | None = None
+    """By how much x exceeds the limits of the problem at most; None if it has none, or without the operator."""
+
+    @property
+    def label(self) -> str:
+        """Its name, and where it comes from."""
+        return f"{self.name}: {self.origin}" if self.origin else self.name
 
     @property
     def gap(self) -> float | None:
@@ -55,20 +69,26 @@ Operators = Callable[[list[Tree]], "list[Tree] | None"]
 class Evaluator:
     """Certificates of a problem, compiled once; call within `double()`.
 
-    operators: where exact operators come from; the problem itself if None. A deployment asks its sites.
+    tol: what outputs are judged against. operators: where exact operators come from; the problem itself if None. A
+    deployment asks its sites.
     """
 
-    def __init__(self, problem: AbstractProblem, operators: Operators | None = None):
+    def __init__(self, problem: AbstractProblem, tol: float | None = None, operators: Operators | None = None):
         exact = eqx.tree_at(lambda p: p.geometry, problem, for_reports(problem.geometry))
         self.problem = tree.cast_module(exact, jnp.float64)
-        self.reason = problem.why_uncertifiable()
+        self.tol, self.reason = tol, problem.why_uncertifiable()
+        self.elsewhere = operators is not None
         self.operators = operators or (lambda points: [_operator(self.problem, z) for z in points])
 
     def outputs(self, points: dict[str, Tree]) -> dict[str, Output]:
         """Points projected onto the domain, each with its certificate and structure."""
-        projected = [_project(self.problem, tree.cast(z, jnp.float64)) for z in points.values()]
+        projected = [self.project(z) for z in points.values()]
         operators = self.operators(projected) or [None] * len(projected)
         return {name: self._output(name, z, g) for name, z, g in zip(points, projected, operators, strict=True)}
+
+    def project(self, z: Tree) -> Tree:
+        """The point of the domain nearest to z, in float64."""
+        return _project(self.problem, tree.cast(z, jnp.float64))
 
     def polished(self, average: Output, steps: Any) -> Output:
         """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from an output, with the exact g."""
@@ -89,12 +109,16 @@ class Evaluator:
     def _output(self, name: str, z: Tree, g: Tree) -> Output:
         certificate = Certificate(None, None, self.reason or UNANSWERED)
         if g is not None and not self.reason:
-            x, y = _fenchel_gaps(self.problem, z, g)
-            certificate = Certificate(float(x), float(y))
-            if not np.isfinite(certificate.gap or 0.0):
-                raise FloatingPointError(f"the certificate of the output {name!r} is not finite")
+            measured, estimated = _measure(self.problem, z, g)
+            # Operators from elsewhere were summed there, in a way that nobody here can bound.
+            certificate = certificate_of(measured, estimated or self.elsewhere)
+            if certificate.gap == np.inf:  # a projection that left the domain: nothing is claimed of it
+                certificate = Certificate(None, None, certificate.reason)
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, g))
-        return Output(name, point, operator, certificate, *structure_of(self.problem, point))
+        status = status_of(certificate.gap, self.tol)
+        violation = largest_violation(self.problem, operator)
+        structure = structure_of(self.problem, point)
+        return Output(name, point, operator, certificate, *structure, status, violation=violation)
 
 
 @eqx.filter_jit
@@ -108,9 +132,8 @@ def _operator(problem: AbstractProblem, z: Tree) -> Tree:
 
 
 @eqx.filter_jit
-def _fenchel_gaps(problem: AbstractProblem, z: Tree, g: Tree) -> tuple[Any, Any]:
-    parts = problem.geometry.fenchel_gaps(z, g)
-    return tree.total(parts.x), tree.total(parts.y)
+def _measure(problem: AbstractProblem, z: Tree, g: Tree) -> Any:
+    return problem.measure(z, g)
 
 
 @eqx.filter_jit

@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ..display import rounded_up
+
 
 @contextmanager
 def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
@@ -27,7 +29,7 @@ def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str
 
         def show(record: dict[str, Any]) -> None:
             gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
-            gap = f"gap <= {min(gaps):.3g}" if gaps else "not certifiable"
+            gap = f"gap <= {rounded_up(min(gaps), 3)}" if gaps else "not certifiable"
             speed = record["round"] / max(record["seconds"], 1e-9)
             bar.update(task, completed=record["round"], note=f"{gap}  {speed:.1f} rounds/s")
 

@@ -1,6 +1,7 @@
 """Records of a run: certificates and cost so far, the best point, and what they say about stopping."""
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,12 @@ import jax
 from .. import tree
 from ..tree import Tree
 from . import checkpoint as checkpoints
+from .examination import Examination
 from .outputs import Evaluator, Output
 from .rounds import Setup, State
+from .rules import answer_of, best_gap, stop_of
 from .run import Run, columns
-from .status import Status
-
-NEGLIGIBLE = 1e-9
-"""A certificate below this share of the first one is rounding: growing from there is not divergence."""
+from .status import Stop
 
 Record = dict[str, Any]
 
@@ -26,99 +26,120 @@ class Records:
     kept: tuple[str, ...] = ("ergodic", "clients")
     """The averages whose sums are kept. A deployment keeps fewer: those behind `ergodic` cost K-fold."""
 
-    def __init__(self, evaluator: Evaluator, grid: Any, setup: Setup, rounds: int, tol: Any, output: Any, every: int):
-        self.evaluator, self.grid, self.setup = evaluator, grid, setup
-        self.rounds, self.tol, self.output, self.every = rounds, tol, output, every
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        examination: Examination,
+        grid: Any,
+        setup: Setup,
+        rounds: int,
+        output: Any,
+        every: int,
+    ):
+        self.evaluator, self.examination, self.grid, self.setup = evaluator, examination, grid, setup
+        self.rounds, self.output, self.every = rounds, output, every
+        self.tol = evaluator.tol
+        self.everything = self.tol is not None or output in ("clients", "polished")
+        """Whether all outputs are recorded, or `last` and `ergodic` only."""
         self.all: list[Record] = []
         self.best: Output | None = None
 
     def record(self, state: State, seconds: float, traffic: tuple[int, int]) -> Record:
-        """Certificates and structure of `last` and `ergodic` (of all if there is a tol), and the cost so far."""
-        outputs = self.outputs(state, everything=self.tol is not None or self.output in ("clients", "polished"))
+        """Certificates and structure of the recorded outputs, and the cost so far."""
         record: Record = {"round": int(state.round), "seconds": seconds}
         record |= {"bytes_up": traffic[0], "bytes_down": traffic[1]}
-        for name, output in outputs.items():
+        for name, output in self.outputs(state, self.everything).items():
             record[f"gap_{name}"] = output.gap
             record[f"density_{name}"] = output.density
             record[f"rank_{name}"] = output.rank
-            if output.gap is not None and (self.best is None or output.gap < (self.best.gap or 0)):
-                self.best = output
+            if output.gap is not None and output.gap < _gap(self.best):
+                self.best = dataclasses.replace(output, name="best", origin=f"{name} of round {int(state.round)}")
         self.all.append(record)
         return record
 
     def save(self, file: Path, state: Tree, run_id: str) -> None:
         """Write a checkpoint: the state, the best point so far, and the records."""
-        best = None if self.best is None else (self.best.name, self.best.z)
-        checkpoints.save(file, (state, None if best is None else best[1]), self.all, run_id, best and best[0])
+        z, origin = (None, None) if self.best is None else (self.best.z, self.best.origin)
+        checkpoints.save(file, (state, z), self.all, run_id, origin)
 
     def resume(self, file: Path, state: Tree, run_id: str) -> Any:
-        """Go on from a checkpoint, exactly as if the run had not stopped."""
+        """Continue from a checkpoint, exactly as if the run had not stopped."""
         best = None if self.evaluator.reason else self.evaluator.problem.like
-        (state, z), self.all, name = checkpoints.load(file, (state, best), run_id)
-        self.best = None if z is None or name is None else self.evaluator.outputs({name: z})[name]
+        (state, z), self.all, origin = checkpoints.load(file, (state, best), run_id)
+        if z is not None and origin is not None:
+            self.best = dataclasses.replace(self.evaluator.outputs({"best": z})["best"], origin=origin)
         return state
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output]:
         """The outputs of a state; before the first round all are its point."""
-        setup, sums = self.setup, state.sums
-        points = {"last": setup.method.point(state.server, setup.problem.geometry)}
         wanted = [name for name in self.kept if everything or name == "ergodic"]
-        averages = {name: getattr(sums, name) for name in wanted}
-        if float(sums.weight) == 0:  # nothing to average yet
-            (start,) = self.evaluator.outputs(points).values()
-            names = ("last", *averages, *["polished"] * ("clients" in averages))
+        points = points_of(self.setup, state, wanted)
+        if float(state.sums.weight) == 0:  # one point for all
+            (start,) = self.evaluator.outputs({"last": points["last"]}).values()
+            names = (*points, *["polished"] * ("clients" in points))
             return {name: dataclasses.replace(start, name=name) for name in names}
-        points |= {name: tree.scale(1 / sums.weight, total) for name, total in averages.items()}
         outputs = self.evaluator.outputs(points)
-        if "clients" in averages:
+        if "clients" in points:
             outputs["polished"] = self.evaluator.polished(outputs["clients"], self.grid)
         return outputs
 
-    def verdict(self) -> Status | None:
+    def verdict(self) -> Stop | None:
         """Whether the records say that it is time to stop."""
-        best = [min(gaps) for record in self.all if (gaps := _gaps(record, self.output))]
-        if len(best) < len(self.all):
-            return None
-        if self.tol is not None and best[-1] <= self.tol:
-            return Status.OPTIMAL
-        floor = NEGLIGIBLE * max(best[0], 0)
-        if len(best) > 3 and all(gap > 10 * max(min(best), floor) for gap in best[-3:]):
-            return Status.DIVERGED
-        fifth = max(2, self.rounds // (5 * self.every))
-        if self.tol is not None and len(best) > fifth and min(best) > 0.99 * min(best[:-fifth]):
-            return Status.STALLED
-        return None
+        gaps = [best_gap(record, self.output) for record in self.all]
+        return stop_of(gaps, rounds=self.rounds, record_every=self.every, tol=self.tol)
 
-    def finish(self, state: State, status: Status, seconds: float, chosen: str) -> Run:
-        """All outputs of the final state, and the rule that picks one."""
+    def finish(self, state: State, stop: Stop, seconds: float, chosen: str, detail: str = "") -> Run:
+        """All outputs of the final state, the best record if it is better, and which of them is the answer."""
         try:
             outputs = self.outputs(state, everything=True)
         except FloatingPointError as error:
             if not self.all:  # not even the start has finite numbers: there is no run
                 raise
-            status, self.evaluator.reason = Status.NUMERICAL_ERROR, str(error)
+            stop, detail = Stop.NUMERICAL_ERROR, str(error)
+            self.evaluator.reason = str(error)
             outputs = self.outputs(state, everything=True)
-        name = self.output or self._pick(outputs)
-        gap = outputs[name].gap
-        if gap is None:
-            if status in (Status.MAX_ROUNDS, Status.MAX_TIME):
-                status = Status.UNCERTIFIED
-        elif self.tol is not None and status in (Status.MAX_ROUNDS, Status.MAX_TIME, Status.STALLED):
-            if gap <= self.tol:
-                status = Status.OPTIMAL
-            elif gap <= 10 * self.tol:
-                status = Status.OPTIMAL_INACCURATE
-        return Run(status, name, outputs, self.best, columns(self.all), int(state.round), seconds, chosen, state)
+        best = None if self.best is None or self.best.gap is None else self.best
+        if best is not None and _gap(best) < min(map(_gap, outputs.values())):
+            outputs["best"] = best
+        certified = [output.z for output in outputs.values() if output.gap is not None]
+        if certified and (reason := self.examination.reason(certified)):
+            self.evaluator.reason = reason
+            stop, best, outputs = Stop.DISPROVED, None, self.outputs(state, everything=True)
+            self.all = [without_gaps(record) for record in self.all]
+        gaps = {name: output.gap for name, output in outputs.items()}
+        structure = {name: output.structure for name, output in outputs.items()}
+        return Run(
+            stop=stop,
+            detail=detail,
+            output=self.output or answer_of(gaps, structure, self.tol),
+            outputs=outputs,
+            best=best,
+            history=columns(self.all),
+            rounds=int(state.round),
+            seconds=seconds,
+            steps=chosen,
+            state=state,
+            convexity=self.examination.sentence,
+            disproof=self.examination.found,
+        )
 
-    def _pick(self, outputs: dict[str, Output]) -> str:
-        good = [o for o in outputs.values() if self.tol is not None and o.gap is not None and o.gap <= self.tol]
-        return min(good, key=lambda o: (o.structure, o.gap)).name if good else "polished"
+
+def without_gaps(record: Record) -> Record:
+    """A record whose certificates were withdrawn."""
+    return {key: None if key.startswith("gap_") else value for key, value in record.items()}
 
 
-def _gaps(record: Record, output: str | None) -> list[float]:
-    """The certified gaps of a record: of one output, or of all."""
-    wanted = f"gap_{output or ''}"
-    return [value for key, value in record.items() if key.startswith(wanted) and value is not None]
+def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, Tree]:
+    """The point of a state, and averages so far; before the first round all are its point."""
+    last, sums = setup.method.point(state.server, setup.problem.geometry), state.sums
+    if float(sums.weight) == 0:
+        return {"last": last} | dict.fromkeys(averages, last)
+    return {"last": last} | {name: tree.scale(1 / sums.weight, getattr(sums, name)) for name in averages}
+
+
+def _gap(output: Output | None) -> float:
+    """The certified gap of an output, infinite where it has none."""
+    return float("inf") if output is None or output.gap is None else output.gap
 
 
 def bytes_per_round(setup: Setup) -> tuple[int, int]:

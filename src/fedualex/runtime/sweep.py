@@ -14,7 +14,7 @@ from ..validation import one_of, positive, short
 from .options import OUTPUTS
 from .run import Run
 from .simulate import simulate
-from .status import Status
+from .status import Stop
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def sweep(
     points = []
     for steps, seed in itertools.product(_combinations(method, grid), seeds):
         run = simulate(problem, with_steps(method, steps), seed=seed, **options)
-        if run.status is Status.INTERRUPTED:  # what was not run to its end cannot be compared
+        if run.stop is Stop.INTERRUPTED:  # what was not run to its end cannot be compared
             raise KeyboardInterrupt
         points.append(Point(steps, seed, run))
     return points
@@ -109,4 +109,4 @@ def _combinations(method: AbstractMethod, grid: Mapping[str, Sequence[float]]) -
 def score(run: Run, output: str) -> float:
     """The final certified gap of an output; infinite if the run broke down or has no certificate."""
     gap = run.outputs[output].gap
-    return float("inf") if gap is None or run.status is Status.NUMERICAL_ERROR else gap
+    return float("inf") if gap is None or run.stop is Stop.NUMERICAL_ERROR else gap

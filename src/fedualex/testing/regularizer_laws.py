@@ -11,10 +11,11 @@ from jaxtyping import Array
 from ..geometry import calls_lapack
 from ..precision import double
 from ..regularizers import AbstractRegularizer, SquaredL2
+from ..regularizers.fenchel import fenchel, has_rounding_bound
 from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, default_like, equal, size
 
 QUADRATICS = (0.0, 1e-33, 1e-160, 1e-300, 1e150)
-"""None, one that is lost beside anything, and those whose inverse squares or whose squares leave the range of floats."""
+"""None, one that is lost beside anything, and those with which squares leave the range of floats."""
 
 
 def check_regularizer(psi: AbstractRegularizer, like: Any = None, *, samples: int = 20, seed: int = 0) -> None:
@@ -32,6 +33,7 @@ def regularizer_laws(psi: AbstractRegularizer, like: Any, omega: Array, other: A
         **_conjugate_laws(psi, omega, weight, x, u, s=other),
         **_domain_laws(psi, like, omega, x, u),
         **_declared_laws(psi, omega, weight, x, s=other),
+        **_fenchel_laws(psi, u, s=other, meant=omega),
     }
 
 
@@ -76,6 +78,19 @@ def _conjugate_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Ar
         "the conjugate is attained": jnp.where(reached, equal(conjugate, attained, near), 0),
         "an infinite conjugate is unbounded": jnp.where(jnp.isinf(conjugate) & (size(s) > 1e-3), attained - 1, 0),
         "Fenchel-Young is tight at the prox": jnp.where(touching, equal(touch, jnp.zeros(()), tight), 0),
+    }
+
+
+def _fenchel_laws(psi: AbstractRegularizer, u: Array, s: Array, meant: Array) -> Margins:
+    """`fenchel` is psi(u) + psi^*(s) - <s, u>, and its rounding is no less than what another slope makes of it."""
+    found, other = fenchel(psi, u, s, jnp.abs(meant - s)), fenchel(psi, u, meant, jnp.zeros_like(meant))
+    plain = psi.value(u) + psi.conjugate(s) - jnp.vdot(s, u)
+    tight = ROUNDING * (1 + size(s) * (1 + size(u)) + jnp.abs(psi.value(u)) + jnp.abs(plain))
+    slack = found.gap + found.rounding - other.gap + tight
+    bounded = has_rounding_bound(psi) and psi.finite_conjugate
+    return {
+        "the Fenchel gap is psi + psi^* - <s, x>": jnp.where(jnp.isfinite(plain), equal(found.gap, plain, tight), 0),
+        "an error of the slope costs at most its rounding": slack if bounded else jnp.zeros(()),
     }
 
 
