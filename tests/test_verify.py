@@ -52,12 +52,25 @@ RUNS = {
     "optimal": (GAME, {"name": "FeDualEx", "eta_c": 0.5}, {"rounds": 200, "record_every": 20, "tol": 1e-2}),
     "bundled": (BUNDLED | {"partition": PARTITION}, METHOD, {"rounds": 1}),
     "own": ({"entry": "verify_own:build", "shift": 0.3}, METHOD, {"rounds": 1}),
+    "infeasible": (
+        {
+            "name": "constrained",
+            "file": "rows.npz",
+            "groups": "classes",
+            "limits": 0.001,
+            "multiplier": 10.0,
+            "l1": 0.01,
+        },
+        {"name": "FeDualEx", "eta_c": 0.01},
+        {"rounds": 2, "tol": 100.0},
+    ),
     "tiny units": (
         {**GAME, "file": "tiny.npz", "x": {"L1": 0.1 * TINY, "Box": 0.5}, "y": {"L1": 0.1 * TINY, "Box": 0.5}},
         {"name": "FeDualEx", "eta_c": 0.3 / TINY},
         {"rounds": 3},
     ),
 }
+SLOW = ("bundled", "infeasible")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +79,7 @@ def here(tmp_path_factory):
     A, b = rng.uniform(-1, 1, (3, 4)), rng.uniform(-1, 1, 3)
     np.savez(path / "game.npz", A=A, b=b)
     np.savez(path / "tiny.npz", A=TINY * A, b=TINY * b)
+    np.savez(path / "rows.npz", X=rng.normal(size=(30, 2)), y=rng.integers(0, 2, 30), clients=np.arange(30) % 3)
     (path / "verify_own.py").write_text(OWN)
     return path
 
@@ -125,7 +139,7 @@ def differing(result):
 # --- untouched --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "bundled")) for n in RUNS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in RUNS])
 def test_an_untouched_run_is_verified(solved, name):
     result = verify(solved(name), trust=True)
     assert result.verdict is Verdict.VERIFIED, [check for check in result.checks if not check.agrees]
@@ -457,6 +471,24 @@ def test_why_a_run_was_interrupted_is_not_checked(copied):
     assert what == "why the run ended (INTERRUPTED: no record tells of it)"
 
 
+@pytest.mark.slow
+def test_that_limits_cannot_be_met_is_proved_again(copied, solved):
+    path = copied("infeasible")
+    status = json.loads((path / "status.json").read_text())
+    assert status["stop"] == "INFEASIBLE"
+    of_status(stop_meaning=status["stop_meaning"].rpartition(" ")[0] + " 5")(path)
+    assert differing(verify(path)) == {"limits that cannot be met"}
+    of_status(stop="TOLERANCE", stop_meaning="", status="OPTIMAL")(path)  # as if the limits could be met
+    for name in status["outputs"]:
+        of_output(name, status="OPTIMAL")(path)
+    assert "limits that cannot be met" in differing(verify(path))
+    of_output("last", violation=-1.0)(path)
+    assert "violation" in differing(verify(path))
+    path = copied("game")
+    of_status(stop="INFEASIBLE")(path)
+    assert differing(verify(path)) >= {"INFEASIBLE: the problem has limits"}
+
+
 def test_another_version_of_the_library_is_not_a_difference(copied):
     path = copied("game")
     alter(path, "manifest.json", lambda m: m["versions"].update(fedualex="0.0.9"))
@@ -580,6 +612,8 @@ def test_nonsense_in_a_folder_is_one_line(copied, name):
         data = inner = json.loads(lines[0])
         for key in place[:-1]:
             inner = inner[key]
+        if inner[place[-1]] is value:
+            continue
         inner[place[-1]] = value
         (path / name).write_text("\n".join([json.dumps(data), *lines[1:]]))
         try:
