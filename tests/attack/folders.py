@@ -33,7 +33,8 @@ def runs() -> list[Path]:
         CliRunner().invoke(main, ["solve", str(file), "--out", str(path)])
         result = CliRunner().invoke(main, ["verify", str(path)])
         if result.exit_code != 0:
-            raise RuntimeError(f"an honest run is not verified: {result.output}")
+            differs = [line for line in result.output.splitlines() if "DIFFERS" in line or "not checked" in line]
+            raise RuntimeError(f"an honest run is not verified: {differs[:3]}")
         found.append(path)
     return found
 
