@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tampering import alter, reseal
 
 from fedualex.cli import main
 from fedualex.cli.common import STOPS, exit_code
@@ -180,13 +181,6 @@ def read(path, name):
     return strict((path / name).read_text())
 
 
-def alter(path, name, change):
-    """Change the data of a JSON file in place."""
-    data = read(path, name)
-    change(data)
-    (path / name).write_text(json.dumps(data))
-
-
 def arrays_of(path):
     with np.load(path / "solution.npz") as file:
         return {name: file[name] for name in file.files}
@@ -312,7 +306,7 @@ def test_json_is_the_status_file(here, solved, tmp_path):
     assert printed == stored
     first = read(solved("optimal")[0], "status.json")
     for status in (stored, first):
-        for clocked in ("seconds", "history_sha256"):
+        for clocked in ("seconds", "files", "sha256"):
             del status[clocked]
     assert stored == first
 
@@ -421,10 +415,10 @@ def test_a_run_can_be_killed_in_a_line_twice(killed, tmp_path):
     path = Path(shutil.copytree(killed, tmp_path / "run"))
     with open(path / "history.jsonl", "a") as file:
         file.write('{"round": 40, "seco')
-    known = folder.load(path).history
-    folder.reopen(path, known)
-    folder.append(path, known[-1])
-    assert folder.load(path).history == [*known, known[-1]]
+    known = folder.load(path)
+    folder.reopen(path, known, known.manifest["configuration"])
+    folder.append(path, known.history[-1])
+    assert folder.load(path).history == [*known.history, known.history[-1]]
 
 
 def test_damaged_checkpoints_and_changed_data_are_refused(here, killed, tmp_path):
@@ -587,7 +581,8 @@ def test_regularizers_as_a_file_names_them():
     "name", ["optimal", "short", "diverged", "noisy", "machine", "agnostic", "weighted", "spectral"]
 )
 def test_a_fresh_run_verifies(solved, name):
-    result = cli("verify", solved(name)[0], "--json")
+    trust = ["--trust"] * (name == "weighted")  # its problem is the user's own code
+    result = cli("verify", solved(name)[0], "--json", *trust)
     found = strict(result.stdout)
     assert result.exit_code == 0, found
     assert found["agrees"]
@@ -598,12 +593,12 @@ def test_a_fresh_run_verifies(solved, name):
     assert sum(text == "x part of the certificate" for text in what) == len(outputs)
     assert ("rank" in what) == (name == "spectral")
     assert "density" in what
-    assert cli("verify", solved(name)[0]).stdout.splitlines()[-1] == "VERIFIED"
+    assert cli("verify", solved(name)[0], *trust).stdout.splitlines()[-1] == "VERIFIED"
 
 
 @pytest.mark.parametrize("name", ["own", "broken"])
 def test_a_run_without_certificates_cannot_be_verified_in_full(solved, name):
-    result = cli("verify", solved(name)[0])
+    result = cli("verify", solved(name)[0], "--trust")
     assert result.exit_code == 3
     assert "the domain is unbounded" in " ".join(re.findall(r"[\w']+", result.stdout))
     assert result.stdout.splitlines()[-1].startswith("NOT FULLY CHECKED")
@@ -620,10 +615,12 @@ def test_verify_sees_every_altered_array(copied, with_data):
         # Without the data a slope shows in the certificate where z is not at that slope's best response.
         changed[np.argmin(np.abs(array)) if "/z/" in name else np.argmax(np.abs(array))] *= -1.001
         np.savez(path / "solution.npz", **{**whole, name: changed})
+        reseal(path)
         result = cli("verify", path)
         assert result.exit_code == 1, f"{name}\n{result.stdout}"
         assert result.stdout.splitlines()[-1] == "DIFFERS"
     np.savez(path / "solution.npz", **whole)
+    reseal(path)
     assert cli("verify", path).exit_code == (0 if with_data else 3)
 
 
@@ -634,6 +631,7 @@ def test_verify_sees_numbers_that_no_run_stores(copied, value):
         whole = arrays_of(path)
         spoiled = {**whole, name: np.full_like(whole[name], value)}
         np.savez(path / "solution.npz", **spoiled)
+        reseal(path)
         result = cli("verify", path, "--json")
         assert result.exit_code == 1
         assert not strict(result.stdout)["agrees"]
@@ -653,8 +651,9 @@ def test_verify_sees_every_altered_gap(copied):
         inner = status
         for key in place[:-1]:
             inner = inner[key]
-        inner[place[-1]] *= 0.999
+        inner[place[-1]] *= 0.999 if isinstance(inner[place[-1]], float) else 2
         (path / "status.json").write_text(json.dumps(status))
+        reseal(path)
         assert cli("verify", path).exit_code == 1, place
     (path / "status.json").write_text(whole)
     assert cli("verify", path).exit_code == 0
@@ -672,7 +671,10 @@ def test_verify_sees_a_false_claim(copied):
         {"status": "OPTIMAL_INACCURATE"},
         {"status": "SUPERB"},
         {"status": "UNCERTIFIED"},
-        {"history_sha256": None},
+        {"stop": "STALLED"},
+        {"stop": "TOLERANCE"},
+        {"stop": "MAX_TIME"},
+        {"stop": "SUPERB"},
         {"rounds": 2},
     ],
     ids=str,
@@ -696,7 +698,7 @@ def test_honest_runs_verify_whatever_their_numbers(here, tmp_path, entry):
     write_toml(tmp_path / "run.toml", f'entry = "cli_own:{entry}"', 'name = "FeDualEx"\neta_c = 1e-4', "rounds = 3")
     (tmp_path / "cli_own.py").write_text(OWN)
     assert cli("solve", tmp_path / "run.toml", "--out", tmp_path / "run").exit_code == 0
-    assert cli("verify", tmp_path / "run").exit_code == 0
+    assert cli("verify", tmp_path / "run", "--trust").exit_code == 0
 
 
 @pytest.mark.slow
@@ -722,8 +724,10 @@ def test_verify_sees_an_altered_history(copied):
     }
     for what, kept in spoiled.items():
         (path / "history.jsonl").write_text("".join(f"{line}\n" for line in kept))
+        reseal(path)
         assert cli("verify", path).exit_code == 1, what
     (path / "history.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    reseal(path)
     assert cli("verify", path).exit_code == 0
 
 
@@ -735,7 +739,8 @@ def test_without_its_data_a_run_stands_on_what_the_sites_reported(here, copied, 
     alter(path, "manifest.json", lambda manifest: manifest["configuration"].update(folder="."))
     assert cli("verify", path).exit_code == 0
     shutil.move("zero.npz", "game.npz")
-    assert "the data has changed since" in operator_check(path)
+    assert "the data has changed since" in operator_check(path, code=5, agrees=False)
+    assert cli("verify", path).stdout.splitlines()[-1].startswith("DATA CHANGED: ")
     Path("game.npz").unlink()
     assert "the data cannot be reached: game.npz cannot be read" in operator_check(path)
     # What stands in square brackets is text, not a style of the table.
@@ -743,14 +748,15 @@ def test_without_its_data_a_run_stands_on_what_the_sites_reported(here, copied, 
     assert "[problem] needs file" in " ".join(cli("verify", path).stdout.replace("│", " ").split())
 
 
-def operator_check(path):
+def operator_check(path, code=3, agrees=True):
     """What verify says about the operators of a run whose data is not there."""
     result = cli("verify", path, "--json")
     found = strict(result.stdout)
-    assert result.exit_code == 3
-    assert found["agrees"]
+    assert result.exit_code == code
+    assert found["agrees"] == agrees
     assert not found["complete"]
-    (text,) = {check["what"] for check in found["checks"] if check["agrees"] is None}
+    settings, text = dict.fromkeys(check["what"] for check in found["checks"] if check["agrees"] is None)
+    assert settings.startswith("settings in the checkpoint")
     assert text.startswith("operator as reported by sites")
     return text
 
@@ -770,9 +776,9 @@ def operator_check(path):
         ("manifest.json", b'{"schema": 2, "kind": "run"}', "manifest.json is damaged: it lacks 'configuration'"),
         ("manifest.json", b'{"schema": 3, "kind": "run"}', "written by a newer fedualex"),
         ("manifest.json", b'{"schema": 1, "kind": "run"}', "written by an older fedualex"),
-        ("manifest.json", b'{"schema": 2, "kind": "experiment"}', "kind 'run' is needed"),
+        ("manifest.json", b'{"schema": 2, "kind": "experiment"}', "manifest.json is damaged: it lacks 'title'"),
         ("history.jsonl", None, "history.jsonl"),
-        ("history.jsonl", b'{"round": 0}\n{"rou', "history.jsonl is damaged in line 2"),
+        ("history.jsonl", b'{"round": 0, "seconds": 0.1}\n{"rou', "history.jsonl is damaged in line 2"),
         ("history.jsonl", b"1\n", "history.jsonl is damaged in line 1"),
         ("history.jsonl", b"\xff\n", "history.jsonl is damaged in line 1"),
     ],

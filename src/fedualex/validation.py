@@ -45,11 +45,12 @@ def any_real_array(name: str, value: Any, accepted: str = "real numbers") -> Arr
 
 
 def real_scalar(name: str, value: Any, accepted: str = "a real number") -> Array:
-    """`value` as a finite 0-dimensional float64 array."""
+    """`value` as a finite 0-dimensional float64 array; what is below the smallest normal number is 0, as in XLA."""
     array = real_array(name, value, accepted)
     if array.ndim:
         raise ValueError(f"{name} must be {accepted}, got an array of shape {array.shape}")
-    return array
+    subnormal = not isinstance(array, Tracer) and abs(array) < np.finfo(float).tiny
+    return any_real_array(name, 0.0) if subnormal else array
 
 
 def nonnegative(name: str, value: Any) -> Array:

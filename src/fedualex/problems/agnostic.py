@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from .losses import (
     linear_score,
     regression_loss,
 )
+from .operator_error import Majorized
 from .rows import Ball, bias_box, by_client, class_bias_box, matrix, penalized, targets, weight_ball
 
 
@@ -82,17 +83,23 @@ def agnostic(
         y=_mixtures(kl, mixture, cvar, prior is not None),
         like=Saddle({"weights": np.zeros((X.shape[1], *outputs)), "bias": np.zeros(outputs)}, np.zeros(len(names))),
         data=by_client({"row": X, "target": model.target, "client": client}, client),
+        by_construction=True,
         own_weights=True,
     )
 
 
-class Weighted(eqx.Module):
+class Weighted(Majorized):
     """M y_m loss(<w, row> + b, label) of one example of client m."""
 
     loss: Loss
 
     def __call__(self, x: Tree, y: Array, example: Tree) -> Array:
         return y.size * y[example["client"]] * self.loss(linear_score(x, example["row"]), example["target"])
+
+    def majorant(self, x: Tree, y: Array, example: Tree) -> Array:
+        """M y_m times the size of the loss."""
+        reach = linear_score(x, jnp.abs(example["row"]))
+        return y.size * y[example["client"]] * self.loss.size(reach, example["target"])
 
 
 class _Model(NamedTuple):

@@ -17,9 +17,8 @@ from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 from ..validation import real_array, short
 from .certificate import Certificate
-
-FEASIBLE = 1e-12
-"""A point whose relative violation is at most this lies in the domain: rounding, not infeasibility."""
+from .operator_error import OperatorError
+from .rounding import Measured, certificate_of, measure
 
 
 class AbstractProblem(eqx.Module):
@@ -32,6 +31,9 @@ class AbstractProblem(eqx.Module):
 
     uncertified: ClassVar[str] = ""
     """Why no certificate may be claimed for f, such as that it is not convex-concave; empty if one may."""
+
+    by_construction: ClassVar[bool] = False
+    """Whether f is convex in x and concave in y by the way it is built, so that nobody need look for a disproof."""
 
     shared_affine: ClassVar[bool] = False
     """Whether all clients share one f, whose operator is an affine function of z."""
@@ -58,6 +60,10 @@ class AbstractProblem(eqx.Module):
         """The problem as a server sees it: domain and regularizers, and nobody's data."""
 
     @abstractmethod
+    def sampled(self, examples: int, rng: np.random.Generator) -> "AbstractProblem":
+        """The problem with about so many examples of all clients together, at random; itself if it has no more."""
+
+    @abstractmethod
     def loss(self, z: Saddle) -> Array:
         """f(x, y) = sum_m p_m f_m(x, y), without psi."""
 
@@ -72,6 +78,10 @@ class AbstractProblem(eqx.Module):
     @abstractmethod
     def minibatch_operator(self, client: Tree, z: Saddle, size: int, key: Array) -> Saddle:
         """The operator of `size` of the client's examples, drawn uniformly with replacement."""
+
+    @abstractmethod
+    def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
+        """How far g, the operator at z as float64 computed it, may be from the exact one."""
 
     def objective(self, z: Saddle) -> float:
         """phi(x, y) = f(x, y) + psi_1(x) - psi_2(y) in float64, for z in the domain."""
@@ -120,15 +130,17 @@ class AbstractProblem(eqx.Module):
             z = self.admit(z)
             if reason := self.why_uncertifiable():
                 return Certificate(None, None, reason)
-            geometry = for_reports(self.geometry)
-            violation = float(geometry.violation(z))
-            if violation > FEASIBLE:
-                return Certificate(np.inf, np.inf, f"z is outside the domain by {violation:.2g} of its size")
-            g = self._wide().operator(z)
-            if not tree.is_finite(g):
-                raise FloatingPointError("the operator of this problem is not finite at z, so z has no certificate")
-            parts = geometry.fenchel_gaps(z, g)
-            return Certificate(float(tree.total(parts.x)), float(tree.total(parts.y)))
+            exact = eqx.tree_at(lambda problem: problem.geometry, self._wide(), for_reports(self.geometry))
+            return certificate_of(*exact.measure(z, exact.operator(z)))
+
+    def measure(self, z: Saddle, g: Saddle) -> tuple[Measured, bool]:
+        """The numbers of a certificate at z from the operator g there, and whether their rounding is an estimate.
+
+        In float64, with spectral parts on the SVD route; may be compiled.
+        """
+        error = self.operator_error(z, g)
+        estimated = error.estimated or not self.geometry.rounding_is_bound
+        return measure(self.geometry, z, g, error.size), estimated
 
     def certify(self, z: Saddle) -> tuple[Saddle, Certificate]:
         """z projected onto the domain in float64, and the certificate of that point."""

@@ -11,9 +11,12 @@ from .. import tree
 from ..geometry import EntropicSimplex, Product
 from ..precision import double
 from ..regularizers import for_reports
+from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree, Vector, typed
 from ..validation import real_array
-from .base import FEASIBLE, AbstractProblem, build_geometry
+from .base import AbstractProblem, build_geometry
+from .operator_error import OperatorError
+from .rounding import FEASIBLE
 
 
 class Bilinear(AbstractProblem):
@@ -24,6 +27,7 @@ class Bilinear(AbstractProblem):
     geometry: Product
     like: Saddle
     data: None
+    by_construction = True
     shared_affine = True
 
     @property
@@ -47,6 +51,10 @@ class Bilinear(AbstractProblem):
         """Itself: A and b are everybody's."""
         return self
 
+    def sampled(self, examples: int, rng: np.random.Generator) -> "Bilinear":
+        """Itself: it has no examples."""
+        return self
+
     def loss(self, z: Saddle) -> Array:
         """<A x - b, y>."""
         return jnp.vdot(self.A @ z.x - self.b, z.y)
@@ -56,6 +64,12 @@ class Bilinear(AbstractProblem):
         A, b = typed(self.A, z.x), typed(self.b, z.x)
         # For one vector y @ A reads A row by row; A.T @ y is ten times as slow in XLA on a CPU.
         return Saddle(z.y @ A if z.y.ndim == 1 else A.T @ z.y, b - A @ z.x)
+
+    def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
+        """(n + 8) UNIT |A|^T |y| and (m + 8) UNIT (|A| |x| + |b|) for n rows and m columns, in any order of sums."""
+        A, b, x, y = (jnp.abs(typed(a, z.x)) for a in (self.A, self.b, z.x, z.y))
+        n, m = A.shape
+        return OperatorError(Saddle((n + 8) * UNIT * (A.T @ y), (m + 8) * UNIT * (A @ x + b)), False)
 
     def client_operator(self, client: Tree, z: Saddle) -> Saddle:
         """The operator: every client has the same f."""

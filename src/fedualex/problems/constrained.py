@@ -72,6 +72,7 @@ def constrained(
         like=Saddle({"weights": np.zeros(X.shape[1]), "bias": np.zeros(())}, {"multipliers": np.zeros(tau.size)}),
         data=by_client({"row": X, "target": target, "shares": len(X) * shares.T}, client),
         weights="samples",
+        by_construction=True,
         own_weights=True,
     )
 

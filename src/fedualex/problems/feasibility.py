@@ -18,9 +18,10 @@ from .base import AbstractProblem
 from .certificate import Certificate
 from .general import Problem
 from .losses import Loss, linear_score
+from .operator_error import Majorized
 
 
-class Lagrangian(eqx.Module):
+class Lagrangian(Majorized):
     """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
 
     loss: Loss
@@ -33,14 +34,28 @@ class Lagrangian(eqx.Module):
         loss = self.loss(linear_score(x, example["row"]), example["target"])
         return (shares[0] + jnp.vdot(shares[1:], lam)) * loss - jnp.vdot(lam, typed(self.limits, lam))
 
+    def majorant(self, x: Tree, y: Tree, example: Tree) -> Array:
+        """The same of the size of the loss, with a plus."""
+        lam, shares = y["multipliers"], example["shares"]
+        size = self.loss.size(linear_score(x, jnp.abs(example["row"])), example["target"])
+        return (shares[0] + jnp.vdot(shares[1:], lam)) * size + jnp.vdot(lam, typed(self.limits, lam))
 
-class Excess(eqx.Module):
+
+class Excess(Majorized):
     """<lam, shares> loss(<w, row> + b, label) - <lam, limits>: a Lagrangian without its objective."""
 
     whole: Lagrangian
 
     def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
-        return self.whole(x, y, {**example, "shares": jnp.asarray(example["shares"]).at[0].set(0)})
+        return self.whole(x, y, _without_objective(example))
+
+    def majorant(self, x: Tree, y: Tree, example: Tree) -> Array:
+        """That of the Lagrangian, without its objective."""
+        return self.whole.majorant(x, y, _without_objective(example))
+
+
+def _without_objective(example: Tree) -> Tree:
+    return {**example, "shares": jnp.asarray(example["shares"]).at[0].set(0)}
 
 
 def phase_one(problem: AbstractProblem) -> Problem | None:

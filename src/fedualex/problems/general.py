@@ -19,6 +19,7 @@ from ..tree import Saddle, Tree, is_floating
 from ..validation import any_real_array, short
 from .base import AbstractProblem, build_geometry
 from .data import Clients, objective_weights, stack_clients
+from .operator_error import OperatorError, error_of_loss
 
 ELSEWHERE = Clients(None, np.zeros(0, int))
 """No examples of no client."""
@@ -36,6 +37,8 @@ class Problem(AbstractProblem):
     weights: p. "clients" weighs all clients alike, "samples" by their number of examples; or one number >= 0 for each
         client, divided by their sum.
     uncertified: a sentence that says why certificates would be wrong, where f is known not to be convex-concave.
+    by_construction: whether f is known to be convex-concave by the way it is built. Otherwise runs look for a disproof
+        before they claim a certificate.
     own_weights: whether f or the domains were made for these weights, so that other ones would be wrong.
     """
 
@@ -45,6 +48,7 @@ class Problem(AbstractProblem):
     data: Clients | None
     weights: NDArray[Any]
     uncertified: str = eqx.field(static=True)  # type: ignore[misc]
+    by_construction: bool = eqx.field(static=True)  # type: ignore[misc]
     own_weights: bool = eqx.field(static=True)
 
     def __init__(
@@ -57,12 +61,13 @@ class Problem(AbstractProblem):
         data: Sequence[Tree] | str | None = None,
         weights: Any = "clients",
         uncertified: str = "",
+        by_construction: bool = False,
         own_weights: bool = False,
     ):
         if not callable(f):
             raise TypeError(f"f must be a function of (x, y, example), got {short(f)}")
         self.f = f
-        self.uncertified, self.own_weights = uncertified, own_weights
+        self.uncertified, self.by_construction, self.own_weights = uncertified, by_construction, own_weights
         self.like = _template(like, saddle=y is not None)
         self.geometry = build_geometry(x, y, self.like)
         if isinstance(data, str) and data == "elsewhere":
@@ -104,6 +109,17 @@ class Problem(AbstractProblem):
             return self
         return eqx.tree_at(lambda problem: (problem.data, problem.weights), self, (ELSEWHERE, np.zeros(0)))
 
+    def sampled(self, examples: int, rng: np.random.Generator) -> "Problem":
+        """With as many examples of each client, drawn with replacement."""
+        longest = 0 if self.data is None else jax.tree.leaves(self.data.examples)[0].shape[1]
+        each = max(1, examples // max(1, self.weights.size))
+        if self.data is None or longest <= each:
+            return self
+        drawn = rng.integers(0, np.asarray(self.data.counts)[:, None], (self.weights.size, each))
+        few = jax.tree.map(lambda leaf: leaf[np.arange(len(drawn))[:, None], drawn], self.data.examples)
+        own = Clients(few, np.full(len(drawn), each))
+        return eqx.tree_at(lambda problem: problem.data, self, own)
+
     def loss(self, z: Saddle) -> Array:
         """f(x, y)."""
         if self.data is None:
@@ -117,6 +133,10 @@ class Problem(AbstractProblem):
     def operator(self, z: Saddle) -> Saddle:
         """(grad_x f, -grad_y f) over all clients."""
         return _saddle_gradient(self.loss, z)
+
+    def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
+        """A bound if f is `Majorized`, else an estimate."""
+        return error_of_loss(self, z, g)
 
     def client_operator(self, client: Any, z: Saddle) -> Saddle:
         """(grad_x f_m, -grad_y f_m)."""

@@ -75,5 +75,6 @@ def sparse_glm(
         like=Saddle(like),
         data=owners.split(row=X, target=signed),
         weights=owners.weights,
+        by_construction=True,
         own_weights=True,
     )

@@ -44,5 +44,6 @@ def low_rank(
         like=Saddle(like),
         data=owners.split(row=X, target=Y),
         weights=owners.weights,
+        by_construction=True,
         own_weights=True,
     )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..display import rounded_up
+from ..problems.disproof import Disproof
 from ..tree import Saddle
 from .outputs import Output
 from .status import Status, Stop
@@ -34,6 +35,10 @@ class Run:
     """Which step sizes theory chose; empty if all were given."""
     state: Any = field(repr=False)
     """The dual state: what `z0` cannot replace when a run is to be resumed."""
+    convexity: str
+    """What was checked of f, or why nothing was. That f is convex-concave is said only where it is by construction."""
+    disproof: Disproof | None
+    """Two points that a convex-concave f could not have, if they were found: then nothing is certified."""
     epsilon: float | None = None
     """Of a deployment with clipping and noise: what all increments that sites were asked for are worth."""
 

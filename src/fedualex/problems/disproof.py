@@ -1,0 +1,82 @@
+"""Evidence that a certificate would be wrong: f is not convex-concave, or its derivative is no subgradient."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..tree import Saddle
+from .base import AbstractProblem
+from .probes import flat, unflat
+from .segments import Fall, fall
+from .suspicions import Surroundings
+
+EXAMPLES = 1024
+"""Suspicions come from about so many examples; whether they are borne out is asked of all."""
+
+CHECKED = (
+    "a violation of convexity in x or concavity in y was looked for (curvature, tangents, pairs of points) and not found, "
+    "which is no proof"
+)
+"""What may be said of f where `disproof` found nothing."""
+
+
+@dataclass(frozen=True)
+class Disproof:
+    """Why no certificate may be claimed for f."""
+
+    reason: str
+    witness: tuple[Saddle, Saddle]
+    """Two feasible points as a convex-concave f with its subgradients could not have them."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def unchecked(problem: AbstractProblem) -> str:
+    """Why `disproof` has nothing to look for, or nothing to look at; empty if it has."""
+    if problem.by_construction:
+        return "f is convex in x and concave in y by construction"
+    if problem.clients == 0:
+        return "whether f is convex in x and concave in y was not checked, because its data is elsewhere"
+    return ""
+
+
+def disproof(problem: AbstractProblem, z: Saddle, *, seed: int = 0, thorough: bool = False) -> Disproof | None:
+    """Look for a contradiction to: f is convex in x and concave in y, and g(z) is made of its subgradients.
+
+    Call within `double()`, with a problem in float64 that has its data, and a point z of its domain. Suspicions come
+    from pairs of points on random rays from z, from steps along the coordinates whose slopes fall near z, and from the
+    most negative curvature at z (`Surroundings`). One counts if f bears it out along a segment beyond rounding (`fall`).
+    None proves nothing.
+
+    thorough: look around two more points of the domain, not only around z.
+    """
+    rng = np.random.default_rng(seed)
+    sample = problem.sampled(EXAMPLES, rng)
+    center = np.asarray(flat(z))
+    around = Surroundings(sample, center, rng)
+    found = _first(problem, around)
+    for other in (around.middle, (center + around.middle) / 2) if thorough else ():
+        found = found or _first(problem, Surroundings(sample, other, rng))
+    return found
+
+
+def _first(problem: AbstractProblem, around: Surroundings) -> Disproof | None:
+    """The first suspicion that is borne out."""
+    for block, a, b in around.suspicions():
+        if seen := fall(problem, block, a, b):
+            return _told(problem, block, seen)
+    return None
+
+
+def _told(problem: AbstractProblem, block: str, seen: Fall) -> Disproof:
+    apart = f"{np.linalg.norm(seen.end - seen.start):.3g}"
+    kind, falls, below = ("convex in x", "falls", "below") if block == "x" else ("concave in y", "rises", "above")
+    if seen.below:
+        reason = (
+            f"f is {seen.below:.3g} {below} its tangent in {block} at a feasible point {apart} away, so either it is not "
+            f"{kind}, or what is computed as its derivative at a kink is no subgradient"
+        )
+    else:
+        reason = f"f is not {kind}: its slope {falls} by {seen.slope:.3g} between two feasible points {apart} apart"
+    return Disproof(reason, (unflat(problem.like, seen.start), unflat(problem.like, seen.end)))
