@@ -52,7 +52,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*arguments, **options)
         except BrokenPipeError:  # whoever reads the output has had enough
             raise
-        except (ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:
+        except (ValueError, TypeError, OSError, ArithmeticError, MemoryError, ImportError) as error:
             raise BadInput(" ".join(str(error).split())) from None
 
     return wrapped

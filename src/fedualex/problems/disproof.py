@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 
 from ..tree import Saddle
 from .base import AbstractProblem
-from .probes import flat, unflat
+from .probes import unflat
 from .segments import Fall, fall
 from .suspicions import Surroundings
 
-EXAMPLES = 1024
+EXAMPLES = 4096
 """Suspicions come from about so many examples; whether they are borne out is asked of all."""
 
 CHECKED = (
@@ -49,16 +50,15 @@ def disproof(problem: AbstractProblem, z: Saddle, *, seed: int = 0, thorough: bo
     most negative curvature at z (`Surroundings`). One counts if f bears it out along a segment beyond rounding (`fall`).
     None proves nothing.
 
-    thorough: look around two more points of the domain, not only around z.
+    thorough: along twice as many rays, and around a second point of the domain.
     """
     rng = np.random.default_rng(seed)
     sample = problem.sampled(EXAMPLES, rng)
-    center = np.asarray(flat(z))
-    around = Surroundings(sample, center, rng)
+    around = Surroundings(sample, np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(z)]), rng, thorough)
     found = _first(problem, around)
-    for other in (around.middle, (center + around.middle) / 2) if thorough else ():
-        found = found or _first(problem, Surroundings(sample, other, rng))
-    return found
+    if found or not thorough:
+        return found
+    return _first(problem, Surroundings(sample, around.middle, rng, thorough))
 
 
 def _first(problem: AbstractProblem, around: Surroundings) -> Disproof | None:

@@ -42,8 +42,8 @@ def fall(problem: AbstractProblem, block: str, a: Vector, b: Vector) -> Fall | N
     between its kinks.
     """
     mask = block_masks(problem.like)[block]
-    ends, moved = (np.repeat(row[None], SAMPLES, axis=0) for row in (b, mask))
-    points, value, g = look(problem, a, ends, PLACES, moved)
+    ends, still, moved = (np.repeat(row[None], SAMPLES, axis=0) for row in (b, 0 * b, mask))
+    points, value, g, _ = look(problem, a, ends, still, PLACES, moved)
     phi, g = (value if block == "x" else -value), g * mask
     if not (np.all(np.isfinite(phi)) and np.all(np.isfinite(g))):
         return None

@@ -15,7 +15,7 @@ from ..regularizers.fenchel import fenchel, has_rounding_bound
 from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, default_like, equal, size
 
 QUADRATICS = (0.0, 1e-33, 1e-160, 1e-300, 1e150)
-"""None, one that is lost beside anything, and those whose inverse squares or whose squares leave the range of floats."""
+"""None, one that is lost beside anything, and those with which squares leave the range of floats."""
 
 
 def check_regularizer(psi: AbstractRegularizer, like: Any = None, *, samples: int = 20, seed: int = 0) -> None:
