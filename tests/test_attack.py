@@ -13,6 +13,7 @@ from attack.__main__ import parts, table
 from attack.exact import Psi
 from attack.harness import BrokenPromiseError, Part, attack
 from attack.suprema import number, vector
+from attack.terms import Term, evaluated
 
 import fedualex as fx
 from fedualex.problems import Certificate
@@ -65,6 +66,17 @@ def test_exact_arithmetic_against_closed_forms():
     assert Psi("simplex", 2, l2=number(1)).prox(s, Decimal(0)) == [1, 0]
     assert Psi("capped", 2, cap=number(0.75)).conjugate(s) == 2
     assert abs(float(Psi("space", 1, kl=number(2), q=[number(1)]).conjugate([number(2)])) - 2) < 1e-15
+
+
+def test_the_exponential_of_an_entropy_loses_digits_and_the_rounding_says_so():
+    """Found by the attack: a relative error of s / lam units in exp(s / lam), of which one unit was counted."""
+    q, strength = np.array([0.7978317068587801]), 0.027180616782409035
+    box = Term("fx.Box(1.0)", Psi("box", 1, lower=[number(-1)], upper=[number(1)]))
+    entropy = Psi("orthant", 1, kl=number(strength), q=vector(q))
+    for b in np.linspace(-2.9101399886240737, -3.5, 20):
+        game = games.Game(np.zeros((1, 1)), np.array([b]), box, Term(f"fx.KL({strength}, {q[0]})", entropy))
+        z = fx.Saddle(np.zeros(1), np.array([1e-7]))
+        games.check_certificate(evaluated(game.text).certificate(z), game.gap(z), "")
 
 
 def test_the_programs_parts_have_names_of_their_own():

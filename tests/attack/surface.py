@@ -103,6 +103,7 @@ fx.problems.check_convex_concave(problem=GAME, pairs=2, seed=0)
 fx.problems.client_metrics(x=MODEL, X=X, y=LABELS, clients=WHO, loss=None, delta=1.0, labels=None)
 fx.problems.roc_auc(scores=Y, y=LABELS)
 fx.problems.violation(problem=LIMITED, z=LIMITED.like)
+fx.problems.phase_one(problem=LIMITED)
 fx.problems.paper_l1(seed=0)
 fx.problems.paper_nuclear(seed=0)
 GAME.certificate(z=Z)
@@ -113,12 +114,12 @@ GAME.project(z=Z)
 fx.simulate(
     problem=GAME, method=fx.FeDualEx(0.1), rounds=2, clients=2, local_steps=1, cohort=None, noise=None, seed=0,
     z0=Z, init='project', record_every=1, output=None, dtype='float64', chunk=None, callback=None, fast=None,
-    mesh=None, weights=None
+    mesh=None, weights=None, convexity='check'
 )
 fx.solve(
     problem=GAME, method=fx.FeDualEx(0.1), rounds=2, clients=2, local_steps=1, cohort=None, noise=None, seed=0,
     z0=Z, init='project', record_every=1, output=None, dtype='float64', chunk=None, callback=None, fast=None,
-    mesh=None, weights=None, tol=0.1, max_seconds=60.0
+    mesh=None, weights=None, convexity='check', tol=0.1, max_seconds=60.0
 )
 fx.sweep(problem=GAME, method=fx.FeDualEx(0.1), grid={'eta_c': [0.1]}, seeds=(0,), rounds=2)
 fx.tune(problem=GAME, method=fx.FeDualEx(0.1), grid={'eta_c': [0.1]}, seed=0, output='last', rounds=2)

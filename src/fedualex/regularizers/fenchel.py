@@ -9,6 +9,7 @@ from ..tree import Vector, after, as_real, typed
 from .balls import L1Ball, L2Ball
 from .base import AbstractRegularizer
 from .boxes import Box
+from .entropies import KL
 from .maps import nonzero, norm
 from .norms import L1, GroupL2, Zero
 from .quadratic import WithQuadratic, split
@@ -130,6 +131,10 @@ def _distances(psi: AbstractRegularizer, x: Array, s: Array) -> tuple[Array, Arr
         lam, radius = typed(split(psi.psi)[1], s), psi.diameter(x) / 2
         size = jnp.where(lam > 0, norm(s) / nonzero(lam), radius)
         return norm(x) + radius, norm(x) + jnp.minimum(size, radius)
+    if isinstance(psi, KL):  # near s the maximizer q exp(s / lam - 1) at most doubles
+        lam = nonzero(typed(psi.lam, s))
+        reach = norm(x) + 2 * norm(typed(psi.q, s) * jnp.exp(s / lam - 1))
+        return reach, reach
     reach = psi.farthest(x)
     if type(psi) not in ANALYZED:
         # In an unbounded domain one step of size 1 tells roughly how far the maximizer is.
