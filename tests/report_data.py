@@ -74,7 +74,9 @@ def _panel(name: str, title: str, structure: str, rng: np.random.Generator) -> d
                     "distance": float(np.sqrt(gap)) if certified else None,
                     "seconds": curve["seconds"][-1],
                     "megabytes": curve["megabytes"][-1],
-                    "status": "MAX_ROUNDS" if certified else "UNCERTIFIED",
+                    "status": "CERTIFIED" if certified else "UNCERTIFIED",
+                    "stop": "MAX_ROUNDS",
+                    "answer": output == "polished",
                 }
             )
             x, y = (gap * part, gap * (1 - part)) if certified else (None, None)
@@ -85,6 +87,7 @@ def _panel(name: str, title: str, structure: str, rng: np.random.Generator) -> d
                     "gap": gap,
                     "x": x,
                     "y": y,
+                    "rounding": 1e-14,
                     "reason": "" if certified else UNCERTIFIED,
                 }
             )

@@ -10,10 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import rows
 
 import fedualex as fx
 from fedualex.runtime import checkpoint as checkpoints
@@ -137,6 +139,15 @@ def calls_helper(x):
     return helper(x)
 
 
+@jax.jit
+def compiled(x):
+    return FACTOR * x
+
+
+def calls_compiled(x):
+    return compiled(x)
+
+
 def calls_itself(x):
     return calls_itself(x - 1) if x > 0 else x
 
@@ -148,7 +159,8 @@ class Scaled:
     def method(self, x):
         return self.factor * x
 
-    __call__ = method
+    def __call__(self, x):
+        return self.method(x)
 
 
 def test_a_fingerprint_sees_what_a_function_computes(monkeypatch):
@@ -170,9 +182,83 @@ def test_a_fingerprint_sees_what_a_function_computes(monkeypatch):
     ]:
         assert of(one) == of(one) != of(other)
     assert of(calls_itself) == of(calls_itself)
-    before = of(calls_helper)
+    before = of(calls_helper), of(calls_compiled), of(Scaled(1.0))
     monkeypatch.setitem(globals(), "FACTOR", 2.0)
-    assert of(calls_helper) != before
+    monkeypatch.setattr(Scaled, "__call__", lambda self, x: x)
+    assert all(map(str.__ne__, before, (of(calls_helper), of(calls_compiled), of(Scaled(1.0)))))
+
+
+class Settings:
+    factor = 1.0
+
+
+helper_of_rows = rows.kinds_first
+SETTINGS, LISTED, NAMED = Settings(), [1.0], {"factor": 1.0}
+
+
+def uses_a_list(x):
+    return LISTED[0] * x
+
+
+def uses_a_dictionary(x):
+    return NAMED["factor"] * x
+
+
+def uses_an_object(x):
+    return SETTINGS.factor * x
+
+
+def uses_a_class(x):
+    return Settings.factor * x
+
+
+def uses_another_module(x):
+    return rows.factor * x
+
+
+def uses_another_modules_function(x):
+    return helper_of_rows(x)
+
+
+class Own(eqx.Module):
+    def __call__(self, x):
+        return x
+
+
+UNSEEN = {
+    "what a list holds": (uses_a_list, lambda patch: patch.setitem(globals(), "LISTED", [2.0])),
+    "what a dictionary holds": (uses_a_dictionary, lambda patch: patch.setitem(NAMED, "factor", 2.0)),
+    "an object's attribute": (uses_an_object, lambda patch: patch.setattr(SETTINGS, "factor", 2.0, raising=False)),
+    "a class's attribute": (uses_a_class, lambda patch: patch.setattr(Settings, "factor", 2.0)),
+    "another module's number": (uses_another_module, lambda patch: patch.setattr(rows, "factor", 2.0, raising=False)),
+    "another module's function": (
+        uses_another_modules_function,
+        lambda patch: patch.setitem(globals(), "helper_of_rows", eqx.filter),
+    ),
+    "the methods of a class of pytrees": (Own(), lambda patch: patch.setattr(Own, "__call__", lambda self, x: 2 * x)),
+    "the methods that a method calls": (
+        Scaled(1.0),
+        lambda patch: patch.setattr(Scaled, "method", lambda self, x: 2 * x),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNSEEN)
+def test_what_a_fingerprint_does_not_see(what, monkeypatch):
+    """The list of docs/simulator.md: a run whose f changed in these ways only is continued. Seeing one is welcome."""
+    function, change = UNSEEN[what]
+    before = checkpoints.fingerprint(function)
+    change(monkeypatch)
+    assert checkpoints.fingerprint(function) == before
+
+
+def test_a_run_is_of_a_version_and_a_schema(monkeypatch):
+    before, data = checkpoints.run_id(GAME), checkpoints.fingerprint(GAME)
+    for name, value in (("__version__", "0.0.9"), ("SCHEMA", 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoints, name, value)
+            assert checkpoints.run_id(GAME) != before
+            assert checkpoints.fingerprint(GAME) == data  # of a problem alone: any version can compare it
 
 
 def test_a_run_that_met_its_tol_stays_where_it_stopped(tmp_path):
@@ -357,14 +443,16 @@ def flip(header, arrays):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda header, arrays: header.update(schema=99), "has checkpoint schema 99; this version reads schema 1"),
+        (lambda header, arrays: header.update(schema=99), "has checkpoint schema 99; this version reads schema 2"),
+        (lambda header, arrays: header.update(version="0.0.9"), r"was written by fedualex 0\.0\.9, and this is \d"),
+        (lambda header, arrays: header.pop("version"), "was written by fedualex None"),
         (lambda header, arrays: header.update(run="0"), "belongs to another run"),
         (flip, "is damaged: its checksum does not match"),
         (lambda header, arrays: header["history"][1].update(gap_last=0.0), "is damaged: its checksum does not match"),
         (lambda header, arrays: arrays.pop(f"leaf{len(arrays) - 1}"), "is damaged: its checksum does not match"),
         (lambda header, arrays: header.pop("checksum"), "is not a whole checkpoint|is damaged"),
     ],
-    ids=["newer schema", "run", "bit flip", "history", "missing array", "no checksum"],
+    ids=["newer schema", "other version", "no version", "run", "bit flip", "history", "missing array", "no checksum"],
 )
 def test_changed_contents_are_refused(half, change, match):
     rewrite(half, change)

@@ -399,7 +399,7 @@ def test_a_manifest_tells_source_and_partition(tmp_path):
     assert fx.runtime.fingerprint(again) == first["data_sha256"]
     first["configuration"]["problem"]["partition"]["seed"] = 1
     (tmp_path / "run0" / "manifest.json").write_text(json.dumps(first))
-    assert any("the data has changed since" in check.what for check in verify(tmp_path / "run0"))
+    assert any("the data has changed since" in check.what for check in verify(tmp_path / "run0").checks)
 
 
 def test_rows_of_a_configuration_are_those_of_the_library(tmp_path):

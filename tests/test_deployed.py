@@ -19,10 +19,11 @@ import fedualex as fx
 from fedualex.cli import main
 from fedualex.deploy import control, processes
 from fedualex.deploy.control import control_of
+from fedualex.display import rounded_up
 from fedualex.experiments import deployment, parties
 
 SITES = ("site-1", "site-2", "site-3")
-PATIENCE = 240.0
+PATIENCE = 800.0
 EXACT = 1e-12
 GAME = 'name = "bilinear"\nfile = "game.npz"\nx = { L1 = 0.1, Box = 0.5 }\ny = { L1 = 0.1, Box = 0.5 }'
 RUN = {
@@ -229,7 +230,7 @@ def assert_same(found: Deployment, expected: list, run: fx.Run, outputs=("last",
         assert ours.shape == theirs.shape
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=EXACT)
     status = json.loads((found.run_folder / "status.json").read_text())
-    assert status["status"] == "MAX_ROUNDS"
+    assert status["stop"] == "MAX_ROUNDS"
     for name in outputs:
         assert status["outputs"][name]["gap"] == pytest.approx(run.outputs[name].gap, abs=EXACT)
     records = [json.loads(line) for line in (found.run_folder / "history.jsonl").read_text().splitlines()]
@@ -269,7 +270,6 @@ def deploy(tmp_path, monkeypatch):
 # The same iterates
 
 
-@pytest.mark.timeout(300)
 def test_nvflare_smoke(deploy, tmp_path):
     """Three sites, mutual TLS: the simulator's numbers. The one real deployment of `make test`."""
     made = deploy("nvflare")
@@ -278,7 +278,7 @@ def test_nvflare_smoke(deploy, tmp_path):
     assert made.until_ended() == "finished", made.logs()
     assert_same(made, *expected)
     told = json.loads(cli("status", made.folder, "--json").stdout)
-    assert (told["engine"], told["round"], told["status"]["status"]) == ("finished", 6, "MAX_ROUNDS")
+    assert (told["engine"], told["round"], told["status"]["stop"]) == ("finished", 6, "MAX_ROUNDS")
     cli("stop", made.folder)
     assert processes.running(made.folder) == {}
 
@@ -372,7 +372,8 @@ def test_records_are_shown_as_they_come(deploy):
     lines = cli("run", made.folder).stdout.splitlines()
     records = map(json.loads, (made.run_folder / "history.jsonl").read_text().splitlines())
     gaps = [min(v for k, v in record.items() if k.startswith("gap_") and v is not None) for record in records]
-    assert lines[:3] == [f"round {r}: certified gap <= {gap:.3g}" for r, gap in zip((0, 3, 6), gaps, strict=True)]
+    shown = [rounded_up(gap, 3) for gap in gaps]
+    assert lines[:3] == [f"round {r}: certified gap <= {gap}" for r, gap in zip((0, 3, 6), shown, strict=True)]
 
 
 def test_status_and_a_second_run(finished):
@@ -381,7 +382,7 @@ def test_status_and_a_second_run(finished):
     assert told["round"] == 6
     assert told["run"] == str(finished.run_folder)
     assert told["status"] == json.loads((finished.run_folder / "status.json").read_text())
-    assert "status: MAX_ROUNDS" in cli("status", finished.folder).stdout
+    assert "status: CERTIFIED, MAX_ROUNDS" in cli("status", finished.folder).stdout
     for again in ("run", "resume"):
         one_sentence(cli(again, finished.folder, code=2), "already holds a finished run; move it away")
 
@@ -406,13 +407,13 @@ def test_exit_codes(deploy):
     reached = deploy("local", run={"rounds": 40, "record_every": 5, "noise": 1e-3, "tol": 5.0})
     assert reached.run()["status"] == "OPTIMAL"
     short = deploy("local", run={"rounds": 2, "tol": 1e-9})
-    assert short.run(code=3)["status"] == "MAX_ROUNDS"
+    assert short.run(code=3)["stop"] == "MAX_ROUNDS"
 
 
 def test_a_local_run_goes_on_from_its_checkpoint(deploy, tmp_path):
     made = deploy("local", run={"max_seconds": 1e-6})
     one_sentence(cli("resume", made.folder, code=2), "there is nothing to resume")
-    assert made.run(code=3)["status"] == "MAX_TIME"
+    assert made.run(code=3)["stop"] == "MAX_TIME"
     assert made.round() == 1
     settings = made.folder / "server" / "deployment.json"
     known = json.loads(settings.read_text())
@@ -468,14 +469,14 @@ def test_the_result_of_an_earlier_run_is_not_told_as_a_new_one(deploy, monkeypat
     file = made.folder / "server" / "deployment.json"
     file.write_text(file.read_text().replace('"local"', '"flower"'))
     one_sentence(cli("resume", made.folder, code=2), "there is nothing to resume")
-    assert made.run(code=3)["status"] == "MAX_TIME"
+    assert made.run(code=3)["stop"] == "MAX_TIME"
     change_run(made, max_seconds=None, rounds=7)
     done = cli("resume", made.folder, code=1)
     assert "the server could not go on: ValueError: " in done.stderr
     assert "belongs to another run" in done.stderr
     assert "MAX_TIME" not in done.output
     change_run(made, rounds=6)
-    assert made.run("resume")["status"] == "MAX_ROUNDS"
+    assert made.run("resume")["stop"] == "MAX_ROUNDS"
     assert not (made.folder / "server" / "failure.json").exists()
     monkeypatch.setattr(InProcess, "submit", lambda *_: pytest.fail("it was sent all the same"))
     one_sentence(cli("run", made.folder, code=2), "already holds a finished run; move it away")
@@ -677,8 +678,8 @@ def test_two_of_three_go_on_without_a_killed_site(trial, tmp_path, stage):
     missed = range(HELD + (stage == "after"), FAULTY["rounds"])
     assert_close(trial.checkpoint(), two_sites_from(tmp_path, missed, min_replies=2))
     status = json.loads((trial.run_folder / "status.json").read_text())
-    assert status["status"] == "UNCERTIFIED"
-    assert {output["gap"] for output in status["outputs"].values()} == {None}  # a certificate needs everybody
+    outputs = {name: output["gap"] for name, output in status["outputs"].items() if name != "best"}
+    assert set(outputs.values()) == {None}  # a certificate needs everybody; an earlier record may have had one
 
 
 @pytest.mark.slow
@@ -688,7 +689,7 @@ def test_a_killed_site_that_is_needed_comes_back(trial, undisturbed, stage):
     kill_site_3(trial, stage)
     assert trial.until_ended() in LOOP_ENDED, trial.logs()
     told = json.loads(cli("status", trial.folder, "--json").stdout)
-    assert told["status"]["status"] == "CLIENTS_LOST"
+    assert told["status"]["stop"] == "CLIENTS_LOST"
     assert trial.round() == HELD + (stage == "after")
     trial.start_all()
     trial.run("resume")
@@ -753,7 +754,7 @@ def test_a_stopped_deployment_is_resumed(trial, undisturbed):
 @pytest.mark.parametrize("what", ["nan", "shape", "dtype", "key", "old", "late"])
 def test_a_bad_answer_costs_a_round_and_changes_nothing(trial, undisturbed, what):
     trial.order("site-3", round=HELD, what=what)
-    assert trial.run()["status"] == "MAX_ROUNDS"
+    assert trial.run()["stop"] == "MAX_ROUNDS"
     trial.until_site("site-3", "obeyed")
     assert [number for task, number, *_ in trial.requests() if task == "round"].count(HELD) == 2
     assert_same(trial, *undisturbed)
@@ -791,7 +792,7 @@ def test_a_full_disk_is_loud_and_the_checkpoint_goes_on(trial, undisturbed):
 def test_a_site_that_raises_misses_its_round(trial, tmp_path):
     trial.again(run={**FAULTY, "min_replies": 2})
     trial.order("site-3", round=HELD, what="raise")
-    assert trial.run()["status"] == "MAX_ROUNDS"
+    assert trial.run()["stop"] == "MAX_ROUNDS"
     assert_close(trial.checkpoint(), two_sites_from(tmp_path, [HELD], min_replies=2))
     assert_secret_stays(trial, "site-3")
 
@@ -808,13 +809,13 @@ def test_a_site_that_never_answers_well_loses_the_run(trial, fault):
         found = trial.run(code=6)
     finally:
         write_source(trial.source)
-    assert found["status"] == "CLIENTS_LOST"
+    assert found["stop"] == "CLIENTS_LOST"
     assert found["gap"] is None
     assert trial.round() == 0
     if fault == "load":
         assert_secret_stays(trial, "site-3")
     trial.run("resume")  # after the repair
-    assert json.loads((trial.run_folder / "status.json").read_text())["status"] == "MAX_ROUNDS"
+    assert json.loads((trial.run_folder / "status.json").read_text())["stop"] == "MAX_ROUNDS"
 
 
 def assert_secret_stays(trial: Deployment, site: str) -> None:

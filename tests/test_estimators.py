@@ -210,10 +210,12 @@ def test_clients_with_one_row_or_one_class():
 
 def test_a_missed_tolerance_is_a_warning():
     X, y, clients = diabetes()
-    with pytest.warns(ConvergenceWarning, match=r"FederatedLasso ended as MAX_ROUNDS after 3 rounds .* tol=0.0001"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"FederatedLasso ended as CERTIFIED \(MAX_ROUNDS\) after 3 rounds .* tol=0.0001"
+    ):
         model = FederatedLasso(0.1, max_rounds=3).fit(X, y, clients=clients)
     assert model.gap_ > 1e-4
-    assert model.stop_ is fx.Stop.MAX_ROUNDS
+    assert (model.status_, model.run_.stop) == (fx.Status.CERTIFIED, fx.Stop.MAX_ROUNDS)
 
 
 @pytest.mark.slow

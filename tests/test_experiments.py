@@ -297,7 +297,7 @@ def test_what_does_not_fit_the_folder_is_refused_and_leaves_no_trace(begun, argu
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
-    (tmp_path / "manifest.json").write_text(json.dumps({"schema": 1, "kind": "comparison"}))
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema": folder.SCHEMA, "kind": "comparison"}))
     for resume in (["--resume"], []):
         result = invoke("l1-k1", "--out", tmp_path, *resume)
         assert result.exit_code == 2
@@ -318,7 +318,7 @@ def test_the_same_experiment_is_gone_on_with(begun):
 
 def _timeless(data):
     """Without clock times, and without the checksum of a history that has them."""
-    return {key: value for key, value in data.items() if key not in ("seconds", "history_sha256")}
+    return {key: value for key, value in data.items() if key not in ("seconds", "files", "sha256")}
 
 
 def results(root):
@@ -570,7 +570,7 @@ def write_run(path, label, numbers, rounds=(0, 5, 10), eta_c=0.1, data="a game")
     configuration = {"label": label, "method": {"name": "FeDualEx", "eta_s": 1.0, "eta_c": eta_c}, "run": {"seed": 0}}
     configuration |= {"problem": {"name": "by hand"}}
     about = {"created": "now", "command": "by hand", "versions": {}, "machine": {}}
-    manifest = {"schema": 1, "kind": "run", **about, "configuration": configuration, "data_sha256": data}
+    manifest = {"schema": folder.SCHEMA, "kind": "run", **about, "configuration": configuration, "data_sha256": data}
     manifest |= {"geometry": {}}
     (path / "manifest.json").write_text(json.dumps(manifest))
     history = []
@@ -587,8 +587,10 @@ def write_run(path, label, numbers, rounds=(0, 5, 10), eta_c=0.1, data="a game")
         parts = {"gap_x": None, "gap_y": None} if gap is None else {"gap_x": gap / 4, "gap_y": 3 * gap / 4}
         reason = "" if gap is not None else "unbounded"
         found[output] = {"gap": gap, **parts, "reason": reason, "density": density, "rank": ranks}
+        found[output] |= {"status": "CERTIFIED", "origin": "", "rounding": 0.0, "estimated": False, "violation": None}
         found[output]["objective"] = 2.0 + (gap or 0) / 2
-    status = {"schema": 1, "status": "MAX_ROUNDS", "meaning": "", "output": "last", "gap": found["last"]["gap"]}
+    status = {"schema": folder.SCHEMA, "status": "CERTIFIED", "meaning": "", "stop": "MAX_ROUNDS", "stop_meaning": ""}
+    status |= {"output": "last", "gap": found["last"]["gap"], "violation": None}
     status |= {"outputs": found, "rounds": rounds[-1], "seconds": 0.5 * rounds[-1] + 1, "steps": ""}
     status |= {"bytes_up": 2000 * rounds[-1], "bytes_down": 1000 * rounds[-1]}
     arrays = {f"{output}/z/{block}": np.array([[0.3, 0.0], [0.0, -0.5]]) for output in OUTPUTS[:2] for block in "xy"}
@@ -958,7 +960,8 @@ def test_a_row_is_mean_and_deviation_over_seeds(tmp_path):
     assert found["structure"] == f"{densities.mean():.3f} ± {densities.std():.3f}"
     assert found["distance"] == pytest.approx(np.mean(np.abs(2 + gaps / 2 - 2.125)))
     assert (found["method"], found["steps"], found["output"]) == ("A", "eta_s 1, eta_c 0.1", "last")
-    assert (found["seconds"], found["megabytes"], found["status"]) == (5.0, pytest.approx(0.024), "MAX_ROUNDS")
+    assert (found["seconds"], found["megabytes"]) == (5.0, pytest.approx(0.024))
+    assert (found["status"], found["stop"], found["answer"]) == ("CERTIFIED", "MAX_ROUNDS", True)
     alone = row("A", "last", runs[:1], None)
     assert (alone["gap"], alone["gap_std"], alone["distance"]) == (0.5, None, None)
     assert alone["structure"] == "0.700"

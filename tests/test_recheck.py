@@ -15,6 +15,7 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.experiments import recheck
 from fedualex.experiments.description import describe
+from fedualex.experiments.points import ROUNDING
 from fedualex.geometry import AbstractGeometry
 from fedualex.precision import double
 from fedualex.regularizers import AbstractRegularizer, InBall, for_reports
@@ -35,6 +36,11 @@ SUMS = {
     "kl + weak quadratic": (fx.KL(0.4, Q) + fx.SquaredL2(1e-3), VECTOR),
     "weak kl + quadratic": (fx.KL(1e-3, Q) + fx.SquaredL2(0.7), VECTOR),
     "kl of strength 0 + quadratic": (fx.KL(0.0, Q) + fx.SquaredL2(0.7), VECTOR),
+    "tiny quadratic + simplex": (fx.Simplex() + fx.SquaredL2(1e-33), VECTOR),
+    "tiny quadratic + capped simplex + l1": (fx.CappedSimplex(0.3) + fx.SquaredL2(1e-160) + fx.L1(0.3), VECTOR),
+    "tiny quadratic": (fx.SquaredL2(1e-160), VECTOR),
+    "tiny quadratic beyond floats": (fx.SquaredL2(1e-307), VECTOR),
+    "tiny elastic net + nonnegative": (fx.NonNegative() + fx.ElasticNet(0.3, 1e-160), VECTOR),
     "nuclear by the Gram route": (fx.Spectral(fx.L1(0.3) + fx.Box(0.5)) + fx.Linear(MATRIX + 0.1), MATRIX),
 }
 ROWS = GEOMETRIES | {name: (fx.Euclidean(psi), like) for name, (psi, like) in (REGULARIZERS | SUMS).items()}
@@ -70,14 +76,45 @@ def test_agrees_with_the_library(name):
             g = draw(scale)
             gaps = recheck.fenchel_gaps(description, by_name(z), by_name(g))
             expected = {name: float(gap) for name, gap in by_name(geometry.fenchel_gaps(z, g)).items()}
-            assert gaps == pytest.approx(expected, rel=1e-10, abs=1e-12 * (1 + scale))
+            values = {name: gap.value for name, gap in gaps.items()}
+            assert values == pytest.approx(expected, rel=1e-10, abs=1e-12 * (1 + scale))
+            # What `verify` allows: a share of what was added up, with nothing absolute in it.
+            for name, gap in gaps.items():
+                assert values[name] == expected[name] or abs(values[name] - expected[name]) <= ROUNDING * gap.size
+
+
+TINY = 1e-8
+
+
+@pytest.mark.parametrize(
+    ("psi", "scaled"),
+    [
+        (fx.L1(0.3) + fx.Box(0.5), fx.L1(0.3 * TINY) + fx.Box(0.5)),
+        (fx.Simplex() + fx.Linear(C), fx.Simplex() + fx.Linear(TINY * C)),
+        (fx.KL(0.4, Q), fx.KL(0.4 * TINY, Q)),
+        (fx.L2Ball(0.8) + fx.SquaredL2(0.7), fx.L2Ball(0.8) + fx.SquaredL2(0.7 * TINY)),
+        (fx.Spectral(fx.L1(0.3) + fx.Box(0.5)), fx.Spectral(fx.L1(0.3 * TINY) + fx.Box(0.5))),
+    ],
+    ids=repr,
+)
+def test_sizes_are_in_the_units_of_the_problem(psi, scaled):
+    """A problem in units of 1e-8 has gaps and sizes 1e-8 times as large: nothing in them is absolute."""
+    shape, rng = np.shape(MATRIX if "Spectral" in repr(psi) else VECTOR), np.random.default_rng(1)
+    g = {"": rng.normal(size=shape)}
+    with double():
+        z = by_name(product(fx.Euclidean(psi)).project(jnp.asarray(rng.normal(size=shape))))
+    gap = recheck.fenchel_gaps(through_json(fx.Product(psi)), z, g)[""]
+    small = recheck.fenchel_gaps(through_json(fx.Product(scaled)), z, {"": TINY * g[""]})[""]
+    assert small.value == pytest.approx(TINY * gap.value, rel=1e-6)
+    assert small.size == pytest.approx(TINY * gap.size, rel=1e-6)
+    assert abs(gap.value) <= gap.size <= 100 * (np.sum(np.abs(g[""])) + 1)
 
 
 def test_a_nan_is_not_lost():
     description = through_json(fx.Product(fx.Saddle(fx.Box(1.0), fx.Simplex())))
     point = {"x": VECTOR, "y": np.full(5, np.nan)}
     assert np.isnan(recheck.violation(description, point))
-    assert np.isnan(recheck.fenchel_gaps(description, point, point)["y"])
+    assert np.isnan(recheck.fenchel_gaps(description, point, point)["y"].value)
 
 
 def test_every_class_has_a_form():

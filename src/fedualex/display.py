@@ -1,6 +1,6 @@
-"""Certified bounds as text: a printed bound is never below the bound."""
+"""Certified bounds as text: a printed bound is never tighter than the bound."""
 
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 
 def rounded_up(bound: float, digits: int = 4) -> str:
@@ -8,13 +8,22 @@ def rounded_up(bound: float, digits: int = 4) -> str:
 
     bound: a number >= 0 or infinite; what rounding left below 0 is shown as the 0 it stands for. nan is refused.
     """
+    return _rounded(0.0 if bound < 0 else bound, digits, ROUND_CEILING)
+
+
+def rounded_down(bound: float, digits: int = 4) -> str:
+    """The largest decimal of at most so many digits that is not above `bound`: float(rounded_down(b)) <= b."""
+    return _rounded(bound, digits, ROUND_FLOOR)
+
+
+def _rounded(bound: float, digits: int, direction: str) -> str:
     if bound != bound:
         raise ValueError("nan is no bound")
     if bound in (float("inf"), float("-inf")):
-        return "inf" if bound > 0 else "0"
+        return str(bound)
     # From the shortest decimal that means this float, so that 0.1 is shown as 0.1.
-    exact = Decimal(repr(float(max(bound, 0.0))))
-    short = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact).normalize()
+    exact = Decimal(repr(float(bound)))
+    short = Context(prec=digits, rounding=direction).create_decimal(exact).normalize()
     # As "g" has it: plain for sizes near 1, an exponent elsewhere.
     if -5 < short.adjusted() < max(digits, 6):
         return f"{short:f}"

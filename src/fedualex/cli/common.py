@@ -13,6 +13,7 @@ from ..display import rounded_up
 STOPS = {
     "INTERRUPTED": 130,
     "CLIENTS_LOST": 6,
+    "INFEASIBLE": 7,
     "NUMERICAL_ERROR": 4,
     "DIVERGED": 4,
 }
@@ -25,7 +26,7 @@ out_option = functools.partial(click.option, "--out", type=click.Path(path_type=
 def exit_code(status: Mapping[str, Any], tol: float | None) -> int:
     """0: done. 3: an answer, but short of what was asked. 4: the run broke down. 5: nothing is certified.
 
-    6: sites were lost. 130: interrupted. 2 is for bad input, 1 for everything else.
+    6: sites were lost. 7: the limits are proved infeasible. 130: interrupted. 2 is for bad input, 1 for all else.
     """
     if status["status"] == "OPTIMAL":
         return 0
@@ -51,7 +52,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*arguments, **options)
         except BrokenPipeError:  # whoever reads the output has had enough
             raise
-        except (ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:
+        except (ValueError, TypeError, OSError, ArithmeticError, MemoryError, ImportError) as error:
             raise BadInput(" ".join(str(error).split())) from None
 
     return wrapped

@@ -1,14 +1,19 @@
 """`fedualex solve`, `compare`, `report`, `verify`: one run, and what can be done with its folder."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..display import rounded_up
 from .common import exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
 
 run_argument = click.Path(path_type=Path)
+
+VERIFIED = {"VERIFIED": 0, "DIFFERS": 1, "CANNOT_BE_READ": 2, "NOT_FULLY_CHECKED": 3, "DATA_CHANGED": 5}
+"""Exit codes of `verify`."""
 
 
 @click.command()
@@ -82,25 +87,28 @@ def report(run: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run", type=run_argument)
+@click.argument("folder", type=run_argument)
+@click.option("--trust", is_flag=True, help='Run the code that the folder names as entry = "module:function".')
 @json_option
 @one_line_errors
-def verify(run: Path, as_json: bool) -> None:
-    """Compute the certificates of a run again, in plain numpy, and compare.
+def verify(folder: Path, trust: bool, as_json: bool) -> None:
+    """Compute the certificates of a run again, in plain numpy, and compare; or of all runs in a folder of them.
 
-    Exit code 0: all agrees. 1: something differs. 3: nothing differs, but not everything could be checked.
+    Exit code 0: all agrees. 1: something differs. 2: it cannot be read. 3: nothing differs, but not everything could
+    be checked. 5: the data has changed, nothing else differs. Of several runs the worst: 1, 2, 5, 3, 0.
     """
     from ..experiments import verify as verification
 
-    checks = verification.verify(run)
-    differs = any(check.agrees is False for check in checks)
-    complete = all(check.agrees is not None for check in checks)
+    result = verification.verify(folder, trust=trust)
     if as_json:
-        print_json({"agrees": not differs, "complete": complete, "checks": verification.plain(checks)})
+        print_json(result.plain())
+    elif result.runs:
+        _print_results(result)
     else:
-        _print_checks(checks)
-        click.echo("DIFFERS" if differs else "VERIFIED" if complete else "NOT FULLY CHECKED: nothing differs")
-    sys.exit(1 if differs else 0 if complete else 3)
+        _print_checks(result.checks)
+    if not as_json:
+        click.echo(result.headline)
+    sys.exit(VERIFIED[result.verdict.name])
 
 
 def print_outputs(status: dict[str, Any]) -> None:
@@ -131,7 +139,9 @@ def status_line(status: dict[str, Any], tol: float | None) -> str:
     if gap is None:
         return f"{words}  {status['outputs'][status['output']]['reason']}"
     against = "" if tol is None else f" {'<=' if gap <= tol else '>'} tol {tol:g}"
-    return f"{words}  certified gap <= {shown(gap)}{against}  ({status['output']})"
+    above = status.get("violation")
+    limits = "" if above is None else f"  violation <= {rounded_up(above, 3)}"
+    return f"{words}  certified gap <= {shown(gap)}{against}{limits}  ({status['output']})"
 
 
 def print_comparison(panel: dict[str, Any]) -> None:
@@ -157,7 +167,7 @@ def _cell(row: dict[str, Any]) -> str:
     return f"{shown(row['gap'])}{' *' if row['answer'] else ''}\n({row['structure']})"
 
 
-def _print_checks(checks: list[Any]) -> None:
+def _print_checks(checks: Iterable[Any]) -> None:
     from rich.table import Table
 
     words = {True: "agrees", False: "DIFFERS", None: "not checked"}
@@ -167,5 +177,21 @@ def _print_checks(checks: list[Any]) -> None:
     print_table(table)
 
 
+def _print_results(result: Any) -> None:
+    """A headline for each run, and below it what did not agree."""
+    if not result.runs:
+        click.echo(f"{result.path}: {result.headline}")
+    for check in result.checks:
+        if not check.agrees:
+            of = f"{check.output}: " if check.output else ""
+            click.echo(f"  {'not checked' if check.agrees is None else 'DIFFERS'}: {of}{check.what}")
+    for run in result.runs:
+        _print_results(run)
+
+
 def _text(value: Any) -> str:
-    return "" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
+    """A cell of a table; of a hash its beginning."""
+    if value is None:
+        return ""
+    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    return f"{text[:8]}..." if isinstance(value, str) and len(value) == 64 else text

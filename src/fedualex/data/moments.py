@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import numbered, rows_of, short
+from ..validation import numbered, refuse_masked, rows_of, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +70,7 @@ def added(parts: Iterable[Sums]) -> Sums:
 
 
 def _matrix(X: Any) -> NDArray[Any]:
+    refuse_masked("X", X)
     try:
         rows = np.asarray(X, float)
     except (TypeError, ValueError):

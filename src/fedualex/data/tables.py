@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import hint, one_of, short
+from ..validation import hint, one_of, plain_array, refuse_masked, short
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 """What a text file may write, in any case, where a value is missing."""
@@ -36,6 +36,7 @@ class Table(Mapping[str, NDArray[Any]]):
         if not lengths or len(set(lengths.values())) > 1 or len(next(iter(lengths.values()))) != 1:
             raise ValueError(f"{self.source} must have columns, all of one length, got {short(lengths)}")
         for name, column in self.columns.items():
+            refuse_masked(f"{self.source}: the column {name!r}", column)
             if np.asarray(column).dtype.kind == "f" and np.any(np.isinf(column)):
                 raise ValueError(f"{self.source}: the column {name!r} must hold finite numbers, got an infinite one")
 
@@ -97,6 +98,11 @@ def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
         raise ValueError(f"{path} cannot be read as a CSV file: {error}") from None
     if len(lines) < 2:
         raise ValueError(f"{path} must have a line of names and at least one row, got {len(lines)} lines")
+    if other := _other_delimiter(lines, delimiter):
+        raise ValueError(
+            f"{path} has one column if {delimiter!r} is between columns; {other!r} seems to be: save the file with "
+            f"commas, or read it with fx.data.read_csv(path, delimiter={other!r})"
+        )
     names, rows = [name.strip() for name in lines[0]], lines[1:]
     if len(set(names)) < len(names):
         raise ValueError(f"{path} must have different names for its columns, got {short(names)}")
@@ -155,7 +161,7 @@ def checksum(*arrays: Any) -> str:
     """SHA-256 of arrays: their kinds, shapes and values, in order."""
     digest = hashlib.sha256()
     for item in arrays:
-        array = np.asarray(item)
+        array = plain_array("an array", item)
         array = array.astype(str) if array.dtype.kind == "O" else array
         if array.dtype.kind in "SU":  # of the least width, so that equal text is equal
             array = np.array(array.tolist(), array.dtype.kind).reshape(array.shape)
@@ -190,6 +196,18 @@ def _column(values: list[str]) -> NDArray[Any]:
         return from_values([_number(value) if value else None for value in stripped])
     except ValueError:
         return np.array(stripped)
+
+
+def _other_delimiter(lines: list[list[str]], delimiter: str) -> str | None:
+    """What is between the columns of a file that was read as one, if something is."""
+    header, first = lines[0][0], lines[1][0]
+    if len(lines[0]) > 1:
+        return None
+    if found := [mark for mark in ",;\t|" if mark != delimiter and mark in header]:
+        return found[0]
+    # Words in a name or in a text have blanks between them, too; numbers have not.
+    numbers = len(first.split()) == len(header.split()) > 1 and _column(first.split()).dtype.kind in "iuf"
+    return " " if numbers else None
 
 
 def _number(text: str) -> int | float:

@@ -15,6 +15,7 @@ import numpy as np
 from .. import tree
 from ..problems import AbstractProblem, Certificate
 from ..runtime import Run, Stop
+from ..runtime.examination import Examination
 from ..runtime.outputs import UNANSWERED, Evaluator, Output, structure_of
 from ..runtime.records import Record, Records
 from ..runtime.rounds import Contribution, Setup, State, Sums, add_probes, draw_cohort
@@ -80,7 +81,8 @@ class Loop:
         self.sites, self.weights = list(sites), list(sites.values())
         self.exchange = Exchange(engine, self.sites, run_id, timeout)
         evaluator = Evaluator(problem, plan.tol, self._exact_operators)
-        self.records = Records(evaluator, grid, setup, plan.rounds, plan.output, plan.record_every)
+        examination = Examination(problem, trust=False)
+        self.records = Records(evaluator, examination, grid, setup, plan.rounds, plan.output, plan.record_every)
         self.records.everything |= plan.output is None
         self.records.kept = ("ergodic", "clients") if plan.ergodic else ("clients",)
         self.reply_like = reply_like(setup, plan.ergodic)
@@ -93,6 +95,8 @@ class Loop:
     def run(self, start: State, file: Path, journal: Journal, chosen: str = "") -> Run:
         """From the start, or from the checkpoint if there is one, to a status. Call within `double()`."""
         fence, began = Fence(file), time.perf_counter()
+        evaluator, examination = self.records.evaluator, self.records.examination
+        evaluator.reason = evaluator.reason or examination.reason([_point(self.setup, start)], thorough=True)
         state, traffic = start, jnp.zeros(3, int)
         with fence.taken_over():
             if file.exists():

@@ -16,8 +16,9 @@ from ..algorithms.dual import AbstractDualMethod
 from ..precision import double
 from ..problems import AbstractProblem, Exact
 from ..runtime import Run, fingerprint
+from ..runtime import checkpoint as checkpoints
 from ..runtime.options import check_choices, check_hooks, check_sizes
-from ..runtime.rounds import Setup
+from ..runtime.rounds import Setup, State
 from ..runtime.setup import build_setup, first_state
 from ..runtime.steps import missing_steps, polish_grid, with_theory_steps
 from ..validation import positive, real_array, short, whole_number
@@ -29,6 +30,19 @@ from .site import Site
 NOTHING_BESIDE = Journal()
 POLISH = (1.0, 3.0, 10.0, 30.0, 100.0)
 """Steps of `polished` in units of eta_c, where the smoothness of the problem is not known to the server."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a server begins with."""
+
+    view: AbstractProblem
+    setup: Setup
+    start: State
+    plan: Plan
+    run_id: str
+    steps: str
+    """Which step sizes theory chose; empty if all were given."""
 
 
 @dataclass(frozen=True)
@@ -75,34 +89,38 @@ class Task:
         check_hooks(None, checkpoint, self.max_seconds)
         if self.privacy is not None:
             self.privacy.epsilon(1)  # without an accountant nothing begins
-        view = problem.without_data()
         with double():
-            z0 = view.admit(view.like if self.z0 is None else self.z0)
-            method, chosen = self._method_with_steps(view)
-            setup = self._setup(view, method)
-            start = first_state(setup, z0, self.init, self.dtype)
-            every = self.record_every or max(1, self.rounds // 50)
-            plan = Plan(
-                self.rounds,
-                every,
-                self.tol,
-                self.max_seconds,
-                self.output,
-                self.ergodic,
-                self.min_replies,
-                self.attempts,
-                self.privacy,
-            )
-            # Patience may change from one server to the next: it decides when a run ends, not how it goes on.
-            decisive = replace(plan, max_seconds=None, min_replies=None, attempts=1)
-            run_id = f"{self._agreed(view, method)}-{fingerprint(setup, start, repr(decisive), *self.sites)}"
+            run = self.prepare(problem)
             p = dict(zip(self.sites, map(float, self._weights()), strict=True))
-            grid = _polish_steps(view, method)
-            loop = Loop(engine, view, setup, p, plan, grid, timeout=self.timeout, run_id=run_id)
+            grid = _polish_steps(run.view, self.method)
+            loop = Loop(engine, run.view, run.setup, p, run.plan, grid, timeout=self.timeout, run_id=run.run_id)
             try:
-                return loop.run(start, checkpoint, journal, chosen)
+                return loop.run(run.start, checkpoint, journal, run.steps)
             finally:
                 engine.close()
+
+    def prepare(self, problem: AbstractProblem) -> Prepared:
+        """What the server begins with. Call within `double()`."""
+        view = problem.without_data()
+        z0 = view.admit(view.like if self.z0 is None else self.z0)
+        method, chosen = self._method_with_steps(view)
+        setup = self._setup(view, method)
+        start = first_state(setup, z0, self.init, self.dtype)
+        plan = Plan(
+            self.rounds,
+            self.record_every or max(1, self.rounds // 50),
+            self.tol,
+            self.max_seconds,
+            self.output,
+            self.ergodic,
+            self.min_replies,
+            self.attempts,
+            self.privacy,
+        )
+        # Patience may change from one server to the next: it decides when a run ends, not how it goes on.
+        decisive = replace(plan, max_seconds=None, min_replies=None, attempts=1)
+        run_id = f"{self._agreed(view, method)}-{checkpoints.run_id(setup, start, repr(decisive), *self.sites)}"
+        return Prepared(view, setup, start, plan, run_id, chosen)
 
     def _agreed(self, problem: AbstractProblem, method: AbstractMethod) -> str:
         """What a site's answers depend on besides its data and its loss, as a word that server and sites compare.

@@ -5,19 +5,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems import AbstractProblem, constrained, violation
+from ..problems import AbstractProblem, constrained
 from ..tree import Saddle
 from ..validation import positive, short
 from .base import FederatedClassifier
+
+SMALLEST = 1e-15
+"""Below about this the multiplier, which is up to loss / limit, makes rounding errors as large as the loss."""
 
 
 class NeymanPearsonClassifier(FederatedClassifier):
     """The least logistic loss of one class + l1 ||w||_1 + l2/2 ||w||^2 with that of the other <= limit.
 
     limited: the class whose loss is limited; None is the first in sorted order. A loss of at most `limit` leaves at
-    most a share limit / log 2 of that class's rows on the wrong side. A fit also sets violation_, by how much the limit
-    is exceeded, and warns if it is suspected to be infeasible (`fx.problems.constrained`).
-    For all else see `AbstractFederated`.
+    most a share limit / log 2 of that class's rows on the wrong side. Some model meets every limit: a large enough
+    bias alone does. A fit also sets violation_, by how much the limit is exceeded. For all else see
+    `AbstractFederated`.
     """
 
     multiclass: ClassVar[bool] = False
@@ -38,11 +41,14 @@ class NeymanPearsonClassifier(FederatedClassifier):
         self.limit, self.limited, self.l1, self.l2 = limit, limited, l1, l2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        limits = {self._limited_class(): positive("limit", self.limit)}
+        limit = positive("limit", self.limit)
+        if limit < SMALLEST:
+            raise ValueError(f"limit must be at least {SMALLEST:g}, about the rounding of a loss, got {self.limit!r}")
+        limits = {self._limited_class(): limit}
         return constrained(X, label, clients, groups="classes", limits=limits, **self._penalty(size))
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
-        self.violation_ = float(violation(problem, z)[0])
+        self.violation_ = self.run_.violation
 
     def _limited_class(self) -> int:
         found = [0] if self.limited is None else np.flatnonzero(self.classes_ == self.limited)

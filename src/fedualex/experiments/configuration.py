@@ -36,6 +36,7 @@ RUN_DEFAULTS: dict[str, Any] = {
     "dtype": "float64",
     "chunk": None,
     "fast": None,
+    "convexity": "check",
     "tol": None,
     "max_seconds": None,
 }
@@ -148,6 +149,7 @@ def _check_run(problem: AbstractProblem, method: AbstractMethod, run: Mapping[st
     check_hooks(None, None, run["max_seconds"])
     if run["fast"] is not None:
         one_of("fast", run["fast"], ("law",))
+    one_of("convexity", run["convexity"], ("check", "trust"))
     if run["minibatch"] is not None and problem.data is None:
         raise ConfigurationError("[run] minibatch: this problem has no examples to draw from; use noise")
 

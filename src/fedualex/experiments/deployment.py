@@ -33,7 +33,7 @@ from .names import (
     check_keys,
     named,
 )
-from .single import CHECKPOINT
+from .seal import CHECKPOINT
 
 ENGINES = ("local", "nvflare", "flower")
 SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"
@@ -41,7 +41,7 @@ SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"
 SETTINGS = "deployment.json"
 RUN = "run"
 
-SIMULATED = ("steps", "clients", "weights", "chunk", "fast")
+SIMULATED = ("steps", "clients", "weights", "chunk", "fast", "convexity")
 """Keys of [run] that a deployment does not have: sites are its clients, and each has a weight."""
 RUN_DEFAULTS: dict[str, Any] = {
     **{key: value for key, value in configuration.RUN_DEFAULTS.items() if key not in SIMULATED},
@@ -91,7 +91,7 @@ def read(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
     if (name := tables["problem"].get("name")) in POOLED:
         raise ConfigurationError(f'[problem] name = "{name}" is made from pooled data; use entry = "module:function"')
-    problem, _ = _problem(tables, "elsewhere", file.parent), build_method(tables["method"])
+    problem, _ = server_problem(tables, file.parent), build_method(tables["method"])
     settings = {
         "problem": with_defaults(tables["problem"], PROBLEMS),
         "method": with_defaults(tables["method"], METHODS),
@@ -100,7 +100,7 @@ def read(file: Path) -> dict[str, Any]:
         "server": server,
         "sites": {name: {"data": None, "weight": 1.0, **site} for name, site in tables["sites"].items()},
     }
-    _task(settings, problem)
+    task_of(settings, problem)
     return settings
 
 
@@ -153,17 +153,17 @@ def failure_of(party: Path) -> str | None:
 
 def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -> Run:
     settings, path, known = settings_of(party), party / RUN, unfinished(party)
-    problem = _problem(settings, "elsewhere", party)
-    task = _task(settings, problem)
-    resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy")} | {
+    problem = server_problem(settings, party)
+    task = task_of(settings, problem)
+    resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy", "has_data")} | {
         "folder": str(party.resolve())
     }
 
     def begin() -> None:
         if known is None:
             folder.begin(path, problem, resolved)
-        else:
-            folder.reopen(path, known.history)
+        else:  # patience may have changed, and the folder may have moved
+            folder.reopen(path, known, resolved)
 
     def append(record: Record) -> None:
         folder.append(path, record)
@@ -181,7 +181,7 @@ def load_site(party: Path) -> Site:
     settings = settings_of(party)
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = _problem(settings, data, party)
-    return _task(settings, problem).site(problem, settings["site"])
+    return task_of(settings, problem).site(problem, settings["site"])
 
 
 def run_locally(root: Path, tell: Callable[[Record], None] | None = None) -> Run:
@@ -216,6 +216,11 @@ def settings_of(party: Path) -> dict[str, Any]:
     return settings
 
 
+def server_problem(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
+    """The problem as the server sees it, with nobody's data."""
+    return _problem(settings, "elsewhere", party)
+
+
 def _problem(settings: Mapping[str, Any], data: Any, party: Path) -> AbstractProblem:
     """The problem as a party sees it; an entry point takes data= if any site has data."""
     own = {key: value for key, value in settings["problem"].items() if value is not None or key in FROM_FILE}
@@ -227,7 +232,8 @@ def _problem(settings: Mapping[str, Any], data: Any, party: Path) -> AbstractPro
     return build_problem({**own, "data": data}, party)
 
 
-def _task(settings: Mapping[str, Any], problem: AbstractProblem) -> Task:
+def task_of(settings: Mapping[str, Any], problem: AbstractProblem) -> Task:
+    """What server and sites agree on."""
     run = settings["run"]
     options = {key: value for key, value in run.items() if key not in ("noise", "minibatch", "start", "rounds")}
     try:

@@ -1,8 +1,8 @@
 """A run on disk: manifest.json, history.jsonl, solution.npz, status.json. Readable with pandas and numpy alone."""
 
-import hashlib
 import io
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,12 @@ from ..problems import AbstractProblem
 from ..runtime import Run, fingerprint
 from ..storage import write_atomically, write_json
 from .description import describe
+from .fields import check_manifest, check_status, is_record, read_json
 from .names import ConfigurationError
+from .seal import sealed
 from .surroundings import surroundings
 
 SCHEMA = 2
-OUTPUT_KEYS = (
-    *("status", "origin", "gap", "gap_x", "gap_y", "rounding", "estimated"),
-    *("reason", "density", "rank", "objective"),
-)
-"""What status.json says of every output."""
 KINDS = ("run", "experiment", "comparison", "reproduction")
 
 
@@ -80,10 +77,11 @@ def append(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record, allow_nan=False) + "\n")
 
 
-def reopen(path: Path, history: list[dict[str, Any]]) -> None:
+def reopen(path: Path, known: StoredRun, resolved: dict[str, Any]) -> None:
     """Make the folder that of a run that goes on: no status, and no line of history that a crash cut."""
     (path / "status.json").unlink(missing_ok=True)
-    write_atomically(path / "history.jsonl", _lines(history))
+    write_json(path / "manifest.json", known.manifest | {"configuration": resolved})
+    write_atomically(path / "history.jsonl", _lines(known.history))
 
 
 def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
@@ -92,8 +90,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         {key: _plain(column[i]) for key, column in run.history.items()}
         for i in range(len(next(iter(run.history.values()), ())))
     ]
-    history = _lines(records)
-    write_atomically(path / "history.jsonl", history)
+    write_atomically(path / "history.jsonl", _lines(records))
     arrays: dict[str, Any] = {}
     summaries: dict[str, Any] = {}
     with double():
@@ -109,10 +106,11 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
                 "rounding": output.certificate.rounding,
                 "estimated": output.certificate.estimated,
                 "reason": output.certificate.reason,
+                "violation": finite(output.violation),
                 "density": output.density,
                 "rank": None if output.rank is None else list(output.rank),
                 # Where the data is elsewhere nobody can compute it.
-                "objective": None if problem.clients == 0 else _finite(problem.objective(output.z)),
+                "objective": None if problem.clients == 0 else finite(problem.objective(output.z)),
             }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
@@ -126,46 +124,36 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "stop_meaning": run.detail or run.stop.value,
         "output": run.output,
         "gap": run.gap,
+        "violation": finite(run.violation),
         "outputs": summaries,
         "rounds": run.rounds,
         "seconds": run.seconds,
         "bytes_up": last.get("bytes_up"),
         "bytes_down": last.get("bytes_down"),
         "steps": run.steps,
-        "history_sha256": hashlib.sha256(history).hexdigest(),
+        "convexity": run.convexity,
         **({} if run.epsilon is None else {"epsilon": run.epsilon}),
     }
-    write_json(path / "status.json", status)
+    write_json(path / "status.json", sealed(path, status))
 
 
 def load(path: Path) -> StoredRun:
     """A run folder; one clear line if it is not one, or not one that this version can read."""
-    manifest = read_manifest(path, "run")
-    _require(path / "manifest.json", manifest, ("configuration", "data_sha256", "geometry"))
-    _require(path / "manifest.json", manifest["configuration"], ("problem", "method", "run"))
-    _require(path / "manifest.json", manifest["geometry"], ())
-    status = _read_status(path / "status.json") if (path / "status.json").exists() else None
+    manifest, status = read_manifest(path, "run"), None
+    if (path / "status.json").exists():
+        status = read_json(path / "status.json")
+        check_status(path / "status.json", status)
     return StoredRun(path, manifest, _read_history(path / "history.jsonl", ended=status is not None), status)
-
-
-def _read_status(file: Path) -> dict[str, Any]:
-    status = _read_json(file)
-    _require(file, status, ("status", "stop", "output", "gap", "outputs", "rounds", "seconds", "steps"))
-    _require(file, status["outputs"], ("last", status["output"]))
-    for output in status["outputs"].values():
-        _require(file, output, OUTPUT_KEYS)
-    return status
 
 
 def _read_history(file: Path, ended: bool) -> list[dict[str, Any]]:
     lines = file.read_text(errors="replace").splitlines() if ended or file.exists() else []
     history = []
     for number, line in enumerate(lines, 1):
-        try:
+        record = None
+        with suppress(ValueError, RecursionError):
             record = json.loads(line)
-        except json.JSONDecodeError:
-            record = None
-        if isinstance(record, dict):
+        if record is not None and is_record(record):
             history.append(record)
         elif ended or number < len(lines):  # else the last line of a run that was killed while it was written
             raise ConfigurationError(f"{file} is damaged in line {number}")
@@ -191,7 +179,7 @@ def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
         raise ConfigurationError(f"there is no folder {str(path)!r}")
     if not file.exists():
         raise ConfigurationError(f"{path} is not a folder that fedualex wrote: it has no manifest.json")
-    manifest = _read_json(file)
+    manifest = read_json(file)
     schema = manifest.get("schema")
     if not isinstance(schema, int):
         raise ConfigurationError(f"{file} is not a manifest of fedualex: it has no schema number")
@@ -202,32 +190,17 @@ def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
         raise ConfigurationError(f"{file} is not a manifest of fedualex: it says kind {manifest.get('kind')!r}")
     if kind is not None and manifest["kind"] != kind:
         raise ConfigurationError(f"{path} is a folder of kind {manifest['kind']!r}; one of kind {kind!r} is needed")
+    check_manifest(file, manifest)
     return manifest
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{file} cannot be read as JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise ConfigurationError(f"{file} cannot be read: it does not hold a table")
-    return data
-
-
-def _require(file: Path, table: Any, keys: tuple[str, ...]) -> None:
-    if not isinstance(table, dict):
-        raise ConfigurationError(f"{file} is damaged: it holds {table!r:.40} where a table should be")
-    if missing := [key for key in keys if key not in table]:
-        raise ConfigurationError(f"{file} is damaged: it lacks {missing[0]!r}")
 
 
 def _lines(records: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
 
 
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def finite(value: float | None) -> float | None:
+    """A number as it is stored: nothing where it is not finite."""
+    return value if value is not None and np.isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:

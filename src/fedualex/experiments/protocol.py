@@ -133,23 +133,11 @@ def result_path(root: Path, task: Task) -> Path:
 
 def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: Task) -> None:
     """Run one task and store its result."""
-    settings = dict(experiment.methods[task["method"]])
-    own_run = settings.pop("run", {})
-    run = {**RUN_DEFAULTS, **experiment.settings["run"], **own_run, "seed": task["seed"]}
-    if task["kind"] != "seed":
-        run["record_every"] = run["rounds"]
-    # With this choice all four outputs are in the history.
-    run["output"] = "polished"
-    options = {k: v for k, v in run_options(run, problem).items() if k not in ("tol", "max_seconds")}
-    method = build_method({**settings, **task["steps"]}, f"[methods.{task['method']}]")
+    resolved = configuration_of(experiment, task)
+    options = {k: v for k, v in run_options(resolved["run"], problem).items() if k not in ("tol", "max_seconds")}
+    method = build_method(resolved["method"], f"[methods.{task['method']}]")
     path = result_path(root, task)
     if task["kind"] == "seed":
-        resolved = {
-            "label": task["method"],
-            "problem": experiment.settings["problem"],
-            "method": {**settings, **task["steps"]},
-            "run": run,
-        }
         folder.begin(path.parent, problem, resolved)
         folder.finish(path.parent, _whole_run(problem, method, options), problem)
         return
@@ -157,6 +145,24 @@ def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: 
     path.parent.mkdir(parents=True, exist_ok=True)
     found = score(result, experiment.settings["tuning"]["output"])
     write_json(path, {**task, "score": None if math.isinf(found) else found, "outputs": _outputs(result)})
+
+
+def configuration_of(experiment: Experiment, task: Task) -> dict[str, Any]:
+    """The run of a task as plain data, as its manifest keeps it."""
+    settings = dict(experiment.methods[task["method"]])
+    own_run = settings.pop("run", {})
+    run = {**RUN_DEFAULTS, **experiment.settings["run"], **own_run, "seed": task["seed"]}
+    if task["kind"] != "seed":
+        run["record_every"] = run["rounds"]
+    # With this choice all four outputs are in the history.
+    run["output"] = "polished"
+    return {
+        "label": task["method"],
+        "problem": experiment.settings["problem"],
+        "method": {**settings, **task["steps"]},
+        "run": run,
+        "stopping": False,
+    }
 
 
 AVERAGED = ("FedMiP plain averaging", "FeDualEx")

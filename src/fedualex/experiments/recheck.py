@@ -16,6 +16,9 @@ Array = NDArray[Any]
 Numbers = float | Array
 Description = Mapping[str, Any]
 
+NUDGE = 1e-9
+"""A share of a slope that shows how far its conjugate moves with it."""
+
 
 class CannotRedo(ValueError):  # noqa: N818 (an answer, not a fault)
     """A regularizer or geometry whose formulas are not written here."""
@@ -30,16 +33,37 @@ class Psi:
     value: Callable[[Array], Any] = lambda x: 0.0
     violation: Callable[[Array], Any] = lambda x: 0.0
     """How far x is outside C, relative to the size of C, or of x where C is a cone."""
+    mixed: Callable[[Array], Any] = lambda x: 0.0
+    """The sum of the sizes of those terms of psi(x) that may have either sign."""
 
 
-def fenchel_gaps(description: Description, z: Mapping[str, Array], g: Mapping[str, Array]) -> dict[str, float]:
-    """<g, z> + psi(z) + psi^*(-g) of each leaf."""
-    gaps = {}
-    for name, part in description.items():
-        psi, point, slope = _build(part), _vector(z[name]), _vector(g[name])
-        with np.errstate(over="ignore"):  # a conjugate beyond the largest float is an honest infinity
-            gaps[name] = float(np.vdot(slope, point) + psi.value(point) + psi.conjugate(-slope, 0.0))
-    return gaps
+@dataclass(frozen=True)
+class Gap:
+    """<g, z> + psi(z) + psi^*(-g) of one leaf, and the sum of the sizes of its terms: rounding is a share of that."""
+
+    value: float
+    size: float
+
+
+def fenchel_gaps(description: Description, z: Mapping[str, Array], g: Mapping[str, Array]) -> dict[str, Gap]:
+    """The gap of each leaf."""
+    return {name: _gap(_build(part), _vector(z[name]), _vector(g[name])) for name, part in description.items()}
+
+
+def _gap(psi: Psi, z: Array, g: Array) -> Gap:
+    with np.errstate(over="ignore", invalid="ignore"):  # a conjugate beyond the largest float is an honest infinity
+        value, conjugate = psi.value(z), psi.conjugate(-g, 0.0)
+        # A conjugate may be what is left of a slope after a difference: what a share of the slope makes of it counts.
+        left, right = (psi.conjugate(-(1 + share) * g, 0.0) for share in (-NUDGE, NUDGE))
+        slack = np.nan_to_num((right - left) / NUDGE, nan=0.0, posinf=0.0, neginf=0.0)
+        size = np.sum(np.abs(g * z)) + abs(value) + psi.mixed(z) + abs(conjugate) + abs(slack)
+        return Gap(float(np.vdot(g, z) + value + conjugate), float(size))
+
+
+def penalty_size(description: Description, z: Mapping[str, Array]) -> float:
+    """The sum of the sizes of the terms of psi(z)."""
+    psis = [(_build(part), _vector(z[name])) for name, part in description.items()]
+    return float(sum(abs(psi.value(point)) + psi.mixed(point) for psi, point in psis))
 
 
 def violation(description: Description, z: Mapping[str, Array]) -> float:
@@ -79,7 +103,10 @@ def _in_box(s: Array, lower: Numbers, upper: Numbers, mu: float, lam: float = 0.
     """sup of <s, x> - lam ||x||_1 - mu/2 ||x||^2 over lower <= x <= upper, entry by entry."""
     if mu > 0:
         x = np.clip(np.sign(s) * np.maximum(np.abs(s) - lam, 0) / mu, lower, upper)
-        return np.sum(s * x - lam * np.abs(x) - mu / 2 * x**2)
+        at_x = np.sum(s * x - lam * np.abs(x) - mu / 2 * x * x)
+        if np.isfinite(at_x):
+            return at_x
+        # Out of range; without the quadratic the sup is a bound, and infinite where x is.
     best: Numbers = -inf
     for corner in (lower, upper, np.clip(0.0, lower, upper)):  # linear but for the kink at 0
         slope = s - lam * np.sign(corner)
@@ -160,6 +187,7 @@ def _kl(lam: float, q: Numbers) -> Psi:
         conjugate,
         lambda x: lam * np.sum(x * np.log(np.where(x > 0, x, q) / q)),
         lambda x: _relative(-x, np.max(np.abs(x))),
+        lambda x: lam * np.sum(np.abs(x * np.log(np.where(x > 0, x, q) / q))),
     )
 
 
@@ -198,13 +226,14 @@ def _in_set(penalty: Description, domain: Description) -> Psi:
     raise CannotRedo(f"{penalty['class']} in {domain['class']} has no formulas in the independent check")
 
 
-def _with_quadratic(core: Description, lam: float, c: Numbers) -> Psi:
-    """core(x) + lam/2 ||x||^2 + <c, x>."""
+def _with_quadratic(core: Description, lam: float, c: Numbers, constant: float = 0.0) -> Psi:
+    """core(x) + lam/2 ||x||^2 + <c, x> + constant."""
     psi = _build(core)
     return Psi(
-        lambda s, mu: psi.conjugate(s - c, mu + lam),
-        lambda x: psi.value(x) + lam / 2 * np.sum(x**2) + np.sum(c * x),
+        lambda s, mu: psi.conjugate(s - c, mu + lam) - constant,
+        lambda x: psi.value(x) + np.sum(lam / 2 * x * x) + np.sum(c * x) + constant,
         psi.violation,
+        lambda x: psi.mixed(x) + np.sum(np.abs(c * x)),
     )
 
 
@@ -215,20 +244,20 @@ def _spectral(psi: Description) -> Psi:
         lambda s, mu: inner.conjugate(sigma(s), mu),
         lambda x: inner.value(sigma(x)),
         lambda x: inner.violation(sigma(x)),
+        lambda x: inner.mixed(sigma(x)),
     )
 
 
 def _entropic_simplex(regularizer: Description) -> Psi:
     """psi on the unit simplex; lam sum x log(x / q) + <c, x> has conjugate lam log sum q exp((s - c) / lam) there."""
-    psi, core, c = _build(regularizer), regularizer, 0.0
+    psi, core, c, constant = _build(regularizer), regularizer, 0.0, 0.0
     if core["class"] == "WithQuadratic" and core["lam"] == 0:
-        core, c = core["core"], _fields(core)["c"]
+        core, c, constant = core["core"], _fields(core)["c"], core.get("constant", 0.0)
     if core["class"] == "CappedSimplex":
         return psi
-    if core["class"] not in ("Zero", "L1", "KL"):
+    if core["class"] not in ("Zero", "KL"):
         raise CannotRedo(f"{core['class']} on EntropicSimplex has no formulas in the independent check")
-    # lam ||x||_1 is the constant lam there.
-    constant, fields = (core["lam"], {}) if core["class"] == "L1" else (0.0, _fields(core))
+    fields = _fields(core)
     lam, q = fields.get("lam", 0.0), fields.get("q", 1.0)
 
     def conjugate(s: Array, mu: float) -> Any:
@@ -236,7 +265,7 @@ def _entropic_simplex(regularizer: Description) -> Psi:
         top = np.max(tilted)
         return top - constant + (lam * np.log(np.sum(np.exp((tilted - top) / lam))) if lam > 0 else 0.0)
 
-    return Psi(conjugate, psi.value, _simplex().violation)
+    return Psi(conjugate, psi.value, _simplex().violation, psi.mixed)
 
 
 FORMS: dict[str, Callable[..., Psi]] = {

@@ -7,8 +7,7 @@ from ..runtime import Run, Stop, solve
 from . import folder
 from .configuration import Configuration
 from .names import ConfigurationError
-
-CHECKPOINT = "checkpoint.npz"
+from .seal import CHECKPOINT
 
 
 def solve_into(path: Path, configuration: Configuration) -> Run:
@@ -25,7 +24,7 @@ def solve_into(path: Path, configuration: Configuration) -> Run:
         return solve_afresh(path, configuration)
     if known.manifest["configuration"] != resolved:
         raise ConfigurationError(f"{path} holds an unfinished run of another configuration: choose another --out")
-    folder.reopen(path, known.history)
+    folder.reopen(path, known, resolved)
     return _solve(path, configuration)
 
 

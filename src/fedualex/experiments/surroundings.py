@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,16 +14,10 @@ PACKAGES = ("fedualex", "jax", "jaxlib", "equinox", "numpy", "scipy")
 
 def surroundings() -> dict[str, Any]:
     """When, by which command, with which versions, on which machine."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:  # run from a source tree
-            versions[package] = "unknown"
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "versions": versions,
+        "versions": versions(),
         "machine": {
             "system": platform.system(),
             "processor": platform.machine(),
@@ -30,6 +25,23 @@ def surroundings() -> dict[str, Any]:
             "memory_gib": _memory(),
         },
     }
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of what decides the numbers of a run."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # run from a source tree
+            found[package] = "unknown"
+    return found
+
+
+def other_versions(manifest: Mapping[str, Any]) -> str:
+    """Which versions of a run are not the ones here, in which the same code need not have the same bits; "" if none."""
+    here, there = versions(), manifest["versions"]
+    return ", ".join(f"{name} {there.get(name)} (here {here[name]})" for name in here if there.get(name) != here[name])
 
 
 def _memory() -> float | None:

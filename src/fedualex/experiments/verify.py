@@ -1,197 +1,95 @@
-"""A stored run checked again: certificates in plain numpy, operators from the data where it can be reached."""
+"""Stored runs checked again: one, or all of a comparison, an experiment or a reproduction."""
 
-import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
-
-from .. import tree
-from ..precision import double
-from ..problems import AbstractProblem
-from ..runtime import NONZERO, Stop, fingerprint
-from ..runtime.status import status_of
-from . import folder, recheck
-from .configuration import weighted_problem
+from . import folder, protocol
 from .description import describe
+from .ending import checkpoint_checks, claim_checks, history_checks, seal_checks
 from .folder import StoredRun
+from .limits import limit_checks
 from .names import ConfigurationError
+from .points import output_checks
+from .protocol import Experiment
+from .reach import reach
+from .verdict import DATA, Check, Result
 
-ROUNDING = 1e-11
-"""Two float64 computations of one number may differ by this share of the sizes that were added up."""
-FEASIBLE = 1e-12
-
-
-@dataclass(frozen=True)
-class Check:
-    """One comparison: what the folder says, what was found again, and whether they agree (None: could not be done)."""
-
-    output: str
-    what: str
-    stored: Any
-    found: Any
-    agrees: bool | None
+NOTHING = Check("", "missing: there are no runs", None, None, None)
 
 
-def verify(path: Path) -> list[Check]:
-    """Every check of a finished run."""
+def verify(path: Path, *, trust: bool = False) -> Result:
+    """Every check of a finished run, or of all runs of a collection.
+
+    trust: whether code that the folder names may be run; without it such a run's operators are not checked.
+    """
+    manifest = folder.read_manifest(path)
+    match manifest["kind"]:
+        case "run":
+            return _verify_run(path, trust)
+        case "comparison":
+            runs = [_attempt(path / name, lambda one: _verify_run(one, trust)) for name in manifest["runs"]]
+        case "experiment":
+            return _verify_experiment(path, trust)
+        case _:
+            names = manifest["experiments"]
+            runs = [_attempt(path / name, lambda one: _verify_experiment(one, trust)) for name in names]
+    return Result(path, () if runs else (NOTHING,), tuple(runs))
+
+
+def _verify_run(path: Path, trust: bool, more: Callable[[StoredRun], list[Check]] = lambda run: []) -> Result:
     run = folder.load(path)
     if run.status is None:
         raise ConfigurationError(f"{path} is a run that has not ended: there is no answer to verify")
-    problem, why_not = _reach(run)
-    checks = [*_history_checks(run), *_claim_checks(run)]
-    if problem is not None:
-        same = describe(problem.geometry) == run.manifest["geometry"]
+    reached = reach(run, trust=trust)
+    checks = [*seal_checks(run), *history_checks(run), *claim_checks(run), *more(run)]
+    data = run.manifest["data_sha256"]
+    if reached.changed:
+        checks.append(Check("", DATA, data, reached.changed, False))
+    if reached.problem is not None:
+        checks.append(Check("", DATA, data, data, True))
+        same = describe(reached.problem.geometry) == run.manifest["geometry"]
         checks.append(Check("", "regularizers as configured", None, None, same))
-        if reason := problem.why_uncertifiable():
+        if reason := reached.problem.why_uncertifiable():
             claimed = any(stored["gap"] is not None for stored in run.status["outputs"].values())
             checks.append(Check("", f"no gap is claimed, as there is none: {reason}", None, None, not claimed))
-    for output, stored in run.status["outputs"].items():
-        z, g = run.points(output)
-        if not g and stored["gap"] is None:  # sites did not answer, and nothing was claimed
-            checks.append(Check(output, f"no certificate: {stored['reason']}", None, None, None))
-            continue
-        if not _fit(run.manifest["geometry"], z, g):
-            raise ConfigurationError(f"{path / 'solution.npz'} does not hold z and g of the output {output!r}")
-        if not all(np.all(np.isfinite(array)) for array in (*z.values(), *g.values())):
-            # A run that broke down may have stored such a slope; one with a certificate has not.
-            checks.append(Check(output, "finite numbers", None, None, None if stored["gap"] is None else False))
-            continue
-        checks += _certificate_checks(run, output, stored, z, g)
-        checks += _structure_checks(run, output, stored, z)
-        checks += _data_checks(output, stored, problem, why_not, z, g)
-    return checks
+    checks += [*checkpoint_checks(run, reached), *output_checks(run, reached), *limit_checks(run, reached)]
+    return Result(path, tuple(checks))
 
 
-def _fit(description: Any, z: dict[str, NDArray[Any]], g: dict[str, NDArray[Any]]) -> bool:
-    """Whether z and g have an array each for every part of the geometry, of equal shapes."""
-    return z.keys() == g.keys() == description.keys() and all(z[leaf].shape == g[leaf].shape for leaf in z)
-
-
-def plain(checks: list[Check]) -> list[dict[str, Any]]:
-    """The checks as plain data; what is not finite as text, because strict JSON has no such numbers."""
-    return [asdict(replace(check, stored=_finite(check.stored), found=_finite(check.found))) for check in checks]
-
-
-def _finite(value: Any) -> Any:
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: Any, g: Any) -> list[Check]:
-    """<g, z> + psi(z) + psi*(-g), block by block, and whether z is in the domain."""
-    description = run.manifest["geometry"]
+def _verify_experiment(path: Path, trust: bool) -> Result:
+    """All seeds of all methods, each with the configuration that the experiment's plan and its grid make of it."""
+    manifest = folder.read_manifest(path, "experiment")
+    plan = manifest["plan"]
+    experiment = Experiment(plan["name"], manifest["title"], plan["settings"], plan["seeds"])
+    planned: dict[Path, Any] = {}
+    why_not = ""
     try:
-        violation = recheck.violation(description, z)
-        gaps = recheck.fenchel_gaps(description, z, g) if stored["gap"] is not None else {}
-    except recheck.CannotRedo as error:
-        return [Check(output, f"certificate ({error})", stored["gap"], None, None)]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ConfigurationError(f"the geometry in {run.path / 'manifest.json'} is damaged: {error}") from None
-    checks = [Check(output, "distance outside the domain", 0.0, violation, bool(violation <= FEASIBLE))]
-    if stored["gap"] is None:
-        return [*checks, Check(output, f"no certificate: {stored['reason']}", None, None, None)]
-    for block in ("x", "y"):
-        found = sum(gap for leaf, gap in gaps.items() if leaf.startswith(block))
-        products = sum(float(np.sum(np.abs(z[leaf] * g[leaf]))) for leaf in gaps if leaf.startswith(block))
-        size = products + abs(found)  # psi(z) + psi*(-g) is the one without the other
-        close = bool(abs(found - stored[f"gap_{block}"]) <= ROUNDING * (1 + size))
-        checks.append(Check(output, f"{block} part of the certificate", stored[f"gap_{block}"], found, close))
-    total = max(stored["gap_x"] + stored["gap_y"], 0.0) + stored["rounding"]
-    return [*checks, Check(output, "sum of the parts and rounding", stored["gap"], total, total == stored["gap"])]
+        for task in protocol.seed_tasks(experiment, path):
+            planned[protocol.result_path(path, task).parent] = protocol.configuration_of(experiment, task)
+    except Exception as error:  # a grid that is not there, or not whole
+        why_not = f"{type(error).__name__}: {error}"
+
+    def as_planned(run: StoredRun) -> list[Check]:
+        if why_not:
+            return [Check("", f"configuration as planned ({why_not})", None, None, None)]
+        same = json.loads(json.dumps(planned.get(run.path))) == run.manifest["configuration"]
+        return [Check("", "configuration as planned", None, None, same)]
+
+    there = sorted(path.glob("runs/*/seed-*"))
+    runs = [_attempt(one, lambda one: _verify_run(one, trust, as_planned)) for one in there]
+    missing = [Check("", f"missing: {one}", None, None, None) for one in planned if one not in there]
+    return Result(path, tuple(missing) if runs or missing else (NOTHING,), tuple(runs))
 
 
-def _structure_checks(run: StoredRun, output: str, stored: dict[str, Any], z: dict[str, NDArray[Any]]) -> list[Check]:
-    """Ranks of the spectral blocks, and the share of nonzeros in all others."""
-    spectral = [leaf for leaf, part in run.manifest["geometry"].items() if '"Spectral"' in json.dumps(part)]
-    entries = [np.ravel(array) for leaf, array in z.items() if leaf not in spectral]
-    ranks = [int(np.sum(np.linalg.svd(z[leaf], compute_uv=False) > NONZERO)) for leaf in spectral] or None
-    density = float(np.mean(np.abs(np.concatenate(entries)) > NONZERO)) if entries else None
-    found = {"density": density, "rank": ranks}
-    return [
-        Check(output, name, stored[name], found[name], found[name] == stored[name])
-        for name in found
-        if found[name] is not None or stored[name] is not None
-    ]
-
-
-def _data_checks(
-    output: str,
-    stored: dict[str, Any],
-    problem: AbstractProblem | None,
-    why_not: str,
-    z: dict[str, NDArray[Any]],
-    g: dict[str, NDArray[Any]],
-) -> list[Check]:
-    """g(z) and the objective from the data; else g is the operator as reported by sites."""
-    if problem is None:
-        return [Check(output, f"operator as reported by sites ({why_not})", None, None, None)]
-    with double():
-        problem = tree.cast_module(problem, jnp.float64)  # as the run did, whatever its data is stored in
-        structure: Any = jax.tree.structure(problem.like)
-        point = jax.tree.unflatten(structure, [z[name] for name, _ in tree.leaves_with_names(problem.like)])
-        try:
-            again = dict(tree.leaves_with_names(problem.operator(problem.admit(point))))
-        except ValueError as error:
-            return [Check(output, f"operator from the data ({error})", None, None, False)]
-        apart = max(float(np.max(np.abs(np.asarray(again[leaf]) - g[leaf]))) for leaf in g)
-        size = max(float(np.max(np.abs(array))) for array in g.values())
-        value, said = problem.objective(point), stored["objective"]
-    same = not np.isfinite(value) if said is None else bool(abs(value - said) <= ROUNDING * (1 + abs(value)))
-    operator = "operator from the data, largest difference"
-    return [
-        Check(output, operator, 0.0, apart, bool(apart <= ROUNDING * (1 + size))),
-        Check(output, "objective", said, value, same),
-    ]
-
-
-def _history_checks(run: StoredRun) -> list[Check]:
-    """The history is the one that was stored, and its last record and the status tell of the same end."""
-    status: dict[str, Any] = run.status or {}
-    last = run.history[-1] if run.history else {}
-    pairs = [("", f"{key} in the history", status.get(key), last.get(key)) for key in ("bytes_up", "bytes_down")]
-    pairs.append(("", "rounds in the history", status["rounds"], last.get("round")))
-    for output, stored in status["outputs"].items():
-        if f"gap_{output}" in last:
-            pairs.append((output, "gap in the history", stored["gap"], last[f"gap_{output}"]))
-    digest = hashlib.sha256((run.path / "history.jsonl").read_bytes()).hexdigest()
-    pairs.append(("", "SHA-256 of the history", status.get("history_sha256"), digest))
-    return [Check(output, what, said, found, found == said) for output, what, said, found in pairs]
-
-
-def _claim_checks(run: StoredRun) -> list[Check]:
-    """Every status is what its output's gap is worth, and the answer's words are those of its output."""
-    status: dict[str, Any] = run.status or {}
-    settings = run.manifest["configuration"]["run"]
-    answer, tol = status["outputs"][status["output"]], settings.get("tol")
-    checks = [
-        Check(status["output"], f"{key} of the answer", status[key], answer[key], status[key] == answer[key])
-        for key in ("gap", "status")
-    ]
-    for name, output in status["outputs"].items():
-        worth = status_of(output["gap"], tol).name
-        checks.append(Check(name, f"status for tol {tol}", output["status"], worth, output["status"] == worth))
-    stop = status["stop"]
-    if stop == Stop.MAX_ROUNDS.name:
-        total = settings.get("rounds") or settings.get("steps")
-        checks.append(Check("", f"{stop}: all rounds were run", total, status["rounds"], status["rounds"] == total))
-    elif stop not in Stop.__members__:
-        checks.append(Check("", "a reason to stop that exists", stop, None, False))
-    return checks
-
-
-def _reach(run: StoredRun) -> tuple[AbstractProblem | None, str]:
-    """The problem again from its configuration, if its data is there and is the same."""
-    configuration = run.manifest["configuration"]
+def _attempt(path: Path, check: Callable[[Path], Result]) -> Result:
+    """What one folder of a collection has to say, be it that it is not there or cannot be read."""
+    if not (path / "manifest.json").exists():
+        return Result(path, (Check("", "missing: there is no run in this folder", None, None, None),))
+    if (path / "history.jsonl").exists() and not (path / "status.json").exists():
+        return Result(path, (Check("", "missing: the run has not ended", None, None, None),))
     try:
-        folder_of_file = Path(configuration.get("folder", "."))
-        problem = weighted_problem(configuration["problem"], folder_of_file, configuration["run"].get("weights"))
-    except ConfigurationError as error:
-        return None, f"the data cannot be reached: {error}"
-    if fingerprint(problem) != run.manifest["data_sha256"]:
-        return None, "the data has changed since"
-    return problem, ""
+        return check(path)
+    except (ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:
+        return Result(path, trouble=str(error))

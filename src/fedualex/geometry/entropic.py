@@ -8,8 +8,8 @@ import numpy as np
 from jax.scipy.special import entr, logsumexp, rel_entr
 from jaxtyping import Array
 
-from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, Zero, split
-from ..regularizers.maps import capped_profile, nonzero
+from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero, constant_of, split
+from ..regularizers.maps import ascending, capped_profile, nonzero, put_back
 from ..tree import Scalar, Vector, as_real, typed
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
@@ -28,13 +28,14 @@ class EntropicSimplex(AbstractGeometry):
     regularizer: AbstractRegularizer
 
     def __init__(self, regularizer: Any = None):
-        self.regularizer = Zero() if regularizer is None else regularizer
-        core, lam, _ = split(self.regularizer)
+        psi = Zero() if regularizer is None else regularizer
+        core, lam, c = split(psi)
         if not isinstance(core, Zero | L1 | KL | CappedSimplex) or np.any(lam):
             raise TypeError(
-                f"EntropicSimplex: {short(self.regularizer)} has no closed form with the entropic mirror map; "
+                f"EntropicSimplex: {short(psi)} has no closed form with the entropic mirror map; "
                 "accepted are nothing, Linear, L1, Entropy, KL, CappedSimplex, and Linear + one of them"
             )
+        self.regularizer = WithQuadratic(Zero(), lam, c, core.lam) if isinstance(core, L1) else psi
 
     def primal(self, dual: Dual) -> Array:
         """softmax((w + tau lam log q) / (1 + tau lam)), w = omega - tau c; with a cap, min(cap, exp(w - kappa))."""
@@ -65,12 +66,11 @@ class EntropicSimplex(AbstractGeometry):
         return self.regularizer.value(z)
 
     def psi_conjugate(self, s: Vector) -> Array:
-        """max(s - c); lam logsumexp((s - c) / lam + log q) with an entropy; row 20's sum with a cap."""
+        """max(s - c) - constant; lam logsumexp((s - c) / lam + log q) with an entropy; row 20's sum with a cap."""
         core, _, c = split(self.regularizer)
-        slope = as_real(s) - typed(c, s)
+        slope, constant = as_real(s) - typed(c, s), typed(constant_of(self.regularizer), s)
         if isinstance(core, CappedSimplex):
-            return core.support(slope)
-        constant = typed(core.lam, slope) if isinstance(core, L1) else 0.0
+            return core.conjugate(slope) - constant
         lam, log_q = _entropy_of(core, slope)
         tilted = slope + lam * log_q
         top = jnp.max(tilted)
@@ -136,14 +136,14 @@ def _capped_softmax(omega: Array, cap: Scalar) -> Array:
     for which none of those exceeds the cap is the right one.
     """
     cap = jnp.minimum(jnp.asarray(cap, omega.dtype), 1)
-    order = jnp.argsort(-omega.ravel())
-    falling = omega.ravel()[order]
+    negative, order = ascending(-omega)
+    falling = -negative
     left = jnp.maximum(1 - cap * jnp.arange(omega.size, dtype=omega.dtype), 0)
     fits = left / _tail_ratios(falling) <= cap
     first = jnp.argmax(fits.at[-1].set(True))  # the last entry gets what is left, whatever the rounding
     shares = jnp.where(jnp.arange(omega.size) < first, 0, jnp.exp(falling - falling[first]))
     sorted_x = jnp.where(jnp.arange(omega.size) < first, cap, shares / jnp.sum(shares) * left[first])
-    return jnp.zeros_like(sorted_x).at[order].set(sorted_x).reshape(omega.shape)
+    return put_back(sorted_x, order, omega)
 
 
 def _tail_ratios(falling: Array) -> Array:

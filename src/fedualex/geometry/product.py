@@ -9,10 +9,12 @@ from jaxtyping import Array
 
 from .. import tree
 from ..regularizers import AbstractRegularizer, is_spectral
+from ..regularizers.fenchel import Fenchel
 from ..tree import Tree
 from ..validation import short
 from .base import AbstractGeometry, Dual
 from .euclidean import Euclidean
+from .fenchel import fenchel_of, is_bound
 
 
 class Product(AbstractGeometry):
@@ -82,8 +84,18 @@ class Product(AbstractGeometry):
         return all(part.finite_conjugate for part in self._leaves())
 
     def fenchel_gaps(self, z: Tree, g: Tree) -> Tree:
-        """The fenchel gap of each leaf: the parts of a certificate."""
-        return self._each(lambda part, leaf, slope: part.fenchel_gap(leaf, slope), z, g)
+        """The Fenchel gap of each leaf: the parts of a certificate."""
+        found = self.fenchel(z, g, jax.tree.map(jnp.zeros_like, g))
+        return jax.tree.map(lambda leaf: leaf.gap, found, is_leaf=lambda node: isinstance(node, Fenchel))
+
+    def fenchel(self, z: Tree, g: Tree, error: Tree) -> Tree:
+        """The Fenchel gap of each leaf with its rounding, for a g that may be wrong by `error`, entry by entry."""
+        return self._each(fenchel_of, z, g, error)
+
+    @property
+    def rounding_is_bound(self) -> bool:
+        """Whether the rounding of every part is a bound, rather than an estimate."""
+        return all(is_bound(part) for part in self._leaves())
 
     def _each(self, method: Callable[..., Tree], *trees: Tree) -> Tree:
         """method(part, leaf, ...) over the leaves; spectral parts one after the other.
@@ -99,7 +111,7 @@ class Product(AbstractGeometry):
                 leaves = [tree.after(jnp.asarray(leaf), previous) for leaf in leaves]
             results.append(method(part, *leaves))
             if spectral:
-                previous = jnp.ravel(results[-1])[0]
+                previous = jnp.ravel(jax.tree.leaves(results[-1])[0])[0]
         if previous is not None and len(results) > 1:
             results = tree.after(results, previous)
         return jax.tree.unflatten(structure, results)

@@ -7,8 +7,9 @@ from .auc import auc
 from .base import AbstractProblem
 from .bilinear import Bilinear, bilinear, matrix_game
 from .certificate import Certificate
-from .constrained import constrained, violation
+from .constrained import constrained
 from .convexity import ConvexityCheck, check_convex_concave
+from .feasibility import phase_one, violation
 from .general import Problem
 from .glm import sparse_glm
 from .low_rank import low_rank
@@ -41,6 +42,7 @@ __all__ = [
     "matrix_game",
     "paper_l1",
     "paper_nuclear",
+    "phase_one",
     "robust_regression",
     "roc_auc",
     "sparse_glm",

@@ -37,9 +37,9 @@ def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
 def _touches(part: Any, leaf: NDArray[Any]) -> bool:
     if not isinstance(part, Euclidean):
         return False
-    domain = _domain(part.regularizer)
+    domain = domain_of(part.regularizer)
     if isinstance(domain, Spectral):
-        domain, leaf = _domain(domain.psi), np.linalg.svd(leaf, compute_uv=False)
+        domain, leaf = domain_of(domain.psi), np.linalg.svd(leaf, compute_uv=False)
     match domain:
         case L1Ball() | L2Ball():
             size = np.linalg.norm(leaf.ravel(), 1 if isinstance(domain, L1Ball) else 2)
@@ -53,7 +53,7 @@ def _touches(part: Any, leaf: NDArray[Any]) -> bool:
     return False
 
 
-def _domain(regularizer: AbstractRegularizer) -> AbstractRegularizer:
+def domain_of(regularizer: AbstractRegularizer) -> AbstractRegularizer:
     """The set of a regularizer, without its penalties."""
     core, _, _ = split(regularizer)
     return core.domain if isinstance(core, InBall | InBox) else core

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from .losses import (
     linear_score,
     regression_loss,
 )
-from .rows import Ball, bias_box, by_client, class_bias_box, matrix, penalized, targets, weight_ball
+from .operator_error import Majorized
+from .rows import Ball, bias_box, by_client, class_bias_box, class_labels, matrix, penalized, targets, weight_ball
 
 
 def agnostic(
@@ -87,13 +88,18 @@ def agnostic(
     )
 
 
-class Weighted(eqx.Module):
+class Weighted(Majorized):
     """M y_m loss(<w, row> + b, label) of one example of client m."""
 
     loss: Loss
 
     def __call__(self, x: Tree, y: Array, example: Tree) -> Array:
         return y.size * y[example["client"]] * self.loss(linear_score(x, example["row"]), example["target"])
+
+    def majorant(self, x: Tree, y: Array, example: Tree) -> Array:
+        """M y_m times the size of the loss."""
+        reach = linear_score(x, jnp.abs(example["row"]))
+        return y.size * y[example["client"]] * self.loss.size(reach, example["target"])
 
 
 class _Model(NamedTuple):
@@ -106,14 +112,12 @@ class _Model(NamedTuple):
 def _classification(
     X: NDArray[Any], y: Any, share: NDArray[Any], loss: str | None, penalty: tuple[float, float, Any]
 ) -> _Model:
-    names, label = numbered("y", y, len(X))
-    if len(names) < 2:
-        raise ValueError(f"y must hold at least two classes, but all its {len(X)} labels are alike")
-    if loss == "logistic" and len(names) > 2:
-        raise ValueError(f"loss must be 'multiclass' for more than two classes, and y holds {len(names)}")
-    binary = len(names) == 2 and loss != "multiclass"
-    ball = weight_ball(*penalty, np.log(len(names)))
-    bias = class_bias_box(X, label, share, ball, float(np.log(len(names))), binary)
+    count, label = class_labels(y, len(X))
+    if loss == "logistic" and count > 2:
+        raise ValueError(f"loss must be 'multiclass' for more than two classes, and y holds {count}")
+    binary = count == 2 and loss != "multiclass"
+    ball = weight_ball(*penalty, np.log(count))
+    bias = class_bias_box(X, label, share, ball, float(np.log(count)), binary)
     target = np.where(label == 1, 1.0, -1.0) if binary else label
     return _Model(Logistic() if binary else Softmax(), target, ball, bias)
 
@@ -135,6 +139,10 @@ def _regression(
 
 def _mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> EntropicSimplex:
     if cvar is None:
+        if prior and kl == 0:
+            raise ValueError(
+                "prior needs kl > 0, the strength that holds the mixture to it: without kl it has no effect"
+            )
         return EntropicSimplex(KL(kl, mixture) if kl > 0 else None)
     share = positive("cvar", cvar)
     if share > 1:

@@ -10,6 +10,7 @@ from ..regularizers import Box, SquaredL2
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, numbered
 from .general import Problem
+from .operator_error import Majorized
 from .rows import by_client, largest_product, matrix, penalized, two_classes, weight_ball
 
 
@@ -47,7 +48,7 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
     up, down = X[sign > 0].mean(axis=0), X[sign < 0].mean(axis=0)
     weight = np.where(sign > 0, len(X) / np.sum(sign > 0), len(X) / np.sum(sign < 0))
     return Problem(
-        pairwise_square,
+        PairwiseSquare(),
         x={"weights": penalized(ball, l1, l2), "a": Box(lower=0, upper=1), "b": Box(lower=-1, upper=0)},
         y=SquaredL2(2.0) + Box(largest_product(ball, up - down)[0]),
         like=Saddle({"weights": np.zeros(X.shape[1]), "a": np.zeros(()), "b": np.zeros(())}, np.zeros(())),
@@ -58,8 +59,16 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
     )
 
 
-def pairwise_square(x: Tree, alpha: Array, example: Tree) -> Array:
+class PairwiseSquare(Majorized):
     """((<w, row> - c)^2 - 2 (1 + alpha) sign <w, row>) / (the class's share) + 1, c = a for sign +1 and b for -1."""
-    score = example["row"] @ x["weights"]
-    center = jnp.where(example["sign"] > 0, x["a"], x["b"])
-    return example["weight"] * ((score - center) ** 2 - 2 * (1 + alpha) * example["sign"] * score) + 1
+
+    def __call__(self, x: Tree, alpha: Array, example: Tree) -> Array:
+        score = example["row"] @ x["weights"]
+        center = jnp.where(example["sign"] > 0, x["a"], x["b"])
+        return example["weight"] * ((score - center) ** 2 - 2 * (1 + alpha) * example["sign"] * score) + 1
+
+    def majorant(self, x: Tree, alpha: Array, example: Tree) -> Array:
+        """The same with a plus everywhere."""
+        score = jnp.abs(example["row"]) @ x["weights"]
+        center = jnp.where(example["sign"] > 0, x["a"], x["b"])
+        return example["weight"] * ((score + center) ** 2 + 2 * (1 + alpha) * score)

@@ -17,9 +17,8 @@ from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 from ..validation import real_array, short
 from .certificate import Certificate
-
-FEASIBLE = 1e-12
-"""A point whose relative violation is at most this lies in the domain: rounding, not infeasibility."""
+from .operator_error import OperatorError
+from .rounding import Measured, certificate_of, measure
 
 
 class AbstractProblem(eqx.Module):
@@ -80,6 +79,10 @@ class AbstractProblem(eqx.Module):
     def minibatch_operator(self, client: Tree, z: Saddle, size: int, key: Array) -> Saddle:
         """The operator of `size` of the client's examples, drawn uniformly with replacement."""
 
+    @abstractmethod
+    def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
+        """How far g, the operator at z as float64 computed it, may be from the exact one."""
+
     def objective(self, z: Saddle) -> float:
         """phi(x, y) = f(x, y) + psi_1(x) - psi_2(y) in float64, for z in the domain."""
         with double():
@@ -127,15 +130,17 @@ class AbstractProblem(eqx.Module):
             z = self.admit(z)
             if reason := self.why_uncertifiable():
                 return Certificate(None, None, reason)
-            geometry = for_reports(self.geometry)
-            violation = float(geometry.violation(z))
-            if violation > FEASIBLE:
-                return Certificate(np.inf, np.inf, f"z is outside the domain by {violation:.2g} of its size")
-            g = self._wide().operator(z)
-            if not tree.is_finite(g):
-                raise FloatingPointError("the operator of this problem is not finite at z, so z has no certificate")
-            parts = geometry.fenchel_gaps(z, g)
-            return Certificate(float(tree.total(parts.x)), float(tree.total(parts.y)))
+            exact = eqx.tree_at(lambda problem: problem.geometry, self._wide(), for_reports(self.geometry))
+            return certificate_of(*exact.measure(z, exact.operator(z)))
+
+    def measure(self, z: Saddle, g: Saddle) -> tuple[Measured, bool]:
+        """The numbers of a certificate at z from the operator g there, and whether their rounding is an estimate.
+
+        In float64, with spectral parts on the SVD route; may be compiled.
+        """
+        error = self.operator_error(z, g)
+        estimated = error.estimated or not self.geometry.rounding_is_bound
+        return measure(self.geometry, z, g, error.size), estimated
 
     def certify(self, z: Saddle) -> tuple[Saddle, Certificate]:
         """z projected onto the domain in float64, and the certificate of that point."""

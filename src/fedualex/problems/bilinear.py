@@ -11,9 +11,12 @@ from .. import tree
 from ..geometry import EntropicSimplex, Product
 from ..precision import double
 from ..regularizers import for_reports
+from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree, Vector, typed
 from ..validation import real_array
-from .base import FEASIBLE, AbstractProblem, build_geometry
+from .base import AbstractProblem, build_geometry
+from .operator_error import OperatorError
+from .rounding import FEASIBLE
 
 
 class Bilinear(AbstractProblem):
@@ -62,6 +65,12 @@ class Bilinear(AbstractProblem):
         # For one vector y @ A reads A row by row; A.T @ y is ten times as slow in XLA on a CPU.
         return Saddle(z.y @ A if z.y.ndim == 1 else A.T @ z.y, b - A @ z.x)
 
+    def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
+        """(n + 8) UNIT |A|^T |y| and (m + 8) UNIT (|A| |x| + |b|) for n rows and m columns, in any order of sums."""
+        A, b, x, y = (jnp.abs(typed(a, z.x)) for a in (self.A, self.b, z.x, z.y))
+        n, m = A.shape
+        return OperatorError(Saddle((n + 8) * UNIT * (A.T @ y), (m + 8) * UNIT * (A @ x + b)), False)
+
     def client_operator(self, client: Tree, z: Saddle) -> Saddle:
         """The operator: every client has the same f."""
         return self.operator(z)
@@ -97,7 +106,8 @@ def bilinear(A: Any, b: Any, *, x: Any, y: Any) -> Bilinear:
     A is n-by-m. With b of n entries, x has m and y has n entries; with b an n-by-p matrix, x is m-by-p and y is
     n-by-p. x= and y= are regularizers or geometries.
     """
-    A, b = real_array("A", A, "a real matrix"), real_array("b", b, "a real vector or matrix")
+    A = real_array("A", A, "a real matrix", truth=True)
+    b = real_array("b", b, "a real vector or matrix", truth=True)
     if A.ndim != 2 or A.size == 0:
         raise ValueError(f"A must be a nonempty matrix, got an array of shape {A.shape}")
     if b.ndim not in (1, 2) or b.shape[0] != A.shape[0] or b.size == 0:
@@ -110,5 +120,5 @@ def bilinear(A: Any, b: Any, *, x: Any, y: Any) -> Bilinear:
 
 def matrix_game(A: Any) -> Bilinear:
     """min over x, max over y, of <A x, y> on two simplices, with entropic maps: y picks rows, x picks columns."""
-    A = real_array("A", A, "a real matrix")
+    A = real_array("A", A, "a real matrix", truth=True)
     return bilinear(A, np.zeros(A.shape[:1]), x=EntropicSimplex(), y=EntropicSimplex())

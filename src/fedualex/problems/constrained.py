@@ -1,23 +1,17 @@
 """Learning under constraints on losses: Neyman-Pearson, limits for clients, limits for any groups of rows."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
-from ..precision import double
 from ..regularizers import Box
-from ..tree import Saddle, Tree, typed
-from ..validation import nonnegative, numbered, one_of, positive, short
-from .active import TOLERANCE
-from .base import AbstractProblem
+from ..tree import Saddle
+from ..validation import classes, nonnegative, numbered, one_of, positive, short
+from .feasibility import Lagrangian
 from .general import Problem
-from .losses import Huber, Logistic, Loss, Squared, constant_losses, linear_score, regression_loss
+from .losses import Huber, Logistic, Loss, Squared, constant_losses, regression_loss
 from .rows import Ball, bias_box, by_client, largest_product, matrix, penalized, targets, two_classes, weight_ball
 
 
@@ -49,8 +43,8 @@ def constrained(
 
     Certificates need bounded domains. If a constant score c (w = 0) is strictly feasible, losses >= 0 give at a
     solution sum_g lam_g (limit_g - loss_g(c)) <= loss_0(c): bound_g is the least loss_0(c) / (limit_g - loss_g(c))
-    over a grid of such c. Where no constant is strictly feasible, multiplier= must be given; a multiplier at that
-    bound means that the limits are suspected to be infeasible, or the bound to be too small (see `violation`).
+    over a grid of such c. Where no constant is strictly feasible, multiplier= must be given. The limits may then be
+    infeasible, for which a run looks for a proof (`phase_one`), or that bound too small for them (see `violation`).
     Let phi be the maximum over lam, and B the least phi over the grid. A solution has penalty(w) <= B, which gives
     its ball as in `agnostic`; loss_0 <= B, and loss_g <= limit_g + B / bound_g. For "logistic", a mean loss <= L over
     rows of which the share s is of the class with sign +1 and mean mu has -s (b + <w, mu>) <= L, so b >= -L / s -
@@ -67,13 +61,12 @@ def constrained(
     shares, tau = _shares(X, y, clients, groups, limits)
     l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
 
-    grid = np.linspace(-15, 15, 301) if loss == "logistic" else np.linspace(target.min(), target.max(), 101)
-    constant = constant_losses(rule, grid, target, shares)
+    constant = constant_losses(rule, _constants(rule, target, tau), target, shares)
     bound = _multiplier_bounds(constant, tau, multiplier)
     budget = np.min(constant[:, 0] + np.maximum(constant[:, 1:] - tau, 0) @ bound)
     ball = weight_ball(float(l1), float(l2), radius, float(budget))
     return Problem(
-        Lagrangian(rule, tau),
+        Lagrangian(rule, tau, feasible=multiplier is None),
         x={"weights": penalized(ball, l1, l2), "bias": _bias_box(X, target, rule, shares, tau, bound, budget, ball)},
         y={"multipliers": Box(lower=np.zeros_like(bound), upper=bound)},
         like=Saddle({"weights": np.zeros(X.shape[1]), "bias": np.zeros(())}, {"multipliers": np.zeros(tau.size)}),
@@ -84,44 +77,13 @@ def constrained(
     )
 
 
-class Lagrangian(eqx.Module):
-    """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
-
-    loss: Loss
-    limits: Any
-
-    def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
-        lam, shares = y["multipliers"], example["shares"]
-        loss = self.loss(linear_score(x, example["row"]), example["target"])
-        return (shares[0] + jnp.vdot(shares[1:], lam)) * loss - jnp.vdot(lam, typed(self.limits, lam))
-
-
-def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
-    """loss_g(x) - limit_g of each limited group, in sorted order: above 0 where the constraint is violated.
-
-    Warns if a multiplier of z is at its bound: the limits are suspected to be infeasible.
-    """
-    if not isinstance(getattr(problem, "f", None), Lagrangian):
-        raise TypeError(f"violation is for a problem made by fx.problems.constrained, got {short(problem)}")
-    with double():
-        z = problem.admit(z)
-        excess = -np.asarray(problem.operator(z).y["multipliers"])
-    lam, bound = np.asarray(z.y["multipliers"]), problem.geometry.parts.y["multipliers"].regularizer.upper
-    stuck = np.flatnonzero((lam >= (1 - TOLERANCE) * bound) & (bound > 0))
-    if stuck.size:
-        warnings.warn(
-            f"{stuck.size} of {lam.size} multipliers are at their bound (the first is number {stuck[0]}, "
-            f"{lam[stuck[0]]:.4g}): the limits are suspected to be infeasible, or multiplier= to be too small",
-            stacklevel=2,
-        )
-    return excess
-
-
 def _shares(X: NDArray[Any], y: Any, clients: Any, groups: Any, limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """The weights of all rows in loss_0 and in each limited group's loss, and the limits."""
     if isinstance(groups, str):
-        groups = {"clients": clients, "classes": y}[one_of("groups", groups, ("clients", "classes"))]
-    names, group = numbered("groups", groups, len(X))
+        by_class = one_of("groups", groups, ("clients", "classes")) == "classes"
+        names, group = classes("y", y, len(X)) if by_class else numbered("clients", clients, len(X))
+    else:
+        names, group = numbered("groups", groups, len(X))
     given = limits if isinstance(limits, Mapping) else dict.fromkeys(names.tolist(), limits)
     if not given:
         raise ValueError("limits must hold at least one limit")
@@ -150,6 +112,15 @@ def _group_number(name: Any, names: NDArray[Any]) -> int:
     return found[0]
 
 
+def _constants(loss: Loss, target: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
+    """The constant scores of the docstring; for "logistic" so far that the rows of one class meet the least limit."""
+    if not isinstance(loss, Logistic):
+        return np.linspace(target.min(), target.max(), 101)
+    enough = -np.log(np.expm1(min(tau.min(), 1.0)))  # log(1 + exp(-enough)) = limit
+    end = max(15.0, enough + 1)
+    return np.linspace(-end, end, 301)
+
+
 def _multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: Any) -> NDArray[Any]:
     """The bounds of the docstring; row c of `constant` holds loss_0 and the groups' losses of one constant score."""
     if multiplier is not None:
@@ -159,7 +130,11 @@ def _multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: An
         raise ValueError(
             "multiplier must be given: no constant score meets all limits strictly, so nothing bounds the multipliers"
         )
-    return np.asarray(np.min(feasible[:, :1] / (tau - feasible[:, 1:]), axis=0))
+    with np.errstate(over="ignore"):  # refused below
+        bound = np.min(feasible[:, :1] / (tau - feasible[:, 1:]), axis=0)
+    if not np.all(np.isfinite(bound)):
+        raise ValueError(f"limits must be so large that float64 holds loss / limit, got {tau.min():.3g}")
+    return np.asarray(bound)
 
 
 def _bias_box(

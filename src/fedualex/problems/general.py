@@ -19,6 +19,7 @@ from ..tree import Saddle, Tree, is_floating
 from ..validation import any_real_array, short
 from .base import AbstractProblem, build_geometry
 from .data import Clients, objective_weights, stack_clients
+from .operator_error import OperatorError, error_of_loss
 
 ELSEWHERE = Clients(None, np.zeros(0, int))
 """No examples of no client."""
@@ -132,6 +133,10 @@ class Problem(AbstractProblem):
     def operator(self, z: Saddle) -> Saddle:
         """(grad_x f, -grad_y f) over all clients."""
         return _saddle_gradient(self.loss, z)
+
+    def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
+        """A bound if f is `Majorized`, else an estimate."""
+        return error_of_loss(self, z, g)
 
     def client_operator(self, client: Any, z: Saddle) -> Saddle:
         """(grad_x f_m, -grad_y f_m)."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..regularizers import L1, Box, Spectral
+from ..validation import whole_number
 from .bilinear import Bilinear, bilinear
 
 ROWS, COLUMNS, MATRIX_COLUMNS = 300, 600, 20
@@ -14,7 +15,7 @@ def paper_l1(seed: int = 0) -> Bilinear:
 
     A is 300-by-600; the entries of A and b are uniform on [-1, 1].
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
     psi = L1(LAM) + Box(RADIUS)
     A = rng.uniform(-1, 1, (ROWS, COLUMNS))
     return bilinear(A, rng.uniform(-1, 1, ROWS), x=psi, y=psi)
@@ -26,7 +27,7 @@ def paper_nuclear(seed: int = 0) -> Bilinear:
     A is 300-by-600, X and Y have 20 columns. Ten columns of B are uniform on [-1, 1]; the paper does not say how
     the other ten depend on them: here they are random combinations, which makes the optimal rank 10.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
     psi = Spectral(L1(LAM) + Box(RADIUS))
     A = rng.uniform(-1, 1, (ROWS, COLUMNS))
     free = rng.uniform(-1, 1, (ROWS, MATRIX_COLUMNS // 2))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -9,6 +10,7 @@ from ..regularizers import Box
 from ..tree import Saddle, Tree
 from .general import Problem
 from .losses import linear_score
+from .operator_error import Majorized
 from .rows import Owners, Penalty, bias_box, matrix, targets
 
 
@@ -50,7 +52,7 @@ def robust_regression(
     root = np.sqrt(owners.share)
     index = np.arange(len(X), dtype=np.int32)
     return Problem(
-        signed_residual,
+        SignedResidual(),
         x=x,
         y=Box(lower=-root, upper=root),
         like=Saddle(like, np.zeros(len(X))),
@@ -61,6 +63,13 @@ def robust_regression(
     )
 
 
-def signed_residual(x: Tree, u: Array, example: Tree) -> Array:
+class SignedResidual(Majorized):
     """u_i (score - y) / sqrt(p_i); the mean over rows weighs it by p_i."""
-    return u[example["index"]] / example["root"] * (linear_score(x, example["row"]) - example["target"])
+
+    def __call__(self, x: Tree, u: Array, example: Tree) -> Array:
+        return u[example["index"]] / example["root"] * (linear_score(x, example["row"]) - example["target"])
+
+    def majorant(self, x: Tree, u: Array, example: Tree) -> Array:
+        """The same with a plus."""
+        reach = linear_score(x, jnp.abs(example["row"])) + jnp.abs(example["target"])
+        return u[example["index"]] / example["root"] * reach

@@ -23,7 +23,7 @@ def best_response(game: AbstractProblem, *, sweeps: int = 50, tol: float = 1e-10
     """
     if not isinstance(game, Bilinear):
         raise TypeError(f"best_response needs a bilinear game, got {type(game).__name__}")
-    whole_number("sweeps", sweeps)
+    sweeps = whole_number("sweeps", sweeps)
     if not game.geometry.finite_conjugate:
         raise ValueError(f"best_response needs bounded blocks: {game.why_uncertifiable()}")
     with double():

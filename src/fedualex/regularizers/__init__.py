@@ -5,7 +5,7 @@ from .base import AbstractPenalty, AbstractRegularizer, AbstractSet
 from .boxes import Box, NonNegative
 from .entropies import KL, Entropy
 from .norms import L1, GroupL2, Zero
-from .quadratic import ElasticNet, Linear, SquaredL2, WithQuadratic, split
+from .quadratic import ElasticNet, Linear, SquaredL2, WithQuadratic, constant_of, split
 from .simplices import CappedSimplex, Simplex
 from .spectral import Spectral, for_reports, is_spectral
 from .sums import InBall, InBox
@@ -32,6 +32,7 @@ __all__ = [
     "SquaredL2",
     "WithQuadratic",
     "Zero",
+    "constant_of",
     "for_reports",
     "is_spectral",
     "split",

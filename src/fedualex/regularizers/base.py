@@ -103,8 +103,9 @@ class AbstractSet(AbstractRegularizer):
         return self.project(omega)
 
     def conjugate(self, s: Vector) -> Array:
-        """The support function."""
-        return self.support(s)
+        """The support function; infinity where it leaves the range of floats, because a bound must not be below it."""
+        support = self.support(s)
+        return jnp.where(support > -jnp.inf, support, jnp.inf)
 
     def subgradient(self, x: Vector) -> Array:
         """0: the finite part of an indicator is constant."""

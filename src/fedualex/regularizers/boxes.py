@@ -49,8 +49,10 @@ class Box(AbstractSet):
     def support(self, s: Vector) -> Array:
         """sum_i max(lower_i s_i, upper_i s_i)."""
         s = as_real(s)
-        bound = jnp.where(s > 0, typed(self.upper, s), typed(self.lower, s))
-        return jnp.sum(jnp.where(s == 0, 0, bound) * s)
+        corner = jnp.where(s > 0, typed(self.upper, s), jnp.where(s < 0, typed(self.lower, s), self.project(0 * s)))
+        bounded = jnp.isfinite(corner)
+        # Never infinity times s: its slope is infinite where only another entry is asked for.
+        return jnp.sum(jnp.where(bounded, jnp.where(bounded, corner, 0) * s, jnp.inf))
 
     def violation(self, x: Vector) -> Array:
         """The largest excess over a bound, relative to the entry's own finite bounds (to x if there are none)."""

@@ -4,7 +4,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import xlogy
 from jaxtyping import Array
 
 from ..tree import Scalar, Vector, as_real, typed
@@ -26,9 +25,11 @@ class KL(AbstractRegularizer):
             raise ValueError("KL: q must be > 0 in every entry; drop the entries that x may not use")
 
     def value(self, x: Vector) -> Array:
-        """lam sum x log(x / q)."""
-        x = jnp.maximum(x, 0)
-        return typed(self.lam, x) * jnp.sum(xlogy(x, x) - x * jnp.log(typed(self.q, x)))
+        """lam sum x log(x / q); its slope at 0 is that at the smallest normal number, not infinite."""
+        x = as_real(x)
+        x = jnp.where(x < 0, 0, x)
+        logarithm = jnp.log(jnp.maximum(x, jnp.finfo(x.dtype).tiny))
+        return typed(self.lam, x) * jnp.sum(x * logarithm - x * jnp.log(typed(self.q, x)))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The x > 0 with x + tau log(x / q) = omega - tau, tau = weight lam; max(omega, 0) at tau = 0."""

@@ -1,5 +1,6 @@
 """Elementary maps that the closed forms are made of, safe at ties, at zero and at extreme scales."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -9,18 +10,19 @@ from ..tree import Scalar, Vector, as_real
 def soft(omega: Vector, threshold: Scalar | Vector) -> Array:
     """sign(omega) * max(|omega| - threshold, 0); exactly 0 where |omega| = threshold."""
     omega = as_real(omega)
-    threshold = jnp.asarray(threshold, omega.dtype)
-    return jnp.copysign(jnp.maximum(jnp.abs(omega) - threshold, 0), omega)
+    sign = jnp.where(omega < 0, -1, 1).astype(omega.dtype)  # never 0, which would be the slope at 0
+    excess = sign * omega - jnp.asarray(threshold, omega.dtype)
+    return sign * jnp.where(excess < 0, 0, excess)
 
 
 def norm(x: Vector) -> Array:
-    """||x||_2 over all entries, without overflow or underflow of the squares."""
+    """||x||_2 over all entries, without overflow or underflow of the squares; its slope at 0 is 0."""
     x = as_real(x)
-    largest = jnp.max(jnp.abs(x), initial=0)
-    scaled = largest * jnp.sqrt(
-        nonzero(jnp.sum((x / nonzero(largest)) ** 2))
-    )  # never the root of 0: its slope is infinite
-    return jnp.where(jnp.isinf(largest), largest, scaled)
+    # The unit that squares are taken in is a constant: the norm does not depend on it.
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), initial=0))
+    unit = jnp.where(jnp.isinf(largest), 0, x) / nonzero(largest)
+    length = jnp.sqrt(nonzero(jnp.sum(unit**2)))  # never the root of 0: its slope is infinite
+    return jnp.where(jnp.isinf(largest), largest, largest * length)
 
 
 def radial(omega: Vector, radius: Scalar) -> Array:
@@ -33,19 +35,34 @@ def radial(omega: Vector, radius: Scalar) -> Array:
     return jnp.where(length <= radius / largest, omega, unit * (radius / length))
 
 
+def ascending(omega: Array) -> tuple[Array, Array]:
+    """The entries of omega in rising order, and the place of each in omega.
+
+    Both come from one sort, whose results XLA stores. Entries gathered or mapped once more under jit may be computed
+    once more, with another rounding: beside 1e33 the two differ by more than the whole simplex.
+    """
+    rising, order = jax.lax.sort((omega.ravel(), jnp.arange(omega.size)), num_keys=1)
+    return rising, order
+
+
+def put_back(entries: Array, order: Array, like: Array) -> Array:
+    """The array whose entries, in the order of `ascending`, are these."""
+    return jnp.zeros_like(entries).at[order].set(entries, unique_indices=True).reshape(like.shape)
+
+
 def onto_simplex(omega: Vector, radius: Scalar) -> Array:
     """The nearest point of {x >= 0, sum x = radius}: (omega - kappa)_+, kappa by sorting.
 
-    kappa is the largest of (omega_(1) + ... + omega_(j) - radius) / j over j.
+    kappa is the largest of (omega_(1) + ... + omega_(j) - radius) / j over j, omega_(1) the largest entry.
     """
     omega = as_real(omega)
     radius = jnp.asarray(radius, omega.dtype)
+    rising, order = ascending(omega)
     # Measured from the largest entry, so that the radius is not lost beside huge values.
-    below = omega - jnp.max(omega)
-    falling = -jnp.sort(-below.ravel())
-    kappa = jnp.max((jnp.cumsum(falling) - radius) / jnp.arange(1, omega.size + 1, dtype=omega.dtype))
+    below = rising - rising[-1]
+    kappa = jnp.max((jnp.cumsum(below[::-1]) - radius) / jnp.arange(1, omega.size + 1, dtype=omega.dtype))
     x = jnp.maximum(below - kappa, 0)
-    return x * (radius / nonzero(jnp.sum(x)))
+    return put_back(x * (radius / nonzero(jnp.sum(x))), order, omega)
 
 
 def onto_capped_simplex(omega: Vector, cap: Scalar) -> Array:
@@ -58,8 +75,7 @@ def onto_capped_simplex(omega: Vector, cap: Scalar) -> Array:
     cap = jnp.minimum(jnp.asarray(cap, omega.dtype), 1)
     # kappa is within cap below the entry of rank ceil(1 / cap). Measured from there, entries farther than cap
     # are certain to be 0 or cap, so clipping them changes nothing and keeps huge values harmless.
-    order = jnp.argsort(omega.ravel())
-    rising = omega.ravel()[order]
+    rising, order = ascending(omega)
     pivot = rising[jnp.clip(omega.size - jnp.ceil(1 / cap).astype(int), 0, omega.size - 1)]
     rising = jnp.clip(rising - pivot, -cap, cap)
     sums = jnp.concatenate([jnp.cumsum(rising[::-1])[::-1], jnp.zeros(1, omega.dtype)])  # from each entry up
@@ -79,8 +95,7 @@ def onto_capped_simplex(omega: Vector, cap: Scalar) -> Array:
     # Inside the piece, not at its end, no rounding can mistake a free entry for a capped one.
     capped, free, free_sum = piece((start + end) / 2)
     kappa = jnp.where(free > 0, (free_sum + capped * cap - 1) / nonzero(free), start)
-    # Back from the sorted entries that kappa was made for: omega itself may carry another rounding under jit.
-    return jnp.zeros_like(rising).at[order].set(jnp.clip(rising - kappa, 0, cap)).reshape(omega.shape)
+    return put_back(jnp.clip(rising - kappa, 0, cap), order, omega)
 
 
 def capped_profile(size: int, cap: Scalar, dtype: jnp.dtype) -> Array:
@@ -90,7 +105,7 @@ def capped_profile(size: int, cap: Scalar, dtype: jnp.dtype) -> Array:
 
 def wright(c: Vector) -> Array:
     """The v > 0 with v + log v = c, by Newton's method on u = log v from the side where it is monotone."""
-    c = as_real(c)
+    c = jnp.maximum(as_real(c), jnp.finfo(jnp.result_type(as_real(c))).min)  # -inf - (-inf) is nan
     u = jnp.where(c > 1, jnp.log(jnp.maximum(c, 1)), c)
     for _ in range(8):
         v = jnp.exp(u)

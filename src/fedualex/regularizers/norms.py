@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..tree import Scalar, Vector, as_real, typed
-from ..validation import nonnegative, real_array, short
+from ..validation import nonnegative, plain_array, real_array, short
 from .base import AbstractPenalty, Parameter, indicator, show
 from .maps import nonzero, soft
 
@@ -93,10 +93,7 @@ class GroupL2(AbstractPenalty):
 
     def __init__(self, lam: Any, groups: Any, weights: Any = None):
         self.lam = nonnegative("GroupL2: lam", lam)
-        try:
-            labels = np.asarray(groups)
-        except ValueError:  # a ragged list
-            labels = np.asarray(None)
+        labels = plain_array("GroupL2: groups", groups)
         if labels.dtype.kind not in "iu" or labels.size == 0:
             raise TypeError(f"GroupL2: groups must be integer labels, one for each entry of x, got {short(groups)}")
         count = int(labels.max()) + 1
@@ -112,14 +109,14 @@ class GroupL2(AbstractPenalty):
         return typed(self.lam, x) * typed(self.weights, x)
 
     def norms(self, x: Vector) -> Array:
-        """||x_g||_2 for each group, without overflow of the squares."""
+        """||x_g||_2 for each group, without overflow of the squares; its slope at a group of zeros is 0."""
         x = as_real(x)
         if x.shape != self.groups.shape:
             raise ValueError(f"GroupL2: x has shape {x.shape}, but groups has shape {self.groups.shape}")
         count, labels = self.weights.shape[0], self.groups.ravel()
-        largest = jax.ops.segment_max(jnp.abs(x).ravel(), labels, count)
+        largest = jax.lax.stop_gradient(jax.ops.segment_max(jnp.abs(x).ravel(), labels, count))
         squares = jax.ops.segment_sum((x.ravel() / nonzero(largest)[labels]) ** 2, labels, count)
-        return largest * jnp.sqrt(squares)
+        return largest * jnp.sqrt(nonzero(squares))  # never the root of 0: its slope is infinite
 
     def value(self, x: Vector) -> Array:
         """lam sum_g w_g ||x_g||_2."""
@@ -128,9 +125,9 @@ class GroupL2(AbstractPenalty):
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """omega_g * max(0, 1 - weight lam w_g / ||omega_g||); a group at or under its threshold is exactly 0."""
         omega = as_real(omega)
-        norms = self.norms(omega)
-        kept = jnp.maximum(norms - typed(weight, omega) * self.thresholds(omega), 0)
-        return omega * (kept / nonzero(norms))[self.groups]
+        norms, thresholds = self.norms(omega), typed(weight, omega) * self.thresholds(omega)
+        kept = jnp.where(thresholds > 0, jnp.maximum(norms - thresholds, 0) / nonzero(norms), 1)
+        return omega * kept[self.groups]
 
     def conjugate(self, s: Vector) -> Array:
         """0 if ||s_g|| <= lam w_g for every group, else infinity."""

@@ -1,4 +1,4 @@
-"""Linear and quadratic terms, which join any regularizer."""
+"""Constant, linear and quadratic terms, which join any regularizer."""
 
 from typing import Any
 
@@ -9,20 +9,30 @@ from jaxtyping import Array
 from ..tree import Scalar, Vector, after, as_real, typed
 from ..validation import nonnegative, real_array
 from .base import AbstractRegularizer, Parameter, show
-from .maps import nonzero
+from .maps import nonzero, norm
 from .norms import L1, Zero
+
+ROUNDINGS = 8
+"""How many roundings of a slope the maximizer of a conjugate carries."""
+
+NONE = np.zeros(())
+NONE.setflags(write=False)
 
 
 class WithQuadratic(AbstractRegularizer):
-    """core(x) + lam/2 ||x||^2 + <c, x>, whatever the core."""
+    """core(x) + lam/2 ||x||^2 + <c, x> + constant, whatever the core."""
 
     core: AbstractRegularizer
     lam: Parameter
     c: Parameter
+    constant: Parameter
 
     def value(self, x: Vector) -> Array:
-        """core(x) + lam/2 ||x||^2 + <c, x>."""
-        return self.core.value(x) + typed(self.lam, x) / 2 * jnp.sum(jnp.square(x)) + jnp.sum(typed(self.c, x) * x)
+        """core(x) + lam/2 ||x||^2 + <c, x> + constant."""
+        x = as_real(x)
+        # Times x last: a square may overflow that the tiny or zero lam beside it does not let count.
+        terms = jnp.sum(typed(self.lam, x) / 2 * x * x) + jnp.sum(typed(self.c, x) * x)
+        return self.core.value(x) + terms + typed(self.constant, x)
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The core's prox of (omega - weight c) / s with weight / s, s = 1 + weight lam."""
@@ -32,14 +42,31 @@ class WithQuadratic(AbstractRegularizer):
         tilted = (omega - weight * typed(self.c, omega)) / scale
         return self.core.prox(tilted, weight / scale)
 
-    def conjugate(self, s: Vector) -> Array:
-        """<s - c, x> - lam/2 ||x||^2 - core(x) at its maximizer x, the core's prox of (s - c) / lam with 1 / lam."""
+    def divide(self, s: Vector) -> tuple[Array, Array]:
+        """The maximizer x of <s, x> - psi(x), and what of s is left to the core there, s - c - lam x; for lam > 0.
+
+        x is the core's prox of (s - c) / lam with weight 1 / lam.
+        """
         slope = as_real(s) - typed(self.c, s)
         lam = typed(self.lam, slope)
         x = self.core.prox(slope / nonzero(lam), 1 / nonzero(lam))
-        at_maximizer = jnp.sum(slope * x) - lam / 2 * jnp.sum(x**2) - self.core.value(x)
+        return x, slope - lam * x
+
+    def conjugate(self, s: Vector) -> Array:
+        """<s - c, x> - lam/2 ||x||^2 - core(x) - constant at its maximizer x.
+
+        Never more than the core's conjugate, which is the answer at lam = 0 and where that point is out of range.
+        """
+        slope = as_real(s) - typed(self.c, s)
+        lam = typed(self.lam, slope)
+        x, _ = self.divide(s)
+        at_x = jnp.sum(slope * x - lam / 2 * x * x) - self.core.value(x)
+        # A slope that is off by r moves the maximizer by r / lam, and at_x is below the maximum by r^2 / (2 lam).
+        r = ROUNDINGS * jnp.finfo(slope.dtype).eps * norm(slope)
+        at_x = at_x + r * (r / nonzero(2 * lam))
+        at_x = jnp.where((lam > 0) & jnp.isfinite(at_x), at_x, jnp.inf)
         # One LAPACK call at a time, should the core be spectral.
-        return jnp.where(lam > 0, at_maximizer, self.core.conjugate(after(slope, at_maximizer)))
+        return jnp.minimum(at_x, self.core.conjugate(after(slope, at_x))) - typed(self.constant, slope)
 
     def subgradient(self, x: Vector) -> Array:
         """The core's, plus lam x + c."""
@@ -69,24 +96,30 @@ class WithQuadratic(AbstractRegularizer):
         terms = [] if isinstance(self.core, Zero) else [repr(self.core)]
         terms += [f"SquaredL2({show(self.lam)})"] if np.any(self.lam) else []
         terms += [f"Linear({show(self.c)})"] if np.any(self.c) else []
+        terms += [f"constant {show(self.constant)}"] if np.any(self.constant) else []
         return " + ".join(terms) or "Zero()"
 
 
 def SquaredL2(lam: Any) -> WithQuadratic:
     """psi(x) = lam/2 ||x||_2^2; prox omega / (1 + weight lam), conjugate ||s||^2 / (2 lam)."""
-    return WithQuadratic(Zero(), nonnegative("SquaredL2: lam", lam), np.zeros(()))
+    return WithQuadratic(Zero(), nonnegative("SquaredL2: lam", lam), NONE, NONE)
 
 
 def ElasticNet(lam1: Any, lam2: Any) -> AbstractRegularizer:
     """psi(x) = lam1 ||x||_1 + lam2/2 ||x||_2^2."""
-    return WithQuadratic(L1(lam1), nonnegative("ElasticNet: lam2", lam2), np.zeros(()))
+    return WithQuadratic(L1(lam1), nonnegative("ElasticNet: lam2", lam2), NONE, NONE)
 
 
 def Linear(c: Any) -> WithQuadratic:
     """psi(x) = <c, x>; a number stands for the vector with this entry everywhere."""
-    return WithQuadratic(Zero(), np.zeros(()), real_array("Linear: c", c))
+    return WithQuadratic(Zero(), NONE, real_array("Linear: c", c), NONE)
 
 
 def split(psi: AbstractRegularizer) -> tuple[AbstractRegularizer, Parameter, Parameter]:
     """The core, the quadratic strength and the linear term of a regularizer."""
-    return (psi.core, psi.lam, psi.c) if isinstance(psi, WithQuadratic) else (psi, np.zeros(()), np.zeros(()))
+    return (psi.core, psi.lam, psi.c) if isinstance(psi, WithQuadratic) else (psi, NONE, NONE)
+
+
+def constant_of(psi: AbstractRegularizer) -> Parameter:
+    """The constant that a regularizer holds beside these three."""
+    return psi.constant if isinstance(psi, WithQuadratic) else NONE

@@ -3,7 +3,7 @@
 1. a linear or quadratic term joins anything (`WithQuadratic`): it shifts and rescales the prox of the rest;
 2. l1 in a box (`InBox`): one-dimensional convexity, so threshold, then clip;
 3. a norm in a ball whose norm scales with it (`InBall`): threshold, then scale;
-4. l1 on a simplex is linear, because x >= 0.
+4. l1 on a simplex is a constant: lam times its radius.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from .base import AbstractRegularizer, AbstractSet
 from .boxes import Box
 from .maps import soft
 from .norms import L1, GroupL2, Zero
-from .quadratic import WithQuadratic, split
+from .quadratic import NONE, WithQuadratic, constant_of, split
 from .simplices import CappedSimplex, Simplex
 from .spectral import Spectral
 
@@ -90,7 +90,7 @@ class InBox(AbstractInSet):
         lam, lower, upper = (typed(p, s) for p in (self.penalty.lam, self.domain.lower, self.domain.upper))
         straddling = soft(s, lam)
         slope = jnp.where(lower > 0, s - lam, jnp.where(upper < 0, s + lam, straddling))
-        return self.domain.support(slope)
+        return self.domain.conjugate(slope)
 
 
 class InBall(AbstractInSet):
@@ -98,7 +98,7 @@ class InBall(AbstractInSet):
 
     def conjugate(self, s: Vector) -> Array:
         """radius times the dual norm of what the threshold leaves of s."""
-        return self.domain.support(self.penalty.prox(s, jnp.ones((), jnp.result_type(as_real(s)))))
+        return self.domain.conjugate(self.penalty.prox(s, jnp.ones((), jnp.result_type(as_real(s)))))
 
 
 def add(left: AbstractRegularizer, right: Any) -> AbstractRegularizer:
@@ -109,8 +109,8 @@ def add(left: AbstractRegularizer, right: Any) -> AbstractRegularizer:
     joined = _join(a, b)
     if not any(isinstance(psi, WithQuadratic) for psi in (left, right, joined)):
         return joined
-    core, _, c = split(joined)
-    return WithQuadratic(core, np.asarray(lam_a + lam_b), np.asarray(c_a + c_b + c))
+    constant = sum((constant_of(psi) for psi in (left, right, joined)), start=NONE)
+    return WithQuadratic(split(joined)[0], np.asarray(lam_a + lam_b), np.asarray(c_a + c_b), np.asarray(constant))
 
 
 def _join(a: AbstractRegularizer, b: AbstractRegularizer) -> AbstractRegularizer:
@@ -135,8 +135,10 @@ def _join(a: AbstractRegularizer, b: AbstractRegularizer) -> AbstractRegularizer
                 return InBall(first, second)
             case GroupL2(), L2Ball():
                 return InBall(first, second)
-            case L1(), Simplex() | CappedSimplex():
-                return WithQuadratic(second, np.zeros(()), np.asarray(first.lam))
+            case L1(), Simplex():
+                return WithQuadratic(second, NONE, NONE, np.asarray(first.lam * second.radius))
+            case L1(), CappedSimplex():
+                return WithQuadratic(second, NONE, NONE, first.lam)
             case InBox(), Box():
                 return _join(first.penalty, _join(first.domain, second))
             case InBox() | InBall(), L1() if isinstance(first.penalty, L1):

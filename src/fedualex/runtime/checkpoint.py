@@ -13,13 +13,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import __version__
 from ..storage import write_atomically
 
-SCHEMA = 1
+SCHEMA = 2
+"""Of the file and of the fingerprint: whoever changes what one of them holds counts this up."""
+
+
+def run_id(*parts: Any) -> str:
+    """The fingerprint of a run: of all that decides how it goes on, the version of this library included."""
+    return fingerprint(parts, __version__, str(SCHEMA))
 
 
 def fingerprint(*parts: Any) -> str:
-    """A hash of all that decides how a run goes on: arrays by content, functions by code, the rest by its text."""
+    """A hash of what takes part in a computation: arrays by content, functions by code, the rest by its text.
+
+    What it cannot see of a function is listed in docs/simulator.md.
+    """
     digest = hashlib.sha256(str(jax.tree.structure(parts)).encode())
     for leaf in jax.tree.leaves(parts):
         digest.update(_content(leaf))
@@ -54,13 +64,13 @@ def _content(leaf: Any, above: tuple[Any, ...] = ()) -> bytes:
         used = {name: leaf.__globals__.get(name) for name in _names(leaf.__code__)}
         return _code(leaf.__code__) + contents(carried, {k: v for k, v in used.items() if _counts(v, leaf)})
     if callable(leaf) and not isinstance(leaf, type):  # an object that a user made
-        return name + contents(dict(sorted(getattr(leaf, "__dict__", {}).items())))
+        return name + contents(type(leaf).__call__, dict(sorted(getattr(leaf, "__dict__", {}).items())))
     return name
 
 
 def _counts(value: Any, user: types.FunctionType) -> bool:
-    """Whether a global name is part of a computation: a number, an array, or a function of the same module."""
-    own = isinstance(value, types.FunctionType) and value.__module__ == user.__module__
+    """Whether a global name is part of a computation: a number, an array, or a callable of the same module."""
+    own = callable(value) and not isinstance(value, type) and getattr(value, "__module__", None) == user.__module__
     return own or bool(eqx.is_array_like(value))
 
 
@@ -80,9 +90,8 @@ def save(path: Path, state: Any, history: list[dict[str, Any]], run: str, best: 
     """Write state and history, so that a crash at any moment leaves the old file or the new one."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     arrays = {f"leaf{index}": leaf for index, leaf in enumerate(leaves)}
-    text = json.dumps(
-        {"schema": SCHEMA, "run": run, "checksum": _checksum(leaves, history, best), "history": history, "best": best}
-    )
+    header = {"schema": SCHEMA, "version": __version__, "run": run, "history": history, "best": best}
+    text = json.dumps({**header, "checksum": _checksum(leaves, history, best)})
     buffer = io.BytesIO()
     np.savez(buffer, header=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
     write_atomically(path, buffer.getvalue())
@@ -95,10 +104,27 @@ def check_folder(path: Path) -> None:
 
 
 def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], str | None]:
-    """State and history, if the file is whole, of this schema, and of this very run."""
+    """State and history, if the file is whole, of this schema and version, and of this very run."""
+    header, leaves = read(path)
+    if header["version"] != __version__:
+        raise ValueError(
+            f"{path} was written by fedualex {header['version']}, and this is {__version__}, whose rounds may have "
+            "other bits: go on with that version, or delete it to start again"
+        )
+    if header["run"] != run:
+        raise ValueError(f"{path} belongs to another run: its problem, method, seed or sizes differ from this one's")
+    structure: Any = jax.tree.structure(like)
+    if len(leaves) != structure.num_leaves:
+        raise ValueError(f"{path} holds {len(leaves)} arrays where this run has {structure.num_leaves}; delete it")
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"], header["best"]
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """Header and arrays of a checkpoint of any run, if the file is whole and of this schema."""
+    header: dict[str, Any] = {"version": None, "run": "", "history": [], "best": None}
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            header = dict(json.loads(bytes(file["header"]).decode()))
+            header |= dict(json.loads(bytes(file["header"]).decode()))
             leaves = [file[f"leaf{index}"] for index in range(len(file.files) - 1)]
     except Exception as error:  # a truncated or foreign file can fail in many ways
         raise ValueError(
@@ -106,14 +132,9 @@ def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], st
         ) from None
     if header.get("schema") != SCHEMA:
         raise ValueError(f"{path} has checkpoint schema {header.get('schema')!r}; this version reads schema {SCHEMA}")
-    if header.get("run") != run:
-        raise ValueError(f"{path} belongs to another run: its problem, method, seed or sizes differ from this one's")
-    if header.get("checksum") != _checksum(leaves, header.get("history", []), header.get("best")):
+    if header.get("checksum") != _checksum(leaves, header["history"], header["best"]):
         raise ValueError(f"{path} is damaged: its checksum does not match; delete it to start again")
-    structure: Any = jax.tree.structure(like)
-    if len(leaves) != structure.num_leaves:
-        raise ValueError(f"{path} holds {len(leaves)} arrays where this run has {structure.num_leaves}; delete it")
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"], header["best"]
+    return header, leaves
 
 
 def _checksum(leaves: list[Any], history: list[dict[str, Any]], best: str | None) -> str:

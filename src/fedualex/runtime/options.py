@@ -11,7 +11,7 @@ from ..algorithms import AbstractMethod, ChambollePock, ScaffoldSMemory, Synchro
 from ..geometry import Euclidean
 from ..problems import AbstractOracle, AbstractProblem, Bilinear
 from ..regularizers import is_spectral
-from ..validation import one_of, positive, short, whole_number
+from ..validation import one_of, plain_array, positive, short, whole_number
 
 OUTPUTS = ("last", "clients", "ergodic", "polished")
 
@@ -33,7 +33,7 @@ def check_sizes(
         raise ValueError("steps= means one client and one local step: leave out clients, cohort and local_steps")
     if problem.clients and clients not in (None, problem.clients):  # 0: a server, whose data is elsewhere
         raise ValueError(f"clients must be {problem.clients}, as many as the problem's data has, got {clients}")
-    count = problem.clients or clients or 1
+    count = int(problem.clients or clients or 1)  # numpy's narrow integers would overflow
     if steps is not None and count > 1:
         raise ValueError(f"steps= means one client, and the problem has {count}: use rounds=")
     _check_local_steps(local_steps, count)
@@ -126,7 +126,7 @@ def _is_euclidean_game(problem: Any) -> bool:
 
 
 def _check_local_steps(local_steps: Any, clients: int) -> None:
-    array = np.asarray(local_steps)
+    array = plain_array("local_steps", local_steps)
     if array.dtype.kind not in "iu" or array.shape not in ((), (clients,)) or np.any(array < 1):
         raise ValueError(
             f"local_steps must be a whole number >= 1, or one for each of {clients} clients, got {short(local_steps)}"

@@ -14,6 +14,8 @@ import numpy as np
 from .. import tree
 from ..geometry import is_geometry
 from ..problems import AbstractProblem, Certificate
+from ..problems.feasibility import largest_violation
+from ..problems.rounding import certificate_of
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
 from .status import Status, status_of
@@ -41,6 +43,8 @@ class Output:
     """What it is worth: its own certified gap against tol."""
     origin: str = ""
     """Of "best": which output of which round it was."""
+    violation: float | None = None
+    """By how much x exceeds the limits of the problem at most; None if it has none, or without the operator."""
 
     @property
     def label(self) -> str:
@@ -73,13 +77,18 @@ class Evaluator:
         exact = eqx.tree_at(lambda p: p.geometry, problem, for_reports(problem.geometry))
         self.problem = tree.cast_module(exact, jnp.float64)
         self.tol, self.reason = tol, problem.why_uncertifiable()
+        self.elsewhere = operators is not None
         self.operators = operators or (lambda points: [_operator(self.problem, z) for z in points])
 
     def outputs(self, points: dict[str, Tree]) -> dict[str, Output]:
         """Points projected onto the domain, each with its certificate and structure."""
-        projected = [_project(self.problem, tree.cast(z, jnp.float64)) for z in points.values()]
+        projected = [self.project(z) for z in points.values()]
         operators = self.operators(projected) or [None] * len(projected)
         return {name: self._output(name, z, g) for name, z, g in zip(points, projected, operators, strict=True)}
+
+    def project(self, z: Tree) -> Tree:
+        """The point of the domain nearest to z, in float64."""
+        return _project(self.problem, tree.cast(z, jnp.float64))
 
     def polished(self, average: Output, steps: Any) -> Output:
         """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from an output, with the exact g."""
@@ -100,13 +109,16 @@ class Evaluator:
     def _output(self, name: str, z: Tree, g: Tree) -> Output:
         certificate = Certificate(None, None, self.reason or UNANSWERED)
         if g is not None and not self.reason:
-            x, y = _fenchel_gaps(self.problem, z, g)
-            certificate = Certificate(float(x), float(y))
-            if not np.isfinite(certificate.gap or 0.0):
-                raise FloatingPointError(f"the certificate of the output {name!r} is not finite")
+            measured, estimated = _measure(self.problem, z, g)
+            # Operators from elsewhere were summed there, in a way that nobody here can bound.
+            certificate = certificate_of(measured, estimated or self.elsewhere)
+            if certificate.gap == np.inf:  # a projection that left the domain: nothing is claimed of it
+                certificate = Certificate(None, None, certificate.reason)
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, g))
         status = status_of(certificate.gap, self.tol)
-        return Output(name, point, operator, certificate, *structure_of(self.problem, point), status)
+        violation = largest_violation(self.problem, operator)
+        structure = structure_of(self.problem, point)
+        return Output(name, point, operator, certificate, *structure, status, violation=violation)
 
 
 @eqx.filter_jit
@@ -120,9 +132,8 @@ def _operator(problem: AbstractProblem, z: Tree) -> Tree:
 
 
 @eqx.filter_jit
-def _fenchel_gaps(problem: AbstractProblem, z: Tree, g: Tree) -> tuple[Any, Any]:
-    parts = problem.geometry.fenchel_gaps(z, g)
-    return tree.total(parts.x), tree.total(parts.y)
+def _measure(problem: AbstractProblem, z: Tree, g: Tree) -> Any:
+    return problem.measure(z, g)
 
 
 @eqx.filter_jit

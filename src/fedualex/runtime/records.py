@@ -1,6 +1,7 @@
 """Records of a run: certificates and cost so far, the best point, and what they say about stopping."""
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,12 @@ import jax
 from .. import tree
 from ..tree import Tree
 from . import checkpoint as checkpoints
+from .examination import Examination
 from .outputs import Evaluator, Output
 from .rounds import Setup, State
+from .rules import answer_of, best_gap, stop_of
 from .run import Run, columns
-from .status import Status, Stop
-
-NEGLIGIBLE = 1e-9
-"""A certificate below this share of the first one is rounding: growing from there is not divergence."""
+from .status import Stop
 
 Record = dict[str, Any]
 
@@ -26,8 +26,17 @@ class Records:
     kept: tuple[str, ...] = ("ergodic", "clients")
     """The averages whose sums are kept. A deployment keeps fewer: those behind `ergodic` cost K-fold."""
 
-    def __init__(self, evaluator: Evaluator, grid: Any, setup: Setup, rounds: int, output: Any, every: int):
-        self.evaluator, self.grid, self.setup = evaluator, grid, setup
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        examination: Examination,
+        grid: Any,
+        setup: Setup,
+        rounds: int,
+        output: Any,
+        every: int,
+    ):
+        self.evaluator, self.examination, self.grid, self.setup = evaluator, examination, grid, setup
         self.rounds, self.output, self.every = rounds, output, every
         self.tol = evaluator.tol
         self.everything = self.tol is not None or output in ("clients", "polished")
@@ -63,34 +72,21 @@ class Records:
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output]:
         """The outputs of a state; before the first round all are its point."""
-        setup, sums = self.setup, state.sums
-        points = {"last": setup.method.point(state.server, setup.problem.geometry)}
         wanted = [name for name in self.kept if everything or name == "ergodic"]
-        averages = {name: getattr(sums, name) for name in wanted}
-        if float(sums.weight) == 0:  # nothing to average yet
-            (start,) = self.evaluator.outputs(points).values()
-            names = ("last", *averages, *["polished"] * ("clients" in averages))
+        points = points_of(self.setup, state, wanted)
+        if float(state.sums.weight) == 0:  # one point for all
+            (start,) = self.evaluator.outputs({"last": points["last"]}).values()
+            names = (*points, *["polished"] * ("clients" in points))
             return {name: dataclasses.replace(start, name=name) for name in names}
-        points |= {name: tree.scale(1 / sums.weight, total) for name, total in averages.items()}
         outputs = self.evaluator.outputs(points)
-        if "clients" in averages:
+        if "clients" in points:
             outputs["polished"] = self.evaluator.polished(outputs["clients"], self.grid)
         return outputs
 
     def verdict(self) -> Stop | None:
         """Whether the records say that it is time to stop."""
-        best = [min(gaps) for record in self.all if (gaps := _gaps(record, self.output))]
-        if len(best) < len(self.all):
-            return None
-        if self.tol is not None and best[-1] <= self.tol:
-            return Stop.TOLERANCE
-        floor = NEGLIGIBLE * max(best[0], 0)
-        if len(best) > 3 and all(gap > 10 * max(min(best), floor) for gap in best[-3:]):
-            return Stop.DIVERGED
-        fifth = max(2, self.rounds // (5 * self.every))
-        if self.tol is not None and len(best) > fifth and min(best) > 0.99 * min(best[:-fifth]):
-            return Stop.STALLED
-        return None
+        gaps = [best_gap(record, self.output) for record in self.all]
+        return stop_of(gaps, rounds=self.rounds, record_every=self.every, tol=self.tol)
 
     def finish(self, state: State, stop: Stop, seconds: float, chosen: str, detail: str = "") -> Run:
         """All outputs of the final state, the best record if it is better, and which of them is the answer."""
@@ -105,10 +101,17 @@ class Records:
         best = None if self.best is None or self.best.gap is None else self.best
         if best is not None and _gap(best) < min(map(_gap, outputs.values())):
             outputs["best"] = best
+        certified = [output.z for output in outputs.values() if output.gap is not None]
+        if certified and (reason := self.examination.reason(certified)):
+            self.evaluator.reason = reason
+            stop, best, outputs = Stop.DISPROVED, None, self.outputs(state, everything=True)
+            self.all = [without_gaps(record) for record in self.all]
+        gaps = {name: output.gap for name, output in outputs.items()}
+        structure = {name: output.structure for name, output in outputs.items()}
         return Run(
             stop=stop,
             detail=detail,
-            output=self.output or _answer(outputs),
+            output=self.output or answer_of(gaps, structure, self.tol),
             outputs=outputs,
             best=best,
             history=columns(self.all),
@@ -116,28 +119,27 @@ class Records:
             seconds=seconds,
             steps=chosen,
             state=state,
+            convexity=self.examination.sentence,
+            disproof=self.examination.found,
         )
 
 
-def _answer(outputs: dict[str, Output]) -> str:
-    """The sparsest output that meets tol, else the one with the smallest certificate, else the polished one."""
-    good = [output for output in outputs.values() if output.status is Status.OPTIMAL]
-    if good:
-        return min(good, key=lambda output: (output.structure, output.gap)).name
-    if all(output.gap is None for output in outputs.values()):
-        return "polished" if "polished" in outputs else "last"
-    return min(outputs.values(), key=_gap).name
+def without_gaps(record: Record) -> Record:
+    """A record whose certificates were withdrawn."""
+    return {key: None if key.startswith("gap_") else value for key, value in record.items()}
+
+
+def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, Tree]:
+    """The point of a state, and averages so far; before the first round all are its point."""
+    last, sums = setup.method.point(state.server, setup.problem.geometry), state.sums
+    if float(sums.weight) == 0:
+        return {"last": last} | dict.fromkeys(averages, last)
+    return {"last": last} | {name: tree.scale(1 / sums.weight, getattr(sums, name)) for name in averages}
 
 
 def _gap(output: Output | None) -> float:
     """The certified gap of an output, infinite where it has none."""
     return float("inf") if output is None or output.gap is None else output.gap
-
-
-def _gaps(record: Record, output: str | None) -> list[float]:
-    """The certified gaps of a record: of one output, or of all."""
-    wanted = f"gap_{output or ''}"
-    return [value for key, value in record.items() if key.startswith(wanted) and value is not None]
 
 
 def bytes_per_round(setup: Setup) -> tuple[int, int]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..display import rounded_up
+from ..problems.disproof import Disproof
 from ..tree import Saddle
 from .outputs import Output
 from .status import Status, Stop
@@ -34,6 +35,10 @@ class Run:
     """Which step sizes theory chose; empty if all were given."""
     state: Any = field(repr=False)
     """The dual state: what `z0` cannot replace when a run is to be resumed."""
+    convexity: str
+    """What was checked of f, or why nothing was. That f is convex-concave is said only where it is by construction."""
+    disproof: Disproof | None
+    """Two points that a convex-concave f could not have, if they were found: then nothing is certified."""
     epsilon: float | None = None
     """Of a deployment with clipping and noise: what all increments that sites were asked for are worth."""
 
@@ -53,6 +58,11 @@ class Run:
         return self.answer.gap
 
     @property
+    def violation(self) -> float | None:
+        """By how much `z` exceeds the limits of a problem that has some, at most: feasible if <= 0."""
+        return self.answer.violation
+
+    @property
     def status(self) -> Status:
         """What the answer is worth."""
         return self.answer.status
@@ -62,6 +72,8 @@ class Run:
             claim = f"not certifiable: {self.answer.certificate.reason}"
         else:
             claim = f"certified gap <= {rounded_up(self.gap)} ({self.answer.label})"
+        if self.violation is not None:
+            claim += f", violation <= {rounded_up(self.violation)}"
         detail = f", {self.detail}" if self.detail else ""
         return f"{self.status}, {self.stop}{detail}: {claim}, {self.rounds} rounds, {self.seconds:.1f} s"
 

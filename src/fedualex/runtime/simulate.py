@@ -6,26 +6,25 @@ import time
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 
 from .. import tree
 from ..precision import as_now, double
-from ..problems import Exact
 from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
-from .options import check_choices, check_cohort, check_hooks, check_mesh, check_sizes
+from .examination import Examination
+from .feasibility import concluded
+from .options import check_hooks
 from .outputs import Evaluator
+from .prepare import prepare
 from .progress import progress_bar
 from .records import Records, bytes_per_round
 from .rounds import State, advance
 from .run import Run
-from .setup import build_setup, first_state
 from .sharding import agreed, check_shared, leads, local, spread
 from .status import Stop
-from .steps import polish_grid, with_theory_steps
+from .steps import polish_grid
 
 Ending = tuple[Stop, str]
 """Why a run ends: the word, and more about it where the word does not say it all."""
@@ -64,6 +63,8 @@ def simulate(problem: Any, method: Any, **options: Any) -> Run:
     checkpoint: a file that is written at every record, and continued from if it is there.
     mesh: a `jax.sharding.Mesh` with one axis; clients are split over its devices, of one process or of several
     (docs/scaling.md).
+    convexity: "check" looks for a disproof of a user's f at the start and at the outputs; if one is found, nothing is
+    certified. "trust" takes the user's word (docs/problems.md).
     """
     if {"tol", "max_seconds"} & set(options):
         raise TypeError("tol and max_seconds are stopping rules, and simulate runs all rounds: use fx.solve")
@@ -78,55 +79,32 @@ def _run(
     stopping: bool,
     tol: Any,
     max_seconds: Any,
-    rounds: Any = None,
-    steps: Any = None,
-    clients: Any = None,
-    weights: Any = None,
-    local_steps: Any = 1,
-    cohort: Any = None,
-    noise: Any = None,
-    seed: Any = 0,
-    z0: Any = None,
-    init: Any = "project",
-    record_every: Any = None,
-    output: Any = None,
-    dtype: Any = "float64",
     callback: Any = None,
     checkpoint: Any = None,
-    chunk: Any = None,
-    fast: Any = None,
-    mesh: Any = None,
+    convexity: Any = "check",
+    **options: Any,
 ) -> Run:
-    total, clients = check_sizes(problem, method, rounds, steps, clients, local_steps, cohort)
-    check_choices(init, output, noise, seed, tol, record_every, chunk, dtype)
-    if fast is not None:
-        one_of("fast", fast, ("law",))
+    one_of("convexity", convexity, ("check", "trust"))
     check_hooks(callback, checkpoint, max_seconds)
-    mesh = check_mesh(mesh, problem)
-    problem = problem if weights is None else problem.reweighted(weights)
-    check_cohort(cohort, problem.client_weights(clients))
-    every = record_every or max(1, total // 50)
-    oracle = Exact() if noise is None else noise
     file = None if checkpoint is None else Path(checkpoint)
     began = time.perf_counter()
     keep_compiled_programs()
     callback = callback and as_now(callback)
     with double():
-        z0 = problem.admit(problem.like if z0 is None else z0)
-        sizes: dict[str, Any] = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
-        sizes["as_assumed"] = init == "project" and bool(np.min(local_steps) == np.max(local_steps))
-        method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)
-        setup = build_setup(problem, method, oracle, clients, cohort, local_steps, seed, dtype, chunk, fast, mesh)
-        state = first_state(setup, z0, init, dtype)
-        records = Records(Evaluator(spread(problem, mesh), tol), polish_grid(problem), setup, total, output, every)
+        prepared = prepare(problem, method, tol=tol, **options)
+        setup, state, total, every = prepared.setup, prepared.start, prepared.rounds, prepared.record_every
+        mesh, grid = setup.mesh, polish_grid(prepared.problem)
+        evaluator = Evaluator(spread(prepared.problem, mesh), tol)
+        examination = Examination(prepared.problem, trust=convexity == "trust")
+        start = prepared.problem.project(setup.method.point(state.server, setup.problem.geometry))
+        evaluator.reason = evaluator.reason or examination.reason([start], thorough=True)
+        records = Records(evaluator, examination, grid, setup, total, prepared.output, every)
         up, down = bytes_per_round(setup)
         run_id = ""
         if file is not None:
             check_shared(mesh, file)
             checkpoints.check_folder(file)
-            # The problem as it was given: on a mesh no process has all data of the setup's.
-            whole = eqx.tree_at(lambda s: s.problem, setup, problem)
-            run_id = checkpoints.fingerprint(whole, state, init, str(total), str(every), str(tol), str(output))
+            run_id = prepared.run_id()
             if file.exists():
                 state = records.resume(file, state, run_id)
                 began -= records.all[-1]["seconds"]
@@ -167,12 +145,13 @@ def _run(
         except KeyboardInterrupt:
             ending = Stop.INTERRUPTED, ""
         stop, detail = ending or (Stop.MAX_ROUNDS, "")
-        return records.finish(state, stop, time.perf_counter() - began, chosen, detail)
+        run = records.finish(state, stop, time.perf_counter() - began, prepared.steps, detail)
+        return run if stop is Stop.INTERRUPTED else concluded(run, prepared.problem)
 
 
 def _check_names(options: dict[str, Any]) -> None:
     """Refuse an option that does not exist, with the one that was probably meant."""
-    known = list(inspect.signature(_run).parameters)[5:]
+    known = [*list(inspect.signature(prepare).parameters)[3:], "callback", "checkpoint", "convexity"]
     for name in options:
         if name not in known:
             raise TypeError(f"there is no option {name!r}; {hint(name, known, 'options are')}")

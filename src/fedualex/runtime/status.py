@@ -24,8 +24,10 @@ class Stop(Enum):
     STALLED = "the best certificate improved by less than 1% over a fifth of the rounds"
     DIVERGED = "the certificate exceeded 10 times its best in three records in a row"
     NUMERICAL_ERROR = "the state became nan or infinite; the last finite one is kept"
+    DISPROVED = "f was seen not to be convex in x and concave in y, so its certificates were withdrawn"
     INTERRUPTED = "the run was interrupted; what was there is returned"
     CLIENTS_LOST = "too few clients answered"
+    INFEASIBLE = "no point of the domain meets the limits of the problem"
 
     def __str__(self) -> str:
         return self.name
@@ -35,7 +37,7 @@ INACCURATE = 10.0
 """A certified gap of at most this many times tol is worth a word of its own."""
 
 
-def status_of(gap: float | None, tol: float | None) -> Status:
+def status_of(gap: float | int | None, tol: float | int | None) -> Status:
     """What a point with this certified gap is worth."""
     if gap is None:
         return Status.UNCERTIFIED

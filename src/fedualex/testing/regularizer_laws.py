@@ -1,14 +1,21 @@
 """The laws of a regularizer."""
 
+import itertools
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..geometry import calls_lapack
 from ..precision import double
-from ..regularizers import AbstractRegularizer
+from ..regularizers import AbstractRegularizer, SquaredL2
+from ..regularizers.fenchel import fenchel, has_rounding_bound
 from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, default_like, equal, size
+
+QUADRATICS = (0.0, 1e-33, 1e-160, 1e-300, 1e150)
+"""None, one that is lost beside anything, and those with which squares leave the range of floats."""
 
 
 def check_regularizer(psi: AbstractRegularizer, like: Any = None, *, samples: int = 20, seed: int = 0) -> None:
@@ -26,6 +33,7 @@ def regularizer_laws(psi: AbstractRegularizer, like: Any, omega: Array, other: A
         **_conjugate_laws(psi, omega, weight, x, u, s=other),
         **_domain_laws(psi, like, omega, x, u),
         **_declared_laws(psi, omega, weight, x, s=other),
+        **_fenchel_laws(psi, u, s=other, meant=omega),
     }
 
 
@@ -73,6 +81,19 @@ def _conjugate_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Ar
     }
 
 
+def _fenchel_laws(psi: AbstractRegularizer, u: Array, s: Array, meant: Array) -> Margins:
+    """`fenchel` is psi(u) + psi^*(s) - <s, u>, and its rounding is no less than what another slope makes of it."""
+    found, other = fenchel(psi, u, s, jnp.abs(meant - s)), fenchel(psi, u, meant, jnp.zeros_like(meant))
+    plain = psi.value(u) + psi.conjugate(s) - jnp.vdot(s, u)
+    tight = ROUNDING * (1 + size(s) * (1 + size(u)) + jnp.abs(psi.value(u)) + jnp.abs(plain))
+    slack = found.gap + found.rounding - other.gap + tight
+    bounded = has_rounding_bound(psi) and psi.finite_conjugate
+    return {
+        "the Fenchel gap is psi + psi^* - <s, x>": jnp.where(jnp.isfinite(plain), equal(found.gap, plain, tight), 0),
+        "an error of the slope costs at most its rounding": slack if bounded else jnp.zeros(()),
+    }
+
+
 def _domain_laws(psi: AbstractRegularizer, like: Any, center: Array, x: Array, u: Array) -> Margins:
     s = psi.subgradient(x)
     slack = psi.value(u) - psi.value(x) - jnp.vdot(s, u - x)
@@ -102,18 +123,34 @@ def _declared_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Arr
 
 
 def check_extremes(psi: AbstractRegularizer, like: Any) -> None:
-    """Zero, huge and tiny arguments give finite feasible points; float32 stays float32; finite_conjugate is true."""
+    """Zero, huge and tiny arguments, and huge and tiny quadratics beside psi, compiled as in a run.
+
+    A prox is a finite point of the domain, a conjugate is neither nan nor below what a point attains (it may be
+    infinite), float32 stays float32, and finite_conjugate is true.
+    """
     direction = np.random.default_rng(0).normal(size=np.shape(like))
     with double():
-        for scale in (0.0, 1e30, 1e-30):
-            for weight in (0.0, 1.0, 1e30):
-                x = psi.prox(scale * direction, weight)
-                if not (jnp.all(jnp.isfinite(x)) and psi.violation(x) <= FEASIBLE):
-                    raise AssertionError(
-                        f"{psi!r}: prox({scale} * direction, {weight}) = {x!r} is not a finite point of the domain"
-                    )
+        # Op by op where LAPACK is called, as in `Laws`.
+        measure = _extremes if calls_lapack(psi) else eqx.filter_jit(_extremes)
+        for total in (psi + SquaredL2(lam) for lam in QUADRATICS):
+            for scale, weight in itertools.product((0.0, 1e30, 1e-30), (0.0, 1.0, 1e30)):
+                inside, above = measure(total, jnp.asarray(scale * direction), jnp.asarray(weight))
+                if not inside:
+                    raise AssertionError(f"{total!r}: prox({scale} * direction, {weight}) is no finite point of C")
+                if not above:
+                    raise AssertionError(f"{total!r}: conjugate({scale} * direction) is nan or below <s, x> - psi(x)")
         if psi.finite_conjugate and not jnp.isfinite(psi.conjugate(direction)):
             raise AssertionError(f"{psi!r} says finite_conjugate, but its conjugate is infinite at {direction!r}")
     x = psi.prox(jnp.asarray(direction, jnp.float32), jnp.float32(0.5))
     if x.dtype != jnp.float32 or x.shape != np.shape(like):
         raise AssertionError(f"{psi!r}: prox turns float32 {np.shape(like)} into {x.dtype} {x.shape}")
+
+
+def _extremes(psi: AbstractRegularizer, s: Array, weight: Array) -> tuple[Array, Array]:
+    """Whether prox(s) is a finite point of the domain, and whether conjugate(s) is above what that point attains."""
+    x = psi.prox(s, weight)
+    inside = jnp.all(jnp.isfinite(x)) & (psi.violation(x) <= FEASIBLE)
+    # From a point of about size 1: beyond, psi itself may be out of range.
+    u = psi.prox(s / jnp.maximum(size(s), 1), jnp.zeros(()))
+    below = jnp.vdot(s, u) - psi.value(u)
+    return inside, psi.conjugate(s) >= below - ROUNDING * (1 + size(s) * (1 + size(u)) + jnp.abs(below))

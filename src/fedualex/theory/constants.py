@@ -36,7 +36,7 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: int 
         raise TypeError(f"problem must be a problem such as fx.problems.paper_l1(), got {short(problem)}")
     if not isinstance(oracle, AbstractOracle):
         raise TypeError(f"oracle must be an oracle such as fx.GaussianNoise(0.1), got {short(oracle)}")
-    whole_number("samples", samples)
+    samples = whole_number("samples", samples)
     with double():
         geometry, zero = for_reports(problem.geometry), problem.admit(jax.tree.map(np.zeros_like, problem.like))
         start = geometry.project(zero if z0 is None else problem.admit(z0))
@@ -90,9 +90,16 @@ def _spectral_norm(A: NDArray[Any]) -> float:
 
 def _affine_size(problem: AbstractProblem, zero: Saddle, parts: list[Any], beta: float) -> float:
     """sup ||g||_* <= ||g(0)||_* + beta sup ||z||; a point of the simplex has norm 1."""
-    radii = [p.regularizer.farthest(leaf) if isinstance(p, Euclidean) else p.diameter(leaf) / 2 for p, leaf in parts]
+    radii = [_radius(part, leaf) for part, leaf in parts]
     at_zero = float(problem.geometry.dual_norm(problem.operator(zero)))
     return at_zero + product(beta, float(np.linalg.norm(np.array(radii))))
+
+
+def _radius(part: Any, leaf: Array) -> float:
+    """sup ||z||. Half a diameter is less on the simplex: it may be as small as one point, and no point has norm 0."""
+    if isinstance(part, Euclidean):
+        return float(part.regularizer.farthest(leaf))
+    return 1.0 if isinstance(part, EntropicSimplex) else float(part.diameter(leaf)) / 2
 
 
 def _closed_sigma(oracle: AbstractOracle, parts: list[Any]) -> float | None:

@@ -1,0 +1,92 @@
+"""From a stored run back to its problem and the start of its rounds; code that a folder names is not run unasked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..precision import double
+from ..problems import AbstractProblem
+from ..runtime import fingerprint
+from ..runtime.prepare import prepare
+from ..runtime.rounds import Setup, State
+from ..validation import short
+from .configuration import run_options, weighted_problem
+from .deployment import server_problem, task_of
+from .folder import StoredRun
+from .names import build_method
+from .surroundings import other_versions
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The problem of a run; or why it could not be had, and the fingerprint of what there is now if it is another."""
+
+    problem: AbstractProblem | None = None
+    why_not: str = ""
+    changed: str = ""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What the rounds of a run begin with, and the fingerprint of all that decides how they go on."""
+
+    problem: AbstractProblem
+    setup: Setup
+    start: State
+    run_id: str
+
+
+def reach(run: StoredRun, *, trust: bool) -> Reached:
+    """The problem again from its configuration, if its data is there and is the same.
+
+    trust: whether the function of `entry = "module:function"` is called. All else that a configuration can name is this
+    library's own (problems, regularizers, methods), or a file of numbers, which is read without pickle.
+    """
+    configuration = run.manifest["configuration"]
+    if "entry" in configuration["problem"] and not trust:
+        entry = short(configuration["problem"]["entry"])
+        return Reached(why_not=f"the folder names code ({entry}); give --trust to run it")
+    try:
+        problem = _problem(configuration)
+    except Exception as error:  # whatever stands in the manifest, and whatever the user's own code does
+        return Reached(why_not=f"the data cannot be reached: {error}")
+    if (found := fingerprint(problem)) == run.manifest["data_sha256"]:
+        return Reached(problem)
+    if others := other_versions(run.manifest):
+        return Reached(why_not=f"the fingerprint of the data was made by {others}")
+    return Reached(why_not="the data has changed since", changed=found)
+
+
+def begun(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
+    """What a run of this configuration begins with."""
+    with double():
+        if is_deployment(configuration):
+            served = task_of(configuration, problem).prepare(problem)
+            return Begun(served.view, served.setup, served.start, served.run_id)
+        options = run_options(configuration["run"], problem)
+        for beside in ("max_seconds", "weights", "convexity"):  # of no part in the rounds, or already in the problem
+            del options[beside]
+        run = prepare(problem, build_method(configuration["method"]), **options)
+        return Begun(run.problem, run.setup, run.start, run.run_id())
+
+
+def averages(configuration: Mapping[str, Any]) -> tuple[str, ...]:
+    """The averages that a run of this configuration keeps; of `clients` it also polishes."""
+    if not is_deployment(configuration):
+        return ("ergodic", "clients")
+    if configuration.get("privacy"):
+        return ()
+    return ("ergodic", "clients") if configuration["run"].get("ergodic") else ("clients",)
+
+
+def is_deployment(configuration: Mapping[str, Any]) -> bool:
+    """Whether the clients were sites."""
+    return "sites" in configuration
+
+
+def _problem(configuration: Mapping[str, Any]) -> AbstractProblem:
+    folder = Path(configuration.get("folder", "."))
+    if is_deployment(configuration):
+        return server_problem(configuration, folder)
+    return weighted_problem(configuration["problem"], folder, configuration["run"].get("weights"))

@@ -1,0 +1,125 @@
+"""Limits on losses: their Lagrangian, by how much a point violates them, and whether any point meets them."""
+
+import warnings
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from ..geometry import EntropicSimplex, Euclidean, Product
+from ..precision import double
+from ..tree import Saddle, Tree, typed
+from ..validation import short
+from .active import TOLERANCE, domain_of
+from .base import AbstractProblem
+from .certificate import Certificate
+from .general import Problem
+from .losses import Loss, linear_score
+from .operator_error import Majorized
+
+
+class Lagrangian(Majorized):
+    """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
+
+    loss: Loss
+    limits: Any
+    feasible: bool = eqx.field(static=True)
+    """Whether some model of the domain is known to meet all limits."""
+
+    def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
+        lam, shares = y["multipliers"], example["shares"]
+        loss = self.loss(linear_score(x, example["row"]), example["target"])
+        return (shares[0] + jnp.vdot(shares[1:], lam)) * loss - jnp.vdot(lam, typed(self.limits, lam))
+
+    def majorant(self, x: Tree, y: Tree, example: Tree) -> Array:
+        """The same of the size of the loss, with a plus."""
+        lam, shares = y["multipliers"], example["shares"]
+        size = self.loss.size(linear_score(x, jnp.abs(example["row"])), example["target"])
+        return (shares[0] + jnp.vdot(shares[1:], lam)) * size + jnp.vdot(lam, typed(self.limits, lam))
+
+
+class Excess(Majorized):
+    """<lam, shares> loss(<w, row> + b, label) - <lam, limits>: a Lagrangian without its objective."""
+
+    whole: Lagrangian
+
+    def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
+        return self.whole(x, y, _without_objective(example))
+
+    def majorant(self, x: Tree, y: Tree, example: Tree) -> Array:
+        """That of the Lagrangian, without its objective."""
+        return self.whole.majorant(x, y, _without_objective(example))
+
+
+def _without_objective(example: Tree) -> Tree:
+    return {**example, "shares": jnp.asarray(example["shares"]).at[0].set(0)}
+
+
+def phase_one(problem: AbstractProblem) -> Problem | None:
+    """min_x max_g (loss_g(x) - limit_g) = min_x max_{lam on the simplex} sum_g lam_g (loss_g(x) - limit_g).
+
+    problem: one made by `constrained`. Data, clients and the domain of x are its own, and there is no penalty, so that
+        the value is the least violation in this domain: above 0, no model of the domain meets all limits.
+    Returns None for a problem without limits.
+    """
+    if not isinstance(problem, Problem) or (f := lagrangian_of(problem)) is None:
+        return None
+    sets = {name: Euclidean(domain_of(part.regularizer)) for name, part in problem.geometry.parts.x.items()}
+    geometry = Product(Saddle(sets, {"multipliers": EntropicSimplex()}))
+    return eqx.tree_at(lambda p: (p.f, p.geometry), problem, (Excess(f), geometry))
+
+
+def lower_bound(certificate: Certificate, g: Saddle) -> float:
+    """A certified lower bound on the value of `phase_one`, from its exact operator and certificate at any (x, lam).
+
+    f is linear in lam and convex in x, so for every x' of the domain max_g (loss_g(x') - limit_g) >= f(x', lam)
+    >= f(x, lam) + <g_x, x' - x> >= max(-g_y) - (x part + y part of the certificate), where f(x, lam) = -<g_y, lam>.
+    """
+    # The error of max(-g_y) is at most what the certificate's rounding holds for g_y; so it is counted once more.
+    gap = np.inf if certificate.gap is None else certificate.gap
+    return float(np.max(excess(g))) - gap - certificate.rounding
+
+
+def is_doubtful(problem: AbstractProblem) -> bool:
+    """Whether the problem has limits, and no model is known that meets all of them."""
+    f = lagrangian_of(problem)
+    return f is not None and not f.feasible
+
+
+def lagrangian_of(problem: AbstractProblem) -> Lagrangian | None:
+    """The loss of a problem with limits; None of one without."""
+    return problem.f if isinstance(problem, Problem) and isinstance(problem.f, Lagrangian) else None
+
+
+def largest_violation(problem: AbstractProblem, g: Saddle | None) -> float | None:
+    """max_g loss_g(x) - limit_g from the exact operator at (x, lam); None without limits, or without the operator."""
+    return None if g is None or lagrangian_of(problem) is None else float(np.max(excess(g)))
+
+
+def excess(g: Saddle) -> NDArray[Any]:
+    """loss_g(x) - limit_g of each limited group, from the exact operator at any (x, lam)."""
+    return -np.asarray(g.y["multipliers"])
+
+
+def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
+    """loss_g(x) - limit_g of each limited group, in sorted order: above 0 where the constraint is violated.
+
+    Warns if a multiplier of z is at its bound: the limits are suspected to be infeasible.
+    """
+    if lagrangian_of(problem) is None:
+        raise TypeError(f"violation is for a problem made by fx.problems.constrained, got {short(problem)}")
+    with double():
+        z = problem.admit(z)
+        above = excess(problem.operator(z))
+    lam, bound = np.asarray(z.y["multipliers"]), problem.geometry.parts.y["multipliers"].regularizer.upper
+    stuck = np.flatnonzero((lam >= (1 - TOLERANCE) * bound) & (bound > 0))
+    if stuck.size:
+        warnings.warn(
+            f"{stuck.size} of {lam.size} multipliers are at their bound (the first is number {stuck[0]}, "
+            f"{lam[stuck[0]]:.4g}): the limits are suspected to be infeasible, or multiplier= to be too small",
+            stacklevel=2,
+        )
+    return above

@@ -1,0 +1,79 @@
+"""How far an operator that float64 computed may be from the exact one: a bound where f is known, else an estimate."""
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .. import tree
+from ..regularizers.fenchel import UNIT
+from ..regularizers.maps import norm
+from ..tree import Saddle, Tree
+
+SHAKE = 8 * UNIT
+"""By how much inputs are moved, relative to their size, to see what rounding may do to an operator."""
+
+UNSEEN = 1024
+"""How much larger than an operator's largest entry the terms may be that cancelled, where nothing else is known."""
+
+
+class OperatorError(NamedTuple):
+    """How far each entry of an operator may be from the exact one; `estimated` unless that is a bound."""
+
+    size: Saddle
+    estimated: bool
+
+
+class Majorized(eqx.Module):
+    """A loss of one example that knows the size of its own rounding."""
+
+    @abstractmethod
+    def majorant(self, *arguments: Any) -> Array:
+        """F(x, example) or F(x, y, example) at |x| and |y|, whose gradient measures the rounding of the loss's own.
+
+        With n the length of the longest sum, the loss's computed gradient errs by at most (n + 32) UNIT grad F, entry
+        by entry. For a polynomial F is the loss with a plus and absolute values everywhere.
+        """
+
+
+def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
+    """How far g, the computed operator of a `Problem` at z, may be from the exact one.
+
+    With a majorant F: (n + 32) UNIT grad F(|z|), n the number of examples and of entries of z. Else estimates: twice
+    what shaking all inputs changes, plus 16 UNIT of g; without the data, UNSEEN UNIT of the largest entry of g.
+    """
+    data = problem.data
+    if data is not None and not data.counts.size:
+        largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(g)]))
+        return OperatorError(jax.tree.map(lambda a: jnp.full_like(a, UNSEEN * UNIT * largest), g), estimated=True)
+    if isinstance(problem.f, Majorized):
+        majorant = eqx.tree_at(lambda p: p.f, problem, problem.f.majorant)
+        n = sum(leaf.size for leaf in jax.tree.leaves(z)) + (0 if data is None else data.shares().size)
+        gradient = jax.grad(majorant.loss)(jax.tree.map(jnp.abs, z))
+        return OperatorError(tree.scale((n + 32) * UNIT, gradient), estimated=False)
+    data, moved = _shaken((data, z))
+    other = eqx.tree_at(lambda p: p.data, problem, data, is_leaf=lambda node: node is None).operator(moved)
+    apart = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(b), a - b, 0), g, other)
+    return OperatorError(jax.tree.map(lambda a, b: 16 * UNIT * _spread(a) + 2 * _spread(b), g, apart), estimated=True)
+
+
+def _shaken(a: Tree) -> Tree:
+    """a with its floating arrays moved by SHAKE of their size, up or down at random."""
+    leaves, structure = jax.tree.flatten(a)
+    keys = jax.random.split(jax.random.key(0), len(leaves))
+    return jax.tree.unflatten(structure, [_shake(leaf, key) for leaf, key in zip(leaves, keys, strict=True)])
+
+
+def _shake(leaf: Any, key: Array) -> Any:
+    if not tree.is_floating(leaf):
+        return leaf
+    return leaf * (1 + SHAKE * jax.random.rademacher(key, jnp.shape(leaf), jnp.result_type(leaf)))
+
+
+def _spread(a: Array) -> Array:
+    """|a_i| and the root of the mean square of all: chance may have made an entry small."""
+    return jnp.abs(a) + norm(a) / np.sqrt(a.size)
