@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-import jax
+import equinox as eqx
 import numpy as np
 
+from ..regularizers import for_reports
 from ..tree import Saddle
 from .base import AbstractProblem
-from .probes import unflat
-from .segments import Fall, fall
+from .probes import Vector, as_vector, block_masks, unflat
+from .segments import fall
 from .suspicions import Surroundings
 
 EXAMPLES = 4096
@@ -53,24 +54,31 @@ def disproof(problem: AbstractProblem, z: Saddle, *, seed: int = 0, thorough: bo
     thorough: along twice as many rays, and around a second point of the domain.
     """
     rng = np.random.default_rng(seed)
+    problem = eqx.tree_at(lambda p: p.geometry, problem, for_reports(problem.geometry))  # witnesses are feasible
     sample = problem.sampled(EXAMPLES, rng)
-    around = Surroundings(sample, np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(z)]), rng, thorough)
+    around = Surroundings(sample, as_vector(z), rng, thorough)
     found = _first(problem, around)
     if found or not thorough:
         return found
     return _first(problem, Surroundings(sample, around.middle, rng, thorough))
 
 
+def borne_out(problem: AbstractProblem, z: Saddle, other: Saddle) -> Disproof | None:
+    """The disproof between two points of the domain that differ in x alone or in y alone, if there is one."""
+    a, b = as_vector(z), as_vector(other)
+    x = block_masks(problem.like)["x"]
+    return _between(problem, "x" if np.any(a[x] != b[x]) else "y", a, b)
+
+
 def _first(problem: AbstractProblem, around: Surroundings) -> Disproof | None:
     """The first suspicion that is borne out."""
-    with np.errstate(over="ignore", invalid="ignore"):  # where f is not finite it says nothing
-        for block, a, b in around.suspicions():
-            if seen := fall(problem, block, a, b):
-                return _told(problem, block, seen)
-    return None
+    return next(filter(None, (_between(problem, *pair) for pair in around.suspicions())), None)
 
 
-def _told(problem: AbstractProblem, block: str, seen: Fall) -> Disproof:
+def _between(problem: AbstractProblem, block: str, a: Vector, b: Vector) -> Disproof | None:
+    seen = fall(problem, block, a, b)
+    if not seen:
+        return None
     apart = f"{np.linalg.norm(seen.end - seen.start):.3g}"
     kind, falls, below = ("convex in x", "falls", "below") if block == "x" else ("concave in y", "rises", "above")
     if seen.below:

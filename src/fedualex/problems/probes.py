@@ -54,6 +54,11 @@ def quickly(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def as_vector(z: Saddle) -> Vector:
+    """All arrays of a point as one vector, outside of compiled programs."""
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(z)])
+
+
 def flat(z: Tree) -> Array:
     """All arrays of a point as one vector."""
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(z)])

@@ -18,9 +18,8 @@ PLACES[1:-1] += np.random.default_rng(0).uniform(-0.4, 0.4, SAMPLES - 2) / (SAMP
 LAST_PLACES = 128
 """What adding up may cost, in units of the last place of the largest term."""
 ROUGH, JUMP = 16, 4
-"""How many times the typical roughness of slopes, which may jump at some kinks, and the largest one of values, which may
-not, is no rounding any more: some 12 standard deviations of it."""
-
+"""How many times the typical roughness of slopes, which jump at kinks, and the largest one of values, which do not, is
+no rounding any more: some 12 standard deviations of it."""
 RESOLVED = 8
 """So many values must phi have on a segment, or the segment is too short for it to tell its points apart."""
 
@@ -37,6 +36,7 @@ class Fall:
     """By how much phi is below its tangent at the start when it comes to the end; 0 if it is not."""
 
 
+@np.errstate(all="ignore")  # where f is not finite it says nothing
 def fall(problem: AbstractProblem, block: str, a: Vector, b: Vector) -> Fall | None:
     """Where phi is not convex between a and b, which differ in one block alone; None if that cannot be told.
 
