@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from .. import tree
 from ..precision import as_now, double
+from ..problems.finiteness import where_not_finite
 from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
@@ -121,6 +122,8 @@ def _run(
             try:
                 record = records.record(following, elapsed(), (done * up, done * down))
             except FloatingPointError as error:
+                if not records.all:  # there is nothing to return
+                    raise FloatingPointError(where_not_finite(problem, start, "the start") or str(error)) from None
                 return Stop.NUMERICAL_ERROR, str(error)
             state = following
             show(record)
