@@ -56,7 +56,7 @@ class Surroundings:
         self.masks = block_masks(problem.like)
         rays = slice(2 * ROWS if thorough else ROWS)
         drawn = rng.normal(size=(DIRECTION[rays].max() + 1, center.size))[DIRECTION[rays]]
-        self.rays = self._look({block: SPREAD[rays, None] * drawn for block in self.masks}, SHARE[rays])
+        self.rays = self._look(dict.fromkeys(self.masks, SPREAD[rays, None] * drawn), SHARE[rays])
 
     @property
     def middle(self) -> Vector:

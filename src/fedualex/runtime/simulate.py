@@ -98,6 +98,8 @@ def _run(
         evaluator = Evaluator(spread(prepared.problem, mesh), tol)
         examination = Examination(prepared.problem, trust=convexity == "trust")
         start = prepared.problem.project(setup.method.point(state.server, setup.problem.geometry))
+        if not tree.is_finite(evaluator.operators([start])):  # there would be nothing to return
+            raise FloatingPointError(where_not_finite(prepared.problem, start, "the start"))
         evaluator.reason = evaluator.reason or examination.reason([start], thorough=True)
         records = Records(evaluator, examination, grid, setup, total, prepared.output, every)
         up, down = bytes_per_round(setup)
@@ -122,8 +124,6 @@ def _run(
             try:
                 record = records.record(following, elapsed(), (done * up, done * down))
             except FloatingPointError as error:
-                if not records.all:  # there is nothing to return
-                    raise FloatingPointError(where_not_finite(problem, start, "the start") or str(error)) from None
                 return Stop.NUMERICAL_ERROR, str(error)
             state = following
             show(record)
