@@ -85,8 +85,14 @@ def test_estimators_refuse_masks():
     assert "X must not have masked" in refusal(lambda: model.fit(masked(X), Y))
     assert "y must not have masked" in refusal(lambda: model.fit(X, masked(Y)))
     assert "clients must not have masked" in refusal(lambda: model.fit(X, Y, masked(CLIENTS)))
-    model.fit(unmasked(X), unmasked(Y))
+    model.coef_, model.intercept_ = np.zeros((1, 3)), np.zeros(1)
     assert "X must not have masked" in refusal(lambda: model.predict(masked(X)))
+
+
+@pytest.mark.slow
+def test_estimators_honor_a_mask_of_nothing():
+    plain, honored = FederatedLasso(0.1).fit(X, Y), FederatedLasso(0.1).fit(unmasked(X), unmasked(Y))
+    assert np.array_equal(plain.coef_, honored.coef_)
 
 
 # --- numbers -------------------------------------------------------------------------------------------------------
@@ -118,7 +124,7 @@ def test_estimators_refuse_masks():
 def test_true_is_not_a_number(name, call):
     for true in (True, np.True_):
         sentence = refusal(lambda true=true: call(true))
-        assert sentence.split(": ")[-1].startswith(name.split(": ")[-1]) or sentence.startswith(name)
+        assert sentence.startswith((name, f"FeDualEx: {name}"))
         assert "True" in sentence
 
 
@@ -174,7 +180,7 @@ def test_ids_of_two_kinds_do_not_merge(ids):
         lambda y: agnostic(X, y, CLIENTS, l1=0.1, loss="logistic"),
         lambda y: sparse_glm("logistic", X, y, l1=0.1),
         lambda y: auc(X, y, CLIENTS, l1=0.1),
-        lambda y: constrained(X, y, CLIENTS, limits=1.0, groups="classes", loss="squared", l1=0.1),
+        lambda y: constrained(X, y.astype(float), CLIENTS, limits=1.0, groups="classes", loss="squared", l1=0.1),
         lambda y: client_metrics({"weights": np.zeros((3, 60)), "bias": np.zeros(60)}, X, y, CLIENTS),
         lambda y: AgnosticClassifier().fit(X, y, CLIENTS),
         lambda y: data.dirichlet(y, 3, 1.0),
@@ -280,7 +286,7 @@ def test_a_nan_gradient_at_the_start_names_the_client(method):
     clients = [-np.ones((3, 2)), np.ones((1, 2))]
     problem = fx.Problem(f, x={"w": fx.Box(0.5)}, like=fx.Saddle({"w": np.zeros(2)}), data=clients)
     with pytest.raises(FloatingPointError) as refused:
-        fx.solve(problem, method, rounds=3)
+        fx.solve(problem, method, rounds=3, convexity="trust")
     assert str(refused.value) == (
         "the gradient of client 1's f (of 2 clients, from 0) by x['w'] is not finite (nan) at the start"
     )
@@ -289,7 +295,7 @@ def test_a_nan_gradient_at_the_start_names_the_client(method):
 def test_a_nan_gradient_of_a_shared_f_is_called_its():
     problem = fx.Problem(lambda x: jnp.sum(jnp.sqrt(x**2)), x=fx.Box(1.0), like=fx.Saddle(np.zeros(2)))
     with pytest.raises(FloatingPointError, match=r"^the gradient of f by x is not finite \(nan\) at the start$"):
-        fx.solve(problem, METHOD, rounds=3)
+        fx.solve(problem, METHOD, rounds=3, convexity="trust")
 
 
 # --- missing extras ------------------------------------------------------------------------------------------------

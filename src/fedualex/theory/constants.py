@@ -25,7 +25,7 @@ SWEEPS, DRAWS, CLIENTS = 50, 32, 32  # power iterations and oracle calls at each
 SMALL = 1000  # rows or columns up to which a whole decomposition is quick
 
 
-def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: int = 8, seed: int = 0) -> Constants:
+def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any = 8, seed: int = 0) -> Constants:
     """The constants of a problem seen through an oracle (None: exact), started at the projection of z0 (None: 0).
 
     Bilinear games: beta = norm of A between the two blocks' norms, and sup ||g||_* <= ||g(0)||_* + beta sup ||z||.
