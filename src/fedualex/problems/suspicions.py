@@ -65,6 +65,10 @@ class Surroundings:
 
     def suspicions(self) -> list[Pair]:
         """Pairs to look at closely, the worst of each kind first."""
+        with np.errstate(all="ignore"):  # where f or g is not finite there is nothing to see
+            return self._suspicions()
+
+    def _suspicions(self) -> list[Pair]:
         found: list[Pair] = []
         for block, seen in self.rays.items():
             found += [(block, seen.points[i], seen.points[j]) for i, j in _falling(seen)]
