@@ -18,8 +18,8 @@ PLACES[1:-1] += np.random.default_rng(0).uniform(-0.4, 0.4, SAMPLES - 2) / (SAMP
 LAST_PLACES = 128
 """What adding up may cost, in units of the last place of the largest term."""
 ROUGH, JUMP = 16, 4
-"""How many times the typical roughness of slopes, which may jump at some kinks, and the largest one of values, which may
-not, is no rounding any more: some 12 standard deviations of it."""
+"""How many times the typical roughness of slopes, which may jump at some kinks, and the largest one of values, which
+may not, is no rounding any more: some 12 standard deviations of it."""
 
 RESOLVED = 8
 """So many values must phi have on a segment, or the segment is too short for it to tell its points apart."""
