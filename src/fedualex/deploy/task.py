@@ -133,7 +133,8 @@ class Task:
 
     def _setup(self, problem: AbstractProblem, method: AbstractMethod) -> Setup:
         oracle = Exact() if self.noise is None else self.noise
-        sizes = (len(self.sites), self.cohort, self.local_steps, self.seed, self.dtype)
+        cohort = None if self.cohort is None else int(self.cohort)
+        sizes = (len(self.sites), cohort, self.local_steps, int(self.seed), self.dtype)
         setup = build_setup(problem, method, oracle, *sizes, chunk=1)
         return eqx.tree_at(lambda s: s.weights, setup, jnp.asarray(self._weights(), self.dtype))
 

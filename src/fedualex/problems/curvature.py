@@ -24,8 +24,8 @@ INDEPENDENT = 1e-6
 def bent_down(problem: AbstractProblem, center: Vector, start: Vector) -> dict[str, Vector]:
     """The directions of the smallest curvature of f in x and of -f in y at a point, where it is negative.
 
-    Those are extreme eigenvectors of diag(f_xx, -f_yy), the symmetric part of g's Jacobian, restricted to the directions
-    in which the domain extends: elsewhere f may curve as it likes. Empty if f has no second derivatives.
+    Those are extreme eigenvectors of diag(f_xx, -f_yy), the symmetric part of g's Jacobian, restricted to the
+    directions in which the domain extends: elsewhere f may curve as it likes. Empty if f has no second derivatives.
     """
     try:
         vectors, products = map(np.asarray, quickly(_krylov)(problem, center, start))

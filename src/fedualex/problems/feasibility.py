@@ -72,7 +72,7 @@ def phase_one(problem: AbstractProblem) -> Problem | None:
     return eqx.tree_at(lambda p: (p.f, p.geometry), problem, (Excess(f), geometry))
 
 
-def least_violation(certificate: Certificate, g: Saddle) -> float:
+def lower_bound(certificate: Certificate, g: Saddle) -> float:
     """A certified lower bound on the value of `phase_one`, from its exact operator and certificate at any (x, lam).
 
     f is linear in lam and convex in x, so for every x' of the domain max_g (loss_g(x') - limit_g) >= f(x', lam)

@@ -56,7 +56,7 @@ class Surroundings:
         self.masks = block_masks(problem.like)
         rays = slice(2 * ROWS if thorough else ROWS)
         drawn = rng.normal(size=(DIRECTION[rays].max() + 1, center.size))[DIRECTION[rays]]
-        self.rays = self._look({block: SPREAD[rays, None] * drawn for block in self.masks}, SHARE[rays])
+        self.rays = self._look(dict.fromkeys(self.masks, SPREAD[rays, None] * drawn), SHARE[rays])
 
     @property
     def middle(self) -> Vector:
@@ -65,6 +65,10 @@ class Surroundings:
 
     def suspicions(self) -> list[Pair]:
         """Pairs to look at closely, the worst of each kind first."""
+        with np.errstate(all="ignore"):  # where f or g is not finite there is nothing to see
+            return self._suspicions()
+
+    def _suspicions(self) -> list[Pair]:
         found: list[Pair] = []
         for block, seen in self.rays.items():
             found += [(block, seen.points[i], seen.points[j]) for i, j in _falling(seen)]

@@ -64,6 +64,8 @@ def prepare(
     """The run that these options of `simulate` describe, or one sentence about what does not fit. Within `double()`."""
     total, clients = check_sizes(problem, method, rounds, steps, clients, local_steps, cohort)
     check_choices(init, output, noise, seed, tol, record_every, chunk, dtype)
+    seed = int(seed)  # numpy's narrow integers would overflow
+    cohort, chunk, record_every = (None if size is None else int(size) for size in (cohort, chunk, record_every))
     if fast is not None:
         one_of("fast", fast, ("law",))
     mesh = check_mesh(mesh, problem)
