@@ -9,7 +9,7 @@ from ..precision import double
 from ..problems import AbstractProblem, Bilinear
 from ..regularizers import for_reports
 from ..tree import Saddle
-from ..validation import whole_number
+from ..validation import of_type, positive, whole_number
 from .solution import Solution
 
 SHARPNESS = 1e9
@@ -23,9 +23,8 @@ def best_response(game: AbstractProblem, *, sweeps: Any = 50, tol: float = 1e-10
     singular value that survives sits at its bound. The certificate of the answer is the proof; without one below
     tol there is no answer but an error.
     """
-    if not isinstance(game, Bilinear):
-        raise TypeError(f"best_response needs a bilinear game, got {type(game).__name__}")
-    sweeps = whole_number("sweeps", sweeps)
+    game = of_type("game", game, Bilinear, "a bilinear game")
+    sweeps, tol = whole_number("sweeps", sweeps), float(positive("tol", tol))
     if not game.geometry.finite_conjugate:
         raise ValueError(f"best_response needs bounded blocks: {game.why_uncertifiable()}")
     with double():

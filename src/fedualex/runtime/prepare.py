@@ -72,7 +72,7 @@ def prepare(
     problem = problem if weights is None else problem.reweighted(weights)
     check_cohort(cohort, problem.client_weights(clients))
     oracle = Exact() if noise is None else noise
-    z0 = problem.admit(problem.like if z0 is None else z0)
+    z0 = problem.admit(problem.like if z0 is None else z0, "z0")
     sizes: dict[str, Any] = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
     sizes["as_assumed"] = init == "project" and bool(np.min(local_steps) == np.max(local_steps))
     method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)

@@ -40,7 +40,7 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any 
     samples = whole_number("samples", samples)
     with double():
         geometry, zero = for_reports(problem.geometry), problem.admit(jax.tree.map(np.zeros_like, problem.like))
-        start = geometry.project(zero if z0 is None else problem.admit(z0))
+        start = geometry.project(zero if z0 is None else problem.admit(z0, "z0"))
         parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(zero), strict=True))
         beta, sigma = _closed_beta(problem), _closed_sigma(oracle, parts)
         how = {name: "estimate" if closed is None else "exact" for name, closed in (("beta", beta), ("sigma", sigma))}
