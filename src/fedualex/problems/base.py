@@ -162,8 +162,7 @@ class AbstractProblem(eqx.Module):
 
 def as_problem(value: Any, name: str = "problem") -> AbstractProblem:
     """`value`, if it is a problem."""
-    problem: AbstractProblem = of_type(name, value, AbstractProblem, "a problem such as fx.problems.paper_l1()")
-    return problem
+    return of_type(name, value, AbstractProblem, "a problem such as fx.problems.paper_l1()")
 
 
 def build_geometry(x: Any, y: Any, like: Saddle) -> Product:
