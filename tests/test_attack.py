@@ -1,5 +1,6 @@
 """The fuzzer itself: it covers the public surface, repeats a case by its number, and sees what is wrong."""
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from attack.terms import Term, evaluated
 import fedualex as fx
 from fedualex.problems import Certificate
 
+HERE = Path(__file__).parent
+CAUGHT = {"capture_output": True, "text": True, "check": True, "timeout": 250}
 ROOMS = ("algorithms", "data", "deploy", "estimators", "problems", "reference", "testing", "theory")
 
 
@@ -79,6 +82,64 @@ def test_the_exponential_of_an_entropy_loses_digits_and_the_rounding_says_so():
         games.check_certificate(evaluated(game.text).certificate(z), game.gap(z), "")
 
 
+FOUND = [
+    ("fx.data.read_csv(path=1)", "path must be the path of a file, got 1"),
+    ("fx.data.read_npz(path=True)", "path must be the path of a file, got True"),
+    ("fx.data.read_parquet(path=10**400)", "path must be the path of a file, got 1000"),
+    ("fx.data.added(parts=[])", "parts must be what `sums` returned, of each client, got None"),
+    ("fx.data.sums(X=X, center=['a', 'b'])", "center must be real numbers"),
+    ("fx.data.sums(X=X, center=np.ones(3))", "center must be a number, or one for each of 2 columns"),
+    ("fx.data.bundled(name=np.array(['a', 'b']))", "name must be one of"),
+    ("fx.FedMiD(eta_c=0.1, server_prox=np.ones(7))", "server_prox must be one of"),
+    ("fx.Spectral(psi=fx.L1(0.1), route=np.ones(6))", "route must be one of"),
+    ("fx.ElasticNet(lam1='a', lam2=0.2)", "ElasticNet: lam1 must be a number >= 0"),
+    ("fx.EntropicSimplex(regularizer=-1)", "regularizer=-1 has no closed form"),
+    ("fx.problems.active_bounds(problem=0.5, z=Z)", "problem must be a problem such as"),
+    ("fx.problems.check_convex_concave(problem=np)", "problem must be a problem such as"),
+    ("fx.problems.check_convex_concave(problem=GAME, seed=1.5)", "seed must be a whole number >= 0"),
+    ("fx.deploy.run(problem=np.ones(2), method=fx.FeDualEx(0.1), rounds=1)", "problem must be a problem such as"),
+    ("fx.tune(problem=..., method=fx.FeDualEx(0.1), grid={'eta_c': [0.1]})", "problem must be a problem such as"),
+    ("fx.sweep(problem=GAME, method=np.ones(2), grid={})", "method must be a method such as"),
+    ("fx.sweep(problem=GAME, method=fx.FeDualEx(0.1), grid=0.1)", "grid must be step sizes such as"),
+    (
+        "fx.sweep(problem=GAME, method=fx.FeDualEx(0.1), grid={'eta_c': [0.1]}, seeds=0)",
+        "seeds must be whole numbers",
+    ),
+    ("fx.theory.constants(problem=GAME, z0=2)", "z0 must be fx.Saddle(x, y), got 2"),
+    (
+        "fx.solve(problem=GAME, method=fx.FeDualEx(0.1), rounds=1, z0=fx.Saddle(np.ones(3), np.ones(2)))",
+        "z0.x must have",
+    ),
+    ("fx.reference.best_response(game=MATRICES, tol='a')", "tol must be a number > 0"),
+    ("fx.testing.check_geometry(geometry=1)", "geometry must be a geometry such as"),
+    ("fx.testing.check_regularizer(psi=fx.L1(0.1), seed=0.5)", "seed must be a whole number >= 0"),
+    ("fx.testing.check_geometry(geometry=fx.Euclidean(), samples='a')", "samples must be a whole number >= 1"),
+]
+"""Calls that raised something else, or named no argument; path=1 read and closed the standard output."""
+
+REFUSED = """
+import json, sys
+from attack import calls
+from attack.surface import GIVEN
+for name in GIVEN:
+    calls.given(name)
+for call in json.loads(sys.stdin.read()):
+    try:
+        print(json.dumps(repr(calls.evaluated(call))))
+    except (TypeError, ValueError) as error:
+        print(json.dumps(str(error)))
+"""
+
+
+def test_wrong_calls_that_the_attack_found():
+    """In a process of its own: here, annotations are checked before the library can speak."""
+    told = subprocess.run(
+        [sys.executable, "-c", REFUSED], cwd=HERE, input=json.dumps([call for call, _ in FOUND]), **CAUGHT
+    )
+    answers = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [answer for answer, (_, says) in zip(answers, FOUND, strict=True) if says not in answer] == []
+
+
 def test_the_programs_parts_have_names_of_their_own():
     names = [part.name for part in parts()]
     assert len(set(names)) == len(names)
@@ -87,7 +148,6 @@ def test_the_programs_parts_have_names_of_their_own():
 @pytest.mark.slow
 def test_smoke():
     """Twenty seconds of all parts, as `SECONDS=20 make attack` runs them."""
-    here = Path(__file__).parent
     program = [sys.executable, "-m", "attack"]
-    done = subprocess.run(program, cwd=here, env={**os.environ, "SECONDS": "20"}, capture_output=True, text=True)
+    done = subprocess.run(program, cwd=HERE, env={**os.environ, "SECONDS": "20"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -785,7 +785,7 @@ def test_a_certificate_that_overflows_at_the_end_is_a_status_and_not_an_exceptio
     problem = fx.problems.bilinear(GAME.A, GAME.b, x=psi, y=psi)
     run, _ = serve(tmp_path, problem, method=fx.FeDualEx(1e5), rounds=130, record_every=130, local_steps=1)
     assert (run.stop, run.rounds, run.outputs["last"].gap) == (Stop.NUMERICAL_ERROR, 129, None)
-    assert run.outputs["last"].certificate.reason == "the certificate of the output 'last' is not finite"
+    assert "beyond float64" in run.outputs["last"].certificate.reason
     assert run.gap == run.best.gap < 100
 
 
@@ -1123,7 +1123,7 @@ def test_epsilon_counts_failed_rounds_and_is_not_forgotten(tmp_path):
 
 def test_without_an_accountant_nothing_begins(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(ImportError, match="an epsilon needs an accountant"):
+    with pytest.raises(ImportError, match="an epsilon needs dp-accounting: pip install"):
         serve(tmp_path, privacy=fx.deploy.Privacy(1.0, 1.0))
     assert list(tmp_path.iterdir()) == []
 

@@ -26,6 +26,7 @@ from fedualex.experiments.single import solve_into
 from fedualex.experiments.verdict import DATA, Verdict
 from fedualex.experiments.verify import verify
 from fedualex.runtime import checkpoint as checkpoints
+from fedualex.runtime.records import Records
 
 PSI = {"L1": 0.1, "Box": 0.5}
 GAME = {"name": "bilinear", "file": "game.npz", "x": PSI, "y": PSI}
@@ -43,6 +44,9 @@ Path(__file__).with_name("called").write_text("by import")
 def build(shift):
     Path(__file__).with_name("called").write_text("by call")
     return fx.Problem(lambda x: jnp.sum((x - shift) ** 2), x=fx.L1(0.1) + fx.Box(1.0), like=fx.Saddle(np.zeros(2)))
+
+def concave():
+    return fx.Problem(lambda x: -jnp.sum(x**2), x=fx.Box(1.0), like=fx.Saddle(np.zeros(2)))
 """
 PARTITION = {"kind": "iid", "clients": 2, "seed": 0}
 BUNDLED = {"name": "sparse_glm", "family": "squared", "l1": 0.1, "bundled": "diabetes", "standardize": True}
@@ -487,6 +491,42 @@ def test_that_limits_cannot_be_met_is_proved_again(copied, solved):
     path = copied("game")
     of_status(stop="INFEASIBLE")(path)
     assert differing(verify(path)) >= {"INFEASIBLE: the problem has limits"}
+
+
+def test_what_was_seen_of_f_is_looked_for_again(copied):
+    path = copied("own")
+    for tamper in (
+        of_status(convexity="f is convex in x and concave in y by construction"),
+        of_run(convexity="trust"),
+        of_status(stop="DISPROVED"),
+    ):
+        whole = {file: (path / file).read_bytes() for file in ("status.json", "manifest.json")}
+        tamper(path)
+        assert verify(path, trust=True).verdict > Verdict.VERIFIED
+        for file, content in whole.items():
+            (path / file).write_bytes(content)
+    assert verify(path, trust=True).verdict is Verdict.VERIFIED
+
+
+def test_a_run_whose_certificates_were_withdrawn(here, tmp_path, monkeypatch):
+    finish = Records.finish
+
+    def examined_from_now_on(records, *arguments):
+        monkeypatch.undo()
+        return finish(records, *arguments)
+
+    # As if the surroundings of the start had been convex.
+    monkeypatch.setattr("fedualex.runtime.examination.disproof", lambda *_, **__: None)
+    monkeypatch.setattr(Records, "finish", examined_from_now_on)
+    tables = {"problem": {"entry": "verify_own:concave"}, "method": METHOD, "run": {"rounds": 2}}
+    solve_into(tmp_path / "run", configure(tables, here))
+    path = tmp_path / "run"
+    assert json.loads((path / "status.json").read_text())["stop"] == "DISPROVED"
+    result = verify(path, trust=True)
+    assert result.verdict is Verdict.NOT_FULLY_CHECKED, differing(result)
+    assert [check.agrees for check in result.checks if check.what == "why the run ended (DISPROVED)"] == [True]
+    of_status(stop="MAX_ROUNDS")(path)
+    assert differing(verify(path, trust=True)) == {"history in the checkpoint, records"}
 
 
 def test_another_version_of_the_library_is_not_a_difference(copied):

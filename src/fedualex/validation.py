@@ -3,11 +3,13 @@
 import difflib
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jax.core import Tracer
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 Array = Any
 """A read-only float64 numpy array; inside jit or vmap the tracer that stands for one."""
@@ -173,9 +175,16 @@ def rows_of(number: NDArray[Any]) -> list[NDArray[np.intp]]:
     return np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
 
 
+def of_type(name: str, value: Any, kind: type[T], accepted: str) -> T:
+    """`value`, if it is of this type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {accepted}, got {short(value)}")
+    return value
+
+
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """`value`, if it is one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
     return str(value)
 

@@ -133,6 +133,7 @@ fx.theory.theorem3(constants=CONSTANTS, steps=5)
 fx.theory.theorem4(constants=CONSTANTS, steps=5)
 fx.theory.proposition_b(constants=CONSTANTS, clients=2, local_steps=2, rounds=5, eta_s=1.0)
 fx.reference.lp(game=GAME)
+fx.reference.least_violation(problem=LIMITED)
 fx.reference.best_response(game=MATRICES, sweeps=3, tol=1e-6)
 fx.testing.check_regularizer(psi=fx.L1(0.1), like=np.zeros(2), samples=2, seed=0)
 fx.testing.check_geometry(geometry=fx.Euclidean(), like=np.zeros(2), samples=2, seed=0)
@@ -158,7 +159,18 @@ fx.estimators.NeymanPearsonClassifier(max_rounds=2).fit(X=X, y=LABELS, clients=W
 NOT_CALLED = {
     "holds results or messages": {
         *("Certificate", "Dual", "Run", "Saddle", "Status", "Stop", "AttackReport", "Bilinear", "ClientMetrics"),
-        *("ConvexityCheck", "Bound", "Constants", "Term", "Theorem", "Solution", "Sums", "Standardizer", "Table"),
+        *(
+            "ConvexityCheck",
+            "Bound",
+            "Constants",
+            "Term",
+            "Theorem",
+            "Solution",
+            "LeastViolation",
+            "Sums",
+            "Standardizer",
+            "Table",
+        ),
         *("Encoder", "BUNDLED", "Arrays", "Reply", "Request", "Journal"),
     },
     "abstract": {"AbstractOracle", "AbstractProblem", "AbstractMethod", "AbstractFederated", "FederatedClassifier"},

@@ -13,7 +13,7 @@ Owner = NDArray[np.int64]
 TRIES = 1000
 
 
-def iid(rows: int, clients: int, *, seed: Any = 0) -> Owner:
+def iid(rows: Any, clients: Any, *, seed: Any = 0) -> Owner:
     """Rows at random, all clients of equal size up to one row."""
     rows, clients = _checked(rows, clients)
     return _random(seed).permutation(np.arange(rows) % clients)
@@ -24,7 +24,7 @@ def by_column(values: Any) -> Owner:
     return numbered("values", values)[1].astype(np.int64)
 
 
-def dirichlet(labels: Any, clients: int, alpha: float, *, seed: Any = 0, least: Any = 1) -> Owner:
+def dirichlet(labels: Any, clients: Any, alpha: Any, *, seed: Any = 0, least: Any = 1) -> Owner:
     """For every class, shares of the clients from Dirichlet(alpha, ..., alpha): the smaller alpha, the less alike.
 
     Drawn again until every client has at least `least` rows.
@@ -49,7 +49,7 @@ def dirichlet(labels: Any, clients: int, alpha: float, *, seed: Any = 0, least: 
     )
 
 
-def by_size(rows: int, sizes: Any, *, seed: Any = 0) -> Owner:
+def by_size(rows: Any, sizes: Any, *, seed: Any = 0) -> Owner:
     """Rows at random, in numbers proportional to `sizes` up to one row, but at least one for each client."""
     share = real_array("sizes", sizes, "numbers > 0, one for each client")
     if share.ndim != 1 or np.any(share <= 0):

@@ -91,6 +91,7 @@ def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
     A column is numbers if all its values that are not missing are, integers if they are and none is missing;
     otherwise it is text. Missing is an empty field, ?, NA, N/A, NaN, null or None, in any case.
     """
+    _check_path(path)
     try:
         with open(path, newline="", encoding="utf-8-sig") as stream:
             lines = [line for line in csv.reader(stream, delimiter=delimiter) if line]
@@ -114,6 +115,7 @@ def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
 
 def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
     """The arrays of an .npz file; pickled objects are refused."""
+    _check_path(path)
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
@@ -124,11 +126,18 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
 def read_parquet(path: str | Path) -> Table:
     """A Parquet file; needs pyarrow. Columns of numbers, decimals and truth values are numbers, all others are text."""
     parquet = _required("pyarrow.parquet", "pyarrow", "parquet", "a Parquet file")
+    _check_path(path)
     try:
         table = parquet.read_table(path)
     except Exception as error:
         raise ValueError(f"{path} cannot be read as a Parquet file: {error}") from None
     return Table({name: from_values(table[name].to_pylist()) for name in table.column_names}, str(path))
+
+
+def _check_path(path: Any) -> None:
+    """A number would be the descriptor of an open file, such as the screen, which is closed after reading."""
+    if not isinstance(path, str | Path):
+        raise TypeError(f"path must be the path of a file, got {short(path)}")
 
 
 def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..problems.feasibility import lagrangian_of, largest_violation
 from ..runtime import Stop
-from ..runtime.feasibility import infeasibility
+from ..runtime.feasibility import asked, proof
 from .folder import StoredRun, finite
 from .points import point_of
 from .reach import Reached, is_deployment
@@ -31,10 +31,9 @@ def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
         checks.append(Check(name, "violation", output["violation"], found, output["violation"] == found))
     if is_deployment(run.manifest["configuration"]) or status["stop"] == Stop.INTERRUPTED.name:
         return checks
-    z, _ = run.points(status["output"])
-    proof = infeasibility(problem, point_of(problem, z), status["outputs"][status["output"]]["violation"])
-    agrees = bool(proof) == said and (not said or _bound(status["stop_meaning"]) <= CLOSE * _bound(proof))
-    return [*checks, Check("", "limits that cannot be met", status["stop_meaning"] if said else "", proof, agrees)]
+    again = proof(asked(problem, status["outputs"][status["output"]]["violation"]))
+    agrees = bool(again) == said and (not said or _bound(status["stop_meaning"]) <= CLOSE * _bound(again))
+    return [*checks, Check("", "limits that cannot be met", status["stop_meaning"] if said else "", again, agrees)]
 
 
 def _bound(sentence: str) -> float:

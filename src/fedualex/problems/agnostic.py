@@ -46,6 +46,7 @@ def agnostic(
 
     X: n rows of d features; y: n labels; clients: for each row, whose it is. Entry m of the mixture, and of prior,
         is the m-th of the sorted client ids; without prior= all are alike, and its entries are divided by their sum.
+        prior needs kl > 0.
     loss: x = {"weights": w, "bias": b}, and loss_m is a mean over client m's rows. "logistic", for two classes:
         log(1 + exp(-s (<w, row> + b))), s = -1 for the first label in sorted order and +1 for the second; w has shape
         (d,), b has (). "multiclass": the softmax loss, w of shape (d, classes), b (classes,). Without loss= it is

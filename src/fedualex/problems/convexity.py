@@ -11,7 +11,7 @@ from .. import tree
 from ..precision import double
 from ..tree import Saddle
 from ..validation import whole_number
-from .base import AbstractProblem
+from .base import AbstractProblem, as_problem
 from .disproof import Disproof, borne_out, disproof
 
 ROUNDING = 1e-9
@@ -54,8 +54,8 @@ def check_convex_concave(problem: AbstractProblem, *, pairs: int = 200, seed: in
     A differentiable f is convex in x and concave in y exactly if its operator g is monotone. Pairs are near and far,
     and differ in x alone or in y alone; one that seems to be a witness must hold out against rounding.
     """
-    whole_number("pairs", pairs)
-    rng = np.random.default_rng(seed)
+    as_problem(problem), whole_number("pairs", pairs)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
     with double():
         wide = tree.cast_module(problem, jnp.float64)
         drawn = [_random_pair(wide, rng, pair) for pair in range(pairs)]

@@ -41,7 +41,8 @@ class Seen(NamedTuple):
 @functools.cache
 def quickly(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, compiled with little optimization."""
-    quick, plain = eqx.filter_jit(function, compiler_options=QUICK), eqx.filter_jit(function)
+    quick = eqx.filter_jit(function, compiler_options=QUICK)  # type: ignore[call-overload]  # handed on to jax
+    plain = eqx.filter_jit(function)
 
     def call(*arguments: Any) -> Any:
         try:

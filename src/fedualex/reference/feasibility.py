@@ -15,10 +15,11 @@ from ..geometry import Product
 from ..precision import double
 from ..problems import AbstractProblem
 from ..problems.feasibility import excess, lower_bound, phase_one
+from ..problems.rounding import Measured, certificate_of
 from ..tree import Saddle, Tree
 from ..validation import short
 
-STAGES, STEPS, PRODUCTS = 8, 30, 100
+STAGES, STEPS, PRODUCTS = 8, 30, 400
 """Values of mu, Newton steps for each, and products with a Hessian for each step, at most."""
 
 CLOSE = 0.9
@@ -38,40 +39,41 @@ class LeastViolation(NamedTuple):
 
 
 def least_violation(problem: AbstractProblem) -> LeastViolation:
-    """Bounds on the least violation, until the sign is known to be <= 0, or known to within 10%, or 8 stages are over.
+    """Bounds on the least violation: until a model meets the limits, or they are within 10%, or 8 stages are over.
 
-    problem: one made by `fx.problems.constrained`. With e_g(x) = loss_g(x) - limit_g and u = (x - c) / r, block by block,
+    problem: one made by `fx.problems.constrained`. With e_g(x) = loss_g(x) - limit_g and u = (x - c) / r in each block,
     c the point of the domain nearest to 0 and r half the domain's diameter, each stage minimizes
 
         F(u) = mu log sum_g exp(e_g(x) / mu) + eps/2 ||u||^2
 
-    by Newton's method with conjugate gradients. At the minimum lam = softmax(e(x) / mu) has the slope -eps u / r in x, so
-    that `phase_one` has at (x, lam) a certificate of at most mu log(groups) + eps ||u|| (sqrt(blocks) - ||u||) if x is inside
-    and ||u|| small. mu falls by the stage; eps falls until x leaves the domain, then it is halved in on the domain's own
-    multiplier. The bounds come from the certificate at (x, lam), projected: they hold however these were found.
+    by Newton's method with conjugate gradients, from u = 0 on. At its minimum, with lam = softmax(e(x) / mu), the slope
+    of `phase_one` in x is -eps u / r: if x is inside, the certificate at (x, lam) is at most mu log(groups) + eps a
+    block. mu falls with the stages. So does eps until x is outside; then it is bisected, because where the domain binds
+    there is an eps with x at its edge and a certificate of mu log(groups) alone. The bounds are those of `lower_bound`
+    at (x, lam), projected: they hold however that was found.
     """
     phase = phase_one(problem)
     if phase is None:
         raise TypeError(f"least_violation is for a problem made by fx.problems.constrained, got {short(problem)}")
     with double():
-        exact = tree.cast_module(phase, jnp.float64)
+        phase = tree.cast_module(phase, jnp.float64)
         u = jax.tree.map(jnp.zeros_like, phase.admit(phase.like).x)
-        at_center = np.asarray(_excesses(exact, u))
-        lower, upper = -np.inf, float(at_center.max())
-        eps, inside, outside = upper, np.inf, 0.0
-        for stage in range(1, STAGES + 1):
+        first = np.asarray(_excesses(phase, u))
+        lower, upper = -np.inf, float(first.max())
+        mu, eps = upper / max(1.0, np.log(first.size)), upper
+        inside, outside = np.inf, 0.0
+        for _ in range(STAGES):
             if upper <= 0 or lower >= CLOSE * upper:
                 break
-            mu = float(at_center.max()) * 0.1**stage / max(1.0, np.log(at_center.size))
-            u, lam = _minimum(exact, u, jnp.asarray(mu), jnp.asarray(eps))
-            x = _placed(exact, u)
+            mu /= 10
+            u = _minimum(phase, u, jnp.asarray(mu), jnp.asarray(eps))
+            g, measured, estimated, left = _judged(phase, u, jnp.asarray(mu))
             try:
-                z, certificate = phase.certify(Saddle(x, {"multipliers": lam}))
+                bound = lower_bound(certificate_of(measured, estimated), g)
             except FloatingPointError:  # what was found before the numbers broke down still holds
                 break
-            g = exact.operator(phase.admit(z))
-            lower, upper = max(lower, lower_bound(certificate, g)), min(upper, float(np.max(excess(g))))
-            if Product(exact.geometry.parts.x).violation(x) > 0:
+            lower, upper = max(lower, bound), min(upper, float(np.max(excess(g))))
+            if left:
                 outside, eps = eps, min(10 * eps, np.sqrt(eps * inside))
             else:
                 inside, eps = eps, max(eps / 10, np.sqrt(eps * outside))
@@ -84,6 +86,7 @@ def _placed(problem: AbstractProblem, u: Tree) -> Tree:
     return {name: center[name] + parts[name].diameter(u[name]) / 2 * u[name] for name in u}
 
 
+@eqx.filter_jit
 def _excesses(problem: AbstractProblem, u: Tree) -> Array:
     """e at x = c + r u."""
     lam = jnp.zeros(problem.like.y["multipliers"].shape)
@@ -91,23 +94,30 @@ def _excesses(problem: AbstractProblem, u: Tree) -> Array:
 
 
 @eqx.filter_jit
-def _minimum(problem: AbstractProblem, u: Tree, mu: Any, eps: Any) -> tuple[Tree, Array]:
-    """The minimum of F from u on, to within a slope of mu / 10, and softmax(e / mu) there."""
+def _judged(problem: AbstractProblem, u: Tree, mu: Any) -> tuple[Saddle, Measured, bool, Array]:
+    """g and the numbers of the certificate at (x, softmax(e / mu)), projected; whether x was outside."""
+    x = _placed(problem, u)
+    z = problem.geometry.project(Saddle(x, {"multipliers": jax.nn.softmax(_excesses(problem, u) / mu)}))
+    g = problem.operator(z)
+    return g, *problem.measure(z, g), Product(problem.geometry.parts.x).violation(x) > 0
+
+
+@eqx.filter_jit
+def _minimum(problem: AbstractProblem, u: Tree, mu: Any, eps: Any) -> Tree:
+    """The minimum of F from u on, to within a slope of mu / 10."""
 
     def F(u: Tree) -> Array:
         return mu * logsumexp(_excesses(problem, u) / mu) + eps / 2 * tree.dot(u, u)
 
-    slope = jax.grad(F)
+    def unfinished(carry: tuple[Any, Tree, Any, Any]) -> Array:
+        steps, _, size, share = carry
+        return (steps < STEPS) & (size > mu / 10) & (share > SMALLEST)
 
-    def unfinished(carry: tuple[Any, Tree, Tree, Any]) -> Array:
-        steps, _, g, share = carry
-        return (steps < STEPS) & (tree.dot(g, g) > (mu / 10) ** 2) & (share > SMALLEST)
-
-    def newton(carry: tuple[Any, Tree, Tree, Any]) -> tuple[Any, Tree, Tree, Any]:
-        steps, u, g, _ = carry
-        _, product = jax.linearize(slope, u)
-        direction, _ = cg(product, tree.scale(-1.0, g), tol=1e-2, maxiter=PRODUCTS)
-        here, fall = F(u), tree.dot(g, direction)
+    def newton(carry: tuple[Any, Tree, Any, Any]) -> tuple[Any, Tree, Any, Any]:
+        steps, u, _, _ = carry
+        slope, product = jax.linearize(jax.grad(F), u)
+        direction, _ = cg(product, tree.scale(-1.0, slope), tol=1e-2, maxiter=PRODUCTS)
+        here, fall = F(u), tree.dot(slope, direction)
 
         def moved(share: Any) -> Tree:
             return tree.add(u, tree.scale(share, direction))
@@ -116,8 +126,7 @@ def _minimum(problem: AbstractProblem, u: Tree, mu: Any, eps: Any) -> tuple[Tree
             return ~(F(moved(share)) <= here + 1e-4 * share * fall) & (share > SMALLEST)
 
         share = jax.lax.while_loop(too_far, lambda share: share / 2, jnp.asarray(1.0))
-        following = tree.where(share > SMALLEST, moved(share), u)
-        return steps + 1, following, slope(following), share
+        size = jnp.sqrt(tree.dot(slope, slope))  # before the step: one step more than needed is the surer end
+        return steps + 1, tree.where(share > SMALLEST, moved(share), u), size, share
 
-    _, u, _, _ = jax.lax.while_loop(unfinished, newton, (0, u, slope(u), jnp.asarray(1.0)))
-    return u, jax.nn.softmax(_excesses(problem, u) / mu)
+    return jax.lax.while_loop(unfinished, newton, (0, u, jnp.asarray(jnp.inf), jnp.asarray(1.0)))[1]

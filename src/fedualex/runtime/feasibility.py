@@ -6,7 +6,7 @@ from dataclasses import replace
 from ..display import rounded_down
 from ..problems import AbstractProblem
 from ..problems.feasibility import is_doubtful
-from ..reference import least_violation
+from ..reference import LeastViolation, least_violation
 from .run import Run
 from .status import Stop, status_of
 
@@ -14,21 +14,33 @@ UNDECIDED = "no model was found that meets the limits, and no proof that there i
 
 
 def concluded(run: Run, problem: AbstractProblem) -> Run:
-    """The run, ended as INFEASIBLE if its answer exceeds a limit and it is proved that every model does.
-
-    None of its outputs is then optimal, however small its gap. Nothing is asked where a model is known that meets the
-    limits. Where the data is elsewhere nothing can be: phase one is then a deployment of its own.
-    """
-    if run.violation is None or not run.violation > 0 or problem.clients == 0 or not is_doubtful(problem):
-        return run
+    """The run, ended as INFEASIBLE if that is proved: none of its outputs is then optimal, however small its gap."""
     began = time.perf_counter()
     try:
-        found = least_violation(problem)
+        found = asked(problem, run.violation)
     except KeyboardInterrupt:
         return replace(run, stop=Stop.INTERRUPTED, detail="while it was asked whether the limits can be met")
+    if found is None:
+        return run
     run = replace(run, seconds=run.seconds + time.perf_counter() - began)
-    if found.lower > 0:
-        bound = f"no model in this domain violates less than {rounded_down(found.lower)}"
-        outputs = {name: replace(output, status=status_of(output.gap, None)) for name, output in run.outputs.items()}
-        return replace(run, stop=Stop.INFEASIBLE, detail=f"the limits are infeasible: {bound}", outputs=outputs)
-    return replace(run, detail=run.detail or UNDECIDED) if found.upper > 0 else run
+    if not (sentence := proof(found)):
+        return replace(run, detail=run.detail or UNDECIDED) if found.upper > 0 else run
+    outputs = {name: replace(output, status=status_of(output.gap, None)) for name, output in run.outputs.items()}
+    return replace(run, stop=Stop.INFEASIBLE, detail=sentence, outputs=outputs)
+
+
+def asked(problem: AbstractProblem, violation: float | None) -> LeastViolation | None:
+    """Bounds on the least violation, if there is a reason to ask: an answer that exceeds the limits by `violation` > 0.
+
+    None where the problem has no limits, or a model is known that meets them. None, too, where the data is elsewhere:
+    phase one is then a deployment of its own.
+    """
+    doubtful = is_doubtful(problem) and problem.clients != 0 and (violation or 0.0) > 0
+    return least_violation(problem) if doubtful else None
+
+
+def proof(found: LeastViolation | None) -> str:
+    """The sentence that the limits are infeasible, with the bound that proves it; empty if none does."""
+    if found is None or not found.lower > 0:
+        return ""
+    return f"the limits are infeasible: no model in this domain violates less than {rounded_down(found.lower)}"

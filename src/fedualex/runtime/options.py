@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from ..algorithms import AbstractMethod, ChambollePock, ScaffoldSMemory, SynchronousMirrorProx, TsengAPG
 from ..geometry import Euclidean
 from ..problems import AbstractOracle, AbstractProblem, Bilinear
+from ..problems.base import as_problem
 from ..regularizers import is_spectral
 from ..validation import one_of, plain_array, positive, short, whole_number
 
@@ -20,8 +21,7 @@ def check_sizes(
     problem: Any, method: Any, rounds: Any, steps: Any, clients: Any, local_steps: Any, cohort: Any
 ) -> tuple[int, int]:
     """The number of rounds and of clients, or one sentence about what does not fit."""
-    if not isinstance(problem, AbstractProblem):
-        raise TypeError(f"problem must be a problem such as fx.problems.paper_l1(0), got {short(problem)}")
+    as_problem(problem)
     if not isinstance(method, AbstractMethod):
         raise TypeError(f"method must be a method such as fx.FeDualEx(eta_c=0.03), got {short(method)}")
     if (rounds is None) == (steps is None):

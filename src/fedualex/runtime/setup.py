@@ -34,7 +34,7 @@ def build_setup(
     """Everything in one precision, step sizes as arrays, and as many clients at once as memory likes."""
     kind = jnp.dtype(dtype)
     per_client = np.broadcast_to(np.asarray(local_steps, int), (clients,))
-    cohort = clients if cohort is None else int(cohort)  # numpy's narrow integers would overflow
+    cohort = clients if cohort is None else cohort
     at_once = slots(mesh, clients, cohort, settled=problem.clients is not None)
     return Setup(
         problem=tree.cast_module(spread(problem, mesh), kind),
@@ -42,11 +42,11 @@ def build_setup(
         oracle=tree.cast_module(oracle, kind),
         weights=jnp.asarray(problem.client_weights(clients), kind),
         steps=jnp.asarray(per_client),
-        key=jax.random.key(int(seed), impl="threefry2x32"),
+        key=jax.random.key(seed, impl="threefry2x32"),
         clients=clients,
         cohort=cohort,
         local_steps=int(per_client.max()),
-        chunk=int(chunk or _even_chunk(problem, at_once)),
+        chunk=chunk or _even_chunk(problem, at_once),
         equal_steps=bool(np.all(per_client == per_client[0])),
         # The same law needs all of this; elsewhere nothing is replaced.
         merge_last_call=bool(
