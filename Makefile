@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all bench bench-peers lint format clean
+.PHONY: demo test test-all attack bench bench-peers lint format clean
 
 demo: .venv/installed
 	$(BIN)/fedualex demo
@@ -11,6 +11,10 @@ test: .venv/installed lint
 
 test-all: .venv/installed lint
 	$(BIN)/pytest -n 2
+
+# Every promise attacked with random cases for ten minutes. SECONDS=60 is a short one; SEED, PARTS and CASE repeat a failure.
+attack: .venv/installed
+	cd tests && ../$(BIN)/python -m attack
 
 # Every target of speed that needs no other environment; about a quarter of an hour on two free cores.
 bench: .venv/installed

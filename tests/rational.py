@@ -1,126 +1,165 @@
-"""Gaps of games in exact rational arithmetic (roots to 100 digits), straight from the definitions: nothing of ours computes."""
+"""Certificates in exact rational arithmetic, straight from the definitions: nothing of ours computes here.
+
+float64 numbers are fractions, and so is all that bilinear games on boxes, simplices and l1 balls are made of. Roots,
+exponentials, logarithms and singular values have 60 digits.
+"""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import combinations
 from math import inf
 
 import numpy as np
 
 from fedualex.geometry import EntropicSimplex
+from fedualex.problems.agnostic import Weighted
+from fedualex.problems.auc import PairwiseSquare
+from fedualex.problems.feasibility import Lagrangian
+from fedualex.problems.losses import Huber, Logistic, OfScore, Softmax, Squared
+from fedualex.problems.robust import SignedResidual
 from fedualex.regularizers import (
+    KL,
     L1,
     Box,
     CappedSimplex,
-    GroupL2,
     InBall,
     InBox,
     L1Ball,
     L2Ball,
     Simplex,
+    Spectral,
     Zero,
     split,
 )
 
+DIGITS = 60
 
-def rational(array):
-    """A float64 array as a flat list of fractions, for float64 numbers are rational; infinite ends of boxes as they are."""
-    return [Fraction(float(entry)) if np.isfinite(entry) else float(entry) for entry in np.ravel(array)]
+
+def number(value):
+    """A float64 number as a fraction; an infinite end of a box as it is."""
+    return Fraction(float(value)) if np.isfinite(value) else float(value)
+
+
+def numbers(array, count=None):
+    """A float64 array as a list of fractions, repeated if it is one number for all."""
+    return [number(entry) for entry in np.ravel(array if count is None else np.broadcast_to(array, count))]
 
 
 def dot(a, b):
+    """<a, b>."""
     return sum((u * v for u, v in zip(a, b, strict=True)), Fraction(0))
 
 
-def root(number):
-    """The square root of a fraction, to 100 digits."""
+def through_decimals(function, *arguments):
+    """A function of decimals, on fractions."""
     with localcontext() as context:
-        context.prec = 100
-        return Fraction((Decimal(number.numerator) / Decimal(number.denominator)).sqrt())
+        context.prec = DIGITS
+        return Fraction(function(*(Decimal(a.numerator) / Decimal(a.denominator) for a in arguments)))
+
+
+def root(a):
+    """The square root."""
+    return through_decimals(Decimal.sqrt, a)
+
+
+def log(a):
+    """The natural logarithm."""
+    return through_decimals(Decimal.ln, a)
+
+
+def exp(a):
+    """The exponential."""
+    return through_decimals(Decimal.exp, a)
+
+
+# --- bilinear games -------------------------------------------------------------------------------------------------
 
 
 def exact_gap(game, z):
-    """The duality gap of the float64 point z in a bilinear game of vectors."""
-    A = [rational(row) for row in game.A]
-    b, x, y = rational(game.b), rational(z.x), rational(z.y)
-    at_x = [sum((A[i][j] * y[i] for i in range(len(y))), Fraction(0)) for j in range(len(x))]
-    at_y = [b[i] - dot(A[i], x) for i in range(len(y))]
+    """The duality gap of the float64 point z in a bilinear game, of vectors or of matrices."""
+    A = [numbers(row) for row in game.A]
+    transposed = list(zip(*A, strict=True))
+    columns = [np.reshape(leaf, (len(leaf), -1)).T for leaf in (z.x, z.y, game.b)]
+    at_x, at_y = [], []
+    for x, y, b in zip(*([numbers(column) for column in leaf] for leaf in columns), strict=True):
+        at_x.append([dot(column, y) for column in transposed])
+        at_y.append([b_i - dot(row, x) for row, b_i in zip(A, b, strict=True)])
+
+    def flat(columns):
+        return [entry for row in zip(*columns, strict=True) for entry in row]
+
     parts = game.geometry.parts
-    return fenchel_gap(parts.x, x, at_x) + fenchel_gap(parts.y, y, at_y)
+    return exact_fenchel_gap(parts.x, z.x, flat(at_x)) + exact_fenchel_gap(parts.y, z.y, flat(at_y))
 
 
-def fenchel_gap(part, z, g):
-    """<g, z> + psi(z) + psi^*(-g)."""
-    psi = part.regularizer
-    core, lam, c = split(psi)
-    lam = Fraction(float(lam))
-    c = rational(np.broadcast_to(c, len(z)))
-    if isinstance(part, EntropicSimplex):
-        assert isinstance(core, Zero)
-        core = Simplex(1.0)
+def exact_fenchel_gap(part, z, g):
+    """<g, z> + psi(z) + psi^*(-g) of one array; g is a list of fractions in the order of its entries."""
+    core, lam, c = split(part.regularizer)
+    shape, z = np.shape(z), numbers(z)
+    lam, c = number(lam), numbers(c, len(z))
     slope = [-a - b for a, b in zip(g, c, strict=True)]
-    return value(core, z) + lam / 2 * dot(z, z) - dot(slope, z) + conjugate(core, slope, lam)
+    if isinstance(part, EntropicSimplex):
+        value, conjugate = on_entropic_simplex(core, z, slope)
+    elif isinstance(core, Spectral):
+        inner, more, _ = split(core.psi)
+        sigma, slopes = singular_values(z, shape), singular_values(slope, shape)
+        value, conjugate = value_of(inner, sigma), conjugate_of(inner, slopes, lam + number(more))
+        lam += number(more)
+    else:
+        value, conjugate = value_of(core, z), conjugate_of(core, slope, lam)
+    return value + lam / 2 * dot(z, z) - dot(slope, z) + conjugate
 
 
-def value(core, x):
+def value_of(core, x):
+    """The finite part."""
     match core:
         case L1():
-            return Fraction(float(core.lam)) * sum(map(abs, x))
+            return number(core.lam) * sum(map(abs, x))
         case InBox() | InBall():
-            return value(core.penalty, x)
-        case GroupL2():
-            strengths = rational(core.lam * core.weights)
-            return dot(strengths, [root(square) for square in group_squares(core, x)])
+            return value_of(core.penalty, x)
     return Fraction(0)
 
 
-def group_squares(core, x):
-    squares = [Fraction(0)] * len(core.weights)
-    for group, entry in zip(np.ravel(core.groups), x, strict=True):
-        squares[group] += entry**2
-    return squares
-
-
-def conjugate(core, s, lam):
+def conjugate_of(core, s, lam):
     """sup over the core's set of <s, x> - core(x) - lam/2 ||x||^2."""
     match core:
         case Zero():
-            return in_boxes(s, [-inf] * len(s), [inf] * len(s), 0, lam)
+            return in_box(s, [-inf] * len(s), [inf] * len(s), 0, lam)
         case L1():
-            return in_boxes(s, [-inf] * len(s), [inf] * len(s), Fraction(float(core.lam)), lam)
+            return in_box(s, [-inf] * len(s), [inf] * len(s), number(core.lam), lam)
         case Box():
-            ends = (rational(np.broadcast_to(end, len(s))) for end in (core.lower, core.upper))
-            return in_boxes(s, *ends, 0, lam)
+            return in_box(s, numbers(core.lower, len(s)), numbers(core.upper, len(s)), 0, lam)
         case InBox():
-            ends = (rational(np.broadcast_to(end, len(s))) for end in (core.domain.lower, core.domain.upper))
-            return in_boxes(s, *ends, Fraction(float(core.penalty.lam)), lam)
+            ends = (numbers(end, len(s)) for end in (core.domain.lower, core.domain.upper))
+            return in_box(s, *ends, number(core.penalty.lam), lam)
         case Simplex():
-            return on_simplex(s, Fraction(float(core.radius)), lam)
+            return on_simplex(s, number(core.radius), lam)
         case CappedSimplex() if lam == 0:
-            return on_capped_simplex(s, Fraction(float(core.cap)))
+            return on_capped_simplex(s, number(core.cap))
         case L1Ball():
-            return in_l1_ball(s, Fraction(float(core.radius)), Fraction(0), lam)
+            return in_l1_ball(s, number(core.radius), lam)
         case L2Ball():
-            return in_l2_ball(root(dot(s, s)), Fraction(float(core.radius)), lam)
-        case InBall(L1(), L1Ball()):
-            return in_l1_ball(s, Fraction(float(core.domain.radius)), Fraction(float(core.penalty.lam)), lam)
-        case InBall(L1(), L2Ball()):
-            left = [max(abs(a) - Fraction(float(core.penalty.lam)), Fraction(0)) for a in s]
-            return in_l2_ball(root(dot(left, left)), Fraction(float(core.domain.radius)), lam)
+            return in_l2_ball(s, number(core.radius), lam)
+        case InBall(penalty=L1()):
+            left = [max(abs(slope) - number(core.penalty.lam), Fraction(0)) for slope in s]
+            return conjugate_of(core.domain, left, lam)
     raise NotImplementedError(repr(core))
 
 
-def in_boxes(s, lower, upper, l1, lam):
+def in_box(s, lower, upper, l1, lam):
+    """Entry by entry, at an end, at 0 or at the free maximizer."""
     total = Fraction(0)
-    for i, slope in enumerate(s):
+    for slope, low, high in zip(s, lower, upper, strict=True):
         free = [Fraction(0)]
         if lam > 0:
             free.append(max(abs(slope) - l1, Fraction(0)) / lam * (1 if slope > 0 else -1))
-        points = [min(max(u, lower[i]), upper[i]) for u in [*free, lower[i], upper[i]]]
+        points = [min(max(u, low), high) for u in [*free, low, high]]
         total += max(slope * u - l1 * abs(u) - lam / 2 * u * u for u in points if abs(u) < inf)
     return total
 
 
 def on_simplex(s, radius, lam):
+    """At a vertex, or at the projection of s / lam."""
     if lam == 0:
         return radius * max(s)
     falling = sorted(s, reverse=True)
@@ -131,6 +170,7 @@ def on_simplex(s, radius, lam):
 
 
 def on_capped_simplex(s, cap):
+    """As much as the cap allows to the largest slopes."""
     total, left = Fraction(0), Fraction(1)
     for slope in sorted(s, reverse=True):
         share = min(cap, left)
@@ -138,15 +178,162 @@ def on_capped_simplex(s, cap):
     return total
 
 
-def in_l1_ball(s, radius, l1, lam):
-    left = [max(abs(slope) - l1, Fraction(0)) for slope in s]
+def in_l1_ball(s, radius, lam):
+    """At a vertex, inside, or on the face of the signs of s."""
+    size = [abs(slope) for slope in s]
     if lam == 0:
-        return radius * max(left)
-    if sum(left) <= lam * radius:
-        return dot(left, left) / (2 * lam)
-    return on_simplex(left, radius, lam)
+        return radius * max(size)
+    if sum(size) <= lam * radius:
+        return dot(size, size) / (2 * lam)
+    return on_simplex(size, radius, lam)
 
 
-def in_l2_ball(length, radius, lam):
+def in_l2_ball(s, radius, lam):
+    """Along s."""
+    length = root(dot(s, s))
     size = radius if length >= lam * radius else length / lam
     return length * size - lam / 2 * size**2
+
+
+def on_entropic_simplex(core, z, slope):
+    """psi(z) and the largest <slope, x> - psi(x) over the simplex."""
+    match core:
+        case Zero():
+            return Fraction(0), max(slope)
+        case CappedSimplex():
+            return Fraction(0), on_capped_simplex(slope, number(core.cap))
+        case KL():
+            lam, q = number(core.lam), numbers(core.q, len(z))
+            value = lam * sum((a * log(a / b) for a, b in zip(z, q, strict=True) if a > 0), Fraction(0))
+            top = max(slope)
+            return value, top + lam * log(sum(b * exp((a - top) / lam) for a, b in zip(slope, q, strict=True)))
+    raise NotImplementedError(repr(core))
+
+
+def singular_values(entries, shape):
+    """By one-sided Jacobi rotations of the columns."""
+    with localcontext() as context:
+        context.prec = DIGITS + 20
+        decimals = [Decimal(a.numerator) / Decimal(a.denominator) for a in entries]
+        rows = [decimals[i * shape[1] : (i + 1) * shape[1]] for i in range(shape[0])]
+        columns = [list(column) for column in (zip(*rows, strict=True) if shape[0] >= shape[1] else rows)]
+
+        def product(a, b):
+            return sum((u * v for u, v in zip(a, b, strict=True)), Decimal(0))
+
+        for _ in range(30):
+            for i, j in combinations(range(len(columns)), 2):
+                a, b = columns[i], columns[j]
+                mixed = product(a, b)
+                if mixed == 0:
+                    continue
+                zeta = (product(b, b) - product(a, a)) / (2 * mixed)
+                t = (1 if zeta >= 0 else -1) / (abs(zeta) + (1 + zeta * zeta).sqrt())
+                cosine = 1 / (1 + t * t).sqrt()
+                columns[i] = [cosine * (u - t * v) for u, v in zip(a, b, strict=True)]
+                columns[j] = [cosine * (t * u + v) for u, v in zip(a, b, strict=True)]
+        return [Fraction(product(column, column).sqrt()) for column in columns]
+
+
+# --- losses of a linear score ---------------------------------------------------------------------------------------
+
+
+def exact_certificate(problem, z):
+    """<g, z> + psi(z) + psi^*(-g) of a problem of the catalogue at the float64 point z."""
+    g = exact_operator(problem, z)
+    total = Fraction(0)
+    for block in ("x", "y"):
+        parts, leaves = getattr(problem.geometry.parts, block), getattr(z, block)
+        named = isinstance(leaves, dict)
+        for name in leaves if named else [block] * (leaves is not None):
+            part, leaf = (parts[name], leaves[name]) if named else (parts, leaves)
+            total += exact_fenchel_gap(part, leaf, g[name])
+    return total
+
+
+def exact_operator(problem, z):
+    """The exact operator, a list of fractions for each array; plain y as "y"."""
+    w = [numbers(row) for row in np.reshape(z.x["weights"], (len(z.x["weights"]), -1))]
+    outputs = len(w[0])
+    b = numbers(z.x["bias"]) if "bias" in z.x else [Fraction(0)] * outputs
+    g = {"weights": [[Fraction(0)] * outputs for _ in w], "bias": [Fraction(0)] * outputs}
+    y = numbers(z.y["multipliers"] if isinstance(z.y, dict) else [] if z.y is None else z.y)
+    center = {name: number(z.x[name]) for name in ("a", "b") if name in z.x}
+    others = {**{name: [Fraction(0)] for name in center}, "y": [Fraction(0)] * len(y)}
+    for share, example in weighted_examples(problem):
+        row = numbers(example["row"])
+        score = [dot(row, column) + b_k for column, b_k in zip(zip(*w, strict=True), b, strict=True)]
+        slopes, more = derivatives(problem.f, score, y, center, example)
+        for j, entry in enumerate(row):
+            for k, slope in enumerate(slopes):
+                g["weights"][j][k] += share * entry * slope
+        g["bias"] = [old + share * slope for old, slope in zip(g["bias"], slopes, strict=True)]
+        for (name, i), slope in more.items():
+            others[name][i] += share * slope * (-1 if name == "y" else 1)
+    g["weights"] = [entry for row in g["weights"] for entry in row]
+    return {**g, **others, "multipliers": others["y"]}
+
+
+def weighted_examples(problem):
+    """All examples with their exact weights in the objective."""
+    for m, (weight, count) in enumerate(zip(problem.weights, problem.data.counts, strict=True)):
+        for i in range(count):
+            yield number(weight) / int(count), {name: leaf[m, i] for name, leaf in problem.data.examples.items()}
+
+
+def derivatives(f, score, y, center, example):
+    """The derivatives of the loss of one example in its scores, and in the entries of other variables."""
+    match f:
+        case OfScore():
+            return slopes_of(f.loss, score, example["target"]), {}
+        case Weighted():
+            m, factor = int(example["client"]), len(y)
+            slopes = [factor * y[m] * slope for slope in slopes_of(f.loss, score, example["target"])]
+            return slopes, {("y", m): factor * loss_of(f.loss, score, example["target"])}
+        case Lagrangian():
+            first, *shares = numbers(example["shares"])
+            weight, loss = first + dot(shares, y), loss_of(f.loss, score, example["target"])
+            limits = numbers(f.limits)
+            more = {("y", i): share * loss - limits[i] for i, share in enumerate(shares)}
+            return [weight * slope for slope in slopes_of(f.loss, score, example["target"])], more
+        case PairwiseSquare():
+            weight, sign = number(example["weight"]), number(example["sign"])
+            name = "a" if sign > 0 else "b"
+            apart = 2 * weight * (score[0] - center[name])
+            more = {(name, 0): -apart, ("y", 0): -2 * weight * sign * score[0]}
+            return [apart - 2 * weight * (1 + y[0]) * sign], more
+        case SignedResidual():
+            i, size = int(example["index"]), number(example["root"])
+            return [y[i] / size], {("y", i): (score[0] - number(example["target"])) / size}
+    raise NotImplementedError(repr(f))
+
+
+def loss_of(loss, score, target):
+    """The loss."""
+    match loss:
+        case Squared():
+            return sum((a - t) ** 2 for a, t in zip(score, numbers(target), strict=True)) / 2
+        case Huber():
+            far, delta = abs(score[0] - number(target)), number(loss.delta)
+            return far**2 / 2 if far <= delta else delta * far - delta**2 / 2
+        case Logistic():
+            return log(1 + exp(-number(target) * score[0]))
+        case Softmax():
+            return log(sum(map(exp, score))) - score[int(target)]
+    raise NotImplementedError(repr(loss))
+
+
+def slopes_of(loss, score, target):
+    """Its derivative in each score."""
+    match loss:
+        case Squared():
+            return [a - t for a, t in zip(score, numbers(target), strict=True)]
+        case Huber():
+            delta = number(loss.delta)
+            return [min(max(score[0] - number(target), -delta), delta)]
+        case Logistic():
+            return [-number(target) / (1 + exp(number(target) * score[0]))]
+        case Softmax():
+            weights = [exp(a) for a in score]
+            return [weight / sum(weights) - (k == int(target)) for k, weight in enumerate(weights)]
+    raise NotImplementedError(repr(loss))

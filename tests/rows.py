@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck
 
 import fedualex as fx
+
+WITHOUT_CLOCK = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
+"""Settings of Hypothesis under which the same examples pass or fail on an idle and on a busy machine."""
 
 VECTOR = np.zeros(5)
 MATRIX = np.zeros((4, 3))

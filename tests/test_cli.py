@@ -366,7 +366,7 @@ def killed(here):
             [sys.executable, "-c", program, "solve", str(file), "--out", str(out)], stdout=log, stderr=log
         )
         try:
-            history, deadline = out / "history.jsonl", time.monotonic() + 120
+            history, deadline = out / "history.jsonl", time.monotonic() + 250
             while not (history.exists() and history.read_bytes().count(b"\n") >= 3):
                 assert process.poll() is None, (here / "long.log").read_text()
                 assert time.monotonic() < deadline
@@ -958,7 +958,7 @@ def test_help_of_every_command(command):
 
 def test_the_program_starts_without_jax():
     program = "import sys; from fedualex.cli import main; assert 'jax' not in sys.modules; main(['--version'])"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=250, check=True)
     assert re.search(r"version \d+\.\d+\.\d+", result.stdout)
 
 

@@ -62,7 +62,8 @@ def works_of(task, problem=GAME):
 
 
 class Wrapped:
-    """The local engine with a hook before each request and one that sees and changes all replies; keeps count."""
+    """The local engine with a hook before each request, which may return another timeout for it, and one that sees
+    and changes all replies; keeps count."""
 
     def __init__(self, works, before=None, after=None):
         self.inner, self.before, self.after = LocalEngine(works), before, after
@@ -72,8 +73,7 @@ class Wrapped:
         return self.inner.sites()
 
     def broadcast(self, request, sites, timeout):
-        if self.before:
-            self.before(request)
+        timeout = (self.before and self.before(request)) or timeout
         self.requests.append((request, tuple(sites)))
         replies = self.inner.broadcast(request, sites, timeout)
         replies = self.after(request, replies) if self.after else replies
@@ -444,8 +444,9 @@ def test_an_old_surveys_reply_is_dropped(tmp_path):
 def test_a_silent_site_and_a_straggler_cost_their_timeout(tmp_path, undisturbed, monkeypatch):
     """With all needed, a straggler's round is done again; its late answer disturbs nobody."""
     release = threading.Event()
+    impatient = at_round(5, lambda request: 0.5)
     try:
-        run, engine = serve(tmp_path, fault=at_round(5, lambda request: release.wait(60) and None), timeout=3.0)
+        run, engine = serve(tmp_path, before=impatient, fault=at_round(5, lambda request: release.wait(60) and None))
     finally:
         release.set()
     assert_same_run(run, undisturbed)
@@ -476,10 +477,13 @@ def test_a_site_that_hangs_for_good_does_not_starve_the_others():
 
     engine = LocalEngine({"fine": lambda request: request.arrays, "hangs": hang})
     try:
-        for r in range(12):
-            fine, hangs = engine.broadcast(Request("round", r, "run", {"a": np.ones(2)}), ["fine", "hangs"], 0.2)
-            assert (fine.error, hangs.error) == (None, "timeout")
-            np.testing.assert_array_equal(fine.arrays["a"], np.ones(2))
+        requests = [Request("round", r, "run", {"a": np.ones(2)}) for r in range(12)]
+        for request in requests[:-1]:
+            [hangs] = engine.broadcast(request, ["hangs"], 0.05)
+            assert hangs.error == "timeout"
+        fine, hangs = engine.broadcast(requests[-1], ["fine", "hangs"], 3.0)
+        assert (fine.error, hangs.error) == (None, "timeout")
+        np.testing.assert_array_equal(fine.arrays["a"], np.ones(2))
     finally:
         release.set()
         engine.close()
@@ -781,7 +785,7 @@ def test_a_certificate_that_overflows_at_the_end_is_a_status_and_not_an_exceptio
     problem = fx.problems.bilinear(GAME.A, GAME.b, x=psi, y=psi)
     run, _ = serve(tmp_path, problem, method=fx.FeDualEx(1e5), rounds=130, record_every=130, local_steps=1)
     assert (run.stop, run.rounds, run.outputs["last"].gap) == (Stop.NUMERICAL_ERROR, 129, None)
-    assert run.outputs["last"].certificate.reason == "the certificate of the output 'last' is not finite"
+    assert "beyond float64" in run.outputs["last"].certificate.reason
     assert run.gap == run.best.gap < 100
 
 
@@ -938,20 +942,23 @@ def test_without_certificate_by_its_domain(tmp_path):
     assert "unbounded" in run.outputs["last"].certificate.reason
 
 
-def test_a_straggler_inside_jax_ends_with_the_process_and_not_it_with_the_straggler():
-    program = """
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_straggler_inside_jax_ends_with_the_process_and_not_it_with_the_straggler(code):
+    """However long its work is: this one never ends, as if the machine were infinitely busy."""
+    program = f"""
+import itertools, sys
 import jax, jax.numpy as jnp, numpy as np
 from fedualex.deploy import LocalEngine, Request
 def work(request):
-    for n in range(1, 40):
-        jax.jit(lambda x: jnp.sort(jnp.linalg.qr(jnp.outer(x, x))[0] @ x))(jnp.ones(n))
-    return {}
-engine = LocalEngine({"slow": work})
-[reply] = engine.broadcast(Request("round", 0, "run", {"x": np.ones(1)}), ["slow"], 0.5)
+    for n in itertools.count(1):
+        jax.jit(lambda x: jnp.sort(jnp.linalg.qr(jnp.outer(x, x))[0] @ x))(jnp.ones(n % 8 + 1))
+engine = LocalEngine({{"slow": work}})
+[reply] = engine.broadcast(Request("round", 0, "run", {{"x": np.ones(1)}}), ["slow"], 0.5)
 print(reply.error)
+sys.exit({code})
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout) == (0, "timeout\n"), done.stderr
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=250, check=False)
+    assert (done.returncode, done.stdout) == (code, "timeout\n"), done.stderr
 
 
 def test_a_site_that_hangs_does_not_keep_the_process_from_ending():
@@ -965,7 +972,7 @@ engine = LocalEngine({"hangs": lambda request: threading.Event().wait()})
 engine.close()
 print(reply.error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=250, check=True)
     assert done.stdout == "timeout\n"
 
 
@@ -1116,7 +1123,7 @@ def test_epsilon_counts_failed_rounds_and_is_not_forgotten(tmp_path):
 
 def test_without_an_accountant_nothing_begins(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(ImportError, match="an epsilon needs an accountant"):
+    with pytest.raises(ImportError, match="an epsilon needs dp-accounting: pip install"):
         serve(tmp_path, privacy=fx.deploy.Privacy(1.0, 1.0))
     assert list(tmp_path.iterdir()) == []
 

@@ -1,6 +1,7 @@
 """The example scripts run as they stand, are short, and say what they promise."""
 
 import runpy
+import time
 from pathlib import Path
 
 import pytest
@@ -37,14 +38,15 @@ def test_every_script_is_listed():
     assert {path.name for path in EXAMPLES.glob("*.py")} == SAYS.keys()
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in SAYS]
 )
 def test_example_runs(name, capsys):
     path = EXAMPLES / name
     assert len(path.read_text().splitlines()) < 60
+    began = time.process_time()
     runpy.run_path(str(path), run_name="__main__")
+    assert time.process_time() - began < 2 * 60  # a minute of two cores, however busy they are with other things
     shown = capsys.readouterr().out
     for words in SAYS[name]:
         assert words in shown

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rows import GROUPS, REGULARIZERS, Q
+from rows import GROUPS, REGULARIZERS, Q, kinds_first
 
 import fedualex as fx
 from fedualex.experiments.description import describe
@@ -87,7 +87,7 @@ def points(shape):
     return [0 * away, np.where(np.arange(away.size).reshape(shape) % 2, np.abs(away), 0.0), -np.abs(away), away]
 
 
-@pytest.mark.parametrize("name", SMOOTH_OR_NOT)
+@pytest.mark.parametrize("name", kinds_first(SMOOTH_OR_NOT))
 def test_derivatives_are_finite_and_right_at_zeros(name):
     psi, like = SMOOTH_OR_NOT[name]
     rng, n = np.random.default_rng(2), like.size

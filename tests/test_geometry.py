@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import GEOMETRIES, GROUPS, MATRIX, REGULARIZERS, VECTOR, C, Q, kinds_first
+from rows import GEOMETRIES, GROUPS, MATRIX, REGULARIZERS, VECTOR, WITHOUT_CLOCK, C, Q, kinds_first
 from scipy.special import logsumexp
 
 import fedualex as fx
@@ -34,7 +34,7 @@ def test_laws(name):
     points = st.tuples(*(hnp.arrays(float, np.shape(leaf), elements=entries) for leaf in leaves))
 
     # Spectral rows are evaluated op by op, which takes longer.
-    @settings(max_examples=4 if calls_lapack(geometry) else 15, deadline=None, derandomize=True)
+    @settings(max_examples=4 if calls_lapack(geometry) else 15, **WITHOUT_CLOCK)
     @given(points, points, weights)
     def check(omega, other, weight):
         laws.check(jax.tree.unflatten(structure, omega), jax.tree.unflatten(structure, other), weight)

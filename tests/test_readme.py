@@ -11,5 +11,5 @@ def test_readme_python_runs(capsys):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), {})
     shown = capsys.readouterr().out
-    assert "consistent with convex-concave" in shown
+    assert "and not found, which is no proof" in shown
     assert "OPTIMAL, TOLERANCE: certified gap <= " in shown

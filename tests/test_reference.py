@@ -126,8 +126,8 @@ def test_best_response_refuses_a_game_where_it_cycles():
             "x=.*is not polyhedral",
         ),
         (lambda: fx.reference.lp(fx.problems.bilinear(A.T, np.ones(6), x=fx.Zero(), y=fx.Zero())), "no saddle point"),
-        (lambda: fx.reference.lp(MINIMIZATION), "lp needs a bilinear game, got Problem"),
-        (lambda: fx.reference.best_response(MINIMIZATION), "best_response needs a bilinear game"),
+        (lambda: fx.reference.lp(MINIMIZATION), "game must be a bilinear game, got Problem"),
+        (lambda: fx.reference.best_response(MINIMIZATION), "game must be a bilinear game"),
         (
             lambda: fx.reference.best_response(fx.problems.bilinear(A, B, x=fx.L1(1.0), y=fx.Box(1.0))),
             "needs bounded blocks",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import GROUPS, REGULARIZERS, C, Q, kinds_first
+from rows import GROUPS, REGULARIZERS, WITHOUT_CLOCK, C, Q, kinds_first
 
 import fedualex as fx
 from fedualex import regularizers
@@ -40,7 +40,7 @@ def test_laws(name):
     laws = Laws(psi, like, regularizer_laws)
 
     # Spectral rows are evaluated op by op, which takes longer.
-    @settings(max_examples=8 if calls_lapack(psi) else 40, deadline=None, derandomize=True)
+    @settings(max_examples=8 if calls_lapack(psi) else 40, **WITHOUT_CLOCK)
     @given(hnp.arrays(float, like.shape, elements=entries), hnp.arrays(float, like.shape, elements=entries), weights)
     def check(omega, other, weight):
         laws.check(omega, other, weight)

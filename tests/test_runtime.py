@@ -616,7 +616,7 @@ compilation.LIMIT.write_text(str(three))
 print(one < two < three, maps_after(6) < two)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=250, check=True
     )
     assert done.stdout.split() == ["True", "True"]
 

@@ -32,6 +32,16 @@ GAMES = {
 }
 
 
+NARROW = {
+    "capped simplices": (fx.EntropicSimplex(fx.CappedSimplex(0.25)), fx.EntropicSimplex(fx.CappedSimplex(0.2)), (7, 5)),
+    "a capped simplex of one point": (fx.EntropicSimplex(fx.CappedSimplex(0.2)), fx.EntropicSimplex(), (7, 5)),
+    "one entry against a simplex": (fx.EntropicSimplex(), fx.EntropicSimplex(), (7, 1)),
+    "one entry against a box": (fx.EntropicSimplex(), fx.Box(0.1), (7, 1)),
+    "a capped simplex against a box": (fx.EntropicSimplex(fx.CappedSimplex(0.3)), fx.Box(lower=1.0, upper=2.0), (7, 5)),
+    "a simplex of radius 3": (fx.Simplex(3.0), fx.EntropicSimplex(fx.L1(0.1)), (7, 5)),
+}
+
+
 @pytest.fixture(scope="module")
 def l1():
     return theory.constants(fx.problems.paper_l1(0), fx.GaussianNoise(0.1))
@@ -457,3 +467,18 @@ def test_same_seed_same_constants_and_caller_keeps_its_precision():
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_no_feasible_point_has_an_operator_beyond_grad_bound(name):
+    """A capped simplex has a small diameter, and one entry none, but their points have norm 1."""
+    x, y, shape = NARROW[name]
+    rng = np.random.default_rng(0)
+    for matrix in (np.ones(shape), rng.normal(size=shape)):
+        problem = fx.problems.bilinear(matrix, -np.ones(shape[0]), x=x, y=y)
+        claimed = theory.constants(problem).grad_bound
+        for _ in range(30):  # far outside, so that corners are among the projections
+            z = problem.project(jax.tree.map(lambda leaf: 100 * rng.normal(size=leaf.shape), problem.like))
+            with double():
+                reached = float(problem.geometry.dual_norm(problem.operator(problem.admit(z))))
+            assert reached <= claimed * (1 + 1e-12)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 
 import psutil
 import pytest
@@ -35,11 +34,21 @@ def until_up(folder, *names):
     processes.until(all_said_so, folder, names, 60.0, "everybody")
 
 
+def until_sleeping(folder, *seconds):
+    """Until the server's own script and those that it started are all past their beginnings."""
+
+    def all_sleep():
+        lines = [process.cmdline() for process in processes.members(folder, "server")]
+        return all(["sleep", end] in lines for end in seconds)
+
+    processes.until(all_sleep, folder, ["server"], 60.0, "its children")
+
+
 def test_parties_end_with_all_they_started_and_alone(folder):
     for name in ("server", "a"):
         processes.start(folder, name)
     until_up(folder, "server", "a")
-    time.sleep(0.3)
+    until_sleeping(folder, "300", "301")
     members = processes.members(folder, "server")
     assert len(members) >= 3
     assert members[0].pid == json.loads((folder / "processes.json").read_text())["parties"]["server"]["pid"]

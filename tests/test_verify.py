@@ -26,6 +26,7 @@ from fedualex.experiments.single import solve_into
 from fedualex.experiments.verdict import DATA, Verdict
 from fedualex.experiments.verify import verify
 from fedualex.runtime import checkpoint as checkpoints
+from fedualex.runtime.records import Records
 
 PSI = {"L1": 0.1, "Box": 0.5}
 GAME = {"name": "bilinear", "file": "game.npz", "x": PSI, "y": PSI}
@@ -43,6 +44,9 @@ Path(__file__).with_name("called").write_text("by import")
 def build(shift):
     Path(__file__).with_name("called").write_text("by call")
     return fx.Problem(lambda x: jnp.sum((x - shift) ** 2), x=fx.L1(0.1) + fx.Box(1.0), like=fx.Saddle(np.zeros(2)))
+
+def concave():
+    return fx.Problem(lambda x: -jnp.sum(x**2), x=fx.Box(1.0), like=fx.Saddle(np.zeros(2)))
 """
 PARTITION = {"kind": "iid", "clients": 2, "seed": 0}
 BUNDLED = {"name": "sparse_glm", "family": "squared", "l1": 0.1, "bundled": "diabetes", "standardize": True}
@@ -52,12 +56,25 @@ RUNS = {
     "optimal": (GAME, {"name": "FeDualEx", "eta_c": 0.5}, {"rounds": 200, "record_every": 20, "tol": 1e-2}),
     "bundled": (BUNDLED | {"partition": PARTITION}, METHOD, {"rounds": 1}),
     "own": ({"entry": "verify_own:build", "shift": 0.3}, METHOD, {"rounds": 1}),
+    "infeasible": (
+        {
+            "name": "constrained",
+            "file": "rows.npz",
+            "groups": "classes",
+            "limits": 0.001,
+            "multiplier": 10.0,
+            "l1": 0.01,
+        },
+        {"name": "FeDualEx", "eta_c": 0.01},
+        {"rounds": 2, "tol": 100.0},
+    ),
     "tiny units": (
         {**GAME, "file": "tiny.npz", "x": {"L1": 0.1 * TINY, "Box": 0.5}, "y": {"L1": 0.1 * TINY, "Box": 0.5}},
         {"name": "FeDualEx", "eta_c": 0.3 / TINY},
         {"rounds": 3},
     ),
 }
+SLOW = ("bundled", "infeasible")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +83,7 @@ def here(tmp_path_factory):
     A, b = rng.uniform(-1, 1, (3, 4)), rng.uniform(-1, 1, 3)
     np.savez(path / "game.npz", A=A, b=b)
     np.savez(path / "tiny.npz", A=TINY * A, b=TINY * b)
+    np.savez(path / "rows.npz", X=rng.normal(size=(30, 2)), y=rng.integers(0, 2, 30), clients=np.arange(30) % 3)
     (path / "verify_own.py").write_text(OWN)
     return path
 
@@ -125,7 +143,7 @@ def differing(result):
 # --- untouched --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "bundled")) for n in RUNS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in RUNS])
 def test_an_untouched_run_is_verified(solved, name):
     result = verify(solved(name), trust=True)
     assert result.verdict is Verdict.VERIFIED, [check for check in result.checks if not check.agrees]
@@ -457,6 +475,60 @@ def test_why_a_run_was_interrupted_is_not_checked(copied):
     assert what == "why the run ended (INTERRUPTED: no record tells of it)"
 
 
+@pytest.mark.slow
+def test_that_limits_cannot_be_met_is_proved_again(copied, solved):
+    path = copied("infeasible")
+    status = json.loads((path / "status.json").read_text())
+    assert status["stop"] == "INFEASIBLE"
+    of_status(stop_meaning=status["stop_meaning"].rpartition(" ")[0] + " 5")(path)
+    assert differing(verify(path)) == {"limits that cannot be met"}
+    of_status(stop="TOLERANCE", stop_meaning="", status="OPTIMAL")(path)  # as if the limits could be met
+    for name in status["outputs"]:
+        of_output(name, status="OPTIMAL")(path)
+    assert "limits that cannot be met" in differing(verify(path))
+    of_output("last", violation=-1.0)(path)
+    assert "violation" in differing(verify(path))
+    path = copied("game")
+    of_status(stop="INFEASIBLE")(path)
+    assert differing(verify(path)) >= {"INFEASIBLE: the problem has limits"}
+
+
+def test_what_was_seen_of_f_is_looked_for_again(copied):
+    path = copied("own")
+    for tamper in (
+        of_status(convexity="f is convex in x and concave in y by construction"),
+        of_run(convexity="trust"),
+        of_status(stop="DISPROVED"),
+    ):
+        whole = {file: (path / file).read_bytes() for file in ("status.json", "manifest.json")}
+        tamper(path)
+        assert verify(path, trust=True).verdict > Verdict.VERIFIED
+        for file, content in whole.items():
+            (path / file).write_bytes(content)
+    assert verify(path, trust=True).verdict is Verdict.VERIFIED
+
+
+def test_a_run_whose_certificates_were_withdrawn(here, tmp_path, monkeypatch):
+    finish = Records.finish
+
+    def examined_from_now_on(records, *arguments):
+        monkeypatch.undo()
+        return finish(records, *arguments)
+
+    # As if the surroundings of the start had been convex.
+    monkeypatch.setattr("fedualex.runtime.examination.disproof", lambda *_, **__: None)
+    monkeypatch.setattr(Records, "finish", examined_from_now_on)
+    tables = {"problem": {"entry": "verify_own:concave"}, "method": METHOD, "run": {"rounds": 2}}
+    solve_into(tmp_path / "run", configure(tables, here))
+    path = tmp_path / "run"
+    assert json.loads((path / "status.json").read_text())["stop"] == "DISPROVED"
+    result = verify(path, trust=True)
+    assert result.verdict is Verdict.NOT_FULLY_CHECKED, differing(result)
+    assert [check.agrees for check in result.checks if check.what == "why the run ended (DISPROVED)"] == [True]
+    of_status(stop="MAX_ROUNDS")(path)
+    assert differing(verify(path, trust=True)) == {"history in the checkpoint, records"}
+
+
 def test_another_version_of_the_library_is_not_a_difference(copied):
     path = copied("game")
     alter(path, "manifest.json", lambda m: m["versions"].update(fedualex="0.0.9"))
@@ -580,6 +652,8 @@ def test_nonsense_in_a_folder_is_one_line(copied, name):
         data = inner = json.loads(lines[0])
         for key in place[:-1]:
             inner = inner[key]
+        if inner[place[-1]] is value:
+            continue
         inner[place[-1]] = value
         (path / name).write_text("\n".join([json.dumps(data), *lines[1:]]))
         try:

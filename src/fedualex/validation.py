@@ -1,23 +1,27 @@
 """Arguments turned into arrays, or refused in one sentence that names argument, value and what is accepted."""
 
 import difflib
+import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jax.core import Tracer
 from numpy.typing import NDArray
 
+T = TypeVar("T")
+
 Array = Any
 """A read-only float64 numpy array; inside jit or vmap the tracer that stands for one."""
 
 
-def real_array(name: str, value: Any, accepted: str = "real numbers") -> Array:
+def real_array(name: str, value: Any, accepted: str = "real numbers", *, truth: bool = False) -> Array:
     """`value` as a finite float64 numpy array.
 
     Parameters live in numpy float64: jax narrows them where it runs in float32, and certificates see them exact.
+    truth: whether True and False count as 1 and 0, as they do in data; a parameter is a number.
     """
-    array = any_real_array(name, value, accepted)
+    array = any_real_array(name, value, accepted, truth=truth)
     if isinstance(array, Tracer):
         return array
     if not np.all(np.isfinite(array)):
@@ -27,21 +31,53 @@ def real_array(name: str, value: Any, accepted: str = "real numbers") -> Array:
     return array
 
 
-def any_real_array(name: str, value: Any, accepted: str = "real numbers") -> Array:
+def any_real_array(name: str, value: Any, accepted: str = "real numbers", *, truth: bool = False) -> Array:
     """`value` as a float64 numpy array, infinities allowed; a tracer inside jit or vmap as it is, unchecked."""
     if isinstance(value, Tracer):
         return value
-    try:
-        array = np.asarray(value)
-    except Exception:  # an object may fail to become an array in any way it likes
-        array = np.asarray(None)
-    if array.dtype.kind not in "fiub":
+    array = plain_array(name, value)
+    if array.dtype.kind not in "fiub" or (not truth and _holds_truth(value)):
         raise TypeError(f"{name} must be {accepted}, got {short(value)}")
     if np.any(np.isnan(array)):
         raise ValueError(f"{name} must not contain nan")
     owned = np.array(array, dtype=np.float64)
     owned.setflags(write=False)  # what is made of it is immutable
     return owned
+
+
+def plain_array(name: str, value: Any) -> NDArray[Any]:
+    """`value` as a numpy array without a mask; the array of None if it cannot become one."""
+    refuse_masked(name, value)
+    try:
+        return np.asarray(value)
+    except Exception:  # an object may fail to become an array in any way it likes
+        return np.asarray(None)
+
+
+def refuse_masked(name: str, value: Any) -> None:
+    """Refuse masked entries: numpy would hand out the numbers behind the mask."""
+    if _is_masked(value):
+        raise ValueError(f"{name} must not have masked entries: fill them, or leave out their rows")
+
+
+def _is_masked(value: Any) -> bool:
+    if isinstance(value, np.ma.MaskedArray):
+        return bool(np.ma.getmaskarray(value).any())
+    return any(map(_is_masked, _items(value)))
+
+
+def _holds_truth(value: Any) -> bool:
+    """Whether True or False is among the numbers."""
+    if isinstance(value, bool | np.bool_) or getattr(getattr(value, "dtype", None), "kind", "") == "b":
+        return True
+    return any(map(_holds_truth, _items(value)))
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """What a list or an array of objects holds; nothing for all else."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim:
+        return value.flat
+    return value if isinstance(value, list | tuple) else ()
 
 
 def real_scalar(name: str, value: Any, accepted: str = "a real number") -> Array:
@@ -70,15 +106,21 @@ def positive(name: str, value: Any) -> Array:
 
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """`value`, if it is a whole number >= least."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+    """`value` as an int, if it is a whole number >= least, of Python or of numpy in any width."""
+    try:
+        number = None if _holds_truth(value) or _is_masked(value) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {short(value)}")
-    return int(value)
+    return number
 
 
 def numbered(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """The distinct labels in sorted order, and the number of each row's label among them."""
     count = "" if rows is None else f"{rows} "
+    refuse_masked(name, values)
+    refuse_mixed(name, values)
     try:
         array, gone = np.asarray(values), missing(values)
         names, number = np.unique(array, return_inverse=True)
@@ -89,6 +131,33 @@ def numbered(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[A
     if gone.any():
         raise ValueError(f"{name} must not contain nan, None or empty text, got {short(values)}")
     return names, number.astype(np.int32)  # the index type of both precisions
+
+
+def classes(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """As `numbered`, for a target that counts as classes: text, truth values, or numbers that are all whole.
+
+    A number with a fraction makes it a target of regression, however few distinct values there are.
+    """
+    names, number = numbered(name, values, rows)
+    if fractions := [label for label in names.tolist() if isinstance(label, float) and not label.is_integer()]:
+        raise ValueError(
+            f"{name} must hold classes, which are text, truth values or whole numbers; Unknown label type: "
+            f"{fractions[0]!r} has a fraction, so that {name} is a target of regression"
+        )
+    return names, number
+
+
+def refuse_mixed(name: str, values: Any) -> None:
+    """Refuse text beside numbers, such as '1' beside 1: of a list of both numpy makes text, in which they are one."""
+    if len({_kind(value) for value in _items(values)} - {"missing"}) > 1:
+        raise TypeError(f"{name} must be labels of one kind, all of them text or none, got {short(values)}")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str | bytes):
+        return type(value).__name__ if value else "missing"
+    gone = value is None or (isinstance(value, float | np.floating) and value != value)
+    return "missing" if gone else "no text"
 
 
 def missing(values: Any) -> NDArray[np.bool_]:
@@ -106,9 +175,16 @@ def rows_of(number: NDArray[Any]) -> list[NDArray[np.intp]]:
     return np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
 
 
+def of_type(name: str, value: Any, kind: type[T], accepted: str) -> T:
+    """`value`, if it is of this type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {accepted}, got {short(value)}")
+    return value
+
+
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """`value`, if it is one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
     return str(value)
 

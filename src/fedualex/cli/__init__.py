@@ -1,19 +1,10 @@
 """The command line. Commands import what they need when they run, so that `--help` does not wait for jax."""
 
-import click
+import sys
 
-from .catalogue import methods, problems, theory
-from .demo import demo
-from .deploy import deploy
-from .reproduce import reproduce
-from .runs import compare, report, solve, verify
+try:
+    from .group import main
+except KeyboardInterrupt:  # there is no command yet that could end in good order
+    sys.exit(130)
 
-
-@click.group()
-@click.version_option(package_name="fedualex")
-def main() -> None:
-    """Federated composite saddle point optimization, with a certificate for every answer."""
-
-
-for command in (demo, solve, deploy, reproduce, compare, report, verify, theory, methods, problems):
-    main.add_command(command)
+__all__ = ["main"]

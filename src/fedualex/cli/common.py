@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,26 @@ STOPS = {
 """Ends of a run with an exit code of their own, unless the answer is OPTIMAL."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
-out_option = functools.partial(click.option, "--out", type=click.Path(path_type=Path, file_okay=False))
+
+
+class BadInput(click.ClickException):
+    """One line, and exit code 2."""
+
+    exit_code = 2
+
+
+def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """The folder, if it or the nearest one above it that exists can be written to; checked before the work is done."""
+    if path is not None:
+        nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            raise BadInput(f"{parameter.opts[0]} must be a folder that can be written to, got {str(path)!r}")
+    return path
+
+
+out_option = functools.partial(
+    click.option, "--out", type=click.Path(path_type=Path, file_okay=False), callback=writable
+)
 
 
 def exit_code(status: Mapping[str, Any], tol: float | None) -> int:
@@ -37,12 +57,6 @@ def exit_code(status: Mapping[str, Any], tol: float | None) -> int:
     return 0 if tol is None and status["stop"] == "MAX_ROUNDS" else 3
 
 
-class BadInput(click.ClickException):
-    """One line, and exit code 2."""
-
-    exit_code = 2
-
-
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """What a user can get wrong becomes one clear line without a trace."""
 
@@ -52,7 +66,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*arguments, **options)
         except BrokenPipeError:  # whoever reads the output has had enough
             raise
-        except (ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:
+        except (ValueError, TypeError, OSError, ArithmeticError, MemoryError, ImportError) as error:
             raise BadInput(" ".join(str(error).split())) from None
 
     return wrapped

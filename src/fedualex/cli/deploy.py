@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .common import exit_code, json_option, one_line_errors, print_json, shown
+from .common import exit_code, json_option, one_line_errors, print_json, shown, writable
 from .runs import print_outputs, status_line
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -36,7 +36,7 @@ def deploy() -> None:
 
 
 @deploy.command()
-@folder_argument
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), callback=writable)
 @click.option("--config", type=click.Path(path_type=Path), help="The deployment's TOML file; an example if left out.")
 @click.option("--engine", help="Instead of the file's: local, nvflare or flower.")
 @json_option

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import missing, numbered
+from ..validation import missing, numbered, plain_array
 from .moments import Standardizer
 from .tables import Table, from_values
 
@@ -27,7 +27,7 @@ class Encoder:
     @classmethod
     def fit(cls, table: Mapping[str, NDArray[Any]], clients: Any = None) -> "Encoder":
         """What the columns hold: names of categories from each client, and sums of its numbers."""
-        whole = Table({name: _plain(column) for name, column in table.items()}, "the table")
+        whole = Table({name: _plain(name, column) for name, column in table.items()}, "the table")
         if clients is not None:  # there may be no numbers for whose moments it would be checked
             numbered("clients", clients, whole.rows)
         categories = {
@@ -59,7 +59,7 @@ class Encoder:
 
 def _of_kind(name: str, values: Any, text: bool) -> NDArray[Any]:
     """The column as text or as numbers; one in which all is missing can be either, any other is what it is."""
-    column = _plain(values)
+    column = _plain(name, values)
     if missing(column).all():
         return np.full(len(column), "" if text else np.nan)
     if _is_text(column) != text:
@@ -68,9 +68,9 @@ def _of_kind(name: str, values: Any, text: bool) -> NDArray[Any]:
     return column
 
 
-def _plain(values: Any) -> NDArray[Any]:
+def _plain(name: str, values: Any) -> NDArray[Any]:
     """A column as numbers with nan or as text with "" where a value is missing."""
-    column = np.asarray(values)
+    column = plain_array(f"the column {name!r}", values)
     if column.dtype.kind == "O":
         return from_values(column.tolist())
     return column if column.dtype.kind in "fiubU" else np.where(missing(column), "", column.astype(str))

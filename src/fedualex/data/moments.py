@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import numbered, rows_of, short
+from ..validation import numbered, of_type, real_array, refuse_masked, rows_of, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ def sums(X: Any, center: Any = None) -> Sums:
     """A client's counts and sums of its values, or of (value - center)^2; nan is a missing value and counts nowhere."""
     rows = _matrix(X)
     there = ~np.isnan(rows)
-    values = rows if center is None else (rows - center) ** 2
+    values = rows if center is None else (rows - _center(center, rows.shape[1])) ** 2
     return Sums(there.sum(axis=0), np.where(there, values, 0.0).sum(axis=0))
 
 
@@ -65,11 +65,21 @@ class Standardizer:
 
 def added(parts: Iterable[Sums]) -> Sums:
     """The sum of what the clients sent."""
-    first, *rest = parts
-    return sum(rest, start=first)
+    every = list(of_type("parts", parts, Iterable, "what `sums` returned, of each client"))
+    for part in every or [None]:
+        of_type("parts", part, Sums, "what `sums` returned, of each client")
+    return sum(every[1:], start=every[0])
+
+
+def _center(center: Any, columns: int) -> NDArray[Any]:
+    found: NDArray[Any] = real_array("center", center)
+    if found.shape not in ((), (columns,)):
+        raise ValueError(f"center must be a number, or one for each of {columns} columns, got {short(center)}")
+    return found
 
 
 def _matrix(X: Any) -> NDArray[Any]:
+    refuse_masked("X", X)
     try:
         rows = np.asarray(X, float)
     except (TypeError, ValueError):

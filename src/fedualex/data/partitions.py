@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import numbered, positive, real_array, rows_of, short, whole_number
+from ..validation import classes, numbered, positive, real_array, rows_of, short, whole_number
 
 Owner = NDArray[np.int64]
 """For each row the number of its client, 0, 1, ...; every client has at least one row."""
@@ -13,9 +13,9 @@ Owner = NDArray[np.int64]
 TRIES = 1000
 
 
-def iid(rows: int, clients: int, *, seed: Any = 0) -> Owner:
+def iid(rows: Any, clients: Any, *, seed: Any = 0) -> Owner:
     """Rows at random, all clients of equal size up to one row."""
-    _check(rows, clients)
+    rows, clients = _checked(rows, clients)
     return _random(seed).permutation(np.arange(rows) % clients)
 
 
@@ -24,13 +24,13 @@ def by_column(values: Any) -> Owner:
     return numbered("values", values)[1].astype(np.int64)
 
 
-def dirichlet(labels: Any, clients: int, alpha: float, *, seed: Any = 0, least: Any = 1) -> Owner:
-    """For every label, shares of the clients from Dirichlet(alpha, ..., alpha): the smaller alpha, the less alike.
+def dirichlet(labels: Any, clients: Any, alpha: Any, *, seed: Any = 0, least: Any = 1) -> Owner:
+    """For every class, shares of the clients from Dirichlet(alpha, ..., alpha): the smaller alpha, the less alike.
 
     Drawn again until every client has at least `least` rows.
     """
-    label = numbered("labels", labels)[1]
-    _check(label.size, clients)
+    label = classes("labels", labels)[1]
+    _, clients = _checked(label.size, clients)
     concentration = float(positive("alpha", alpha))
     if whole_number("least", least) * clients > label.size:
         raise ValueError(f"least must be from 1 to rows / clients = {label.size // clients}, got {least!r}")
@@ -49,12 +49,12 @@ def dirichlet(labels: Any, clients: int, alpha: float, *, seed: Any = 0, least: 
     )
 
 
-def by_size(rows: int, sizes: Any, *, seed: Any = 0) -> Owner:
+def by_size(rows: Any, sizes: Any, *, seed: Any = 0) -> Owner:
     """Rows at random, in numbers proportional to `sizes` up to one row, but at least one for each client."""
     share = real_array("sizes", sizes, "numbers > 0, one for each client")
     if share.ndim != 1 or np.any(share <= 0):
         raise ValueError(f"sizes must be numbers > 0, one for each client, got {short(sizes)}")
-    _check(rows, share.size)
+    rows, _ = _checked(rows, share.size)
     share = share / share.max()  # no sum overflows
     exact = rows * share / share.sum()
     counts = np.floor(exact).astype(int)
@@ -69,6 +69,8 @@ def _random(seed: Any) -> np.random.Generator:
     return np.random.default_rng(whole_number("seed", seed, 0))
 
 
-def _check(rows: Any, clients: Any) -> None:
-    if whole_number("clients", clients) > whole_number("rows", rows):
+def _checked(rows: Any, clients: Any) -> tuple[int, int]:
+    rows, clients = whole_number("rows", rows), whole_number("clients", clients)
+    if clients > rows:
         raise ValueError(f"clients must be at most the number of rows, {rows}, got {clients}")
+    return rows, clients

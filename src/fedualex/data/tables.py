@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import hint, one_of, short
+from ..validation import hint, one_of, plain_array, refuse_masked, short
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 """What a text file may write, in any case, where a value is missing."""
@@ -36,6 +36,7 @@ class Table(Mapping[str, NDArray[Any]]):
         if not lengths or len(set(lengths.values())) > 1 or len(next(iter(lengths.values()))) != 1:
             raise ValueError(f"{self.source} must have columns, all of one length, got {short(lengths)}")
         for name, column in self.columns.items():
+            refuse_masked(f"{self.source}: the column {name!r}", column)
             if np.asarray(column).dtype.kind == "f" and np.any(np.isinf(column)):
                 raise ValueError(f"{self.source}: the column {name!r} must hold finite numbers, got an infinite one")
 
@@ -90,6 +91,7 @@ def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
     A column is numbers if all its values that are not missing are, integers if they are and none is missing;
     otherwise it is text. Missing is an empty field, ?, NA, N/A, NaN, null or None, in any case.
     """
+    _check_path(path)
     try:
         with open(path, newline="", encoding="utf-8-sig") as stream:
             lines = [line for line in csv.reader(stream, delimiter=delimiter) if line]
@@ -97,6 +99,11 @@ def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
         raise ValueError(f"{path} cannot be read as a CSV file: {error}") from None
     if len(lines) < 2:
         raise ValueError(f"{path} must have a line of names and at least one row, got {len(lines)} lines")
+    if other := _other_delimiter(lines, delimiter):
+        raise ValueError(
+            f"{path} has one column if {delimiter!r} is between columns; {other!r} seems to be: save the file with "
+            f"commas, or read it with fx.data.read_csv(path, delimiter={other!r})"
+        )
     names, rows = [name.strip() for name in lines[0]], lines[1:]
     if len(set(names)) < len(names):
         raise ValueError(f"{path} must have different names for its columns, got {short(names)}")
@@ -108,6 +115,7 @@ def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
 
 def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
     """The arrays of an .npz file; pickled objects are refused."""
+    _check_path(path)
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
@@ -118,11 +126,18 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
 def read_parquet(path: str | Path) -> Table:
     """A Parquet file; needs pyarrow. Columns of numbers, decimals and truth values are numbers, all others are text."""
     parquet = _required("pyarrow.parquet", "pyarrow", "parquet", "a Parquet file")
+    _check_path(path)
     try:
         table = parquet.read_table(path)
     except Exception as error:
         raise ValueError(f"{path} cannot be read as a Parquet file: {error}") from None
     return Table({name: from_values(table[name].to_pylist()) for name in table.column_names}, str(path))
+
+
+def _check_path(path: Any) -> None:
+    """A number would be the descriptor of an open file, such as the screen, which is closed after reading."""
+    if not isinstance(path, str | Path):
+        raise TypeError(f"path must be the path of a file, got {short(path)}")
 
 
 def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table:
@@ -155,7 +170,7 @@ def checksum(*arrays: Any) -> str:
     """SHA-256 of arrays: their kinds, shapes and values, in order."""
     digest = hashlib.sha256()
     for item in arrays:
-        array = np.asarray(item)
+        array = plain_array("an array", item)
         array = array.astype(str) if array.dtype.kind == "O" else array
         if array.dtype.kind in "SU":  # of the least width, so that equal text is equal
             array = np.array(array.tolist(), array.dtype.kind).reshape(array.shape)
@@ -190,6 +205,18 @@ def _column(values: list[str]) -> NDArray[Any]:
         return from_values([_number(value) if value else None for value in stripped])
     except ValueError:
         return np.array(stripped)
+
+
+def _other_delimiter(lines: list[list[str]], delimiter: str) -> str | None:
+    """What is between the columns of a file that was read as one, if something is."""
+    header, first = lines[0][0], lines[1][0]
+    if len(lines[0]) > 1:
+        return None
+    if found := [mark for mark in ",;\t|" if mark != delimiter and mark in header]:
+        return found[0]
+    # Words in a name or in a text have blanks between them, too; numbers have not.
+    numbers = len(first.split()) == len(header.split()) > 1 and _column(first.split()).dtype.kind in "iuf"
+    return " " if numbers else None
 
 
 def _number(text: str) -> int | float:

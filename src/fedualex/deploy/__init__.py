@@ -7,6 +7,7 @@ from typing import Any
 from ..algorithms import AbstractMethod
 from ..precision import as_now
 from ..problems import AbstractProblem
+from ..problems.base import as_problem
 from ..runtime import Run
 from ..runtime.options import check_hooks
 from .engine import Arrays, Engine, Reply, Request
@@ -34,7 +35,7 @@ def run(
     Each client of the problem is a site that holds its own data alone; without data, give the number of `sites`. All
     that a wire would carry is turned into bytes and back. options: those of `Task`.
     """
-    count = problem.clients or sites or 1
+    count = as_problem(problem).clients or sites or 1
     if sites not in (None, count):
         raise ValueError(f"sites must be {count}, as many as the problem's data has, got {sites}")
     if problem.clients is not None:

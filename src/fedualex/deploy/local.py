@@ -1,6 +1,7 @@
 """The engine without an engine: sites in threads of this process, with all that a wire would carry."""
 
 import atexit
+import ctypes
 import queue
 import threading
 import time
@@ -18,6 +19,8 @@ AT_ONCE = 4
 
 
 LEAVE_SECONDS = 20.0
+"""How long the end of the process waits for stragglers in all, and after how many seconds it asks them again."""
+ASK_AGAIN_SECONDS = 1.0
 _threads: WeakSet[threading.Thread] = WeakSet()
 
 
@@ -62,7 +65,7 @@ class LocalEngine:
         self._stopped = True
 
     def close(self) -> None:
-        """Nothing: stragglers are not waited for before the process ends."""
+        """Nothing: stragglers are dismissed when the process ends."""
 
     def _work(self, site: str, request: Request, content: bytes, deadline: float, inbox: Inbox) -> None:
         if not self._free[site].acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -82,8 +85,16 @@ class LocalEngine:
 
 
 @atexit.register
-def _await_stragglers() -> None:
-    """Python cannot end a thread inside jax without a crash; one that hangs for good is left behind all the same."""
+def _dismiss_stragglers() -> None:
+    """Threads inside jax must be gone before Python ends, which otherwise tears them out of C++ and aborts.
+
+    The end of a straggler's work may be far on a busy machine, so `SystemExit` is raised in it: only the one call of C
+    that it is in must return. A thread that hangs for good is left behind all the same.
+    """
     end = time.monotonic() + LEAVE_SECONDS
-    for thread in list(_threads):
-        thread.join(max(0.0, end - time.monotonic()))
+    while (alive := [thread for thread in _threads if thread.is_alive()]) and time.monotonic() < end:
+        for thread in alive:  # more than once: Python ignores an exception that happens to hit a finalizer
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+        asked = time.monotonic()
+        for thread in alive:
+            thread.join(max(0.0, min(end, asked + ASK_AGAIN_SECONDS) - time.monotonic()))

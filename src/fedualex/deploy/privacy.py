@@ -59,7 +59,7 @@ class Privacy:
             from dp_accounting import GaussianDpEvent
             from dp_accounting.rdp import RdpAccountant
         except ImportError:
-            raise ImportError("an epsilon needs an accountant: pip install 'fedualex[privacy]'") from None
+            raise ImportError("an epsilon needs dp-accounting: pip install 'fedualex[privacy]'") from None
         if releases == 0:
             return 0.0
         accountant = RdpAccountant()

@@ -102,7 +102,7 @@ class Task:
     def prepare(self, problem: AbstractProblem) -> Prepared:
         """What the server begins with. Call within `double()`."""
         view = problem.without_data()
-        z0 = view.admit(view.like if self.z0 is None else self.z0)
+        z0 = view.admit(view.like if self.z0 is None else self.z0, "z0")
         method, chosen = self._method_with_steps(view)
         setup = self._setup(view, method)
         start = first_state(setup, z0, self.init, self.dtype)
@@ -133,7 +133,8 @@ class Task:
 
     def _setup(self, problem: AbstractProblem, method: AbstractMethod) -> Setup:
         oracle = Exact() if self.noise is None else self.noise
-        sizes = (len(self.sites), self.cohort, self.local_steps, self.seed, self.dtype)
+        cohort = None if self.cohort is None else int(self.cohort)
+        sizes = (len(self.sites), cohort, self.local_steps, int(self.seed), self.dtype)
         setup = build_setup(problem, method, oracle, *sizes, chunk=1)
         return eqx.tree_at(lambda s: s.weights, setup, jnp.asarray(self._weights(), self.dtype))
 
@@ -150,7 +151,7 @@ class Task:
         if not missing_steps(self.method):
             return self.method, ""
         oracle = Exact() if self.noise is None else self.noise
-        z0 = problem.admit(problem.like if self.z0 is None else self.z0)
+        z0 = problem.admit(problem.like if self.z0 is None else self.z0, "z0")
         steps = int(np.max(self.local_steps))
         sizes: dict[str, Any] = {"clients": len(self.sites), "local_steps": steps, "rounds": self.rounds}
         sizes["as_assumed"] = self.init == "project" and bool(steps == np.min(self.local_steps))

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import theory
@@ -18,7 +17,7 @@ from ..display import rounded_up
 from ..problems import AbstractProblem, active_bounds
 from ..runtime import Run, Status, Stop, solve
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, whole_number
+from ..validation import classes, nonnegative, positive, refuse_masked, refuse_mixed, whole_number
 
 
 class Scale:
@@ -66,12 +65,13 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
-        whole_number("max_rounds", self.max_rounds), whole_number("local_steps", self.local_steps)
+        max_rounds, steps = whole_number("max_rounds", self.max_rounds), whole_number("local_steps", self.local_steps)
+        tol = float(positive("tol", self.tol))
         runs: list[Run] = []
         for method in self._methods(problem):
-            local_steps = 1 if getattr(method, "one_machine", False) else self.local_steps
-            left = self.max_rounds - sum(run.rounds for run in runs)
-            runs.append(solve(problem, method, rounds=left, local_steps=local_steps, tol=self.tol))
+            local_steps = 1 if getattr(method, "one_machine", False) else steps
+            left = max_rounds - sum(run.rounds for run in runs)
+            runs.append(solve(problem, method, rounds=left, local_steps=local_steps, tol=tol))
             if runs[-1].stop is Stop.INTERRUPTED:
                 raise KeyboardInterrupt
             if runs[-1].stop is Stop.INFEASIBLE:
@@ -138,9 +138,9 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
 
     def fit(self, X: Any, y: Any, clients: Any = None) -> "FederatedClassifier":
         """Fit to rows X with labels y; clients: whose row it is."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        self.classes_, label = np.unique(y, return_inverse=True)
+        refuse_mixed("y", y)
+        X, y = checked_data(self, X, y)
+        self.classes_, label = classes("y", y)
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold at least two classes, but there is only one class, {self.classes_[0]!r}")
         if len(self.classes_) > 2 and not self.multiclass:
@@ -161,7 +161,7 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     def decision_function(self, X: Any) -> NDArray[Any]:
         """The score of each row: above 0 for the second of two classes; one column a class for more."""
         check_is_fitted(self)
-        scores = validate_data(self, X, dtype=np.float64, reset=False) @ self.coef_.T + self.intercept_
+        scores = checked_data(self, X, reset=False) @ self.coef_.T + self.intercept_
         return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -169,3 +169,16 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         scores = self.decision_function(X)
         number = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[number])
+
+
+def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any) -> Any:
+    """scikit-learn's own checks, and X in float64; masked entries and text among the features are refused."""
+    refuse_masked("X", X)
+    refuse_masked("y", y)
+    given = (X,) if options.get("reset") is False else (X, y)
+    try:
+        return validate_data(estimator, *given, dtype=np.float64, **options)
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(f"X must be real numbers: {error}") from None

@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..data import Standardizer
 from ..problems import sparse_glm
-from ..validation import positive
-from .base import AbstractFederated, Scale
+from ..validation import plain_array, positive, short
+from .base import AbstractFederated, Scale, checked_data
 
 
 class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
@@ -36,7 +36,8 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, clients: Any = None) -> "FederatedLasso":
         """Fit to rows X with targets y; clients: whose row it is."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        _check_numbers(y)
+        X, y = checked_data(self, X, y, y_numeric=True)
         scale = Scale(X, clients, self.fit_intercept)
         shift = float(Standardizer.fit(y[:, None], clients).mean[0]) if self.fit_intercept else 0.0
         l1 = positive("alpha", self.alpha) / scale.size
@@ -49,4 +50,13 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """<w, row> + b for each row."""
         check_is_fitted(self)
-        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False) @ self.coef_ + self.intercept_)
+        return np.asarray(checked_data(self, X, reset=False) @ self.coef_ + self.intercept_)
+
+
+def _check_numbers(y: Any) -> None:
+    """Refuse text; all else is scikit-learn's to check."""
+    array = plain_array("y", y)
+    try:
+        np.asarray(array if array.dtype.kind in "USO" and y is not None else 0, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"y must be real numbers, one for each row of X, got {short(y)}") from None

@@ -77,7 +77,7 @@ def claim_checks(run: StoredRun) -> list[Check]:
 
 
 def _stop_checks(run: StoredRun) -> list[Check]:
-    """Why the run ended, where its records tell; of INFEASIBLE its limits do."""
+    """Why the run ended, where its records tell; `limits` and `examined` know of the others."""
     status: Mapping[str, Any] = run.status or {}
     configuration, said = run.manifest["configuration"], status["stop"]
     settings = configuration["run"]
@@ -88,7 +88,7 @@ def _stop_checks(run: StoredRun) -> list[Check]:
     due = stop_of(gaps, **rules) if gaps and configuration.get("stopping", True) else None
     seconds = settings.get("max_seconds")
     match said:
-        case Stop.INFEASIBLE.name:
+        case Stop.INFEASIBLE.name | Stop.DISPROVED.name:
             return []
         case Stop.TOLERANCE.name | Stop.DIVERGED.name | Stop.STALLED.name:
             return [_equal("", "why the run ended", said, due and due.name)]

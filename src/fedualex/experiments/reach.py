@@ -65,7 +65,7 @@ def begun(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
             served = task_of(configuration, problem).prepare(problem)
             return Begun(served.view, served.setup, served.start, served.run_id)
         options = run_options(configuration["run"], problem)
-        for beside in ("max_seconds", "weights"):  # of no part in the rounds; already in the problem
+        for beside in ("max_seconds", "weights", "convexity"):  # of no part in the rounds, or already in the problem
             del options[beside]
         run = prepare(problem, build_method(configuration["method"]), **options)
         return Begun(run.problem, run.setup, run.start, run.run_id())

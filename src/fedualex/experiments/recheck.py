@@ -233,7 +233,7 @@ def _with_quadratic(core: Description, lam: float, c: Numbers, constant: float =
         lambda s, mu: psi.conjugate(s - c, mu + lam) - constant,
         lambda x: psi.value(x) + np.sum(lam / 2 * x * x) + np.sum(c * x) + constant,
         psi.violation,
-        lambda x: psi.mixed(x) + np.sum(np.abs(c * x)),
+        lambda x: psi.mixed(x) + np.sum(np.abs(c * x)) + abs(constant),
     )
 
 

@@ -70,6 +70,10 @@ def _clients(table: data.Table, target: str, kind: str, **arguments: Any) -> tup
     """
     if kind == "by_column":
         column = arguments.pop("column", None)
+        if column == target:
+            raise ValueError(
+                f"partition.column must not be the target, which no client could learn from, got {target!r}"
+            )
         data.by_column(table[column], **arguments)
         return table[column], [column]
     first = table[target] if kind == "dirichlet" else table.rows

@@ -8,6 +8,7 @@ from typing import Any
 from . import folder, protocol
 from .description import describe
 from .ending import checkpoint_checks, claim_checks, history_checks, seal_checks
+from .examined import convexity_checks
 from .folder import StoredRun
 from .limits import limit_checks
 from .names import ConfigurationError
@@ -54,7 +55,8 @@ def _verify_run(path: Path, trust: bool, more: Callable[[StoredRun], list[Check]
         if reason := reached.problem.why_uncertifiable():
             claimed = any(stored["gap"] is not None for stored in run.status["outputs"].values())
             checks.append(Check("", f"no gap is claimed, as there is none: {reason}", None, None, not claimed))
-    checks += [*checkpoint_checks(run, reached), *output_checks(run, reached), *limit_checks(run, reached)]
+    for find in (checkpoint_checks, output_checks, limit_checks, convexity_checks):
+        checks += find(run, reached)
     return Result(path, tuple(checks))
 
 

@@ -32,7 +32,7 @@ class EntropicSimplex(AbstractGeometry):
         core, lam, c = split(psi)
         if not isinstance(core, Zero | L1 | KL | CappedSimplex) or np.any(lam):
             raise TypeError(
-                f"EntropicSimplex: {short(psi)} has no closed form with the entropic mirror map; "
+                f"EntropicSimplex: regularizer={short(psi)} has no closed form with the entropic mirror map; "
                 "accepted are nothing, Linear, L1, Entropy, KL, CappedSimplex, and Linear + one of them"
             )
         self.regularizer = WithQuadratic(Zero(), lam, c, core.lam) if isinstance(core, L1) else psi

@@ -32,12 +32,11 @@ def is_bound(geometry: AbstractGeometry) -> bool:
 
 
 def _sizes(geometry: EntropicSimplex, z: Array, g: Array) -> Array:
-    """The size of all that is added: constants, lam |z log z|, lam |z log q|, |c z|, |g| + |c|, lam (|log q| + log n)."""
+    """The size of all that is added: constants, lam |z log z|, lam |z log q|, |c z|, |g| + |c|, lam (1 + |log q|)."""
     core, _, c = split(geometry.regularizer)
     z, tilt = jnp.maximum(z, 0), jnp.abs(typed(c, z))
-    sizes = (
-        jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt) + 2 * jnp.abs(typed(constant_of(geometry.regularizer), z))
-    )
+    constant = jnp.abs(typed(constant_of(geometry.regularizer), z))
+    sizes = jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt) + 2 * constant
     if isinstance(core, KL):
         lam, log_q = typed(core.lam, z), jnp.abs(jnp.log(typed(core.q, z)))
         inside = jnp.sum(jnp.abs(xlogy(z, z)) + z * log_q)

@@ -11,7 +11,7 @@ from ..geometry import Euclidean, is_geometry
 from ..precision import double
 from ..regularizers import AbstractRegularizer, Box, InBall, InBox, L1Ball, L2Ball, Spectral, split
 from ..tree import Saddle
-from .base import AbstractProblem
+from .base import AbstractProblem, as_problem
 
 TOLERANCE = 1e-6
 """How near to a bound, relative to the size of the set, is at the bound."""
@@ -25,7 +25,7 @@ def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
     set of one point leaves no choice, and simplices are what they are: none of these is reported.
     """
     with double():
-        z = problem.admit(z)
+        z = as_problem(problem).admit(z)
     parts = tree.leaves_with_names(problem.geometry.parts, is_leaf=is_geometry)
     leaves = [np.asarray(leaf) for _, leaf in tree.leaves_with_names(z)]
     active = [name for (name, part), leaf in zip(parts, leaves, strict=True) if _touches(part, leaf)]

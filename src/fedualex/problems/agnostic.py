@@ -25,7 +25,7 @@ from .losses import (
     regression_loss,
 )
 from .operator_error import Majorized
-from .rows import Ball, bias_box, by_client, class_bias_box, matrix, penalized, targets, weight_ball
+from .rows import Ball, bias_box, by_client, class_bias_box, class_labels, matrix, penalized, targets, weight_ball
 
 
 def agnostic(
@@ -46,6 +46,7 @@ def agnostic(
 
     X: n rows of d features; y: n labels; clients: for each row, whose it is. Entry m of the mixture, and of prior,
         is the m-th of the sorted client ids; without prior= all are alike, and its entries are divided by their sum.
+        prior needs kl > 0.
     loss: x = {"weights": w, "bias": b}, and loss_m is a mean over client m's rows. "logistic", for two classes:
         log(1 + exp(-s (<w, row> + b))), s = -1 for the first label in sorted order and +1 for the second; w has shape
         (d,), b has (). "multiclass": the softmax loss, w of shape (d, classes), b (classes,). Without loss= it is
@@ -112,14 +113,12 @@ class _Model(NamedTuple):
 def _classification(
     X: NDArray[Any], y: Any, share: NDArray[Any], loss: str | None, penalty: tuple[float, float, Any]
 ) -> _Model:
-    names, label = numbered("y", y, len(X))
-    if len(names) < 2:
-        raise ValueError(f"y must hold at least two classes, but all its {len(X)} labels are alike")
-    if loss == "logistic" and len(names) > 2:
-        raise ValueError(f"loss must be 'multiclass' for more than two classes, and y holds {len(names)}")
-    binary = len(names) == 2 and loss != "multiclass"
-    ball = weight_ball(*penalty, np.log(len(names)))
-    bias = class_bias_box(X, label, share, ball, float(np.log(len(names))), binary)
+    count, label = class_labels(y, len(X))
+    if loss == "logistic" and count > 2:
+        raise ValueError(f"loss must be 'multiclass' for more than two classes, and y holds {count}")
+    binary = count == 2 and loss != "multiclass"
+    ball = weight_ball(*penalty, np.log(count))
+    bias = class_bias_box(X, label, share, ball, float(np.log(count)), binary)
     target = np.where(label == 1, 1.0, -1.0) if binary else label
     return _Model(Logistic() if binary else Softmax(), target, ball, bias)
 
@@ -141,6 +140,10 @@ def _regression(
 
 def _mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> EntropicSimplex:
     if cvar is None:
+        if prior and kl == 0:
+            raise ValueError(
+                "prior needs kl > 0, the strength that holds the mixture to it: without kl it has no effect"
+            )
         return EntropicSimplex(KL(kl, mixture) if kl > 0 else None)
     share = positive("cvar", cvar)
     if share > 1:

@@ -15,7 +15,7 @@ from ..geometry import Product, as_geometry, is_geometry
 from ..precision import double
 from ..regularizers import for_reports
 from ..tree import Saddle, Tree
-from ..validation import real_array, short
+from ..validation import of_type, real_array, short
 from .certificate import Certificate
 from .operator_error import OperatorError
 from .rounding import Measured, certificate_of, measure
@@ -96,21 +96,23 @@ class AbstractProblem(eqx.Module):
         """With data in float64: what is stored in float32 would be computed with in float32."""
         return tree.cast_module(self, jnp.float64)
 
-    def admit(self, z: Any) -> Saddle:
-        """z as a float64 point of the problem's shapes; a clear refusal otherwise. Call within `double()`."""
-        if not isinstance(z, Saddle):
-            raise TypeError(f"z must be fx.Saddle(x, y), got {short(z)}")
+    def admit(self, z: Any, name: str = "z") -> Saddle:
+        """z as a float64 point of the problem's shapes; a clear refusal otherwise. Call within `double()`.
+
+        name: what the caller calls z.
+        """
+        of_type(name, z, Saddle, "fx.Saddle(x, y)")
         structure: Any = jax.tree.structure(self.like)
         if jax.tree.structure(z) != structure:
             raise ValueError(
-                f"z must have the structure of `like`, arrays {names_of(self.like)}, got {names_of(z)}; a list "
+                f"{name} must have the structure of `like`, arrays {names_of(self.like)}, got {names_of(z)}; a list "
                 "of numbers counts as a structure, so make it an array"
             )
         leaves = []
-        for (name, like), leaf in zip(tree.leaves_with_names(self.like), jax.tree.leaves(z), strict=True):
-            array = real_array(f"z.{name}", leaf)
+        for (part, like), leaf in zip(tree.leaves_with_names(self.like), jax.tree.leaves(z), strict=True):
+            array = real_array(f"{name}.{part}", leaf)
             if array.shape != np.shape(like):
-                raise ValueError(f"z.{name} must have shape {np.shape(like)}, got {array.shape}")
+                raise ValueError(f"{name}.{part} must have shape {np.shape(like)}, got {array.shape}")
             leaves.append(jnp.asarray(array))
         admitted: Saddle = jax.tree.unflatten(structure, leaves)
         return admitted
@@ -156,6 +158,11 @@ class AbstractProblem(eqx.Module):
         if not unbounded:
             return ""
         return f"the domain is unbounded in {', '.join(unbounded)}; a set such as Box(D) or L2Ball(D) would bound it"
+
+
+def as_problem(value: Any, name: str = "problem") -> AbstractProblem:
+    """`value`, if it is a problem."""
+    return of_type(name, value, AbstractProblem, "a problem such as fx.problems.paper_l1()")
 
 
 def build_geometry(x: Any, y: Any, like: Saddle) -> Product:

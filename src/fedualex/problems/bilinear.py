@@ -106,7 +106,8 @@ def bilinear(A: Any, b: Any, *, x: Any, y: Any) -> Bilinear:
     A is n-by-m. With b of n entries, x has m and y has n entries; with b an n-by-p matrix, x is m-by-p and y is
     n-by-p. x= and y= are regularizers or geometries.
     """
-    A, b = real_array("A", A, "a real matrix"), real_array("b", b, "a real vector or matrix")
+    A = real_array("A", A, "a real matrix", truth=True)
+    b = real_array("b", b, "a real vector or matrix", truth=True)
     if A.ndim != 2 or A.size == 0:
         raise ValueError(f"A must be a nonempty matrix, got an array of shape {A.shape}")
     if b.ndim not in (1, 2) or b.shape[0] != A.shape[0] or b.size == 0:
@@ -119,5 +120,5 @@ def bilinear(A: Any, b: Any, *, x: Any, y: Any) -> Bilinear:
 
 def matrix_game(A: Any) -> Bilinear:
     """min over x, max over y, of <A x, y> on two simplices, with entropic maps: y picks rows, x picks columns."""
-    A = real_array("A", A, "a real matrix")
+    A = real_array("A", A, "a real matrix", truth=True)
     return bilinear(A, np.zeros(A.shape[:1]), x=EntropicSimplex(), y=EntropicSimplex())

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..regularizers import Box
 from ..tree import Saddle
-from ..validation import nonnegative, numbered, one_of, positive, short
+from ..validation import classes, nonnegative, numbered, one_of, positive, short
 from .feasibility import Lagrangian
 from .general import Problem
 from .losses import Huber, Logistic, Loss, Squared, constant_losses, regression_loss
@@ -80,8 +80,10 @@ def constrained(
 def _shares(X: NDArray[Any], y: Any, clients: Any, groups: Any, limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """The weights of all rows in loss_0 and in each limited group's loss, and the limits."""
     if isinstance(groups, str):
-        groups = {"clients": clients, "classes": y}[one_of("groups", groups, ("clients", "classes"))]
-    names, group = numbered("groups", groups, len(X))
+        by_class = one_of("groups", groups, ("clients", "classes")) == "classes"
+        names, group = classes("y", y, len(X)) if by_class else numbered("clients", clients, len(X))
+    else:
+        names, group = numbered("groups", groups, len(X))
     given = limits if isinstance(limits, Mapping) else dict.fromkeys(names.tolist(), limits)
     if not given:
         raise ValueError("limits must hold at least one limit")

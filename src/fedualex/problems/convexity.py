@@ -11,7 +11,7 @@ from .. import tree
 from ..precision import double
 from ..tree import Saddle
 from ..validation import whole_number
-from .base import AbstractProblem
+from .base import AbstractProblem, as_problem
 
 ROUNDING = 1e-9
 """How negative <g(z) - g(z'), z - z'> may be, relative to ||g(z) - g(z')|| ||z - z'||, and still be rounding."""
@@ -45,8 +45,8 @@ def check_convex_concave(problem: AbstractProblem, *, pairs: int = 200, seed: in
     A differentiable f is convex in x and concave in y exactly if its operator g is monotone. Pairs are near and far,
     and differ in x alone, in y alone, or in both.
     """
-    whole_number("pairs", pairs)
-    rng = np.random.default_rng(seed)
+    as_problem(problem), whole_number("pairs", pairs)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
     with double():
         drawn = [_random_pair(problem, rng, pair) for pair in range(pairs)]
         z, other = jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn)

@@ -13,66 +13,66 @@ from ..tree import Saddle
 from .base import AbstractProblem
 from .probes import Vector, block_masks, flat, quickly, unflat
 
-STEPS = 12
+STEPS = 10
 """Products with second derivatives. An eigenvalue apart from the others shows after a few."""
 VISIBLE = 1e-12
 """Of the largest curvature: what is smaller is rounding."""
-
-Krylov = tuple[Array, Array, Array]
-"""Diagonals and subdiagonals of tridiagonal matrices, and the bases in which they stand for large ones; by block."""
+INDEPENDENT = 1e-6
+"""Of the largest squared singular value of Lanczos' vectors: what is smaller repeats the others."""
 
 
 def bent_down(problem: AbstractProblem, center: Vector, start: Vector) -> dict[str, Vector]:
     """The directions of the smallest curvature of f in x and of -f in y at a point, where it is negative.
 
-    Those are extreme eigenvectors of diag(f_xx, -f_yy), the symmetric part of g's Jacobian, restricted to the directions
-    in which the domain extends: elsewhere f may curve as it likes. Empty if f has no second derivatives.
+    Those are extreme eigenvectors of diag(f_xx, -f_yy), the symmetric part of g's Jacobian, restricted to the
+    directions in which the domain extends: elsewhere f may curve as it likes. Empty if f has no second derivatives.
     """
     try:
-        alpha, beta, basis = (np.asarray(part) for part in quickly(_krylov)(problem, center, start))
+        vectors, products = map(np.asarray, quickly(_krylov)(problem, center, start))
     except Exception:  # whatever jax or f raises where f cannot be differentiated twice
         return {}
-    found = {block: _lowest(alpha[b], beta[b], basis[b]) for b, block in enumerate(block_masks(problem.like))}
+    found = {block: _lowest(vectors[:, b], products[:, b]) for b, block in enumerate(block_masks(problem.like))}
     return {block: direction for block, direction in found.items() if direction is not None}
 
 
-def _krylov(problem: AbstractProblem, center: Array, start: Array) -> Krylov:
-    """Lanczos' method with full reorthogonalization, in both blocks at once; zeros where a Krylov space is exhausted."""
+def _krylov(problem: AbstractProblem, center: Array, start: Array) -> tuple[Array, Array]:
+    """Lanczos' vectors v and their products H v, for each step and both blocks at once."""
     masks = jnp.stack(list(block_masks(problem.like).values()))
     _, derivative = jax.linearize(problem.operator, unflat(problem.like, center))
 
     def along_domain(v: Array) -> Array:
         return flat(_along_domain(problem.geometry, unflat(problem.like, v)))
 
-    def normalized(w: Array, scale: Array) -> tuple[Array, Array]:
-        size = jnp.linalg.norm(w, axis=1)
-        size = jnp.where(size <= VISIBLE * scale, 0, size)
-        return size, w * jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)[:, None]
+    def normalized(v: Array) -> tuple[Array, Array]:
+        size = jnp.sqrt(jnp.sum(v * v, axis=1, keepdims=True))
+        return size, v / jnp.where(size > 0, size, 1)
 
-    def step(k: Any, state: Krylov) -> Krylov:
-        alpha, beta, basis = state
-        w = jax.vmap(lambda v: along_domain(flat(derivative(unflat(problem.like, v)))))(basis[:, k]) * masks
-        alpha = alpha.at[:, k].set(jnp.sum(basis[:, k] * w, axis=1))
-        for _ in range(2):  # once would leave rounding of the size of what is taken off
-            w = w - jnp.einsum("bkn,bk->bn", basis, jnp.einsum("bkn,bn->bk", basis, w))
-        size, following = normalized(w, jnp.max(jnp.abs(alpha), axis=1) + jnp.max(beta, axis=1))
-        return alpha, beta.at[:, k].set(size), basis.at[:, k + 1].set(following)
+    def step(state: tuple[Array, Array, Array], _: None) -> tuple[Any, tuple[Array, Array]]:
+        before, beta, v = state
+        product = masks * jax.vmap(lambda u: along_domain(flat(derivative(unflat(problem.like, u)))))(v)
+        alpha = jnp.sum(v * product, axis=1, keepdims=True)
+        return (v, *normalized(product - alpha * v - beta * before)), (v, product)
 
-    blocks, entries = masks.shape
-    _, first = normalized(masks * along_domain(start), jnp.zeros(blocks))
-    basis = jnp.zeros((blocks, STEPS + 1, entries)).at[:, 0].set(first)
-    return jax.lax.fori_loop(0, STEPS, step, (jnp.zeros((blocks, STEPS)), jnp.zeros((blocks, STEPS)), basis))
+    beta, v = normalized(masks * along_domain(start))
+    _, seen = jax.lax.scan(step, (jnp.zeros_like(v), 0 * beta, v), None, length=STEPS)
+    return seen
 
 
-def _lowest(alpha: Vector, beta: Vector, basis: Vector) -> Vector | None:
-    """The vector of the smallest eigenvalue, if that is negative beyond rounding."""
-    if not np.all(np.isfinite(alpha)) or not np.all(np.isfinite(beta)):
+def _lowest(vectors: Vector, products: Vector) -> Vector | None:
+    """The direction of the smallest curvature in the span of the vectors, if that is negative beyond rounding.
+
+    What rounding left of the vectors' orthogonality is restored here, by their Gram matrix.
+    """
+    if not np.all(np.isfinite(products)):
         return None
-    size = int(np.argmax(beta == 0)) + 1 if np.any(beta == 0) else alpha.size
-    off = beta[: size - 1]
-    values, vectors = np.linalg.eigh(np.diag(alpha[:size]) + np.diag(off, 1) + np.diag(off, -1))
-    negative = values[0] < -VISIBLE * np.max(np.abs(values))
-    return np.asarray(vectors[:, 0] @ basis[:size]) if negative else None
+    squares, mixing = np.linalg.eigh(vectors @ vectors.T)
+    kept = squares > INDEPENDENT * squares[-1]
+    basis = mixing[:, kept] / np.sqrt(squares[kept])
+    matrix = basis.T @ (vectors @ products.T) @ basis
+    values, inner = np.linalg.eigh((matrix + matrix.T) / 2)
+    if not values.size or values[0] >= -VISIBLE * np.abs(values).max():
+        return None
+    return np.asarray((basis @ inner[:, 0]) @ vectors)
 
 
 def _along_domain(geometry: Product, v: Saddle) -> Saddle:

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..tree import Tree, is_floating
-from ..validation import real_array, short
+from ..validation import plain_array, real_array, short
 
 
 class Clients(eqx.Module):
@@ -86,7 +86,7 @@ def _count_examples(m: int, client: Tree, structure: Any) -> int:
 
 
 def _checked(name: str, leaf: Any) -> NDArray[Any]:
-    array = np.asarray(leaf)
+    array = plain_array(name, leaf)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}")
     if is_floating(array) and not np.all(np.isfinite(array)):

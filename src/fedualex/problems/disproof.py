@@ -2,20 +2,21 @@
 
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 
 from ..tree import Saddle
 from .base import AbstractProblem
-from .probes import flat, unflat
+from .probes import unflat
 from .segments import Fall, fall
 from .suspicions import Surroundings
 
-EXAMPLES = 1024
+EXAMPLES = 4096
 """Suspicions come from about so many examples; whether they are borne out is asked of all."""
 
 CHECKED = (
-    "a violation of convexity in x or concavity in y was looked for (curvature, tangents, pairs of points) and not found, "
-    "which is no proof"
+    "a violation of convexity in x or concavity in y was looked for (curvature, tangents, pairs of points) and not "
+    "found, which is no proof"
 )
 """What may be said of f where `disproof` found nothing."""
 
@@ -46,26 +47,26 @@ def disproof(problem: AbstractProblem, z: Saddle, *, seed: int = 0, thorough: bo
 
     Call within `double()`, with a problem in float64 that has its data, and a point z of its domain. Suspicions come
     from pairs of points on random rays from z, from steps along the coordinates whose slopes fall near z, and from the
-    most negative curvature at z (`Surroundings`). One counts if f bears it out along a segment beyond rounding (`fall`).
-    None proves nothing.
+    most negative curvature at z (`Surroundings`). One counts if f bears it out along a segment beyond rounding
+    (`fall`). None proves nothing.
 
-    thorough: look around two more points of the domain, not only around z.
+    thorough: along twice as many rays, and around a second point of the domain.
     """
     rng = np.random.default_rng(seed)
     sample = problem.sampled(EXAMPLES, rng)
-    center = np.asarray(flat(z))
-    around = Surroundings(sample, center, rng)
+    around = Surroundings(sample, np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(z)]), rng, thorough)
     found = _first(problem, around)
-    for other in (around.middle, (center + around.middle) / 2) if thorough else ():
-        found = found or _first(problem, Surroundings(sample, other, rng))
-    return found
+    if found or not thorough:
+        return found
+    return _first(problem, Surroundings(sample, around.middle, rng, thorough))
 
 
 def _first(problem: AbstractProblem, around: Surroundings) -> Disproof | None:
     """The first suspicion that is borne out."""
-    for block, a, b in around.suspicions():
-        if seen := fall(problem, block, a, b):
-            return _told(problem, block, seen)
+    with np.errstate(over="ignore", invalid="ignore"):  # where f is not finite it says nothing
+        for block, a, b in around.suspicions():
+            if seen := fall(problem, block, a, b):
+                return _told(problem, block, seen)
     return None
 
 
@@ -74,8 +75,8 @@ def _told(problem: AbstractProblem, block: str, seen: Fall) -> Disproof:
     kind, falls, below = ("convex in x", "falls", "below") if block == "x" else ("concave in y", "rises", "above")
     if seen.below:
         reason = (
-            f"f is {seen.below:.3g} {below} its tangent in {block} at a feasible point {apart} away, so either it is not "
-            f"{kind}, or what is computed as its derivative at a kink is no subgradient"
+            f"f is {seen.below:.3g} {below} its tangent in {block} at a feasible point {apart} away, so either it is "
+            f"not {kind}, or what is computed as its derivative at a kink is no subgradient"
         )
     else:
         reason = f"f is not {kind}: its slope {falls} by {seen.slope:.3g} between two feasible points {apart} apart"

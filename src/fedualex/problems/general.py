@@ -116,7 +116,7 @@ class Problem(AbstractProblem):
         if self.data is None or longest <= each:
             return self
         drawn = rng.integers(0, np.asarray(self.data.counts)[:, None], (self.weights.size, each))
-        few = jax.tree.map(lambda leaf: leaf[np.arange(len(drawn))[:, None], drawn], self.data.examples)
+        few = jax.tree.map(lambda leaf: np.asarray(leaf)[np.arange(len(drawn))[:, None], drawn], self.data.examples)
         own = Clients(few, np.full(len(drawn), each))
         return eqx.tree_at(lambda problem: problem.data, self, own)
 

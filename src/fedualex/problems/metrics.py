@@ -17,7 +17,7 @@ def roc_auc(scores: Any, y: Any) -> float:
 
     The second of the two labels in sorted order is the positive one.
     """
-    scores = real_array("scores", scores)
+    scores = real_array("scores", scores, truth=True)
     positive = two_classes(y, len(scores)) > 0
     negatives = np.sort(scores[~positive])
     below, up_to = (np.searchsorted(negatives, scores[positive], side) for side in ("left", "right"))

@@ -1,32 +1,35 @@
 """The two games of the paper's experiments, from seeds."""
 
+from typing import Any
+
 import numpy as np
 
 from ..regularizers import L1, Box, Spectral
+from ..validation import whole_number
 from .bilinear import Bilinear, bilinear
 
 ROWS, COLUMNS, MATRIX_COLUMNS = 300, 600, 20
 LAM, RADIUS = 0.1, 0.05
 
 
-def paper_l1(seed: int = 0) -> Bilinear:
+def paper_l1(seed: Any = 0) -> Bilinear:
     """min max <A x - b, y> + 0.1 ||x||_1 - 0.1 ||y||_1, entries of x and y within 0.05 (Section 6).
 
     A is 300-by-600; the entries of A and b are uniform on [-1, 1].
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
     psi = L1(LAM) + Box(RADIUS)
     A = rng.uniform(-1, 1, (ROWS, COLUMNS))
     return bilinear(A, rng.uniform(-1, 1, ROWS), x=psi, y=psi)
 
 
-def paper_nuclear(seed: int = 0) -> Bilinear:
+def paper_nuclear(seed: Any = 0) -> Bilinear:
     """min max <A X - B, Y> + 0.1 ||X||_* - 0.1 ||Y||_*, singular values within 0.05 (Appendix A).
 
     A is 300-by-600, X and Y have 20 columns. Ten columns of B are uniform on [-1, 1]; the paper does not say how
     the other ten depend on them: here they are random combinations, which makes the optimal rank 10.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
     psi = Spectral(L1(LAM) + Box(RADIUS))
     A = rng.uniform(-1, 1, (ROWS, COLUMNS))
     free = rng.uniform(-1, 1, (ROWS, MATRIX_COLUMNS // 2))

@@ -5,7 +5,7 @@ Points are vectors here: all arrays of x, and then all of y, in one.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,17 +23,36 @@ ROWS = 8
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """For programs that run a few times: compiled five times as fast, to run half as fast."""
 
+AT_ONCE = 2**20
+"""Numbers of data up to which the points of a call are computed with at once: faster, and more memory."""
+
 Vector = NDArray[Any]
+
+
+class Seen(NamedTuple):
+    """Points, one a row, f and g there, and the size of the domain in each entry."""
+
+    points: Vector
+    value: Vector
+    g: Vector
+    size: Vector
 
 
 @functools.cache
 def quickly(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, compiled with little optimization."""
-    try:
-        jax.jit(lambda: 0, compiler_options=QUICK)()
-    except Exception:  # another version of the compiler may not know these options
-        return eqx.filter_jit(function)
-    return eqx.filter_jit(function, compiler_options=QUICK)
+    quick = eqx.filter_jit(function, compiler_options=QUICK)  # type: ignore[call-overload]  # handed on to jax
+    plain = eqx.filter_jit(function)
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return quick(*arguments)
+        except jax.errors.JaxRuntimeError as error:
+            if "compile option" not in str(error):  # of another version of the compiler, which does not know them
+                raise
+            return plain(*arguments)
+
+    return call
 
 
 def flat(z: Tree) -> Array:
@@ -57,42 +76,40 @@ def block_masks(like: Saddle) -> dict[str, NDArray[np.bool_]]:
 
 
 def look(
-    problem: AbstractProblem, center: Vector, thrown: Vector, share: Vector, moved: Vector
-) -> tuple[Vector, Vector, Vector]:
-    """Points on the way from `center` to the projections of `thrown` onto the domain, with f and g there.
+    problem: AbstractProblem, center: Vector, offset: Vector, direction: Vector, share: Vector, moved: Vector
+) -> Seen:
+    """f and g at points on the way from `center` to the projections of `offset + size * direction` onto the domain.
 
     share: the part of the way that is gone. moved: the entries that move at all, which are those of a block, so that
-    the points are in the domain. All three have one row for each point.
+    the points are in the domain. All four have one row for each point.
     """
     size = ROWS * len(block_masks(problem.like))
     spare = -len(share) % size
-    rows = [np.concatenate([part, np.repeat(part[-1:], spare, axis=0)]) for part in (thrown, share, moved)]
+    rows = [np.concatenate([part, np.repeat(part[-1:], spare, axis=0)]) for part in (offset, direction, share, moved)]
+    at_once = sum(np.size(leaf) for leaf in jax.tree.leaves(problem.data)) <= AT_ONCE
     seen = [
-        quickly(_look)(problem, center, *(part[first : first + size] for part in rows))
-        for first in range(0, len(rows[1]), size)
+        quickly(_look)(problem, center, tuple(part[first : first + size] for part in rows), at_once)
+        for first in range(0, len(rows[0]), size)
     ]
-    points, value, g = (np.concatenate(part)[: len(share)] for part in zip(*seen, strict=True))
-    return points, value, g
+    return Seen(*(np.concatenate(part)[: len(share)] for part in zip(*seen, strict=True)))
 
 
-def _look(problem: AbstractProblem, center: Array, thrown: Array, share: Array, moved: Array) -> Any:
-    def at(row: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        thrown, share, moved = row
-        landed = flat(problem.geometry.project(unflat(problem.like, thrown)))
+def _look(problem: AbstractProblem, center: Array, rows: tuple[Array, ...], at_once: bool) -> tuple[Array, ...]:
+    size = _extent(problem, center)
+
+    def at(row: tuple[Array, ...]) -> tuple[Array, ...]:
+        offset, direction, share, moved = row
+        landed = flat(problem.geometry.project(unflat(problem.like, offset + size * direction)))
         point = jnp.where(moved, center + share * (landed - center), center)
         z = unflat(problem.like, point)
-        return point, problem.loss(z), flat(problem.operator(z))
+        return point, problem.loss(z), flat(problem.operator(z)), size
 
-    # One after the other: that takes the memory of one operator.
-    return jax.lax.map(at, (thrown, share, moved))
-
-
-def extent(problem: AbstractProblem, center: Vector) -> Vector:
-    """How far the domain extends in each entry; as far as the array's own entries where it is unbounded."""
-    return np.asarray(quickly(_extent)(problem, center))
+    return jax.vmap(at)(rows) if at_once else jax.lax.map(at, rows)
 
 
 def _extent(problem: AbstractProblem, center: Array) -> Array:
+    """The size of the domain in each entry; that of the array's own entries where it is unbounded."""
+
     def of(part: Any, leaf: Array) -> Array:
         diameter = part.diameter(leaf) / np.sqrt(leaf.size)
         return jnp.full(leaf.shape, jnp.where(jnp.isfinite(diameter), diameter, 1 + jnp.max(jnp.abs(leaf))))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2
-from ..validation import nonnegative, numbered, positive, real_array, rows_of, short
+from ..validation import classes, nonnegative, numbered, positive, real_array, rows_of, short
 from .data import objective_weights
 
 Ball = L1Ball | L2Ball
@@ -14,7 +14,7 @@ Ball = L1Ball | L2Ball
 
 def matrix(values: Any, name: str = "X") -> NDArray[Any]:
     """A nonempty real matrix with one row for each example."""
-    array = real_array(name, values, "a real matrix")
+    array = real_array(name, values, "a real matrix", truth=True)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a nonempty matrix with one row for each example, got shape {array.shape}")
     return array
@@ -22,7 +22,7 @@ def matrix(values: Any, name: str = "X") -> NDArray[Any]:
 
 def class_labels(y: Any, rows: int) -> tuple[int, NDArray[np.int32]]:
     """The number of classes, at least two, and each row's class as its number in sorted order."""
-    names, label = numbered("y", y, rows)
+    names, label = classes("y", y, rows)
     if len(names) < 2:
         raise ValueError(f"y must hold at least two classes, but all its {rows} labels are alike")
     return len(names), label
@@ -30,19 +30,19 @@ def class_labels(y: Any, rows: int) -> tuple[int, NDArray[np.int32]]:
 
 def two_classes(y: Any, rows: int) -> NDArray[Any]:
     """-1 for the first of the two labels in sorted order, +1 for the second."""
-    names, label = numbered("y", y, rows)
+    names, label = classes("y", y, rows)
     if len(names) != 2:
         raise ValueError(f"y must hold two classes, but it holds {len(names)}")
     return np.where(label == 1, 1.0, -1.0)
 
 
-def labels_of_model(y: Any, rows: int, labels: Any, classes: int) -> NDArray[np.int32]:
+def labels_of_model(y: Any, rows: int, labels: Any, count: int) -> NDArray[np.int32]:
     """The class of each row as a model with this number of classes counts them, all of which y or labels must name."""
-    names, number = numbered("y", y, rows)
-    known = names if labels is None else np.unique(labels)
-    if len(known) != classes:
+    names, number = classes("y", y, rows)
+    known = names if labels is None else classes("labels", labels)[0]
+    if len(known) != count:
         held = f"{'y' if labels is None else 'labels'} holds {len(known)} labels"
-        raise ValueError(f"labels must be the {classes} labels that the model was trained on; {held}")
+        raise ValueError(f"labels must be the {count} labels that the model was trained on; {held}")
     if not np.all(np.isin(names, known)):
         raise ValueError(f"y must hold labels of {short(known)}, got {short(names[~np.isin(names, known)][0])}")
     return np.searchsorted(known, names)[number].astype(np.int32)
@@ -50,7 +50,7 @@ def labels_of_model(y: Any, rows: int, labels: Any, classes: int) -> NDArray[np.
 
 def targets(y: Any, rows: int, name: str = "y") -> NDArray[Any]:
     """One real number for each row."""
-    target = real_array(name, y, f"{rows} real numbers")
+    target = real_array(name, y, f"{rows} real numbers", truth=True)
     if target.shape != (rows,):
         raise ValueError(
             f"{name} must hold {rows} numbers, one for each row of X, got an array of shape {target.shape}"

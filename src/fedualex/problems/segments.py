@@ -17,8 +17,12 @@ PLACES[1:-1] += np.random.default_rng(0).uniform(-0.4, 0.4, SAMPLES - 2) / (SAMP
 """Of the samples, as shares of the segment: not quite equidistant, or rounding could be as regular as they are."""
 LAST_PLACES = 128
 """What adding up may cost, in units of the last place of the largest term."""
-ROUGH = 16
-"""How many times the typical roughness is no rounding any more: some 13 standard deviations of it."""
+ROUGH, JUMP = 16, 4
+"""How many times the typical roughness of slopes, which may jump at some kinks, and the largest one of values, which
+may not, is no rounding any more: some 12 standard deviations of it."""
+
+RESOLVED = 8
+"""So many values must phi have on a segment, or the segment is too short for it to tell its points apart."""
 
 
 @dataclass(frozen=True)
@@ -38,27 +42,26 @@ def fall(problem: AbstractProblem, block: str, a: Vector, b: Vector) -> Fall | N
 
     From phi and its slope h = <g, b - a> at 32 points, a violation is that h falls, or that phi falls below its tangent
     at an end. Either must exceed what rounding could do: some units in the last place of the terms that are added, and
-    16 times the typical distance of a sample from the line through its neighbors, which is rounding where phi is smooth
-    between its kinks.
+    many times the distance of samples from the lines through their neighbors, which is rounding where phi is smooth.
     """
     mask = block_masks(problem.like)[block]
-    ends, moved = (np.repeat(row[None], SAMPLES, axis=0) for row in (b, mask))
-    points, value, g = look(problem, a, ends, PLACES, moved)
+    ends, still, moved = (np.repeat(row[None], SAMPLES, axis=0) for row in (b, 0 * b, mask))
+    points, value, g, _ = look(problem, a, ends, still, PLACES, moved)
     phi, g = (value if block == "x" else -value), g * mask
     if not (np.all(np.isfinite(phi)) and np.all(np.isfinite(g))):
         return None
     length, slope, eps = float(np.linalg.norm(b - a)), g @ (b - a), _coarsest(problem, a)
     steepest = length * np.linalg.norm(g, axis=1).max()
     turn = length * np.linalg.norm(g - g[0], axis=1).max()
-    noise = ROUGH * _roughness(slope) + LAST_PLACES * eps * steepest
+    noise = ROUGH * float(np.median(_roughness(slope))) + LAST_PLACES * eps * steepest
     drops = np.maximum.accumulate(slope[1:-1]) - slope[1:-1]  # the ends may be kinks
     if drops.max() > noise + eps**0.6 * turn:
         last = int(drops.argmax()) + 1
         first = int(slope[1 : last + 1].argmax()) + 1
         return Fall(points[first], points[last], slope=float(drops.max()) / length, below=0.0)
-    if np.ptp(phi) == 0:  # a segment that f cannot resolve
+    if np.unique(phi).size < RESOLVED:
         return None
-    noise += ROUGH * _roughness(phi) + LAST_PLACES * eps * np.abs(phi).max() + eps**0.6 * steepest
+    noise += JUMP * _roughness(phi).max() + LAST_PLACES * eps * np.abs(phi).max() + eps**0.6 * steepest
     for end in (0, -1):
         below = phi - phi[end] - (PLACES - PLACES[end]) * slope[end]
         if below.min() < -noise:
@@ -66,10 +69,10 @@ def fall(problem: AbstractProblem, block: str, a: Vector, b: Vector) -> Fall | N
     return None
 
 
-def _roughness(samples: Vector) -> float:
-    """The typical distance from the line through the neighbors: a kink touches few samples, rounding all."""
+def _roughness(samples: Vector) -> Vector:
+    """Distances from the lines through the neighbors."""
     share = (PLACES[1:-1] - PLACES[:-2]) / (PLACES[2:] - PLACES[:-2])
-    return float(np.median(np.abs(samples[1:-1] - (1 - share) * samples[:-2] - share * samples[2:])))
+    return np.asarray(np.abs(samples[1:-1] - (1 - share) * samples[:-2] - share * samples[2:]))
 
 
 def _coarsest(problem: AbstractProblem, a: Vector) -> float:

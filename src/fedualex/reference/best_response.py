@@ -1,5 +1,7 @@
 """Exact play against exact play, for games whose best responses are isolated."""
 
+from typing import Any
+
 import jax.numpy as jnp
 
 from ..geometry import Dual
@@ -7,23 +9,22 @@ from ..precision import double
 from ..problems import AbstractProblem, Bilinear
 from ..regularizers import for_reports
 from ..tree import Saddle
-from ..validation import whole_number
+from ..validation import of_type, positive, whole_number
 from .solution import Solution
 
 SHARPNESS = 1e9
 """The prox of SHARPNESS s with weight SHARPNESS maximizes <s, .> - psi, up to 1 / SHARPNESS of the domain's size."""
 
 
-def best_response(game: AbstractProblem, *, sweeps: int = 50, tol: float = 1e-10) -> Solution:
+def best_response(game: AbstractProblem, *, sweeps: Any = 50, tol: float = 1e-10) -> Solution:
     """Alternate x <- argmin phi(., y) and y <- argmax phi(x, .) until the certified gap is at most tol.
 
     Not a general solver: it settles where best responses are isolated, as in the paper's nuclear game, where every
     singular value that survives sits at its bound. The certificate of the answer is the proof; without one below
     tol there is no answer but an error.
     """
-    if not isinstance(game, Bilinear):
-        raise TypeError(f"best_response needs a bilinear game, got {type(game).__name__}")
-    whole_number("sweeps", sweeps)
+    game = of_type("game", game, Bilinear, "a bilinear game")
+    sweeps, tol = whole_number("sweeps", sweeps), float(positive("tol", tol))
     if not game.geometry.finite_conjugate:
         raise ValueError(f"best_response needs bounded blocks: {game.why_uncertifiable()}")
     with double():

@@ -23,6 +23,7 @@ from ..regularizers import (
     split,
 )
 from ..tree import Saddle
+from ..validation import of_type
 from .solution import Solution
 
 POLYHEDRAL = "Zero, L1, Linear, Box, NonNegative, L1Ball, Simplex, CappedSimplex and their sums"
@@ -51,8 +52,7 @@ def lp(game: AbstractProblem) -> Solution:
     <high - low, t> + <low, w> + <limits, alpha> + <sums, beta> with w = (s, -s) - cost - rows^T alpha - totals^T beta,
     t >= w, t >= 0 and alpha >= 0. The multipliers of t >= w are v - low, which gives y.
     """
-    if not isinstance(game, Bilinear):
-        raise TypeError(f"lp needs a bilinear game, got {type(game).__name__}")
+    game = of_type("game", game, Bilinear, "a bilinear game")
     x_shape, y_shape = game.like.x.shape, game.like.y.shape
     columns = 1 if len(y_shape) == 1 else y_shape[1]
     A = sparse.kron(sparse.csr_array(game.A), sparse.eye_array(columns), format="csr")

@@ -25,7 +25,7 @@ class KL(AbstractRegularizer):
             raise ValueError("KL: q must be > 0 in every entry; drop the entries that x may not use")
 
     def value(self, x: Vector) -> Array:
-        """lam sum x log(x / q); its slope at 0, minus infinity, stops at the logarithm of the smallest normal number."""
+        """lam sum x log(x / q); its slope at 0 is that at the smallest normal number, not infinite."""
         x = as_real(x)
         x = jnp.where(x < 0, 0, x)
         logarithm = jnp.log(jnp.maximum(x, jnp.finfo(x.dtype).tiny))

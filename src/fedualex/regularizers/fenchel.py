@@ -9,6 +9,7 @@ from ..tree import Vector, after, as_real, typed
 from .balls import L1Ball, L2Ball
 from .base import AbstractRegularizer
 from .boxes import Box
+from .entropies import KL
 from .maps import nonzero, norm
 from .norms import L1, GroupL2, Zero
 from .quadratic import WithQuadratic, split
@@ -57,15 +58,18 @@ def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fe
     So the gap of psi is that of its core psi_0 at r = s - c - lam u, plus lam/2 ||x - u||^2: two terms >= 0, and a
     wrong u cannot hide a gap. Where r is the core's own slope at u but for rounding, that slope is taken, lest a wide
     domain multiply the rounding. Where r is outside the domain of psi_0^* still, psi_0^*(r) becomes <r, u> - psi_0(u).
+    Where the maximizer is beyond the largest float, u is x.
     """
     u, r = psi.divide(s)
-    lam, step = typed(psi.lam, s), x - u
+    lam, beyond = typed(psi.lam, s), ~jnp.all(jnp.isfinite(u))
+    u = jnp.where(beyond, x, u)
+    r, step = jnp.where(beyond, s - typed(psi.c, s) - lam * x, r), x - u
     unit = UNIT * (jnp.abs(s) + jnp.abs(typed(psi.c, s)) + lam * jnp.abs(u))
     if not isinstance(psi.core, Spectral):
         slope = psi.core.subgradient(u)
         r = jnp.where(jnp.abs(r - slope) <= 4 * unit, slope, r)
     core = _evaluate(psi.core, after(x, jnp.ravel(r)[0]), r)  # one LAPACK call at a time
-    inside = jnp.isfinite(core.gap) | (lam == 0)
+    inside = jnp.isfinite(core.gap) | (lam == 0) | beyond
     at_u = psi.core.value(after(u, core.gap))
     gap = jnp.where(inside, core.gap, core.value - at_u - jnp.sum(r * step))
     square = jnp.sum((jnp.sqrt(lam) * step) ** 2) / 2  # a tiny lam may meet a huge step
@@ -130,6 +134,10 @@ def _distances(psi: AbstractRegularizer, x: Array, s: Array) -> tuple[Array, Arr
         lam, radius = typed(split(psi.psi)[1], s), psi.diameter(x) / 2
         size = jnp.where(lam > 0, norm(s) / nonzero(lam), radius)
         return norm(x) + radius, norm(x) + jnp.minimum(size, radius)
+    if isinstance(psi, KL):  # near s the maximizer q exp(s / lam - 1) at most doubles
+        lam = nonzero(typed(psi.lam, s))
+        reach = norm(x) + 2 * norm(typed(psi.q, s) * jnp.exp(s / lam - 1))
+        return reach, reach
     reach = psi.farthest(x)
     if type(psi) not in ANALYZED:
         # In an unbounded domain one step of size 1 tells roughly how far the maximizer is.

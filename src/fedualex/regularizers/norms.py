@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..tree import Scalar, Vector, as_real, typed
-from ..validation import nonnegative, real_array, short
+from ..validation import nonnegative, plain_array, real_array, short
 from .base import AbstractPenalty, Parameter, indicator, show
 from .maps import nonzero, soft
 
@@ -93,10 +93,7 @@ class GroupL2(AbstractPenalty):
 
     def __init__(self, lam: Any, groups: Any, weights: Any = None):
         self.lam = nonnegative("GroupL2: lam", lam)
-        try:
-            labels = np.asarray(groups)
-        except ValueError:  # a ragged list
-            labels = np.asarray(None)
+        labels = plain_array("GroupL2: groups", groups)
         if labels.dtype.kind not in "iu" or labels.size == 0:
             raise TypeError(f"GroupL2: groups must be integer labels, one for each entry of x, got {short(groups)}")
         count = int(labels.max()) + 1

@@ -107,7 +107,8 @@ def SquaredL2(lam: Any) -> WithQuadratic:
 
 def ElasticNet(lam1: Any, lam2: Any) -> AbstractRegularizer:
     """psi(x) = lam1 ||x||_1 + lam2/2 ||x||_2^2."""
-    return WithQuadratic(L1(lam1), nonnegative("ElasticNet: lam2", lam2), NONE, NONE)
+    l1 = L1(nonnegative("ElasticNet: lam1", lam1))
+    return WithQuadratic(l1, nonnegative("ElasticNet: lam2", lam2), NONE, NONE)
 
 
 def Linear(c: Any) -> WithQuadratic:

@@ -37,7 +37,7 @@ def averaging(
     """
     series: dict[str, list[int | float]] = {name: [] for name in ("round", "clients", "lowest", "highest", "server")}
     with double():
-        z0 = problem.admit(problem.like if z0 is None else z0)
+        z0 = problem.admit(problem.like if z0 is None else z0, "z0")
         setup = build_setup(problem, method, noise or Exact(), clients, None, local_steps, seed, dtype, None)
         state = first_state(setup, z0, "project", dtype)
         while int(state.round) < rounds:

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import io
 import json
+import os
 import types
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,8 @@ def save(path: Path, state: Any, history: list[dict[str, Any]], run: str, best: 
 
 def check_folder(path: Path) -> None:
     """Refuse a path that cannot be written to, before a long run finds out."""
-    if not path.parent.is_dir():
-        raise ValueError(f"checkpoint must be a file in an existing folder, got {str(path)!r}")
+    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"checkpoint must be a file in an existing folder that can be written to, got {str(path)!r}")
 
 
 def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], str | None]:

@@ -10,8 +10,9 @@ from jax.sharding import Mesh
 from ..algorithms import AbstractMethod, ChambollePock, ScaffoldSMemory, SynchronousMirrorProx, TsengAPG
 from ..geometry import Euclidean
 from ..problems import AbstractOracle, AbstractProblem, Bilinear
+from ..problems.base import as_problem
 from ..regularizers import is_spectral
-from ..validation import one_of, positive, short, whole_number
+from ..validation import one_of, plain_array, positive, short, whole_number
 
 OUTPUTS = ("last", "clients", "ergodic", "polished")
 
@@ -20,8 +21,7 @@ def check_sizes(
     problem: Any, method: Any, rounds: Any, steps: Any, clients: Any, local_steps: Any, cohort: Any
 ) -> tuple[int, int]:
     """The number of rounds and of clients, or one sentence about what does not fit."""
-    if not isinstance(problem, AbstractProblem):
-        raise TypeError(f"problem must be a problem such as fx.problems.paper_l1(0), got {short(problem)}")
+    as_problem(problem)
     if not isinstance(method, AbstractMethod):
         raise TypeError(f"method must be a method such as fx.FeDualEx(eta_c=0.03), got {short(method)}")
     if (rounds is None) == (steps is None):
@@ -33,7 +33,7 @@ def check_sizes(
         raise ValueError("steps= means one client and one local step: leave out clients, cohort and local_steps")
     if problem.clients and clients not in (None, problem.clients):  # 0: a server, whose data is elsewhere
         raise ValueError(f"clients must be {problem.clients}, as many as the problem's data has, got {clients}")
-    count = problem.clients or clients or 1
+    count = int(problem.clients or clients or 1)  # numpy's narrow integers would overflow
     if steps is not None and count > 1:
         raise ValueError(f"steps= means one client, and the problem has {count}: use rounds=")
     _check_local_steps(local_steps, count)
@@ -126,7 +126,7 @@ def _is_euclidean_game(problem: Any) -> bool:
 
 
 def _check_local_steps(local_steps: Any, clients: int) -> None:
-    array = np.asarray(local_steps)
+    array = plain_array("local_steps", local_steps)
     if array.dtype.kind not in "iu" or array.shape not in ((), (clients,)) or np.any(array < 1):
         raise ValueError(
             f"local_steps must be a whole number >= 1, or one for each of {clients} clients, got {short(local_steps)}"

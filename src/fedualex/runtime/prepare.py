@@ -64,13 +64,15 @@ def prepare(
     """The run that these options of `simulate` describe, or one sentence about what does not fit. Within `double()`."""
     total, clients = check_sizes(problem, method, rounds, steps, clients, local_steps, cohort)
     check_choices(init, output, noise, seed, tol, record_every, chunk, dtype)
+    seed = int(seed)  # numpy's narrow integers would overflow
+    cohort, chunk, record_every = (None if size is None else int(size) for size in (cohort, chunk, record_every))
     if fast is not None:
         one_of("fast", fast, ("law",))
     mesh = check_mesh(mesh, problem)
     problem = problem if weights is None else problem.reweighted(weights)
     check_cohort(cohort, problem.client_weights(clients))
     oracle = Exact() if noise is None else noise
-    z0 = problem.admit(problem.like if z0 is None else z0)
+    z0 = problem.admit(problem.like if z0 is None else z0, "z0")
     sizes: dict[str, Any] = {"clients": clients, "local_steps": int(np.max(local_steps)), "rounds": total}
     sizes["as_assumed"] = init == "project" and bool(np.min(local_steps) == np.max(local_steps))
     method, chosen = with_theory_steps(method, problem, oracle, z0, one_machine=steps is not None, **sizes)

@@ -111,7 +111,7 @@ class MapsOnce:
 def advance(setup: Setup, state: State, rounds: Array) -> State:
     """`rounds` rounds later."""
     state = replace(state, memory=settle(setup.mesh, state.memory))
-    state = jax.lax.fori_loop(0, rounds, lambda _, current: one_round(setup, current), state)
+    state = jax.lax.fori_loop(0, rounds.astype(int), lambda _, current: one_round(setup, current), state)
     return replace(state, memory=collect(setup.mesh, setup.clients, state.memory))
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from .. import tree
 from ..precision import as_now, double
+from ..problems.finiteness import where_not_finite
 from ..validation import hint, one_of
 from . import checkpoint as checkpoints
 from .compilation import keep_compiled_programs
@@ -97,6 +98,8 @@ def _run(
         evaluator = Evaluator(spread(prepared.problem, mesh), tol)
         examination = Examination(prepared.problem, trust=convexity == "trust")
         start = prepared.problem.project(setup.method.point(state.server, setup.problem.geometry))
+        if not tree.is_finite(evaluator.operators([start])):  # there would be nothing to return
+            raise FloatingPointError(where_not_finite(prepared.problem, start, "the start"))
         evaluator.reason = evaluator.reason or examination.reason([start], thorough=True)
         records = Records(evaluator, examination, grid, setup, total, prepared.output, every)
         up, down = bytes_per_round(setup)

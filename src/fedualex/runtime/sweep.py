@@ -10,7 +10,8 @@ import numpy as np
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
-from ..validation import one_of, positive, short
+from ..problems.base import as_problem
+from ..validation import of_type, one_of, positive, short
 from .options import OUTPUTS
 from .run import Run
 from .simulate import simulate
@@ -51,6 +52,7 @@ def sweep(
     if "checkpoint" in options:
         raise TypeError("checkpoint is of one run, and a sweep has many: call simulate for each")
     points = []
+    of_type("seeds", seeds, Iterable, "whole numbers such as (0, 1)")
     for steps, seed in itertools.product(_combinations(method, grid), seeds):
         run = simulate(problem, with_steps(method, steps), seed=seed, **options)
         if run.stop is Stop.INTERRUPTED:  # what was not run to its end cannot be compared
@@ -74,7 +76,7 @@ def tune(
     The problem must have certificates.
     """
     one_of("output", output, OUTPUTS)
-    if reason := problem.why_uncertifiable():
+    if reason := as_problem(problem).why_uncertifiable():
         raise ValueError(f"tune compares certificates, and this problem has none: {reason}")
     points = sweep(problem, method, grid=grid, seeds=(seed,), **options)
     table = [(point.steps, score(point.run, output)) for point in points]
@@ -95,6 +97,8 @@ def with_steps(method: AbstractMethod, steps: Mapping[str, float]) -> AbstractMe
 
 
 def _combinations(method: AbstractMethod, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
+    of_type("method", method, AbstractMethod, "a method such as fx.FeDualEx(eta_c=0.03)")
+    of_type("grid", grid, Mapping, 'step sizes such as {"eta_c": [0.01, 0.03]}')
     names = [name for name in vars(method) if name.startswith(("eta", "tau", "mu", "L"))]
     for name in grid:
         if name not in names:

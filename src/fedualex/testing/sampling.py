@@ -13,6 +13,7 @@ from .. import tree
 from ..geometry import Product, calls_lapack, is_geometry
 from ..precision import double
 from ..tree import Tree
+from ..validation import whole_number
 
 ROUNDING = 1e-10
 FEASIBLE = 1e-12
@@ -66,14 +67,14 @@ def default_like(subject: Any) -> Tree:
 
 
 def _samples(like: Tree, samples: int, seed: int) -> Iterator[tuple[Tree, Tree, float]]:
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
 
     def draw() -> Tree:
         scale, rounded = 10.0 ** rng.integers(-2, 3), rng.random() < 0.3
         point = jax.tree.map(lambda leaf: scale * rng.normal(size=np.shape(leaf)), like)
         return jax.tree.map(lambda leaf: np.round(leaf / scale) * scale, point) if rounded else point
 
-    for index in range(samples):
+    for index in range(whole_number("samples", samples)):
         yield draw(), draw(), 0.0 if index == 0 else float(rng.choice([0.1, 1.0, 7.0, 300.0]))
 
 

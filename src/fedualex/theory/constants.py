@@ -15,6 +15,7 @@ from .. import tree
 from ..geometry import EntropicSimplex, Euclidean, PNorm, is_geometry
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
+from ..problems.finiteness import where_not_finite
 from ..regularizers import CappedSimplex, for_reports
 from ..tree import Saddle, Tree
 from ..validation import short, whole_number
@@ -24,7 +25,7 @@ SWEEPS, DRAWS, CLIENTS = 50, 32, 32  # power iterations and oracle calls at each
 SMALL = 1000  # rows or columns up to which a whole decomposition is quick
 
 
-def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: int = 8, seed: int = 0) -> Constants:
+def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any = 8, seed: int = 0) -> Constants:
     """The constants of a problem seen through an oracle (None: exact), started at the projection of z0 (None: 0).
 
     Bilinear games: beta = norm of A between the two blocks' norms, and sup ||g||_* <= ||g(0)||_* + beta sup ||z||.
@@ -36,10 +37,10 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: int 
         raise TypeError(f"problem must be a problem such as fx.problems.paper_l1(), got {short(problem)}")
     if not isinstance(oracle, AbstractOracle):
         raise TypeError(f"oracle must be an oracle such as fx.GaussianNoise(0.1), got {short(oracle)}")
-    whole_number("samples", samples)
+    samples = whole_number("samples", samples)
     with double():
         geometry, zero = for_reports(problem.geometry), problem.admit(jax.tree.map(np.zeros_like, problem.like))
-        start = geometry.project(zero if z0 is None else problem.admit(z0))
+        start = geometry.project(zero if z0 is None else problem.admit(z0, "z0"))
         parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(zero), strict=True))
         beta, sigma = _closed_beta(problem), _closed_sigma(oracle, parts)
         how = {name: "estimate" if closed is None else "exact" for name, closed in (("beta", beta), ("sigma", sigma))}
@@ -48,6 +49,9 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: int 
         if beta is None or size is None or sigma is None:
             seen = _sample(problem, oracle, start, samples, seed)
             beta, size, sigma = (s if c is None else c for s, c in zip(seen, (beta, size, sigma), strict=True))
+            if np.isnan([beta, size, sigma]).any():
+                somewhere = "the gradient of f is nan at some points of the domain, so that it has no constants"
+                raise FloatingPointError(where_not_finite(problem, start, "the start") or somewhere)
         kappa = max(_kappa(part, leaf.size) for part, leaf in parts)
         # Two vertices of a capped simplex may overlap, and a block of one entry may be a simplex of one point.
         nodes = jax.tree.leaves(geometry, is_leaf=lambda node: isinstance(node, CappedSimplex))
@@ -90,9 +94,16 @@ def _spectral_norm(A: NDArray[Any]) -> float:
 
 def _affine_size(problem: AbstractProblem, zero: Saddle, parts: list[Any], beta: float) -> float:
     """sup ||g||_* <= ||g(0)||_* + beta sup ||z||; a point of the simplex has norm 1."""
-    radii = [p.regularizer.farthest(leaf) if isinstance(p, Euclidean) else p.diameter(leaf) / 2 for p, leaf in parts]
+    radii = [_radius(part, leaf) for part, leaf in parts]
     at_zero = float(problem.geometry.dual_norm(problem.operator(zero)))
     return at_zero + product(beta, float(np.linalg.norm(np.array(radii))))
+
+
+def _radius(part: Any, leaf: Array) -> float:
+    """sup ||z||. Half a diameter is less on the simplex: it may be as small as one point, and no point has norm 0."""
+    if isinstance(part, Euclidean):
+        return float(part.regularizer.farthest(leaf))
+    return 1.0 if isinstance(part, EntropicSimplex) else float(part.diameter(leaf)) / 2
 
 
 def _closed_sigma(oracle: AbstractOracle, parts: list[Any]) -> float | None:

@@ -1,0 +1,20 @@
+"""The commands, under one name."""
+
+import click
+
+from .catalogue import methods, problems, theory
+from .demo import demo
+from .deploy import deploy
+from .ending import Commands
+from .reproduce import reproduce
+from .runs import compare, report, solve, verify
+
+
+@click.group(cls=Commands)
+@click.version_option(package_name="fedualex")
+def main() -> None:
+    """Federated composite saddle point optimization, with a certificate for every answer."""
+
+
+for command in (demo, solve, deploy, reproduce, compare, report, verify, theory, methods, problems):
+    main.add_command(command)

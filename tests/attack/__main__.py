@@ -1,0 +1,54 @@
+"""`SECONDS=600 SEED=0 PARTS=points,runs CASE=17 python -m attack`: ends with counts, and with 0 only if nothing failed."""
+
+import os
+import sys
+
+from .harness import Part, Tally, attack
+
+
+def parts() -> list[Part]:
+    """All parts, in the order in which they are numbered: a new one goes to the end."""
+    from . import calls, configurations, convexity, folders, games, identities, losses
+
+    return [
+        Part("points", "a certificate is never below the gap of a game", 4.0, games.attack_points),
+        Part("runs", "outputs, texts and statuses of runs are true", 4.0, games.attack_runs),
+        Part("losses", "the same for losses of a linear score", 3.0, losses.attack),
+        Part("identities", "prox and conjugate are what they should be", 2.0, identities.attack),
+        Part("laws", "every listed regularizer and geometry keeps its laws", 1.0, identities.attack_laws),
+        Part("convexity", "only convex-concave f without kinks is certified", 3.0, convexity.attack),
+        Part("calls", "a wrong argument is refused in one sentence", 3.0, calls.attack),
+        Part("configurations", "a wrong file is refused in one line", 2.0, configurations.attack),
+        Part("folders", "a changed run folder is not verified", 2.0, folders.attack),
+    ]
+
+
+def main(seconds: float, seed: int, names: str = "", case: int | None = None) -> list[Tally]:
+    """Attack all parts, or those of these names, each for its share of the time."""
+    every = list(enumerate(parts()))
+    chosen = [(number, part) for number, part in every if not names or part.name in names.split(",")]
+    total = sum(part.share for _, part in chosen)
+    return [attack(part, number, seed, seconds * part.share / total, case) for number, part in chosen]
+
+
+def table(tallies: list[Tally]) -> str:
+    """Part, cases, failures."""
+    lines = [f"{'part':<16}{'cases':>8}{'failures':>10}{'seconds':>9}  promise"]
+    for tally in tallies:
+        part = tally.part
+        lines.append(f"{part.name:<16}{tally.cases:>8}{tally.failures:>10}{tally.seconds:>9.0f}  {part.promise}")
+        lines += [f"{'':<16}{count:>18}  {kind}" for kind, count in tally.kinds.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    options = os.environ
+    case = options.get("CASE")
+    found = main(
+        float(options.get("SECONDS", "600")),
+        int(options.get("SEED", "0")),
+        options.get("PARTS", ""),
+        None if case is None else int(case),
+    )
+    print("\n" + table(found))
+    sys.exit(any(tally.failures for tally in found))

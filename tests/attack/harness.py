@@ -1,0 +1,103 @@
+"""Cases by number, slices of time, and what is kept of a failure."""
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+SHOWN = int(os.environ.get("SHOWN", "5"))
+"""Failures of a part that are printed in full; all are counted."""
+
+
+class BrokenPromiseError(AssertionError):
+    """What a case found, with a repro that can be pasted."""
+
+    def __init__(self, what: str, repro: str = ""):
+        super().__init__(what)
+        self.repro = repro
+
+
+class HangError(BaseException):
+    """A call did not come back in its time; no handler of the library may swallow it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A promise that is attacked: `attack(rng)` is one case, and raises `BrokenPromiseError` where it does not hold."""
+
+    name: str
+    promise: str
+    share: float
+    """Of the time, relative to the other parts."""
+    attack: Callable[[np.random.Generator], None]
+
+
+@dataclass
+class Tally:
+    """What became of a part."""
+
+    part: Part
+    cases: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    kinds: dict[str, int] = field(default_factory=dict)
+    """How often each sentence of a failure came up."""
+
+
+def attack(part: Part, number: int, seed: int, seconds: float, case: int | None = None) -> Tally:
+    """Cases 0, 1, 2, ... of a part until its time is over; one case alone if its number is given."""
+    tally, began = Tally(part), time.monotonic()
+    while tally.cases == 0 or (case is None and time.monotonic() - began < seconds):
+        index = tally.cases if case is None else case
+        tally.cases += 1
+        try:
+            part.attack(np.random.default_rng([seed, number, index]))
+        except (BrokenPromiseError, HangError, Exception) as error:
+            _tell(tally, seed, index, error)
+    tally.seconds = time.monotonic() - began
+    return tally
+
+
+def _tell(tally: Tally, seed: int, index: int, error: BaseException) -> None:
+    tally.failures += 1
+    what = f"{error}" if isinstance(error, BrokenPromiseError) else f"{type(error).__name__}: {error}"
+    kind = what.partition(":")[0][:80]
+    tally.kinds[kind] = tally.kinds.get(kind, 0) + 1
+    if tally.failures > SHOWN:
+        return
+    print(f"\nFAILURE in {tally.part.name}: {what}")
+    print(f"  again: make attack SEED={seed} PARTS={tally.part.name} CASE={index}")
+    if repro := getattr(error, "repro", ""):
+        print(f"  repro:\n{repro}")
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def within(seconds: float, what: str, repro: str = "") -> Iterator[None]:
+    """A limit of time for a call; one that never returns to Python ends the program with a trace of where it is."""
+
+    def hang(*_: Any) -> None:
+        raise HangError(f"{what} did not come back in {seconds:g} s\n{repro}")
+
+    before = signal.signal(signal.SIGALRM, hang)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    faulthandler.dump_traceback_later(10 * seconds, exit=True)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)
+
+
+def require(holds: bool, what: str, repro: str = "") -> None:
+    """A promise."""
+    if not holds:
+        raise BrokenPromiseError(what, repro)
