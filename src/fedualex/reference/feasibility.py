@@ -88,9 +88,10 @@ def _placed(problem: AbstractProblem, u: Tree) -> Tree:
 
 @eqx.filter_jit
 def _excesses(problem: AbstractProblem, u: Tree) -> Array:
-    """e at x = c + r u."""
-    lam = jnp.zeros(problem.like.y["multipliers"].shape)
-    return -problem.operator(Saddle(_placed(problem, u), {"multipliers": lam})).y["multipliers"]
+    """e at x = c + r u: f is linear in lam, so e_g is f at the g-th unit vector."""
+    x = _placed(problem, u)
+    units = jnp.eye(problem.like.y["multipliers"].size)
+    return jax.vmap(lambda lam: problem.loss(Saddle(x, {"multipliers": lam})))(units)
 
 
 @eqx.filter_jit
