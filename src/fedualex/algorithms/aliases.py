@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .base import step_size
 from .extra_step import ExtraStepLocalSGD
 from .fedavg import FedAvgS
 from .feddualavg import FedDualAvg
@@ -12,27 +13,27 @@ from .fedualex import FeDualEx
 
 def StochasticDualExtrapolation(eta: Any = None) -> FeDualEx:
     """Algorithm 3: `FeDualEx` on one machine."""
-    return FeDualEx(eta_c=eta)
+    return FeDualEx(eta_c=step_size("eta", eta))
 
 
 def CompositeDualExtrapolation(eta: Any = None) -> FeDualEx:
     """Algorithm 4: `FeDualEx` on one machine, without noise. Theorem 4: gap <= B0 / (eta T) for eta <= 1 / beta."""
-    return FeDualEx(eta_c=eta)
+    return FeDualEx(eta_c=step_size("eta", eta))
 
 
 def DualAveraging(eta: Any = None) -> FedDualAvg:
     """Regularized dual averaging (Xiao 2010), constant step: `FedDualAvg` on one machine."""
-    return FedDualAvg(eta_c=eta)
+    return FedDualAvg(eta_c=step_size("eta", eta))
 
 
 def CompositeMirrorDescent(eta: Any = None) -> FedMiD:
     """Composite mirror descent (Duchi et al. 2010): `FedMiD` on one machine without a server prox."""
-    return FedMiD(eta_c=eta, server_prox="none")
+    return FedMiD(eta_c=step_size("eta", eta), server_prox="none")
 
 
 def CoMP(eta: Any = None) -> FedMiP:
     """Composite mirror prox (He, Juditsky, Nemirovski 2015), constant step: `FedMiP` on one machine, no server prox."""
-    return FedMiP(eta_c=eta, server_prox="none")
+    return FedMiP(eta_c=step_size("eta", eta), server_prox="none")
 
 
 def StochasticMirrorProx(eta: Any = None) -> FedMiP:
@@ -42,9 +43,9 @@ def StochasticMirrorProx(eta: Any = None) -> FedMiP:
 
 def MirrorDescent(eta: Any = None) -> FedAvgS:
     """Mirror descent, z <- P(grad ell(z) - eta (g + s)(z), 0): `FedAvgS` on one machine."""
-    return FedAvgS(eta_c=eta)
+    return FedAvgS(eta_c=step_size("eta", eta))
 
 
 def MirrorProx(eta: Any = None) -> ExtraStepLocalSGD:
     """Mirror prox (Nemirovski 2004), psi through its subgradient: `ExtraStepLocalSGD` on one machine."""
-    return ExtraStepLocalSGD(eta_c=eta)
+    return ExtraStepLocalSGD(eta_c=step_size("eta", eta))

@@ -60,4 +60,4 @@ class SynchronousMirrorProx(AbstractMethod):
 
 def SynchronousDualExtrapolation(eta: Any = None) -> FeDualExCorrected:
     """Dual extrapolation on the mean operator: `FeDualExCorrected` in mode "fresh"; use it with local_steps=1."""
-    return FeDualExCorrected(eta_c=eta, eta_s=1.0, mode="fresh")
+    return FeDualExCorrected(eta_c=step_size("eta", eta), eta_s=1.0, mode="fresh")

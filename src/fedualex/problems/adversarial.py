@@ -1,14 +1,16 @@
 """Logistic regression against one sparse perturbation of all examples."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from ..regularizers import L1, Box
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, positive
+from ..validation import nonnegative, of_type, positive, real_array
 from .general import Problem
 from .losses import Logistic, linear_score
 from .rows import Owners, Penalty, class_bias_box, labels_of_model, matrix, two_classes
@@ -77,9 +79,22 @@ def attack_report(X: Any, y: Any, z: Saddle, *, labels: Any = None, zero: float 
     """
     X = matrix(X)
     label = labels_of_model(y, len(X), labels, 2)
-    delta = np.asarray(z.y)
+    weights, bias, delta = _model(z, X.shape[1])
+    zero = float(nonnegative("zero", zero))
 
     def accuracy(rows: Any) -> float:
-        return float(np.mean((rows @ np.asarray(z.x["weights"]) + np.asarray(z.x["bias"]) > 0) == (label == 1)))
+        return float(np.mean((rows @ weights + bias > 0) == (label == 1)))
 
     return AttackReport(accuracy(X), accuracy(X + delta), float(np.mean(np.abs(delta) > zero)))
+
+
+def _model(z: Any, features: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Weights, bias and attack of an answer."""
+    accepted = f"the answer of `universal_adversarial` for {features} features"
+    of_type("z", z, Saddle, accepted)
+    of_type("z.x", z.x, Mapping, f"weights and bias, as in {accepted}")
+    given = {"weights": z.x.get("weights"), "bias": z.x.get("bias"), "attack": z.y}
+    weights, bias, delta = (real_array(f"z: {name}", array) for name, array in given.items())
+    if weights.shape != (features,) or delta.shape != (features,) or bias.shape != ():
+        raise ValueError(f"z must be {accepted}, got arrays of shapes {weights.shape}, {bias.shape}, {delta.shape}")
+    return weights, bias, delta
