@@ -49,9 +49,8 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any 
         if beta is None or size is None or sigma is None:
             seen = _sample(problem, oracle, start, samples, seed)
             beta, size, sigma = (s if c is None else c for s, c in zip(seen, (beta, size, sigma), strict=True))
-            if np.isnan([beta, size, sigma]).any():
-                somewhere = "the gradient of f is nan at some points of the domain, so that it has no constants"
-                raise FloatingPointError(where_not_finite(problem, start, "the start") or somewhere)
+            if np.isnan([beta, size, sigma]).any() and (why := where_not_finite(problem, start, "the start")):
+                raise FloatingPointError(why)
         kappa = max(_kappa(part, leaf.size) for part, leaf in parts)
         # Two vertices of a capped simplex may overlap, and a block of one entry may be a simplex of one point.
         nodes = jax.tree.leaves(geometry, is_leaf=lambda node: isinstance(node, CappedSimplex))
