@@ -429,7 +429,9 @@ for build in (
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     for line, start in zip(
-        lines, ("f must be a function", "like must be fx.Saddle", "z must be fx.Saddle", "lp needs"), strict=True
+        lines,
+        ("f must be a function", "like must be fx.Saddle", "z must be fx.Saddle", "game must be a bilinear game"),
+        strict=True,
     ):
         assert line.startswith(start)
 

@@ -448,7 +448,7 @@ def test_same_seed_same_constants_and_caller_keeps_its_precision():
     [
         (lambda: theory.constants("game"), TypeError, "problem must be a problem"),
         (lambda: theory.constants(game("two boxes"), 0.1), TypeError, "oracle must be an oracle"),
-        (lambda: theory.constants(game("two boxes"), None, np.zeros(5)), TypeError, "z must be fx.Saddle"),
+        (lambda: theory.constants(game("two boxes"), None, np.zeros(5)), TypeError, "z0 must be fx.Saddle"),
         (lambda: theory.constants(game("two boxes"), samples=0), ValueError, "samples must be a whole number >= 1"),
         (lambda: theory.constants(game("two boxes"), fx.Minibatch(2)), TypeError, "no examples"),
         (lambda: replace(UNIT, beta=-1.0), ValueError, "beta must be a finite number >= 0, got -1.0"),
