@@ -68,8 +68,20 @@ def log(a):
 
 
 def exp(a):
-    """The exponential."""
-    return through_decimals(Decimal.exp, a)
+    """The exponential of a number that is not positive; 0 below -500, for e^-500 is beyond all digits here."""
+    assert a <= 0
+    return through_decimals(Decimal.exp, a) if a > -500 else Fraction(0)
+
+
+def log_sum_exp(s):
+    """log sum_i exp(s_i)."""
+    return max(s) + log(sum(exp(a - max(s)) for a in s))
+
+
+def softmax(s):
+    """exp(s_i) / sum_j exp(s_j)."""
+    weights = [exp(a - max(s)) for a in s]
+    return [weight / sum(weights) for weight in weights]
 
 
 # --- bilinear games -------------------------------------------------------------------------------------------------
@@ -317,9 +329,9 @@ def loss_of(loss, score, target):
             far, delta = abs(score[0] - number(target)), number(loss.delta)
             return far**2 / 2 if far <= delta else delta * far - delta**2 / 2
         case Logistic():
-            return log(1 + exp(-number(target) * score[0]))
+            return log_sum_exp([Fraction(0), -number(target) * score[0]])
         case Softmax():
-            return log(sum(map(exp, score))) - score[int(target)]
+            return log_sum_exp(score) - score[int(target)]
     raise NotImplementedError(repr(loss))
 
 
@@ -332,8 +344,7 @@ def slopes_of(loss, score, target):
             delta = number(loss.delta)
             return [min(max(score[0] - number(target), -delta), delta)]
         case Logistic():
-            return [-number(target) / (1 + exp(number(target) * score[0]))]
+            return [-number(target) * softmax([Fraction(0), -number(target) * score[0]])[1]]
         case Softmax():
-            weights = [exp(a) for a in score]
-            return [weight / sum(weights) - (k == int(target)) for k, weight in enumerate(weights)]
+            return [share - (k == int(target)) for k, share in enumerate(softmax(score))]
     raise NotImplementedError(repr(loss))

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ..precision import double
 from ..runtime import Stop
 from ..runtime.examination import Examination
@@ -26,7 +28,9 @@ def convexity_checks(run: StoredRun, reached: Reached) -> list[Check]:
         return []
     if is_deployment(run.manifest["configuration"]):
         problem = problem.without_data()
-    points = [point_of(problem, run.points(name)[0]) for name in (status["outputs"] if said else certified)]
+    stored = [run.points(name)[0] for name in (status["outputs"] if said else certified)]
+    # A point that is not finite has failed already, as an output.
+    points = [point_of(problem, z) for z in stored if all(np.all(np.isfinite(array)) for array in z.values())]
     with double():
         examination = Examination(problem, trust=settings.get("convexity") == "trust")
         found = examination.reason([problem.admit(point) for point in points])

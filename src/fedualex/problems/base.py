@@ -183,9 +183,9 @@ def build_geometry(x: Any, y: Any, like: Saddle) -> Product:
 
 
 def _check_fit(name: str, part: Any, shape: tuple[int, ...]) -> None:
-    point = jax.ShapeDtypeStruct(shape, jnp.float32)
     try:
-        result = jax.eval_shape(part.project, point)
+        with double():  # a bound of 1e150 is no float32
+            result = jax.eval_shape(part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: {error}") from None
     if result.shape != shape:

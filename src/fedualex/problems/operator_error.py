@@ -44,7 +44,8 @@ def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
     """How far g, the computed operator of a `Problem` at z, may be from the exact one.
 
     With a majorant F: (n + 32) UNIT grad F(|z|), n the number of examples and of entries of z. Else estimates: twice
-    what shaking all inputs changes, plus 16 UNIT of g; without the data, UNSEEN UNIT of the largest entry of g.
+    what shaking all inputs changes, added up over two shakes because one may change little by chance, plus 16 UNIT of
+    g; without the data, UNSEEN UNIT of the largest entry of g.
     """
     data = problem.data
     if data is not None and not data.counts.size:
@@ -55,16 +56,23 @@ def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
         n = sum(leaf.size for leaf in jax.tree.leaves(z)) + (0 if data is None else data.shares().size)
         gradient = jax.grad(majorant.loss)(jax.tree.map(jnp.abs, z))
         return OperatorError(tree.scale((n + 32) * UNIT, gradient), estimated=False)
-    data, moved = _shaken((data, z))
+    first, second = (_changes(problem, z, g, jax.random.key(seed)) for seed in range(2))
+    size = jax.tree.map(lambda a, b, c: 16 * UNIT * _spread(a) + 2 * (_spread(b) + _spread(c)), g, first, second)
+    return OperatorError(size, estimated=True)
+
+
+def _changes(problem: Any, z: Saddle, g: Saddle, key: Array) -> Saddle:
+    """By how much g changes if z and the data are shaken."""
+    data, moved = _shaken((problem.data, z), key)
     other = eqx.tree_at(lambda p: p.data, problem, data, is_leaf=lambda node: node is None).operator(moved)
-    apart = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(b), a - b, 0), g, other)
-    return OperatorError(jax.tree.map(lambda a, b: 16 * UNIT * _spread(a) + 2 * _spread(b), g, apart), estimated=True)
+    changes: Saddle = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(b), a - b, 0), g, other)
+    return changes
 
 
-def _shaken(a: Tree) -> Tree:
+def _shaken(a: Tree, key: Array) -> Tree:
     """a with its floating arrays moved by SHAKE of their size, up or down at random."""
     leaves, structure = jax.tree.flatten(a)
-    keys = jax.random.split(jax.random.key(0), len(leaves))
+    keys = jax.random.split(key, len(leaves))
     return jax.tree.unflatten(structure, [_shake(leaf, key) for leaf, key in zip(leaves, keys, strict=True)])
 
 
