@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from catalogue import CATALOGUE, catalogue
 
 import fedualex as fx
 from fedualex.precision import double
@@ -147,3 +148,103 @@ def test_what_is_not_looked_at_is_said():
         lambda x, example: jnp.sum(x * example), x=fx.Box(1.0), like=fx.Saddle(np.zeros(2)), data="elsewhere"
     )
     assert "elsewhere" in unchecked(server)
+
+
+# --- no false alarm -------------------------------------------------------------------------------------------------
+
+
+def quadratic_form(x, e):
+    return jnp.sum((e["A"] @ x - e["b"]) ** 2)
+
+
+def largest(x, e):
+    return jnp.max(e["A"] @ x - e["b"])
+
+
+def soft_largest(x, e):
+    return jax.nn.logsumexp(e["A"] @ x - e["b"])
+
+
+def hinges(x, e):
+    return jnp.sum(jax.nn.relu(e["A"] @ x - e["b"]))
+
+
+def logistic(x, e):
+    return jnp.sum(jax.nn.softplus(e["A"] @ x - e["b"]))
+
+
+def distances(x, e):
+    return jnp.sum(jnp.sqrt((e["A"] @ x - e["b"]) ** 2 + 1e-6)) + jnp.sum(jnp.abs(x))
+
+
+def huber(x, e):
+    residual = jnp.abs(e["A"] @ x - e["b"])
+    return jnp.sum(jnp.where(residual < 1, residual**2 / 2, residual - 0.5))
+
+
+def fourth_powers(x, e):
+    return jnp.sum((e["A"] @ x - e["b"]) ** 4)
+
+
+CONVEX = (quadratic_form, largest, soft_largest, hinges, logistic, distances, huber, fourth_powers)
+
+
+class Mixed(eqx.Module):
+    """scale (first(x) + coupling <x, y> - second(y)), or scale first(x): one function for all arrays."""
+
+    first: object = eqx.field(static=True)
+    second: object = eqx.field(static=True)
+
+    def __call__(self, *arguments):
+        *point, e = arguments
+        value = self.first(point[0], e["x"])
+        if self.second is not None:
+            value += e["coupling"] * jnp.sum(point[0] * point[1]) - self.second(point[1], e["y"])
+        return e["scale"] * value
+
+
+def random_convex(seed, n=6):
+    """Of any scale, often flat in many directions, with equal rows, or centered at a kink of its own."""
+    rng = np.random.default_rng(seed)
+
+    def arrays():
+        A = rng.normal(size=(5, n)) * 10.0 ** rng.uniform(-2, 1)
+        A *= rng.random(size=n) < rng.choice([0.3, 1.0])
+        A[1] = A[0] if rng.random() < 0.5 else A[1]
+        b = A @ rng.normal(size=n) if rng.random() < 0.5 else np.zeros(5)
+        return {"A": A[None], "b": b[None]}
+
+    first, second = CONVEX[seed % len(CONVEX)], CONVEX[(seed // 8) % len(CONVEX)]
+    saddle = bool(rng.random() < 0.5)
+    domain = [fx.Box(1.0), fx.Simplex(2.0), fx.L2Ball(3.0), fx.Box(lower=100.0, upper=101.0)][rng.integers(4)]
+    data = {"x": arrays(), "y": arrays(), "scale": np.array([10.0 ** rng.uniform(-8, 8)])}
+    data["coupling"] = rng.normal(size=1) * 10.0 ** rng.uniform(-2, 2)
+    zero = np.zeros(n)
+    return fx.Problem(
+        Mixed(first, second if saddle else None),
+        x=domain,
+        y=fx.Box(1.0) if saddle else None,
+        like=fx.Saddle(zero, zero if saddle else None),
+        data=[data],
+    )
+
+
+@pytest.mark.parametrize(
+    "seed", [seed if seed < 8 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(200)]
+)
+def test_random_convex_functions_are_left_alone(seed):
+    problem = random_convex(seed)
+    rng = np.random.default_rng(seed)
+    somewhere = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape), problem.like)
+    for z in (problem.like, somewhere):
+        assert found_at(problem, z, thorough=True) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_catalogue_is_left_alone(name):
+    """A run does not look, for they are convex-concave by construction; the search must agree."""
+    problem, rng = catalogue(name), np.random.default_rng(0)
+    somewhere = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape), problem.like)
+    for z in (problem.like, somewhere):
+        assert found_at(problem, z, thorough=True) is None

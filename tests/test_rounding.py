@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from catalogue import CATALOGUE, catalogue
 from rational import exact_certificate, exact_gap, number
 
 import fedualex as fx
@@ -171,36 +172,9 @@ def test_no_optimum_far_from_zero_is_claimed_falsely(seed):
 # --- the catalogue --------------------------------------------------------------------------------------------------
 
 
-def catalogue():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(24, 3)) * [1.0, 1e-3, 1e3] + [0.0, 0.0, 1e4]
-    score = X @ [1.0, 1e3, 1e-3] - 10 + rng.normal(size=24)
-    two, three, owner = (score > 0).astype(int), rng.integers(0, 3, 24), rng.integers(0, 3, 24)
-    tasks = np.stack([score, 2 * score], axis=1) + rng.normal(size=(24, 2))
-    P = fx.problems
-    return {
-        "auc": P.auc(X, two, owner, l1=0.01),
-        "auc, l2": P.auc(X, two, owner, l2=0.01),
-        "agnostic": P.agnostic(X, two, owner, l1=0.01),
-        "agnostic, classes, cvar": P.agnostic(X, three, owner, l2=0.01, cvar=0.6),
-        "agnostic, squared": P.agnostic(X, score, owner, loss="squared", l1=0.01),
-        "agnostic, huber, kl": P.agnostic(X, score, owner, loss="huber", l2=0.01, kl=0.1),
-        "constrained": P.constrained(X, two, owner, limits=0.5, l2=0.01, multiplier=3.0),
-        "constrained, squared": P.constrained(X, score, owner, limits=5.0, loss="squared", l1=0.01, multiplier=3.0),
-        "lasso": P.sparse_glm("squared", X, score, owner, l1=0.01),
-        "logistic": P.sparse_glm("logistic", X, two, owner, l1=0.1, l2=0.01),
-        "softmax": P.sparse_glm("logistic", X, three, owner, l1=0.01),
-        "low rank": P.low_rank(X, tasks, owner, nuclear=0.1),
-        "robust": P.robust_regression(X, score, owner, l1=0.01),
-    }
-
-
-CATALOGUE = catalogue()
-
-
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_no_certificate_of_the_catalogue_is_below_the_exact_number(name):
-    problem, rng = CATALOGUE[name], np.random.default_rng(1)
+    problem, rng = catalogue(name), np.random.default_rng(1)
     for size in (1e-6, 1e-3, 1.0, 1e3, 1e6):
         z = problem.project(jax.tree.map(lambda leaf, size=size: size * rng.normal(size=leaf.shape), problem.like))
         certificate = problem.certificate(z)
@@ -256,7 +230,7 @@ def test_estimates_are_seldom_too_small_and_called_estimates(seed):
 
 
 def test_a_server_without_data_has_an_estimate_from_the_operator():
-    problem = CATALOGUE["lasso"]
+    problem = catalogue("lasso")
     z = problem.project(problem.like)
     certificate = problem.certificate(z)
     with double():
