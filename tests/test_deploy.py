@@ -17,13 +17,15 @@ import numpy as np
 import pytest
 
 import fedualex as fx
-from fedualex.deploy import Journal, LocalEngine, Reply, Request, Task, exchange, loop
+from fedualex.deploy import DeploymentOptions, LocalEngine, Reply, Request, RunHooks, Task, clients, exchange
 from fedualex.deploy import run as rehearse
+from fedualex.deploy.clients import UNANSWERED
 from fedualex.deploy.fence import FencedError
 from fedualex.deploy.task import POLISH
 from fedualex.deploy.wire import from_bytes, pack, size_of, to_bytes
 from fedualex.precision import double
-from fedualex.runtime.outputs import UNANSWERED, Evaluator
+from fedualex.runtime.outputs import Evaluator, exact_problem
+from fedualex.runtime.records import Records
 
 PSI = fx.L1(0.1) + fx.Box(0.5)
 NAMES = ("amsterdam", "berlin", "cork")
@@ -54,7 +56,9 @@ OPTIONS = {"method": fx.FeDualEx(0.3), "rounds": 12, "local_steps": 2, "noise": 
 
 
 def task_of(**changes):
-    return Task(**(OPTIONS | {"sites": NAMES, "timeout": 60.0} | changes))
+    chosen = OPTIONS | {"sites": NAMES, "timeout": 60.0} | changes
+    method, sites = chosen.pop("method"), chosen.pop("sites")
+    return Task(method, sites, DeploymentOptions(**chosen))
 
 
 def works_of(task, problem=GAME):
@@ -104,13 +108,13 @@ def serve(folder, problem=GAME, before=None, after=None, callback=None, fault=No
 
         works[DEAD] = work
     engine = Wrapped(works, before, after)
-    journal = Journal() if callback is None else Journal(append=callback)
+    journal = RunHooks() if callback is None else RunHooks(append=callback)
     return task.serve(engine, problem.without_data(), Path(folder) / "checkpoint.npz", journal), engine
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
-    monkeypatch.setattr(loop, "PAUSE", 0.0)
+    monkeypatch.setattr(clients, "PAUSE", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +178,7 @@ def assert_equals_simulator(problem, dtype="float64", **changes):
     if problem.clients:  # a server that has no data does not know beta, so its grid is another one
         with double():
             grid = np.asarray(POLISH) * float(method.eta_c)
-            polished = Evaluator(problem).polished(expected.outputs["clients"], grid)
+            polished = Evaluator(exact_problem(problem)).polished(expected.outputs["clients"], grid)
         assert_close((run.outputs["polished"].z, run.outputs["polished"].gap), (polished.z, polished.gap), tolerance)
 
 
@@ -635,7 +639,7 @@ def test_a_stopped_run_goes_on(tmp_path, undisturbed):
         if record["round"] == 4:
             engine.stop()
 
-    part = task.serve(engine, GAME, tmp_path / "checkpoint.npz", Journal(append=stop))
+    part = task.serve(engine, GAME, tmp_path / "checkpoint.npz", RunHooks(append=stop))
     assert (part.stop, part.rounds) == (Stop.INTERRUPTED, 4)
     run, second = serve(tmp_path)
     assert second.asked(DEAD) == list(range(4, 12))
@@ -686,7 +690,7 @@ def test_of_two_servers_the_older_writes_nothing_more(tmp_path, undisturbed):
 
     told = []
     task = task_of()
-    journal = Journal(append=told.append, finish=told.append)
+    journal = RunHooks(append=told.append, finish=told.append)
     with pytest.raises(FencedError, match="another server has taken over the run"):
         task.serve(Wrapped(works_of(task), before=take_over), GAME.without_data(), tmp_path / "checkpoint.npz", journal)
     assert [record["round"] for record in told] == [0, 4]
@@ -773,8 +777,8 @@ def test_a_numerical_error_leaves_the_last_good_state(tmp_path, monkeypatch):
             raise FloatingPointError
         return record(self, state, seconds, traffic)
 
-    record = loop.Records.record
-    monkeypatch.setattr(loop.Records, "record", overflow)
+    record = Records.record
+    monkeypatch.setattr(Records, "record", overflow)
     run, _ = serve(tmp_path)
     assert (run.stop, run.rounds) == (Stop.NUMERICAL_ERROR, 7)
 
@@ -1023,7 +1027,7 @@ def test_refusals(changes, match):
 
 @pytest.mark.parametrize("sites", [(), ("a", "a")], ids=["none", "twice"])
 def test_sites_have_names_of_their_own(tmp_path, sites):
-    task = Task(fx.FeDualEx(0.1), sites, 2)
+    task = Task(fx.FeDualEx(0.1), sites, DeploymentOptions(rounds=2))
     with pytest.raises(ValueError, match="sites must be at least one name, each once"):
         task.serve(LocalEngine({}), GAME, tmp_path / "checkpoint.npz")
     assert list(tmp_path.iterdir()) == []
@@ -1059,7 +1063,7 @@ def test_soak(tmp_path):
 
 def test_privacy_sends_a_clipped_noisy_increment_and_nothing_else():
     privacy = fx.deploy.Privacy(clip=0.5, noise=4.0, delta=1e-5)
-    task = Task(fx.FeDualEx(0.1), ("a", "b"), 4, privacy=privacy, record_every=2)
+    task = Task(fx.FeDualEx(0.1), ("a", "b"), DeploymentOptions(rounds=4, privacy=privacy, record_every=2))
     run = rehearse(GAME, fx.FeDualEx(0.1), sites=2, rounds=4, privacy=privacy, record_every=2)
     assert list(run.outputs) == ["last"]
     assert run.gap is None

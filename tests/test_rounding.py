@@ -16,7 +16,7 @@ from fedualex.precision import double
 from fedualex.problems import Certificate
 from fedualex.problems.rounding import Measured, certificate_of
 from fedualex.regularizers.fenchel import UNIT, fenchel
-from fedualex.runtime.outputs import Evaluator
+from fedualex.runtime.outputs import Evaluator, exact_problem
 
 
 def below(certificate, exact):
@@ -77,7 +77,7 @@ def hard_output(game, rng):
         return scale(rng) * rng.normal(size=leaf.shape)
 
     with double():
-        evaluator = Evaluator(game)
+        evaluator = Evaluator(exact_problem(game))
         output = evaluator.outputs({"last": jax.tree.map(draw, game.like)})["last"]
         if rng.random() < 0.6:
             step = 10.0 ** rng.uniform(0, 12)
@@ -235,7 +235,7 @@ def test_a_server_without_data_has_an_estimate_from_the_operator():
     certificate = problem.certificate(z)
     with double():
         g = tree.cast_module(problem, jnp.float64).operator(z)
-        server = Evaluator(problem.without_data(), operators=lambda points: [g])
+        server = Evaluator(exact_problem(problem.without_data()), lambda points: [g], elsewhere=True)
         output = server.outputs({"last": z})["last"]
     assert output.certificate.estimated
     assert output.certificate.x == pytest.approx(certificate.x, rel=1e-12)
@@ -248,8 +248,12 @@ def test_operators_that_come_from_elsewhere_have_an_estimated_rounding():
     z = game.project(game.like)
     with double():
         g = game.operator(jax.tree.map(jnp.asarray, z))
-        assert Evaluator(game, operators=lambda points: [g]).outputs({"last": z})["last"].certificate.estimated
-        assert not Evaluator(game).outputs({"last": z})["last"].certificate.estimated
+        assert (
+            Evaluator(exact_problem(game), lambda points: [g], elsewhere=True)
+            .outputs({"last": z})["last"]
+            .certificate.estimated
+        )
+        assert not Evaluator(exact_problem(game)).outputs({"last": z})["last"].certificate.estimated
 
 
 def test_the_rounding_of_a_users_own_regularizer_is_an_estimate():
@@ -276,7 +280,7 @@ def test_a_part_below_its_rounding_is_an_error():
     with pytest.raises(FloatingPointError, match=r"y part of the certificate is -0\.29.* a conjugate is wrong"):
         game.certificate(fx.Saddle(z.x, np.array([-1.0, 0.0])))
     with double(), pytest.raises(FloatingPointError, match="y part"):
-        Evaluator(game).outputs({"last": z})
+        Evaluator(exact_problem(game)).outputs({"last": z})
 
 
 @pytest.mark.parametrize("psi", [fx.SquaredL2(1e-160), fx.NonNegative() + fx.SquaredL2(1e-160)])
@@ -293,15 +297,15 @@ def test_numbers_beyond_float64_are_an_error():
         with pytest.raises(FloatingPointError, match=message):
             game.certificate(z)
         with double(), pytest.raises(FloatingPointError, match=message):
-            Evaluator(game).outputs({"last": z})
+            Evaluator(exact_problem(game)).outputs({"last": z})
 
 
 def test_an_infeasible_point_has_no_number_in_a_run_either():
     game = far_game(0)
     outside = jax.tree.map(lambda leaf: np.zeros_like(leaf), game.like)
     with double():
-        evaluator = Evaluator(game)
-        output = evaluator._output("last", outside, game.operator(jax.tree.map(jnp.asarray, outside)))
+        evaluator = Evaluator(exact_problem(game))
+        output = evaluator.output("last", outside, game.operator(jax.tree.map(jnp.asarray, outside)))
     assert output.gap is None
     assert "outside the domain" in output.certificate.reason
     assert game.certificate(outside).x == np.inf
@@ -332,7 +336,7 @@ def test_the_rounding_of_a_gap_is_that_of_its_terms():
 def test_measuring_is_compiled_once():
     game = far_game(0)
     with double():
-        evaluator, traces = Evaluator(game), []
+        evaluator, traces = Evaluator(exact_problem(game)), []
         measure = eqx.filter_jit(lambda problem, z, g: (traces.append(1), problem.measure(z, g))[1])
         for seed in range(3):
             z = jax.tree.map(jnp.asarray, game.project(jax.tree.map(lambda leaf, seed=seed: leaf + seed, game.like)))

@@ -1,6 +1,6 @@
 """Step sizes found on the way: one try a step, accepted or refused, so that no constant is needed."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from .. import tree
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar, Tree
 from ..validation import real_scalar
-from .base import Oracle, step_size
+from .base import Oracle, StepSize, step
 from .fedualex import extrapolate
 from .sequential import AbstractSequential
 
@@ -31,12 +31,8 @@ class BacktrackingDualExtrapolation(AbstractSequential):
     recovers, and any first `eta` will do. A try costs two operator calls either way; a refused probe has weight 0.
     """
 
-    eta: Any
-    growth: Any
-    one_machine: ClassVar[bool] = True
-
-    def __init__(self, eta: Any = 1.0, growth: Any = 1.0):
-        self.eta, self.growth = step_size("eta", eta), at_least_one("growth", growth)
+    eta: StepSize = step("eta", 1.0)
+    growth: Any = eqx.field(default=1.0, converter=lambda value: at_least_one("growth", value))
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Stepped:
         """The pair, and the first step to try."""
@@ -72,12 +68,8 @@ class Placed(eqx.Module):
 class BacktrackingCoMP(AbstractSequential):
     """Composite mirror prox without noise, with the tries of `BacktrackingDualExtrapolation` and its bound."""
 
-    eta: Any
-    growth: Any
-    one_machine: ClassVar[bool] = True
-
-    def __init__(self, eta: Any = 1.0, growth: Any = 1.0):
-        self.eta, self.growth = step_size("eta", eta), at_least_one("growth", growth)
+    eta: StepSize = step("eta", 1.0)
+    growth: Any = eqx.field(default=1.0, converter=lambda value: at_least_one("growth", value))
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Placed:
         """The primal point, and the first step to try."""

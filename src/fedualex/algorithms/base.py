@@ -2,18 +2,24 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
+import numpy as np
 
 from ..geometry import AbstractGeometry, Dual
+from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
-from ..validation import positive
+from ..validation import one_of, positive
 
 Oracle = Callable[[Tree, int], Tree]
 """oracle(z, s): the client's s-th sample of its operator at z in this local step; the method never sees a key."""
 
 Survey = Literal["none", "fresh", "stale"]
+StepSize = Any
+"""A number > 0, or None for what theory or a rule of the method chooses; stored as an array."""
 
 
 class AbstractMethod(eqx.Module):
@@ -28,12 +34,38 @@ class AbstractMethod(eqx.Module):
     survey: ClassVar[Survey] = "none"
     one_machine: ClassVar[bool] = False
     """Whether the method is defined for a single client with K = 1 only."""
-    last_call: ClassVar[int | None] = None
+    covered: ClassVar[bool] = False
+    """Whether the theorems that choose missing step sizes are about this method; a heuristic if not."""
+    private: ClassVar[bool] = False
+    """Whether clipping and noise at the clients cover all that they send: one increment of a dual pair a round."""
+    linear_sample: ClassVar[int | None] = None
     """The sample of a local step that enters the next state linearly and nothing else; None if there is no such one.
 
     Where clients share an affine operator with Gaussian noise, a simulator may then draw the mean of these samples at
     once, which has the same law.
     """
+
+    @classmethod
+    def step_names(cls) -> tuple[str, ...]:
+        """The names of its step sizes."""
+        return tuple(field.name for field in fields(cls) if field.metadata.get("step"))
+
+    def missing_steps(self) -> tuple[str, ...]:
+        """The names of the step sizes that were left to theory."""
+        return tuple(name for name in self.step_names() if getattr(self, name) is None)
+
+    def theory_steps(self, eta: float, beta: float, rounds: int) -> dict[str, float]:
+        """A value for every step size, from the step eta of a theorem; what is given stays as it is.
+
+        beta: the smoothness of the operator.
+        """
+        return dict.fromkeys(self.step_names(), eta) | {"eta_s": 1.0}
+
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+        """Why the method cannot be run on this problem with these sizes, in one sentence; empty if it can."""
+        if self.one_machine and (clients > 1 or np.max(local_steps) > 1):
+            return f"{type(self).__name__} is a method for one machine: use steps=, on one client"
+        return ""
 
     @abstractmethod
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Tree:
@@ -68,6 +100,16 @@ class AbstractMethod(eqx.Module):
         """What a client remembers before its first round; None for methods without memory."""
 
 
+def step(name: str, default: float | None = None) -> Any:
+    """The field of a step size: stored as an array, so that another value does not recompile; None asks theory."""
+    return eqx.field(default=default, converter=partial(step_size, name), metadata={"step": True})
+
+
+def choice(name: str, default: str, *others: str) -> Any:
+    """The field of a choice among words, which is compiled in."""
+    return eqx.field(static=True, default=default, converter=partial(one_of, name, choices=(default, *others)))
+
+
 def step_size(name: str, value: Any) -> Any:
-    """A step size as an array, so that another value does not recompile; None asks theory for one."""
+    """A step size as an array; None stays None."""
     return None if value is None else positive(name, value)

@@ -1,15 +1,13 @@
 """The primal-dual method of Chambolle and Pock."""
 
-from typing import Any, ClassVar
-
 from .. import tree
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Saddle, Scalar
-from .base import Oracle, step_size
-from .sequential import AbstractSequential
+from .base import Oracle, StepSize, step
+from .sequential import AbstractGameMethod
 
 
-class ChambollePock(AbstractSequential):
+class ChambollePock(AbstractGameMethod):
     """The primal-dual method of Chambolle and Pock (2011) for bilinear games in Euclidean geometry.
 
         x+ = prox(x - tau_x A^T y, tau_x);   y+ = prox(y + tau_y (A (2 x+ - x) - b), tau_y)
@@ -17,12 +15,13 @@ class ChambollePock(AbstractSequential):
     tau_x tau_y ||A||^2 <= 1; the probe is the new pair. The operator at (x+, y) gives A x+ - b, at (x, y) the rest.
     """
 
-    tau_x: Any
-    tau_y: Any
-    one_machine: ClassVar[bool] = True
+    tau_x: StepSize = step("tau_x")
+    tau_y: StepSize = step("tau_y")
 
-    def __init__(self, tau_x: Any = None, tau_y: Any = None):
-        self.tau_x, self.tau_y = step_size("tau_x", tau_x), step_size("tau_y", tau_y)
+    def theory_steps(self, eta: float, beta: float, rounds: int) -> dict[str, float]:
+        """tau_x tau_y beta^2 = 1."""
+        x, y = (1 / beta if tau is None else 1 / (float(tau) * beta**2) for tau in (self.tau_y, self.tau_x))
+        return {"tau_x": x, "tau_y": y}
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Saddle:
         """The primal point."""

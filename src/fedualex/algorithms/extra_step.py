@@ -1,10 +1,8 @@
 """Extra Step Local SGD."""
 
-from typing import Any
-
 from ..geometry import AbstractGeometry
 from ..tree import Scalar, Tree
-from .base import Oracle, step_size
+from .base import Oracle, StepSize, step
 from .plain import AbstractPlainMethod, descend
 from .primal import Primal
 
@@ -15,11 +13,8 @@ class ExtraStepLocalSGD(AbstractPlainMethod):
     half = project(z - eta_c (g + s)(z));  z <- project(z - eta_c (g + s)(half)).
     """
 
-    eta_c: Any
-    eta_s: Any
-
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
+    eta_c: StepSize = step("eta_c")
+    eta_s: StepSize = step("eta_s", 1.0)
 
     def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
         """The half point is the probe."""

@@ -1,10 +1,8 @@
 """FedDualAvg: federated dual averaging."""
 
-from typing import Any
-
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar
-from .base import Oracle, step_size
+from .base import Oracle, StepSize, step
 from .dual import AbstractDualMethod
 
 
@@ -17,12 +15,10 @@ class FedDualAvg(AbstractDualMethod):
     pair before the step.
     """
 
-    eta_c: Any
-    eta_s: Any
-    last_call = 0
-
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
+    eta_c: StepSize = step("eta_c")
+    eta_s: StepSize = step("eta_s", 1.0)
+    linear_sample = 0
+    private = True
 
     def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
         """The pair before the step is the probe."""

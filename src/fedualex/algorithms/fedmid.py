@@ -1,13 +1,8 @@
 """FedMiD: federated mirror descent."""
 
-from typing import Any
-
-import equinox as eqx
-
 from ..geometry import AbstractGeometry
 from ..tree import Scalar, Tree
-from ..validation import one_of
-from .base import Oracle, step_size
+from .base import Oracle, StepSize, choice, step
 from .mirror import AbstractMirrorMethod, ServerProx
 from .primal import Primal
 
@@ -18,13 +13,9 @@ class FedMiD(AbstractMirrorMethod):
     `server_prox` is explained in `AbstractMirrorMethod`; "paper" is as printed. The probe is the new point.
     """
 
-    eta_c: Any
-    eta_s: Any
-    server_prox: ServerProx = eqx.field(static=True)
-
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0, server_prox: Any = "paper"):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
-        self.server_prox = one_of("FedMiD: server_prox", server_prox, ("paper", "project", "none"))  # type: ignore[assignment]
+    eta_c: StepSize = step("eta_c")
+    eta_s: StepSize = step("eta_s", 1.0)
+    server_prox: ServerProx = choice("FedMiD: server_prox", "paper", "project", "none")
 
     def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
         """The new point is the probe."""

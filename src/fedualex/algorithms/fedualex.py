@@ -2,12 +2,9 @@
 
 from typing import Any
 
-import equinox as eqx
-
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar
-from ..validation import one_of
-from .base import Oracle, Survey, step_size
+from .base import Oracle, StepSize, Survey, choice, step
 from .dual import AbstractDualMethod
 
 
@@ -23,12 +20,11 @@ class FeDualEx(AbstractDualMethod):
     the `clients` output. Without step sizes: eta_c from proposition B, eta_s = 1.
     """
 
-    eta_c: Any
-    eta_s: Any
-    last_call = 1
-
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
+    eta_c: StepSize = step("eta_c")
+    eta_s: StepSize = step("eta_s", 1.0)
+    linear_sample = 1
+    covered = True
+    private = True
 
     def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
         """The half pair is the probe."""
@@ -44,14 +40,15 @@ class FeDualExCorrected(AbstractDualMethod):
     fresh in both modes. No theorem is known: heuristic, with a certificate.
     """
 
-    eta_c: Any
-    eta_s: Any
-    last_call = 1
-    survey: Survey = eqx.field(static=True)  # type: ignore[misc]
+    eta_c: StepSize = step("eta_c")
+    eta_s: StepSize = step("eta_s", 1.0)
+    mode: Survey = choice("FeDualExCorrected: mode", "fresh", "stale")
+    linear_sample = 1
 
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0, mode: Any = "fresh"):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
-        self.survey = one_of("FeDualExCorrected: mode", mode, ("fresh", "stale"))  # type: ignore[assignment]
+    @property
+    def survey(self) -> Survey:  # type: ignore[override]
+        """The mode is when the reference is surveyed."""
+        return self.mode
 
     def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
         """As FeDualEx; the oracle is corrected."""

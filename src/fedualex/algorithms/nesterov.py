@@ -1,11 +1,9 @@
 """Nesterov's dual extrapolation."""
 
-from typing import Any, ClassVar
-
 from .. import tree
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar, Tree
-from .base import Oracle, step_size
+from .base import Oracle, StepSize, step
 from .sequential import AbstractSequential
 
 
@@ -17,11 +15,7 @@ class NesterovDualExtrapolation(AbstractSequential):
     Algorithm 4 with psi = 0 starts its half step from omega instead: the two agree while the domain is not active.
     """
 
-    eta: Any
-    one_machine: ClassVar[bool] = True
-
-    def __init__(self, eta: Any = None):
-        self.eta = step_size("eta", eta)
+    eta: StepSize = step("eta")
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:
         """The pair itself; its weight stays what it is."""

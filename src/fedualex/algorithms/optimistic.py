@@ -1,6 +1,6 @@
 """Optimistic mirror descent."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from .. import tree
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar, Tree
-from .base import Oracle, step_size
+from .base import Oracle, StepSize, step
 from .sequential import AbstractSequential
 
 
@@ -27,11 +27,11 @@ class OptimisticMirrorDescent(AbstractSequential):
     Jiang and Mokhtari 2022.
     """
 
-    eta: Any
-    one_machine: ClassVar[bool] = True
+    eta: StepSize = step("eta")
 
-    def __init__(self, eta: Any = None):
-        self.eta = step_size("eta", eta)
+    def theory_steps(self, eta: float, beta: float, rounds: int) -> dict[str, float]:
+        """At most 1 / (2 beta)."""
+        return {"eta": min(eta, 1 / (2 * beta))}
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Past:
         """The primal point, without a past."""

@@ -4,11 +4,14 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 from .. import tree
 from ..geometry import AbstractGeometry, Dual
+from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
-from .base import AbstractMethod, Oracle, step_size
+from ..validation import short
+from .base import AbstractMethod, Oracle, StepSize, step
 from .plain import descend
 from .primal import Primal
 
@@ -29,11 +32,14 @@ class ScaffoldSMemory(AbstractMethod):
     Exact without psi and domain; with them the control absorbs subgradients and projections, and `ScaffoldS` is right.
     """
 
-    eta_c: Any
-    eta_s: Any
+    eta_c: StepSize = step("eta_c")
+    eta_s: StepSize = step("eta_s", 1.0)
 
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+        """Its control variates divide by the K that all clients have."""
+        if np.min(local_steps) == np.max(local_steps):
+            return ""
+        return f"ScaffoldSMemory takes the same number of local_steps on all clients, got {short(local_steps)}"
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Controlled:
         """The primal point, and c = 0."""

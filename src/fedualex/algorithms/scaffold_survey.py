@@ -1,10 +1,10 @@
 """SCAFFOLD-S, first option: control variates by survey."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..geometry import AbstractGeometry
 from ..tree import Scalar, Tree
-from .base import Oracle, Survey, step_size
+from .base import Oracle, StepSize, Survey, step
 from .plain import AbstractPlainMethod, descend
 from .primal import Primal
 
@@ -15,12 +15,9 @@ class ScaffoldS(AbstractPlainMethod):
     z <- project(z - eta_c (g_m(z) + s(z) - c_m + c)), c_m = g_m(z_r), c their mean: the survey of `AbstractMethod`.
     """
 
-    eta_c: Any
-    eta_s: Any
+    eta_c: StepSize = step("eta_c")
+    eta_s: StepSize = step("eta_s", 1.0)
     survey: ClassVar[Survey] = "fresh"
-
-    def __init__(self, eta_c: Any = None, eta_s: Any = 1.0):
-        self.eta_c, self.eta_s = step_size("eta_c", eta_c), step_size("eta_s", eta_s)
 
     def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
         """The new point is the probe; the oracle is corrected."""

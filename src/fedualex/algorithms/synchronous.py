@@ -2,10 +2,14 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .. import tree
 from ..geometry import AbstractGeometry, Dual
+from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
-from .base import AbstractMethod, Oracle, Survey, step_size
+from ..validation import short
+from .base import AbstractMethod, Oracle, StepSize, Survey, step, step_size
 from .fedualex import FeDualExCorrected
 
 
@@ -16,11 +20,12 @@ class SynchronousMirrorProx(AbstractMethod):
     The state is the pair (omega, eta) that z is read from.
     """
 
-    eta: Any
+    eta: StepSize = step("eta")
     survey: ClassVar[Survey] = "fresh"
 
-    def __init__(self, eta: Any = None):
-        self.eta = step_size("eta", eta)
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+        """It has one step a round."""
+        return f"SynchronousMirrorProx takes local_steps=1, got {short(local_steps)}" if np.max(local_steps) > 1 else ""
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:
         """The pair itself."""

@@ -1,6 +1,6 @@
 """Tseng's accelerated proximal gradient."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from .. import tree
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Saddle, Scalar, Tree
-from .base import Oracle, step_size
-from .sequential import AbstractSequential
+from .base import Oracle, StepSize, step
+from .sequential import AbstractGameMethod
 
 
 class Smoothed(eqx.Module):
@@ -21,7 +21,7 @@ class Smoothed(eqx.Module):
     theta: Any
 
 
-class TsengAPG(AbstractSequential):
+class TsengAPG(AbstractGameMethod):
     """Tseng's accelerated proximal gradient on the smoothed primal of a Euclidean bilinear game, for a fixed T.
 
         u = (1 - theta) x + theta w;   v = argmax <A u - b, v> - psi_2(v) - mu/2 ||v||^2;
@@ -30,12 +30,13 @@ class TsengAPG(AbstractSequential):
     L = beta^2 / mu. The answer is the last (x, mean v): `last`. Tseng 2008; bound 4 beta sqrt(B_x B_y) / (T + 1).
     """
 
-    mu: Any
-    L: Any
-    one_machine: ClassVar[bool] = True
+    mu: StepSize = step("mu")
+    L: StepSize = step("L")
 
-    def __init__(self, mu: Any = None, L: Any = None):
-        self.mu, self.L = step_size("mu", mu), step_size("L", L)
+    def theory_steps(self, eta: float, beta: float, rounds: int) -> dict[str, float]:
+        """The smoothing for a fixed number of steps and blocks of equal size."""
+        mu = 2 * beta / (rounds + 1) if self.mu is None else float(self.mu)
+        return {"mu": mu, "L": beta**2 / mu}
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Smoothed:
         """x = w = x_0, theta = 1."""

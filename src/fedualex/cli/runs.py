@@ -33,7 +33,7 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
         click.echo(f"{configuration.problem!r}\n{_settings(configuration.resolved['method'])}")
     solve_into(path, configuration)
     status: dict[str, Any] = load(path).status or {}
-    tol = configuration.options["tol"]
+    tol = configuration.options.tol
     if as_json:
         print_json({"folder": str(path), **status})
     else:

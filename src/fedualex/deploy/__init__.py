@@ -1,52 +1,55 @@
-"""Deployment: our round loop above one small seam, and the engines below it."""
+"""Deployment: the clients of a run are sites behind a small seam, and engines carry what is sent."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from ..algorithms import AbstractMethod
 from ..precision import as_now
 from ..problems import AbstractProblem
-from ..problems.base import as_problem
 from ..runtime import Run
-from ..runtime.options import check_hooks
+from ..runtime.driver import RunHooks
+from ..runtime.keywords import fields_of, takes
 from .engine import Arrays, Engine, Reply, Request
 from .local import LocalEngine
-from .loop import Journal
+from .options import DeploymentOptions, RehearsalOptions
 from .privacy import Privacy
 from .site import Site
 from .task import Task
 
-__all__ = ["Arrays", "Engine", "Journal", "LocalEngine", "Privacy", "Reply", "Request", "Site", "Task", "run"]
+__all__ = [
+    "Arrays",
+    "DeploymentOptions",
+    "Engine",
+    "LocalEngine",
+    "Privacy",
+    "Reply",
+    "Request",
+    "RunHooks",
+    "Site",
+    "Task",
+    "run",
+]
 
 
-def run(
-    problem: AbstractProblem,
-    method: AbstractMethod,
-    *,
-    rounds: int,
-    sites: int | None = None,
-    checkpoint: Any = None,
-    callback: Any = None,
-    **options: Any,
-) -> Run:
+@takes(RehearsalOptions)
+def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOptions) -> Run:
     """The rounds of a deployment with every site in a thread of this process (`engine="local"`): a rehearsal.
 
     Each client of the problem is a site that holds its own data alone; without data, give the number of `sites`. All
-    that a wire would carry is turned into bytes and back. options: those of `Task`.
+    that a wire would carry is turned into bytes and back. The options:
     """
-    count = as_problem(problem).clients or sites or 1
-    if sites not in (None, count):
-        raise ValueError(f"sites must be {count}, as many as the problem's data has, got {sites}")
-    if problem.clients is not None:
-        options.setdefault("weights", tuple(map(float, problem.client_weights(count))))
+    count = problem.clients or options.sites or 1
+    if options.sites not in (None, count):
+        raise ValueError(f"sites must be {count}, as many as the problem's data has, got {options.sites}")
+    given = fields_of(options, DeploymentOptions)
+    if problem.clients is not None and options.weights is None:
+        given["weights"] = tuple(map(float, problem.client_weights(count)))
     names = tuple(f"site-{m:0{len(str(count))}d}" for m in range(1, count + 1))
-    task = Task(method, names, rounds, **options)
+    task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)
-    check_hooks(callback, None, None)
-    journal = Journal() if callback is None else Journal(append=as_now(callback))
+    hooks = RunHooks() if options.callback is None else RunHooks(append=as_now(options.callback))
     engine = LocalEngine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
-    if checkpoint is not None:
-        return task.serve(engine, problem, Path(checkpoint), journal)
+    if options.checkpoint is not None:
+        return task.serve(engine, problem, Path(options.checkpoint), hooks)
     with TemporaryDirectory() as folder:
-        return task.serve(engine, problem, Path(folder) / "checkpoint.npz", journal)
+        return task.serve(engine, problem, Path(folder) / "checkpoint.npz", hooks)

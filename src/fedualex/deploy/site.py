@@ -80,12 +80,13 @@ def reply_of(part: Contribution, ergodic: bool) -> dict[str, Tree]:
     return reply
 
 
-def reply_like(setup: Setup, ergodic: bool) -> dict[str, Tree]:
-    """The shapes of `reply_of`, which do not depend on anybody's data."""
+def reply_like(setup: Setup, ergodic: bool, *, private: bool) -> dict[str, Tree]:
+    """The shapes of a reply, which do not depend on anybody's data; with privacy of the message alone."""
     blind = eqx.tree_at(lambda s: s.oracle, setup, _Blind())
     server = round_like(setup)["server"]
     counter = jax.ShapeDtypeStruct((), jnp.asarray(0).dtype)
-    return reply_of(eqx.filter_eval_shape(_contribute, blind, server, None, None, counter, counter), ergodic)
+    part = eqx.filter_eval_shape(_contribute, blind, server, None, None, counter, counter)
+    return {"message": part.message} if private else reply_of(part, ergodic)
 
 
 def survey_like(problem: AbstractProblem, arrays: Arrays) -> Tree:

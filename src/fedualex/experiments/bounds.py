@@ -14,8 +14,8 @@ from .configuration import Configuration
 def bounds_of(configuration: Configuration) -> dict[str, Any]:
     """Constants, and every theorem that speaks about such a run, as printed and as corrected."""
     problem, options = configuration.problem, configuration.options
-    oracle = options["noise"] or Exact()
-    constants = theory.constants(problem, oracle, options["z0"])
+    oracle = options.noise or Exact()
+    constants = theory.constants(problem, oracle, options.z0)
     names = ("beta", "sigma", "grad_bound", "B", "B0", "diameter", "kappa")
     result: dict[str, Any] = {
         "constants": {
@@ -24,16 +24,16 @@ def bounds_of(configuration: Configuration) -> dict[str, Any]:
         "bounds": [],
         "notes": [],
     }
-    if options["steps"] is not None:
+    if options.steps is not None:
         theorem = theory.theorem3 if constants.sigma > 0 else theory.theorem4
-        found = theorem(constants, steps=options["steps"])
+        found = theorem(constants, steps=options.steps)
         bounds = [(found.name, "printed", found.printed), (found.name, "corrected", found.corrected)]
     else:
         eta_s = configuration.resolved["method"].get("eta_s") or 1.0
-        sizes = {
-            "clients": problem.clients or options["clients"] or 1,
-            "local_steps": int(np.max(options["local_steps"])),
-            "rounds": options["rounds"],
+        sizes: dict[str, Any] = {
+            "clients": problem.clients or options.clients or 1,
+            "local_steps": int(np.max(options.local_steps)),
+            "rounds": options.rounds,
             "eta_s": eta_s,
         }
         saddle = problem.like.y is not None

@@ -6,41 +6,33 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
-from ..runtime.options import check_choices, check_hooks, check_sizes
+from ..runtime.checks import check_simulation
+from ..runtime.keywords import file_defaults
+from ..runtime.options import SolveOptions
 from ..tree import Saddle
-from ..validation import one_of, positive
+from ..validation import positive
 from . import sources
 from .names import FROM_FILE, METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
 
-RUN_DEFAULTS: dict[str, Any] = {
-    "rounds": None,
-    "steps": None,
-    "clients": None,
-    "weights": None,
-    "local_steps": 1,
-    "cohort": None,
-    "noise": None,
-    "minibatch": None,
-    "seed": 0,
-    "start": None,
-    "init": "project",
-    "record_every": None,
-    "output": None,
-    "dtype": "float64",
-    "chunk": None,
-    "fast": None,
-    "convexity": "check",
-    "tol": None,
-    "max_seconds": None,
-}
-"""The keys of [run]: the options of `fx.solve`, with noise = sigma, minibatch = size and start = {uniform = radius}."""
+T = TypeVar("T")
+
+IN_FILES: dict[str, Any] = {"noise": None, "minibatch": None, "start": None}
+"""What a file has in place of the options noise and z0: noise = sigma, minibatch = size, start = {uniform = radius}."""
+
+
+def run_defaults(kind: Any) -> dict[str, Any]:
+    """The keys of [run] for this kind of options, with their defaults."""
+    return file_defaults(kind) | IN_FILES
+
+
+RUN_DEFAULTS = run_defaults(SolveOptions)
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Configuration:
 
     problem: AbstractProblem
     method: AbstractMethod
-    options: dict[str, Any]
+    options: SolveOptions
     resolved: dict[str, Any]
 
 
@@ -75,15 +67,16 @@ def configure(tables: Mapping[str, Any], folder: Path) -> Configuration:
     check_keys("[run]", tables["run"], RUN_DEFAULTS)
     method, run = build_method(tables["method"]), {**RUN_DEFAULTS, **tables["run"]}
     problem = weighted_problem(tables["problem"], folder, run["weights"])
-    _checked("[run]", lambda: _check_run(problem, method, run))
+    # The problem has the weights already, and so have the operators and objectives that are stored.
+    options = run_options(SolveOptions, {**run, "weights": None}, problem)
+    _checked("[run]", lambda: check_simulation(problem, method, options))
     resolved: dict[str, Any] = {
         "problem": with_defaults(tables["problem"], PROBLEMS),
         "method": with_defaults(tables["method"], METHODS),
         "run": run,
         "folder": str(folder.resolve()),
     }
-    # The problem has the weights already, and so have the operators and objectives that are stored.
-    return Configuration(problem, method, run_options(run, problem) | {"weights": None}, resolved)
+    return Configuration(problem, method, options, resolved)
 
 
 def weighted_problem(settings: Mapping[str, Any], folder: Path, weights: Any) -> AbstractProblem:
@@ -100,10 +93,16 @@ def check_tables(tables: Mapping[str, Any], names: tuple[str, ...]) -> None:
             raise ConfigurationError(f"the file needs a table [{name}]")
 
 
-def run_options(run: Mapping[str, Any], problem: AbstractProblem) -> dict[str, Any]:
-    """[run] as the options of `fx.solve`."""
-    options = {key: value for key, value in run.items() if key not in ("noise", "minibatch", "start")}
-    return options | {"noise": run_oracle(run), "z0": start_point(run["start"], problem, run["seed"])}
+def run_options(kind: Callable[..., T], run: Mapping[str, Any], problem: AbstractProblem, **others: Any) -> T:
+    """[run] as options of this kind."""
+    for key, value in run.items():
+        if isinstance(value, bool) and not isinstance(run_defaults(kind).get(key), bool):
+            raise ConfigurationError(f"[run] {key} must not be {str(value).lower()}: it is not a switch")
+    if run["minibatch"] is not None and problem.data is None:
+        raise ConfigurationError("[run] minibatch: this problem has no examples to draw from; use noise")
+    given = {key: value for key, value in run.items() if key not in IN_FILES}
+    start = start_point(run["start"], problem, run["seed"])
+    return _checked("[run]", lambda: kind(**given, noise=run_oracle(run), z0=start, **others))
 
 
 def start_point(start: Any, problem: AbstractProblem, seed: int) -> Saddle | None:
@@ -136,22 +135,6 @@ def run_oracle(run: Mapping[str, Any]) -> AbstractOracle | None:
     if run["minibatch"] is not None:
         return _checked("[run] minibatch", lambda: Minibatch(run["minibatch"]))
     return None if run["noise"] is None else _checked("[run] noise", lambda: GaussianNoise(run["noise"]))
-
-
-def _check_run(problem: AbstractProblem, method: AbstractMethod, run: Mapping[str, Any]) -> None:
-    """Refuse what `fx.solve` would refuse, before anything is written."""
-    for key, value in run.items():
-        if isinstance(value, bool):
-            raise ConfigurationError(f"[run] {key} must not be {str(value).lower()}: no key of [run] is a switch")
-    check_sizes(problem, method, *(run[key] for key in ("rounds", "steps", "clients", "local_steps", "cohort")))
-    choices = ("init", "output", "seed", "tol", "record_every", "chunk", "dtype")
-    check_choices(noise=run_oracle(run), **{key: run[key] for key in choices})
-    check_hooks(None, None, run["max_seconds"])
-    if run["fast"] is not None:
-        one_of("fast", run["fast"], ("law",))
-    one_of("convexity", run["convexity"], ("check", "trust"))
-    if run["minibatch"] is not None and problem.data is None:
-        raise ConfigurationError("[run] minibatch: this problem has no examples to draw from; use noise")
 
 
 def _checked(where: str, build: Callable[[], Any]) -> Any:

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..deploy import Engine, Journal, LocalEngine, Privacy, Site, Task
+from ..deploy import DeploymentOptions, Engine, LocalEngine, Privacy, RunHooks, Site, Task
+from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
 from ..problems import AbstractProblem
 from ..runtime import Run, Status, Stop
 from ..runtime.compilation import keep_compiled_programs
-from ..runtime.outputs import UNANSWERED
 from ..runtime.records import Record
 from ..storage import write_atomically, write_json
 from ..validation import short
-from . import configuration, folder
-from .configuration import check_tables, read_toml, run_oracle, start_point, with_defaults
+from . import folder
+from .configuration import check_tables, read_toml, run_defaults, run_options, with_defaults
 from .names import (
     FROM_FILE,
     METHODS,
@@ -41,16 +41,8 @@ SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"
 SETTINGS = "deployment.json"
 RUN = "run"
 
-SIMULATED = ("steps", "clients", "weights", "chunk", "fast", "convexity")
-"""Keys of [run] that a deployment does not have: sites are its clients, and each has a weight."""
-RUN_DEFAULTS: dict[str, Any] = {
-    **{key: value for key, value in configuration.RUN_DEFAULTS.items() if key not in SIMULATED},
-    "ergodic": False,
-    "min_replies": None,
-    "attempts": 5,
-    "timeout": 60.0,
-}
-"""The keys of [run] in a deployment: those of `Task`, with noise = sigma, minibatch = size, start = {uniform = r}."""
+RUN_DEFAULTS = run_defaults(DeploymentOptions)
+"""The keys of [run] in a deployment."""
 
 FAILURE = "failure.json"
 """Why the round loop was not begun or did not end by itself; gone when it is begun again."""
@@ -171,8 +163,8 @@ def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -
             with suppress(BrokenPipeError):  # nobody listens: no reason to end the run
                 tell(record)
 
-    journal = Journal(begin, append, lambda run: folder.finish(path, run, problem))
-    return task.serve(engine, problem, path / CHECKPOINT, journal)
+    hooks = RunHooks(begin, append, lambda run: folder.finish(path, run, problem))
+    return task.serve(engine, problem, path / CHECKPOINT, hooks)
 
 
 def load_site(party: Path) -> Site:
@@ -234,20 +226,14 @@ def _problem(settings: Mapping[str, Any], data: Any, party: Path) -> AbstractPro
 
 def task_of(settings: Mapping[str, Any], problem: AbstractProblem) -> Task:
     """What server and sites agree on."""
-    run = settings["run"]
-    options = {key: value for key, value in run.items() if key not in ("noise", "minibatch", "start", "rounds")}
+    weights = tuple(float(site["weight"]) for site in settings["sites"].values())
     try:
-        task = Task(
-            build_method(settings["method"]),
-            tuple(settings["sites"]),
-            run["rounds"],
-            weights=tuple(float(site["weight"]) for site in settings["sites"].values()),
-            noise=run_oracle(run),
-            z0=start_point(run["start"], problem, run["seed"]),
-            privacy=None if settings["privacy"] is None else Privacy(**settings["privacy"]),
-            **options,
-        )
+        privacy = None if settings["privacy"] is None else Privacy(**settings["privacy"])
+        options = run_options(DeploymentOptions, settings["run"], problem, weights=weights, privacy=privacy)
+        task = Task(build_method(settings["method"]), tuple(settings["sites"]), options)
         task.check(problem)
+    except ConfigurationError:
+        raise
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"[run]: {error}") from None
     return task

@@ -10,7 +10,7 @@ from .. import tree
 from ..precision import double
 from ..runtime import Stop
 from ..runtime import checkpoint as checkpoints
-from ..runtime.outputs import Evaluator
+from ..runtime.outputs import exact_problem, project
 from ..runtime.records import points_of, without_gaps
 from ..runtime.rules import answer_of, best_gap, stop_of
 from ..runtime.status import status_of
@@ -165,9 +165,9 @@ def _state_checks(run: StoredRun, start: Begun, leaves: list[Any]) -> list[Check
     share = STATE * float(np.finfo(start.setup.weights.dtype).eps)
     checks = []
     with double():
-        evaluator = Evaluator(start.problem)
+        exact = exact_problem(start.problem)
         for name, point in points_of(start.setup, state, averages(run.manifest["configuration"])).items():
-            found = dict(tree.leaves_with_names(evaluator.project(point)))
+            found = dict(tree.leaves_with_names(project(exact, point)))
             z, _ = run.points(name)
             if z.keys() != found.keys() or any(z[leaf].shape != found[leaf].shape for leaf in z):
                 checks.append(Check(name, "point in the checkpoint", None, None, False))

@@ -13,7 +13,7 @@ from .. import tree
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import NONZERO
-from ..runtime.outputs import Evaluator
+from ..runtime.outputs import exact_problem, operator_at
 from ..tree import Saddle
 from . import recheck
 from .folder import StoredRun
@@ -144,7 +144,7 @@ def _operator_sizes(problem: AbstractProblem, z: Arrays) -> dict[str, float]:
 def _operator(problem: AbstractProblem, point: Saddle) -> Arrays:
     """The exact operator in float64, whatever the data is stored in: as the run computed it."""
     with double():
-        (g,) = Evaluator(problem).operators([problem.admit(point)]) or [None]
+        g = operator_at(exact_problem(problem), problem.admit(point))
         return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(g)}
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
 from ..runtime import Run, Stop, averaging, score, simulate
+from ..runtime.keywords import fields_of
+from ..runtime.options import SimulatorOptions, SolveOptions
 from ..storage import write_json
 from . import folder
 from .configuration import RUN_DEFAULTS, check_tables, read_toml, run_options
@@ -134,7 +136,7 @@ def result_path(root: Path, task: Task) -> Path:
 def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: Task) -> None:
     """Run one task and store its result."""
     resolved = configuration_of(experiment, task)
-    options = {k: v for k, v in run_options(resolved["run"], problem).items() if k not in ("tol", "max_seconds")}
+    options = fields_of(run_options(SolveOptions, resolved["run"], problem), SimulatorOptions)
     method = build_method(resolved["method"], f"[methods.{task['method']}]")
     path = result_path(root, task)
     if task["kind"] == "seed":
@@ -176,7 +178,7 @@ def measure_averaging(experiment: Experiment, problem: AbstractProblem, root: Pa
     exact = json.loads((root / "exact.json").read_text())
     for label in AVERAGED if exact["density"] is not None else ():
         method = build_method({**experiment.methods[label], **tuned_steps(experiment, root)[label]})
-        options = run_options({**RUN_DEFAULTS, **run}, problem)
+        options = fields_of(run_options(SolveOptions, {**RUN_DEFAULTS, **run}, problem), SolveOptions)
         chosen = {key: options[key] for key in ("clients", "local_steps", "noise", "seed", "z0", "dtype")}
         rounds = run["rounds"]
         series[label] = averaging(problem, method, rounds=rounds, every=max(1, rounds // 20), **chosen)

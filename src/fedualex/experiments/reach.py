@@ -8,6 +8,7 @@ from typing import Any
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import fingerprint
+from ..runtime.options import SolveOptions
 from ..runtime.prepare import prepare
 from ..runtime.rounds import Setup, State
 from ..validation import short
@@ -64,10 +65,8 @@ def begun(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
         if is_deployment(configuration):
             served = task_of(configuration, problem).prepare(problem)
             return Begun(served.view, served.setup, served.start, served.run_id)
-        options = run_options(configuration["run"], problem)
-        for beside in ("max_seconds", "weights", "convexity"):  # of no part in the rounds, or already in the problem
-            del options[beside]
-        run = prepare(problem, build_method(configuration["method"]), **options)
+        settings = {**configuration["run"], "weights": None}  # the problem has them already
+        run = prepare(problem, build_method(configuration["method"]), run_options(SolveOptions, settings, problem))
         return Begun(run.problem, run.setup, run.start, run.run_id())
 
 

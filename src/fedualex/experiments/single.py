@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 from ..runtime import Run, Stop, solve
+from ..runtime.keywords import fields_of
+from ..runtime.options import SolveOptions
 from . import folder
 from .configuration import Configuration
 from .names import ConfigurationError
@@ -36,12 +38,8 @@ def solve_afresh(path: Path, configuration: Configuration) -> Run:
 
 
 def _solve(path: Path, configuration: Configuration) -> Run:
-    run = solve(
-        configuration.problem,
-        configuration.method,
-        **configuration.options,
-        callback=lambda record: folder.append(path, record),
-        checkpoint=path / CHECKPOINT,
-    )
+    kept = {"callback": lambda record: folder.append(path, record), "checkpoint": path / CHECKPOINT}
+    options = fields_of(configuration.options, SolveOptions) | kept
+    run = solve(configuration.problem, configuration.method, **options)
     folder.finish(path, run, configuration.problem)
     return run

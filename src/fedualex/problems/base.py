@@ -38,6 +38,9 @@ class AbstractProblem(eqx.Module):
     shared_affine: ClassVar[bool] = False
     """Whether all clients share one f, whose operator is an affine function of z."""
 
+    bilinear: ClassVar[bool] = False
+    """Whether f is bilinear in x and y."""
+
     @property
     @abstractmethod
     def clients(self) -> int | None:

@@ -29,6 +29,7 @@ class Bilinear(AbstractProblem):
     data: None
     by_construction = True
     shared_affine = True
+    bilinear = True
 
     @property
     def clients(self) -> None:

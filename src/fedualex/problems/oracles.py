@@ -1,7 +1,7 @@
 """How a client sees its operator: exactly, with Gaussian noise, or through a few of its examples."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -15,6 +15,9 @@ from .normals import normal
 
 class AbstractOracle(eqx.Module):
     """A stochastic first-order oracle: an unbiased g_m(z; xi)."""
+
+    gaussian: ClassVar[bool] = False
+    """Whether a sample is g_m(z) plus Gaussian noise of deviation `sigma` in every entry."""
 
     @abstractmethod
     def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
@@ -33,6 +36,7 @@ class GaussianNoise(AbstractOracle):
     """g_m(z) + N(0, sigma^2) in every entry; the variance of the whole vector is sigma^2 times its length."""
 
     sigma: Any
+    gaussian = True
 
     def __init__(self, sigma: Any):
         self.sigma = nonnegative("GaussianNoise: sigma", sigma)

@@ -4,9 +4,9 @@ from .averaging import averaging
 from .checkpoint import fingerprint
 from .outputs import NONZERO, Output, structure_of
 from .run import Run
-from .simulate import simulate, solve
+from .simulator import simulate, solve
 from .status import Status, Stop
-from .sweep import Tuned, score, sweep, tune
+from .sweeps import Tuned, score, sweep, tune
 
 __all__ = [
     "NONZERO",

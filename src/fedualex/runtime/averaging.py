@@ -11,8 +11,9 @@ from jaxtyping import Array
 from .. import tree
 from ..algorithms import AbstractMethod
 from ..precision import double
-from ..problems import AbstractProblem, Exact
+from ..problems import AbstractProblem
 from ..tree import Tree
+from .options import RunOptions
 from .outputs import structure_of
 from .rounds import Setup, State, advance, local_rounds
 from .setup import build_setup, first_state
@@ -38,8 +39,9 @@ def averaging(
     series: dict[str, list[int | float]] = {name: [] for name in ("round", "clients", "lowest", "highest", "server")}
     with double():
         z0 = problem.admit(problem.like if z0 is None else z0, "z0")
-        setup = build_setup(problem, method, noise or Exact(), clients, None, local_steps, seed, dtype, None)
-        state = first_state(setup, z0, "project", dtype)
+        options = RunOptions(local_steps=local_steps, noise=noise, seed=seed, dtype=dtype)
+        setup = build_setup(problem, method, options, clients)
+        state = first_state(setup, z0, options)
         while int(state.round) < rounds:
             state = advance(setup, state, jnp.asarray(min(every, rounds - int(state.round)) - 1))
             points = _client_points(setup, state)

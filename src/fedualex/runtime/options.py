@@ -1,133 +1,210 @@
-"""The sizes of a run, checked before anything is compiled."""
+"""What a run can be asked for. A new option is one field here: keywords, files, docs and fingerprints follow."""
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jax.sharding import Mesh
+from numpy.typing import NDArray
 
-from ..algorithms import AbstractMethod, ChambollePock, ScaffoldSMemory, SynchronousMirrorProx, TsengAPG
-from ..geometry import Euclidean
-from ..problems import AbstractOracle, AbstractProblem, Bilinear
-from ..problems.base import as_problem
-from ..regularizers import is_spectral
-from ..validation import one_of, plain_array, positive, short, whole_number
+from ..problems import AbstractOracle
+from ..tree import Saddle
+from ..validation import of_type, one_of, plain_array, positive, short, whole_number
+from .keywords import Check, option, options
 
 OUTPUTS = ("last", "clients", "ergodic", "polished")
 
 
-def check_sizes(
-    problem: Any, method: Any, rounds: Any, steps: Any, clients: Any, local_steps: Any, cohort: Any
-) -> tuple[int, int]:
-    """The number of rounds and of clients, or one sentence about what does not fit."""
-    as_problem(problem)
-    if not isinstance(method, AbstractMethod):
-        raise TypeError(f"method must be a method such as fx.FeDualEx(eta_c=0.03), got {short(method)}")
-    if (rounds is None) == (steps is None):
-        raise TypeError("give either rounds= (with clients= and local_steps=) or steps= (one machine)")
-    for name, value in (("rounds", rounds), ("steps", steps), ("clients", clients), ("cohort", cohort)):
-        if value is not None:
-            whole_number(name, value)
-    if steps is not None and (clients not in (None, 1) or cohort not in (None, 1) or local_steps != 1):
-        raise ValueError("steps= means one client and one local step: leave out clients, cohort and local_steps")
-    if problem.clients and clients not in (None, problem.clients):  # 0: a server, whose data is elsewhere
-        raise ValueError(f"clients must be {problem.clients}, as many as the problem's data has, got {clients}")
-    count = int(problem.clients or clients or 1)  # numpy's narrow integers would overflow
-    if steps is not None and count > 1:
-        raise ValueError(f"steps= means one client, and the problem has {count}: use rounds=")
-    _check_local_steps(local_steps, count)
-    if cohort is not None and cohort > count:
-        raise ValueError(f"cohort must be at most the number of clients, {count}, got {cohort}")
-    if method.one_machine and (count > 1 or np.max(local_steps) > 1):
-        raise ValueError(f"{type(method).__name__} is a method for one machine: use steps=, on one client")
-    if isinstance(method, SynchronousMirrorProx) and np.max(local_steps) > 1:
-        raise ValueError(f"SynchronousMirrorProx takes local_steps=1, got {short(local_steps)}")
-    if isinstance(method, ScaffoldSMemory) and np.min(local_steps) < np.max(local_steps):
-        raise ValueError(
-            f"ScaffoldSMemory takes the same number of local_steps on all clients, got {short(local_steps)}"
-        )
-    if isinstance(method, ChambollePock | TsengAPG) and not _is_euclidean_game(problem):
-        raise ValueError(
-            f"{type(method).__name__} is a method for bilinear games in Euclidean geometry, got {problem!r}"
-        )
-    return int(rounds if steps is None else steps), count
+def optional(check: Check) -> Check:
+    """None, or what the check accepts."""
+    return lambda name, value: None if value is None else check(name, value)
 
 
-def check_cohort(cohort: int | None, weights: Any) -> None:
-    """Whoever is drawn must weigh something."""
-    if cohort is not None and not np.sum(np.sort(weights)[:cohort]) > 0:
-        raise ValueError(f"cohort must be large enough that some client of weight > 0 is in it, got {cohort}")
+def _positive(name: str, value: Any) -> float:
+    return float(positive(name, value))
 
 
-def check_choices(
-    init: Any, output: Any, noise: Any, seed: Any, tol: Any, record_every: Any, chunk: Any, dtype: Any
-) -> None:
-    """Everything else that can be wrong before a run begins."""
-    one_of("init", init, ("project", "paper"))
-    if output is not None:
-        one_of("output", output, OUTPUTS)
-    if noise is not None and not isinstance(noise, AbstractOracle):
-        raise TypeError(f"noise must be fx.GaussianNoise(sigma), fx.Minibatch(size) or None, got {short(noise)}")
-    if tol is not None:
-        positive("tol", tol)
-    if whole_number("seed", seed, least=0) >= 2**63:
-        raise ValueError(f"seed must be a whole number below 2^63, got {seed}")
-    for name, value in (("record_every", record_every), ("chunk", chunk)):
-        if value is not None:
-            whole_number(name, value)
+def anything(name: str, value: Any) -> Any:
+    """What can be checked only where it is used."""
+    return value
+
+
+def _choice(*choices: str) -> Check:
+    return lambda name, value: one_of(name, value, choices)
+
+
+def _local_steps(name: str, value: Any) -> Any:
+    steps = plain_array(name, value)
+    if steps.dtype.kind not in "iu" or steps.ndim > 1 or np.any(steps < 1):
+        raise ValueError(f"{name} must be a whole number >= 1, or one for each client, got {short(value)}")
+    return steps.tolist()
+
+
+def _noise(name: str, value: Any) -> AbstractOracle:
+    return of_type(name, value, AbstractOracle, "fx.GaussianNoise(sigma), fx.Minibatch(size) or None")
+
+
+def _mesh(name: str, value: Any) -> Mesh:
+    return of_type(name, value, Mesh, "a jax.sharding.Mesh such as jax.make_mesh((2,), ('clients',))")
+
+
+def _seed(name: str, value: Any) -> int:
+    if (seed := whole_number(name, value, least=0)) >= 2**63:
+        raise ValueError(f"{name} must be a whole number below 2^63, got {value}")
+    return seed
+
+
+def _dtype(name: str, value: Any) -> str:
     try:
-        kind = str(np.dtype(dtype))
+        kind = str(np.dtype(value))
     except TypeError:
         kind = ""
     if kind not in ("float32", "float64"):
-        raise ValueError(f"dtype must be 'float32' or 'float64', got {short(dtype)}")
+        raise ValueError(f"{name} must be 'float32' or 'float64', got {short(value)}")
+    return kind
 
 
-def check_mesh(mesh: Any, problem: AbstractProblem) -> Mesh | None:
-    """A mesh whose one axis is the clients', and which this process has a part in; its axis left to the compiler."""
-    if mesh is None:
-        return None
-    if not isinstance(mesh, Mesh):
-        raise TypeError(
-            f"mesh must be a jax.sharding.Mesh such as jax.make_mesh((2,), ('clients',)), got {short(mesh)}"
-        )
-    if len(mesh.axis_names) != 1:
-        raise ValueError(f"mesh must have one axis, along which clients are split, got {mesh.axis_names}")
-    processes = {device.process_index for device in mesh.devices.flat}
-    if processes not in ({jax.process_index()}, set(range(jax.process_count()))):
-        raise ValueError(
-            f"mesh must have devices of this process alone or of all {jax.process_count()} processes, "
-            f"got those of {sorted(processes)}"
-        )
-    spectral = any(map(is_spectral, jax.tree.leaves(problem.geometry, is_leaf=is_spectral)))
-    if spectral and len(mesh.local_devices) > 1 and mesh.local_devices[0].platform == "cpu":
-        # Two devices that call LAPACK at once wait for each other forever (docs/scaling.md).
-        raise ValueError(
-            f"mesh must have one CPU device in each process for a problem with Spectral parts, got "
-            f"{len(mesh.local_devices)}; start more processes instead"
-        )
-    return Mesh(mesh.devices, mesh.axis_names)
+def a_function(name: str, value: Any) -> Any:
+    """Something to call with a record."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a function of one record, got {short(value)}")
+    return value
 
 
-def check_hooks(callback: Any, checkpoint: Any, max_seconds: Any) -> None:
-    """What a run calls, writes to and waits for."""
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be a function of one record, got {short(callback)}")
-    if checkpoint is not None and not isinstance(checkpoint, str | Path):
-        raise TypeError(f"checkpoint must be the path of a file, got {short(checkpoint)}")
-    if max_seconds is not None:
-        positive("max_seconds", max_seconds)
+def a_path(name: str, value: Any) -> Path:
+    """A path, as a text or as it is."""
+    if not isinstance(value, str | Path):
+        raise TypeError(f"{name} must be the path of a file, got {short(value)}")
+    return Path(value)
 
 
-def _is_euclidean_game(problem: Any) -> bool:
-    parts = (problem.geometry.parts.x, problem.geometry.parts.y)
-    return isinstance(problem, Bilinear) and all(isinstance(part, Euclidean) for part in parts)
+_count = optional(whole_number)
 
 
-def _check_local_steps(local_steps: Any, clients: int) -> None:
-    array = plain_array("local_steps", local_steps)
-    if array.dtype.kind not in "iu" or array.shape not in ((), (clients,)) or np.any(array < 1):
-        raise ValueError(
-            f"local_steps must be a whole number >= 1, or one for each of {clients} clients, got {short(local_steps)}"
-        )
+@options
+class RunOptions:
+    """The options of every run, on a simulator or in a deployment."""
+
+    rounds: int | None = option(_count, "Rounds of communication.", default=None)
+    local_steps: int | Sequence[int] = option(
+        _local_steps, "K, the steps of a client in a round: one number, or one for each client.", default=1
+    )
+    weights: Sequence[float] | NDArray[Any] | str | None = option(
+        anything,
+        "Weights of the clients in the objective, as for `fx.Problem`; the problem's own if None.",
+        default=None,
+    )
+    cohort: int | None = option(_count, "Clients of a round, drawn uniformly; all if None.", default=None)
+    noise: AbstractOracle | None = option(
+        optional(_noise),
+        "`fx.GaussianNoise` or `fx.Minibatch` at the operators of clients; exact if None.",
+        default=None,
+        in_files=False,
+    )
+    seed: int = option(_seed, "Decides noise and cohorts, by counters.", default=0)
+    z0: Saddle | None = option(anything, "Where the run starts; 0 if None.", default=None, in_files=False)
+    init: str = option(
+        _choice("project", "paper"),
+        "'project' starts at the projection of z0; 'paper' starts dual methods at the dual image of z0 itself.",
+        default="project",
+    )
+    record_every: int | None = option(_count, "Rounds between records; a fiftieth of all if None.", default=None)
+    output: str | None = option(
+        optional(_choice(*OUTPUTS)),
+        "Which output is the answer; if None the one with the smallest gap, with tol the sparsest that meets it.",
+        default=None,
+    )
+    dtype: str | type | np.dtype[Any] = option(
+        _dtype, "Precision of the rounds, 'float32' or 'float64'; certificates are float64 always.", default="float64"
+    )
+    convexity: str = option(
+        _choice("check", "trust"),
+        "'check' looks for a disproof of a user's f, and certifies nothing if there is one; 'trust' does not look.",
+        default="check",
+        decides=False,
+    )
+
+
+@options
+class StoppingOptions:
+    """When a run ends before its rounds."""
+
+    tol: float | None = option(
+        optional(_positive), "The certified gap at which the run ends; none ends it if None.", default=None
+    )
+    max_seconds: float | None = option(
+        optional(_positive), "Seconds after which the run ends; no limit if None.", default=None, decides=False
+    )
+
+
+@options
+class SimulatorOptions(RunOptions):
+    """The options of `fx.simulate`."""
+
+    steps: int | None = option(
+        _count, "Instead of rounds: one client that takes so many steps, one a round.", default=None
+    )
+    clients: int | None = option(_count, "M, where the problem has no data of clients; else theirs.", default=None)
+    chunk: int | None = option(
+        _count, "Clients that are computed at once; as many as memory likes if None.", default=None
+    )
+    fast: str | None = option(
+        optional(_choice("law")),
+        "'law' allows shortcuts whose results are equal in law only; exact ones are always taken.",
+        default=None,
+    )
+    mesh: Mesh | None = option(
+        optional(_mesh),
+        "A `jax.sharding.Mesh` of one axis: clients are split over its devices, of one process or of several.",
+        default=None,
+        decides=False,
+        in_files=False,
+    )
+    callback: Callable[[dict[str, Any]], object] | None = option(
+        optional(a_function),
+        "Is given a copy of every record; the run ends if it returns True.",
+        default=None,
+        decides=False,
+        in_files=False,
+    )
+    checkpoint: Path | str | None = option(
+        optional(a_path),
+        "A file that is written at every record, and from which the run is resumed if it is there.",
+        default=None,
+        decides=False,
+        in_files=False,
+    )
+
+
+@options
+class SolveOptions(SimulatorOptions, StoppingOptions):
+    """The options of `fx.solve`."""
+
+
+def _grid(name: str, value: Any) -> Any:
+    return of_type(name, value, Mapping, 'step sizes such as {"eta_c": [0.01, 0.03]}')
+
+
+def _seeds(name: str, value: Any) -> Any:
+    return of_type(name, value, Iterable, "whole numbers such as (0, 1)")
+
+
+@options
+class SweepOptions(SimulatorOptions):
+    """The options of `fx.sweep`."""
+
+    grid: Mapping[str, Sequence[float]] = option(
+        _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
+    )
+    seeds: Iterable[int] = option(_seeds, "Every combination of the grid is run with each.", default=(0,))
+
+
+@options
+class TuneOptions(SimulatorOptions):
+    """The options of `fx.tune`."""
+
+    grid: Mapping[str, Sequence[float]] = option(
+        _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
+    )
+    output: str | None = option(_choice(*OUTPUTS), "The output whose final certified gap is compared.", default="last")

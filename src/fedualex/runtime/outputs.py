@@ -18,9 +18,8 @@ from ..problems.feasibility import largest_violation
 from ..problems.rounding import certificate_of
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
+from .missing import Missing
 from .status import Status, status_of
-
-UNANSWERED = "not all sites answered when asked for their operators"
 
 NONZERO = 1e-5
 """Entries and singular values up to this size count as zero, as in the paper."""
@@ -56,78 +55,108 @@ class Output:
         """The certified bound on the duality gap."""
         return self.certificate.gap
 
+    def withdrawn(self, reason: str) -> "Output":
+        """The same point, of which nothing is claimed any more."""
+        return dataclasses.replace(self, certificate=Certificate(None, None, reason), status=Status.UNCERTIFIED)
+
     @property
     def structure(self) -> float:
         """Density plus total rank: what is compared when several outputs are good enough."""
         return (self.density or 0.0) + sum(self.rank or ())
 
 
-Operators = Callable[[list[Tree]], "list[Tree] | None"]
-"""The exact operators at some points of the domain; None if they cannot be had."""
+Survey = Callable[[list[Tree]], "list[Tree] | Missing"]
+"""The exact operators at some points of the domain, or why they could not be had."""
+
+
+def exact_problem(problem: AbstractProblem) -> AbstractProblem:
+    """The problem as certificates need it: float64, with spectral parts on the SVD route."""
+    exact = eqx.tree_at(lambda p: p.geometry, problem, for_reports(problem.geometry))
+    wide: AbstractProblem = tree.cast_module(exact, jnp.float64)
+    return wide
 
 
 class Evaluator:
     """Certificates of a problem, compiled once; call within `double()`.
 
-    tol: what outputs are judged against. operators: where exact operators come from; the problem itself if None. A
-    deployment asks its sites.
+    exact: the problem, as `exact_problem` makes it. survey: where exact operators come from; the problem itself if
+    None. elsewhere: whether they are summed where nobody here can bound the rounding. reason: why nothing is certified,
+    beyond what the problem itself says. tol: what outputs are judged against.
     """
 
-    def __init__(self, problem: AbstractProblem, tol: float | None = None, operators: Operators | None = None):
-        exact = eqx.tree_at(lambda p: p.geometry, problem, for_reports(problem.geometry))
-        self.problem = tree.cast_module(exact, jnp.float64)
-        self.tol, self.reason = tol, problem.why_uncertifiable()
-        self.elsewhere = operators is not None
-        self.operators = operators or (lambda points: [_operator(self.problem, z) for z in points])
+    def __init__(
+        self,
+        exact: AbstractProblem,
+        survey: Survey | None = None,
+        *,
+        elsewhere: bool = False,
+        reason: str = "",
+        tol: float | None = None,
+    ):
+        self.problem, self.elsewhere, self.tol = exact, elsewhere, tol
+        self.reason = exact.why_uncertifiable() or reason
+        self.survey: Survey = survey or (lambda points: [operator_at(exact, z) for z in points])
 
-    def outputs(self, points: dict[str, Tree]) -> dict[str, Output]:
+    def outputs(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
         """Points projected onto the domain, each with its certificate and structure."""
-        projected = [self.project(z) for z in points.values()]
-        operators = self.operators(projected) or [None] * len(projected)
-        return {name: self._output(name, z, g) for name, z, g in zip(points, projected, operators, strict=True)}
+        projected = [project(self.problem, z) for z in points.values()]
+        operators = self.survey(projected)
+        if isinstance(operators, Missing):
+            return operators
+        return {name: self.output(name, z, g) for name, z, g in zip(points, projected, operators, strict=True)}
 
-    def project(self, z: Tree) -> Tree:
-        """The point of the domain nearest to z, in float64."""
-        return _project(self.problem, tree.cast(z, jnp.float64))
+    def unanswered(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
+        """The same without operators, and without certificates for this reason."""
+        projected = {name: project(self.problem, z) for name, z in points.items()}
+        return {name: self._made(name, z, None, Certificate(None, None, reason)) for name, z in projected.items()}
 
-    def polished(self, average: Output, steps: Any) -> Output:
+    def polished(self, average: Output, steps: Any) -> Output | Missing:
         """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from an output, with the exact g."""
         if average.operator is None:
             return dataclasses.replace(average, name="polished")
         candidates = _polish(self.problem, average.z, average.operator, jnp.asarray(steps, jnp.float64))
-        points = [
-            _project(self.problem, jax.tree.map(lambda leaf, i=i: leaf[i], candidates)) for i in range(len(steps))
-        ]
-        outputs = []
-        for z, g in zip(points, self.operators(points) or (), strict=False):
+        points = [project(self.problem, jax.tree.map(lambda leaf, i=i: leaf[i], candidates)) for i in range(len(steps))]
+        operators, outputs = self.survey(points), []
+        if isinstance(operators, Missing):
+            return operators
+        for z, g in zip(points, operators, strict=True):
             with suppress(FloatingPointError):  # a step may leave the region where the operator is finite
-                outputs.append(self._output("polished", z, g))
+                outputs.append(self.output("polished", z, g))
         if not outputs:
             return dataclasses.replace(average, name="polished")
         return min(outputs, key=lambda output: np.inf if output.gap is None else output.gap)
 
-    def _output(self, name: str, z: Tree, g: Tree) -> Output:
-        certificate = Certificate(None, None, self.reason or UNANSWERED)
-        if g is not None and not self.reason:
-            measured, estimated = _measure(self.problem, z, g)
-            # Operators from elsewhere were summed there, in a way that nobody here can bound.
-            certificate = certificate_of(measured, estimated or self.elsewhere)
-            if certificate.gap == np.inf:  # a projection that left the domain: nothing is claimed of it
-                certificate = Certificate(None, None, certificate.reason)
+    def output(self, name: str, z: Tree, g: Tree) -> Output:
+        """The certificate of a point z of the domain with the exact operator g there."""
+        if self.reason:
+            return self._made(name, z, g, Certificate(None, None, self.reason))
+        measured, estimated = _measure(self.problem, z, g)
+        certificate = certificate_of(measured, estimated or self.elsewhere)
+        if certificate.gap == np.inf:  # a projection that left the domain: nothing is claimed of it
+            certificate = Certificate(None, None, certificate.reason)
+        return self._made(name, z, g, certificate)
+
+    def _made(self, name: str, z: Tree, g: Tree | None, certificate: Certificate) -> Output:
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, g))
-        status = status_of(certificate.gap, self.tol)
-        violation = largest_violation(self.problem, operator)
-        structure = structure_of(self.problem, point)
-        return Output(name, point, operator, certificate, *structure, status, violation=violation)
+        status, violation = status_of(certificate.gap, self.tol), largest_violation(self.problem, operator)
+        return Output(
+            name, point, operator, certificate, *structure_of(self.problem, point), status, violation=violation
+        )
 
 
 @eqx.filter_jit
-def _project(problem: AbstractProblem, z: Tree) -> Tree:
+def _project_compiled(problem: AbstractProblem, z: Tree) -> Tree:
     return problem.geometry.project(z)
 
 
+def project(problem: AbstractProblem, z: Tree) -> Tree:
+    """The point of the domain nearest to z, in float64."""
+    return _project_compiled(problem, tree.cast(z, jnp.float64))
+
+
 @eqx.filter_jit
-def _operator(problem: AbstractProblem, z: Tree) -> Tree:
+def operator_at(problem: AbstractProblem, z: Tree) -> Tree:
+    """The exact operator at z."""
     return problem.operator(z)
 
 

@@ -2,15 +2,19 @@
 
 import dataclasses
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
+import numpy as np
 
 from .. import tree
+from ..problems import AbstractProblem
 from ..tree import Tree
 from . import checkpoint as checkpoints
+from .clients import Clients
 from .examination import Examination
+from .missing import Missing
 from .outputs import Evaluator, Output
 from .rounds import Setup, State
 from .rules import answer_of, best_gap, stop_of
@@ -20,107 +24,146 @@ from .status import Stop
 Record = dict[str, Any]
 
 
-class Records:
-    """Records, the best certificates so far, and what they say about stopping."""
+@dataclass(frozen=True)
+class Judgement:
+    """By what a run is recorded and judged."""
 
-    kept: tuple[str, ...] = ("ergodic", "clients")
-    """The averages whose sums are kept. A deployment keeps fewer: those behind `ergodic` cost K-fold."""
+    rounds: int
+    every: int
+    """Rounds between two records."""
+    tol: float | None
+    output: str | None
+    """The output that is the answer whatever happens; None for the best."""
+    polish: Any
+    """The steps that are tried for the polished output."""
+    everything: bool
+    """Whether all outputs are recorded, or `last` and `ergodic` only."""
+    trust: bool
+    """Whether the user's word is taken that f is convex-concave."""
+
+    def is_due(self, rounds: int) -> bool:
+        """Whether there is a record after so many rounds."""
+        return rounds % self.every == 0 or rounds == self.rounds
+
+
+class Records:
+    """Records, the best certificate so far, and what they say about stopping. Call within `double()`.
+
+    exact: the problem as `exact_problem` makes it, in the layout of the devices. f is looked at around the start.
+    """
 
     def __init__(
         self,
-        evaluator: Evaluator,
-        examination: Examination,
-        grid: Any,
+        problem: AbstractProblem,
+        exact: AbstractProblem,
         setup: Setup,
-        rounds: int,
-        output: Any,
-        every: int,
+        clients: Clients,
+        judgement: Judgement,
+        start: State,
     ):
-        self.evaluator, self.examination, self.grid, self.setup = evaluator, examination, grid, setup
-        self.rounds, self.output, self.every = rounds, output, every
-        self.tol = evaluator.tol
-        self.everything = self.tol is not None or output in ("clients", "polished")
-        """Whether all outputs are recorded, or `last` and `ergodic` only."""
+        self.problem, self.setup, self.clients, self.judgement = problem, setup, clients, judgement
+        self.examination = Examination(problem, trust=judgement.trust)
+        first = problem.project(setup.method.point(start.server, setup.problem.geometry))
+        reason = clients.unsurveyed or self.examination.reason([problem.admit(first)], thorough=True)
+        self.evaluator = Evaluator(exact, clients.survey, elsewhere=clients.elsewhere, reason=reason, tol=judgement.tol)
         self.all: list[Record] = []
         self.best: Output | None = None
 
-    def record(self, state: State, seconds: float, traffic: tuple[int, int]) -> Record:
-        """Certificates and structure of the recorded outputs, and the cost so far."""
-        record: Record = {"round": int(state.round), "seconds": seconds}
-        record |= {"bytes_up": traffic[0], "bytes_down": traffic[1]}
-        for name, output in self.outputs(state, self.everything).items():
+    def record(self, state: State, seconds: float) -> Record | Missing:
+        """Certificates and structure of the recorded outputs, and the cost so far; or whose answer is missing."""
+        outputs = self.outputs(state, self.judgement.everything)
+        if isinstance(outputs, Missing):
+            return outputs
+        record: Record = {"round": int(state.round), "seconds": seconds, **self.clients.spent(state)}
+        for name, output in outputs.items():
             record[f"gap_{name}"] = output.gap
             record[f"density_{name}"] = output.density
             record[f"rank_{name}"] = output.rank
-            if output.gap is not None and output.gap < _gap(self.best):
+            if _gap(output) < _gap(self.best):
                 self.best = dataclasses.replace(output, name="best", origin=f"{name} of round {int(state.round)}")
         self.all.append(record)
         return record
 
-    def save(self, file: Path, state: Tree, run_id: str) -> None:
-        """Write a checkpoint: the state, the best point so far, and the records."""
-        z, origin = (None, None) if self.best is None else (self.best.z, self.best.origin)
-        checkpoints.save(file, (state, z), self.all, run_id, origin)
+    def save(self, file: Path, state: State, run_id: str) -> None:
+        """Write a checkpoint: the state, the best point so far with its operator, and the records."""
+        best, origin = (
+            ((None, None), None) if self.best is None else ((self.best.z, self.best.operator), self.best.origin)
+        )
+        checkpoints.save(file, (state, self.clients.ledger(), best), self.all, run_id, origin)
 
-    def resume(self, file: Path, state: Tree, run_id: str) -> Any:
+    def resume(self, file: Path, state: State, run_id: str) -> State:
         """Continue from a checkpoint, exactly as if the run had not stopped."""
-        best = None if self.evaluator.reason else self.evaluator.problem.like
-        (state, z), self.all, origin = checkpoints.load(file, (state, best), run_id)
-        if z is not None and origin is not None:
-            self.best = dataclasses.replace(self.evaluator.outputs({"best": z})["best"], origin=origin)
+        like = None if checkpoints.read(file)[0]["best"] is None else self.problem.like
+        shape = state, self.clients.ledger(), (like, like)
+        (state, ledger, (z, g)), self.all, origin = checkpoints.load(file, shape, run_id)
+        self.clients.restore(ledger)
+        if origin is not None:
+            self.best = dataclasses.replace(self.evaluator.output("best", z, g), origin=origin)
         return state
 
-    def outputs(self, state: State, everything: bool) -> dict[str, Output]:
+    def outputs(self, state: State, everything: bool) -> dict[str, Output] | Missing:
         """The outputs of a state; before the first round all are its point."""
-        wanted = [name for name in self.kept if everything or name == "ergodic"]
-        points = points_of(self.setup, state, wanted)
+        points = self._points(state, everything)
+        if self.clients.unsurveyed:
+            return self._uncertified(points, self.clients.unsurveyed)
         if float(state.sums.weight) == 0:  # one point for all
-            (start,) = self.evaluator.outputs({"last": points["last"]}).values()
-            names = (*points, *["polished"] * ("clients" in points))
-            return {name: dataclasses.replace(start, name=name) for name in names}
+            outputs = self.evaluator.outputs({"last": points["last"]})
+            if isinstance(outputs, Missing):
+                return outputs
+            return _named({**dict.fromkeys(points, outputs["last"]), **_polished_like(points, outputs["last"])})
         outputs = self.evaluator.outputs(points)
-        if "clients" in points:
-            outputs["polished"] = self.evaluator.polished(outputs["clients"], self.grid)
-        return outputs
+        if isinstance(outputs, Missing) or "clients" not in points:
+            return outputs
+        polished = self.evaluator.polished(outputs["clients"], self.judgement.polish)
+        return polished if isinstance(polished, Missing) else {**outputs, "polished": polished}
+
+    def _points(self, state: State, everything: bool) -> dict[str, Tree]:
+        averages = [name for name in self.clients.averages if everything or name == "ergodic"]
+        return points_of(self.setup, state, averages)
+
+    def _uncertified(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
+        outputs = self.evaluator.unanswered(points, reason)
+        return _named({**outputs, **_polished_like(points, outputs.get("clients"))})
 
     def verdict(self) -> Stop | None:
         """Whether the records say that it is time to stop."""
-        gaps = [best_gap(record, self.output) for record in self.all]
-        return stop_of(gaps, rounds=self.rounds, record_every=self.every, tol=self.tol)
+        rule = self.judgement
+        gaps = [best_gap(record, rule.output) for record in self.all]
+        return stop_of(gaps, rounds=rule.rounds, record_every=rule.every, tol=rule.tol)
 
-    def finish(self, state: State, stop: Stop, seconds: float, chosen: str, detail: str = "") -> Run:
+    def finish(self, state: State, stop: Stop, detail: str, seconds: float, steps: str) -> Run:
         """All outputs of the final state, the best record if it is better, and which of them is the answer."""
         try:
             outputs = self.outputs(state, everything=True)
         except FloatingPointError as error:
             if not self.all:  # not even the start has finite numbers: there is no run
                 raise
-            stop, detail = Stop.NUMERICAL_ERROR, str(error)
-            self.evaluator.reason = str(error)
-            outputs = self.outputs(state, everything=True)
-        best = None if self.best is None or self.best.gap is None else self.best
+            stop, detail, outputs = Stop.NUMERICAL_ERROR, str(error), Missing(str(error))
+        if isinstance(outputs, Missing):
+            outputs = self._uncertified(self._points(state, everything=True), outputs.reason)
+        best = None if _gap(self.best) == np.inf else self.best
         if best is not None and _gap(best) < min(map(_gap, outputs.values())):
             outputs["best"] = best
         certified = [output.z for output in outputs.values() if output.gap is not None]
         if certified and (reason := self.examination.reason(certified)):
-            self.evaluator.reason = reason
-            stop, best, outputs = Stop.DISPROVED, None, self.outputs(state, everything=True)
-            self.all = [without_gaps(record) for record in self.all]
+            outputs = {name: output.withdrawn(reason) for name, output in outputs.items() if name != "best"}
+            stop, best, self.all = Stop.DISPROVED, None, [without_gaps(record) for record in self.all]
         gaps = {name: output.gap for name, output in outputs.items()}
         structure = {name: output.structure for name, output in outputs.items()}
         return Run(
             stop=stop,
             detail=detail,
-            output=self.output or answer_of(gaps, structure, self.tol),
+            output=self.judgement.output or answer_of(gaps, structure, self.judgement.tol),
             outputs=outputs,
             best=best,
             history=columns(self.all),
             rounds=int(state.round),
             seconds=seconds,
-            steps=chosen,
+            steps=steps,
             state=state,
             convexity=self.examination.sentence,
             disproof=self.examination.found,
+            epsilon=self.clients.spent(state).get("epsilon"),
         )
 
 
@@ -137,21 +180,15 @@ def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, 
     return {"last": last} | {name: tree.scale(1 / sums.weight, getattr(sums, name)) for name in averages}
 
 
+def _polished_like(points: dict[str, Tree], average: Output | None) -> dict[str, Output]:
+    """The polished output where there is nothing to polish with: the average itself, if it is there."""
+    return {} if "clients" not in points or average is None else {"polished": average}
+
+
+def _named(outputs: dict[str, Output]) -> dict[str, Output]:
+    return {name: dataclasses.replace(output, name=name) for name, output in outputs.items()}
+
+
 def _gap(output: Output | None) -> float:
     """The certified gap of an output, infinite where it has none."""
     return float("inf") if output is None or output.gap is None else output.gap
-
-
-def bytes_per_round(setup: Setup) -> tuple[int, int]:
-    """What a network would carry in a round: state down, message and the sum behind `clients` up; surveys both ways."""
-
-    def size(a: Any) -> int:
-        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))
-
-    like = tree.cast(setup.problem.like, setup.weights.dtype)
-    dual = jax.eval_shape(setup.problem.geometry.dual, like)
-    server = jax.eval_shape(lambda d: setup.method.start(d, setup.problem.geometry), dual)
-    up, down = setup.cohort * (size(server) + size(like)), setup.cohort * size(server)
-    if setup.method.survey != "none":
-        up, down = up + setup.clients * size(like), down + (setup.clients + setup.cohort) * size(like)
-    return up, down

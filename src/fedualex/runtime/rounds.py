@@ -16,7 +16,7 @@ from ..geometry import AbstractGeometry
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.normals import fold_in
 from ..tree import Tree
-from .sharding import collect, over_devices, settle
+from .sharding import collect, over_devices, shard_memory
 
 CLIENTS = "clients"
 """The name of the axis along which clients are computed side by side."""
@@ -39,7 +39,7 @@ class Setup(eqx.Module):
     chunk: int = eqx.field(static=True)
     """How many clients are computed at once: memory grows with this, not with `clients`."""
     equal_steps: bool = eqx.field(static=True)
-    merge_last_call: bool = eqx.field(static=True, default=False)
+    merge_noise: bool = eqx.field(static=True, default=False)
     """Draw the mean of the clients' last samples of a round at once: the same law, other numbers (fast="law")."""
     mesh: Mesh | None = eqx.field(static=True, default=None)
     """The devices that the clients are spread over; None for one device."""
@@ -110,7 +110,7 @@ class MapsOnce:
 @eqx.filter_jit
 def advance(setup: Setup, state: State, rounds: Array) -> State:
     """`rounds` rounds later."""
-    state = replace(state, memory=settle(setup.mesh, state.memory))
+    state = replace(state, memory=shard_memory(setup.mesh, state.memory))
     state = jax.lax.fori_loop(0, rounds.astype(int), lambda _, current: one_round(setup, current), state)
     return replace(state, memory=collect(setup.mesh, setup.clients, state.memory))
 
@@ -199,7 +199,7 @@ def local_rounds(
     def step_of(local: Tree, client: Tree, own_reference: Tree, m: Array, share: Array, k: Array) -> Any:
         def oracle(z: Tree, sample: int) -> Tree:
             draw, whose = setup.oracle, m
-            if setup.merge_last_call and sample == method.last_call:
+            if setup.merge_noise and sample == method.linear_sample:
                 z, draw, whose = *_merged(z, draw, share), ids[0]
             step_key = fold_in(fold_in(round_key, whose + 1), k)
             g = draw(problem, client, z, fold_in(step_key, sample))
@@ -212,7 +212,7 @@ def local_rounds(
     # In the only step of a round all clients stand at one point: what depends on it alone is computed once.
     together = setup.local_steps == 1 and not jax.tree.leaves(memory)
     # With one sample for all at the end of that step, they also end at one point.
-    after = None if setup.merge_last_call else 0
+    after = None if setup.merge_noise else 0
     before = None if together else 0
     side_by_side = jax.vmap(step_of, (before, 0, 0, 0, 0, None), (after, 0, 0, 0), axis_name=CLIENTS)
 
@@ -236,7 +236,7 @@ def local_rounds(
         start = jax.vmap(method.local_init, (None, 0), axis_size=a.size)(state.server, memory), *nothing
         carry, sums = jax.lax.scan(step, start, jnp.arange(setup.local_steps))
     (local, points, point_weight), (probes, weights, shares) = carry, sums
-    if setup.merge_last_call:
+    if setup.merge_noise:
         message, memory = method.local_final(local, state.server, memory)
         message = tree.scale(jnp.sum(a), message)
     else:

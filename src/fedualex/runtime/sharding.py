@@ -36,7 +36,7 @@ def spread(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:
     return eqx.tree_at(lambda p: (p.data, p.weights), problem, (jax.tree.map(place, problem.data), weights))
 
 
-def slots(mesh: Mesh | None, clients: int, cohort: int, settled: bool) -> int:
+def clients_per_device(mesh: Mesh | None, clients: int, cohort: int, settled: bool) -> int:
     """The most clients of a cohort that a device computes: those it has, if they are settled, else an even share."""
     if mesh is None:
         return cohort
@@ -53,7 +53,7 @@ def over_devices(
     if mesh is None:
         return work(data, memory, ids, ids, a)
     settled = bool(jax.tree.leaves((data, memory)))
-    here, count = -(-clients // mesh.size), slots(mesh, clients, ids.size, settled)
+    here, count = -(-clients // mesh.size), clients_per_device(mesh, clients, ids.size, settled)
 
     def on_device(data: Tree, memory: Tree) -> tuple[Tree, Tree]:
         device = jax.lax.axis_index(mesh.axis_names)
@@ -74,7 +74,7 @@ def over_devices(
     )
 
 
-def settle(mesh: Mesh | None, memory: Tree) -> Tree:
+def shard_memory(mesh: Mesh | None, memory: Tree) -> Tree:
     """Every client's memory on its device, with rows for nobody at the end."""
     if mesh is None:
         return memory
@@ -102,24 +102,24 @@ def local(mesh: Mesh | None, replicated: Tree) -> Tree:
 # --- several processes ----------------------------------------------------------------------------------------------
 
 
-def several(mesh: Mesh | None) -> bool:
+def spans_processes(mesh: Mesh | None) -> bool:
     """Whether the mesh has devices of other processes, which must decide everything alike."""
     return mesh is not None and len({device.process_index for device in mesh.devices.flat}) > 1
 
 
-def leads(mesh: Mesh | None) -> bool:
+def is_writer(mesh: Mesh | None) -> bool:
     """Whether this process writes checkpoints and shows progress."""
-    return not several(mesh) or jax.process_index() == 0
+    return not spans_processes(mesh) or jax.process_index() == 0
 
 
 def agreed(mesh: Mesh | None, seconds: float) -> float:
     """The first process's clock, so that all stop at the same record."""
-    return float(multihost_utils.broadcast_one_to_all(np.float64(seconds))) if several(mesh) else seconds
+    return float(multihost_utils.broadcast_one_to_all(np.float64(seconds))) if spans_processes(mesh) else seconds
 
 
 def check_shared(mesh: Mesh | None, file: Path) -> None:
     """Refuse a checkpoint that not all processes see: they would start from different rounds."""
-    if several(mesh):
+    if spans_processes(mesh):
         seen = multihost_utils.process_allgather(np.array([file.parent.is_dir(), file.exists()]))
         if np.any(seen != seen[0]):
             raise ValueError(f"checkpoint must be in a folder that all processes share; not all see {str(file)!r}")

@@ -1,5 +1,6 @@
 """Step sizes for methods that were built without: from theory where there is a theorem, a heuristic elsewhere."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -7,80 +8,78 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import theory
-from ..algorithms import AbstractMethod, ChambollePock, FeDualEx, OptimisticMirrorDescent, TsengAPG
-from ..problems import AbstractOracle, AbstractProblem
+from ..algorithms import AbstractMethod
+from ..problems import AbstractProblem
 from ..tree import Saddle
-
-
-def missing_steps(method: AbstractMethod) -> list[str]:
-    """The names of the step sizes that were left to theory."""
-    return [name for name, value in vars(method).items() if value is None]
+from ..validation import positive
+from .options import RunOptions
+from .setup import oracle_of
 
 
 def with_theory_steps(
     method: AbstractMethod,
     problem: AbstractProblem,
-    oracle: AbstractOracle,
+    options: RunOptions,
     z0: Saddle,
     *,
-    one_machine: bool,
     clients: int,
-    local_steps: int,
     rounds: int,
-    as_assumed: bool,
+    alone: bool = False,
 ) -> tuple[AbstractMethod, str]:
     """The method with every missing step size filled in, and a sentence that says what was chosen and why.
 
-    as_assumed: whether the run starts and steps as the theorems assume (init="project", all clients as many steps).
+    alone: whether the theorems for one machine are asked instead of the one for clients.
     """
-    names = missing_steps(method)
+    names = method.missing_steps()
     if not names:
         return method, ""
-    constants = theory.constants(problem, oracle, z0)
-    bound: Any
-    if one_machine:
-        label = "Theorem 4" if constants.sigma == 0 else "Theorem 3"
-        theorem = theory.theorem4 if constants.sigma == 0 else theory.theorem3
-        bound = theorem(constants, steps=rounds).corrected
-    else:
-        label = "proposition B"
-        eta_s = min(float(getattr(method, "eta_s", None) or 1.0), 1.0)  # nothing is known above 1
-        bound = theory.proposition_b(constants, clients=clients, local_steps=local_steps, rounds=rounds, eta_s=eta_s)
+    constants = theory.constants(problem, oracle_of(options), z0)
+    label, bound = _bound(method, constants, options, clients=clients, rounds=rounds, alone=alone)
     eta = float(bound.best_step)
     if not 0 < eta < np.inf:
         raise ValueError(
             f"theory gives no step size here (beta={constants.beta:.3g}, B0={constants.B0:.3g}, "
             f"sigma={constants.sigma:.3g}); give {', '.join(names)} yourself"
         )
-    chosen = _fill(method, names, eta, constants, rounds)
-    filled = eqx.tree_at(
-        lambda m: [getattr(m, name) for name in chosen],
-        method,
-        [np.asarray(value) for value in chosen.values()],
-        is_leaf=lambda leaf: leaf is None,
-    )
-    equal_clients = problem.clients in (None, 1)
-    known = np.inf > constants.B0 and "estimate" not in (constants.how.get("beta"), constants.how.get("sigma"))
-    covered = isinstance(method, FeDualEx) and equal_clients and float(method.eta_s or 1) <= 1 and as_assumed and known
-    why = label if covered else f"heuristic: the step of {label}"
+    rule = method.theory_steps(eta, constants.beta, rounds)
+    chosen = {name: rule[name] for name in names}
+    filled = with_steps(method, chosen)
+    why = label if _covers(method, problem, options, constants) else f"heuristic: the step of {label}"
     shown = ", ".join(f"{name}={value:.4g}" for name, value in chosen.items())
     return filled, f"{shown} ({why}; beta={constants.beta:.4g}, sigma={constants.sigma:.3g}, B0={constants.B0:.3g})"
 
 
-def _fill(method: AbstractMethod, names: list[str], eta: float, constants: Any, rounds: int) -> dict[str, float]:
-    """A value for each missing step size; what was given stays."""
-    rules: dict[str, float] = dict.fromkeys(names, eta)
-    if isinstance(method, OptimisticMirrorDescent):
-        rules["eta"] = min(eta, 1 / (2 * constants.beta))
-    if isinstance(method, TsengAPG):  # the smoothing for a fixed number of steps and blocks of equal size
-        mu = 2 * constants.beta / (rounds + 1) if method.mu is None else float(method.mu)
-        rules |= {"mu": mu, "L": constants.beta**2 / mu}
-    if isinstance(method, ChambollePock):  # tau_x tau_y beta^2 = 1
-        x, y = method.tau_x, method.tau_y
-        rules["tau_x"] = 1 / constants.beta if y is None else 1 / (float(y) * constants.beta**2)
-        rules["tau_y"] = 1 / constants.beta if x is None else 1 / (float(x) * constants.beta**2)
-    rules["eta_s"] = 1.0
-    return {name: rules[name] for name in names}
+def with_steps(method: AbstractMethod, steps: Mapping[str, float]) -> AbstractMethod:
+    """The method with these step sizes."""
+    return eqx.tree_at(
+        lambda m: [getattr(m, name) for name in steps],
+        method,
+        [positive(name, value) for name, value in steps.items()],
+        is_leaf=lambda leaf: leaf is None,
+    )
+
+
+def _bound(
+    method: AbstractMethod, constants: Any, options: RunOptions, *, clients: int, rounds: int, alone: bool
+) -> tuple[str, Any]:
+    """The theorem whose step is taken, by name, and its bound."""
+    if alone:
+        if constants.sigma == 0:
+            return "Theorem 4", theory.theorem4(constants, steps=rounds).corrected
+        return "Theorem 3", theory.theorem3(constants, steps=rounds).corrected
+    eta_s = min(float(getattr(method, "eta_s", None) or 1.0), 1.0)  # nothing is known above 1
+    local_steps = int(np.max(options.local_steps))
+    return "proposition B", theory.proposition_b(
+        constants, clients=clients, local_steps=local_steps, rounds=rounds, eta_s=eta_s
+    )
+
+
+def _covers(method: AbstractMethod, problem: AbstractProblem, options: RunOptions, constants: Any) -> bool:
+    """Whether the run starts and steps as the theorems assume, on a problem whose constants are known."""
+    equal_steps = bool(np.min(options.local_steps) == np.max(options.local_steps))
+    known = np.inf > constants.B0 and "estimate" not in (constants.how.get("beta"), constants.how.get("sigma"))
+    as_assumed = options.init == "project" and equal_steps and problem.clients in (None, 1)
+    return method.covered and float(getattr(method, "eta_s", None) or 1) <= 1 and as_assumed and known
 
 
 def polish_grid(problem: AbstractProblem) -> Any:

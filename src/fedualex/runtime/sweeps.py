@@ -1,21 +1,20 @@
 """Grids of step sizes and seeds: compiled once, because step sizes and seeds are traced."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import equinox as eqx
 import numpy as np
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
-from ..problems.base import as_problem
-from ..validation import of_type, one_of, positive, short
-from .options import OUTPUTS
+from ..validation import short
+from .keywords import fields_of, takes
+from .options import SimulatorOptions, SweepOptions, TuneOptions
 from .run import Run
-from .simulate import simulate
+from .simulator import simulate
 from .status import Stop
+from .steps import with_steps
 
 
 @dataclass(frozen=True)
@@ -37,69 +36,46 @@ class Tuned:
     table: list[tuple[dict[str, float], float]]
 
 
-def sweep(
-    problem: AbstractProblem,
-    method: AbstractMethod,
-    *,
-    grid: Mapping[str, Sequence[float]],
-    seeds: Iterable[int] = (0,),
-    **options: Any,
-) -> list[Point]:
-    """`simulate` at every combination of the grid's step sizes and every seed, in one compilation.
-
-    grid: step size names of the method with the values to try, e.g. {"eta_c": [1e-2, 3e-2], "eta_s": [1.0, 0.3]}.
-    """
-    if "checkpoint" in options:
+@takes(SweepOptions)
+def sweep(problem: AbstractProblem, method: AbstractMethod, options: SweepOptions) -> list[Point]:
+    """`simulate` at every combination of the grid's step sizes and every seed, in one compilation. The options:"""
+    if options.checkpoint is not None:
         raise TypeError("checkpoint is of one run, and a sweep has many: call simulate for each")
     points = []
-    of_type("seeds", seeds, Iterable, "whole numbers such as (0, 1)")
-    for steps, seed in itertools.product(_combinations(method, grid), seeds):
-        run = simulate(problem, with_steps(method, steps), seed=seed, **options)
+    for steps, seed in itertools.product(_combinations(method, options.grid), options.seeds):
+        run = simulate(problem, with_steps(method, steps), **{**fields_of(options, SimulatorOptions), "seed": seed})
         if run.stop is Stop.INTERRUPTED:  # what was not run to its end cannot be compared
             raise KeyboardInterrupt
         points.append(Point(steps, seed, run))
     return points
 
 
-def tune(
-    problem: AbstractProblem,
-    method: AbstractMethod,
-    *,
-    grid: Mapping[str, Sequence[float]],
-    seed: int = 0,
-    output: str = "last",
-    **options: Any,
-) -> Tuned:
+@takes(TuneOptions)
+def tune(problem: AbstractProblem, method: AbstractMethod, options: TuneOptions) -> Tuned:
     """The step sizes whose final certified gap of `output` is smallest on one seed.
 
     A run that broke down scores infinity; among equal scores the first of the grid wins.
-    The problem must have certificates.
+    The problem must have certificates. The options:
     """
-    one_of("output", output, OUTPUTS)
-    if reason := as_problem(problem).why_uncertifiable():
+    if reason := problem.why_uncertifiable():
         raise ValueError(f"tune compares certificates, and this problem has none: {reason}")
-    points = sweep(problem, method, grid=grid, seeds=(seed,), **options)
+    output = str(options.output)
+    points = sweep(
+        problem,
+        method,
+        grid=options.grid,
+        seeds=(options.seed,),
+        **{**fields_of(options, SimulatorOptions), "output": None},
+    )
     table = [(point.steps, score(point.run, output)) for point in points]
     steps, best = min(table, key=lambda row: row[1])
     if not np.isfinite(best):
-        raise ValueError(f"no step sizes of the grid gave a finite run: {short(dict(grid))}")
+        raise ValueError(f"no step sizes of the grid gave a finite run: {short(dict(options.grid))}")
     return Tuned(with_steps(method, steps), steps, best, table)
 
 
-def with_steps(method: AbstractMethod, steps: Mapping[str, float]) -> AbstractMethod:
-    """The method with these step sizes."""
-    return eqx.tree_at(
-        lambda m: [getattr(m, name) for name in steps],
-        method,
-        [positive(name, value) for name, value in steps.items()],
-        is_leaf=lambda leaf: leaf is None,
-    )
-
-
 def _combinations(method: AbstractMethod, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
-    of_type("method", method, AbstractMethod, "a method such as fx.FeDualEx(eta_c=0.03)")
-    of_type("grid", grid, Mapping, 'step sizes such as {"eta_c": [0.01, 0.03]}')
-    names = [name for name in vars(method) if name.startswith(("eta", "tau", "mu", "L"))]
+    names = method.step_names()
     for name in grid:
         if name not in names:
             raise ValueError(f"grid names {name!r}, but {type(method).__name__} has the step sizes {', '.join(names)}")

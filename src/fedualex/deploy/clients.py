@@ -1,0 +1,171 @@
+"""The clients of a deployment: sites that are asked through an engine, and may fail."""
+
+import logging
+import time
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .. import tree
+from ..runtime import Stop
+from ..runtime.missing import Missing
+from ..runtime.rounds import Contribution, Setup, State, Sums, add_probes, draw_cohort
+from ..tree import Tree
+from .engine import Engine
+from .exchange import Exchange, SilentSitesError
+from .privacy import Privacy
+from .site import reply_like
+from .wire import pack
+
+log = logging.getLogger("fedualex.deploy")
+
+PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds after a failed round, doubled with every failure."""
+UNANSWERED = "not all sites answered when asked for their operators"
+PRIVATE = "sites send noisy increments only, and an exact operator would not be private"
+
+
+class SiteClients:
+    """The sites of a run. The state lives above, and in the checkpoint, never at sites.
+
+    sites: their names with their weights. needed: with fewer valid replies a round fails and is done again; all of its
+    cohort if None. attempts: failed rounds in a row after which the run ends. ergodic: whether sites send the K probes
+    of a round. privacy: with it sites send noisy increments and nothing else.
+    """
+
+    elsewhere = True
+
+    def __init__(
+        self,
+        engine: Engine,
+        setup: Setup,
+        sites: dict[str, float],
+        *,
+        run_id: str,
+        timeout: float,
+        needed: int | None,
+        attempts: int,
+        ergodic: bool,
+        privacy: Privacy | None,
+    ):
+        self.setup, self.sites, self.weights = setup, list(sites), list(sites.values())
+        self.exchange = Exchange(engine, self.sites, run_id, timeout)
+        self.needed, self.attempts, self.ergodic, self.privacy = needed, attempts, ergodic, privacy
+        self.reply_like = reply_like(setup, ergodic, private=privacy is not None)
+        self.averages: tuple[str, ...] = ("ergodic", "clients") if ergodic else ("clients",)
+        self.unsurveyed = ""
+        if privacy is not None:
+            self.averages, self.unsurveyed = (), PRIVATE
+        self._failures = 0
+
+    def survey(self, points: list[Tree]) -> list[Tree] | Missing:
+        """sum_m p_m g_m at each point, from all sites: fewer would be the operator of another problem."""
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
+        like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), stacked)
+        try:
+            replies = self.exchange.survey(pack(points=stacked), operators=like)
+        except SilentSitesError as error:
+            log.warning("no operators: %s", error)
+            return Missing(UNANSWERED, self._stop())
+        mean = _combine(self.weights, [reply["operators"] for reply in replies.values()])
+        return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
+
+    def local(self, state: State, rounds: int) -> State | Missing:
+        """The state one round later."""
+        following = self._round(state)
+        if self.exchange.engine.stopped():
+            return Missing("the engine was stopped", Stop.INTERRUPTED)
+        if not isinstance(following, Missing):
+            self._failures = 0
+            return following
+        self._failures += 1
+        if following.stop is None and self._failures >= self.attempts:
+            return Missing(following.reason, Stop.CLIENTS_LOST)
+        if following.stop is None:
+            time.sleep(min(PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE))
+        return following
+
+    def announce(self) -> bool:
+        """With privacy a release is counted before it happens: a crash must not forget it."""
+        self.exchange.traffic[2] += self.privacy is not None
+        return self.privacy is not None
+
+    def spent(self, state: State) -> dict[str, Any]:
+        """Bytes so far, failed rounds included, and what all increments that sites were asked for are worth."""
+        up, down, releases = self.exchange.traffic
+        spent = {"bytes_up": up, "bytes_down": down}
+        return spent if self.privacy is None else {**spent, "epsilon": self.privacy.epsilon(releases)}
+
+    def ledger(self) -> Array:
+        """Bytes up, bytes down, releases."""
+        return jnp.asarray(self.exchange.traffic)
+
+    def restore(self, ledger: Array) -> None:
+        """Continue to count."""
+        self.exchange.traffic = [int(count) for count in ledger]
+
+    def _stop(self) -> Stop | None:
+        """How a failure ends the run: somebody ended it, or numbers overflow, which they would again; None otherwise."""
+        if self.exchange.engine.stopped():
+            return Stop.INTERRUPTED
+        return Stop.NUMERICAL_ERROR if self.exchange.overflown else None
+
+    def _round(self, state: State) -> State | Missing:
+        method, point, survey = self.setup.method, _point(self.setup, state), None
+        if method.survey != "none":
+            at = point if method.survey == "fresh" else state.reference
+            found = self.survey([at])
+            if isinstance(found, Missing):
+                return found
+            survey = (at, tree.cast(found[0], self.setup.weights.dtype))
+        cohort = [self.sites[int(m)] for m in draw_cohort(self.setup, state.round)[0]]
+        needed = min(self.needed or len(cohort), len(cohort))
+        replies = self.exchange.ask(
+            "round", pack(server=state.server, survey=survey), int(state.round), cohort, needed, **self.reply_like
+        )
+        if len(replies) < needed:
+            return Missing(f"{len(replies)} of {needed} replies", self._stop())
+        return _close(self.setup, state, point, self._mean(replies), jnp.asarray(len(replies) / self.setup.clients))
+
+    def _mean(self, replies: dict[str, dict[str, Tree]]) -> dict[str, Tree]:
+        """sum_m a_m reply_m, in the order of the sites, so that the sum has the same bits whoever was first."""
+        kind = np.dtype(self.setup.weights.dtype)
+        ids = [self.sites.index(site) for site in replies]
+        p = np.asarray(self.weights)[ids]
+        a, steps = (p / p.sum()).astype(kind), np.asarray(self.setup.steps)[ids].astype(kind)
+        scaled = a * (a @ steps) / steps  # increments count a step of everybody alike (unequal local steps)
+        probes = {"probes": a, "probe_weights": a, "shares": a} if self.ergodic else {}
+        factors = {"message": scaled, "points": scaled, "point_weight": scaled, **probes}
+        return {name: _combine(factors[name], [reply[name] for reply in replies.values()]) for name in self.reply_like}
+
+
+def _combine(factors: Any, trees: list[Tree]) -> Tree:
+    """sum_i factor_i tree_i, in the trees' precision."""
+    return jax.tree.map(
+        lambda *leaves: np.asarray(sum(leaf.dtype.type(f) * leaf for f, leaf in zip(factors, leaves, strict=True))),
+        *trees,
+    )
+
+
+@eqx.filter_jit
+def _point(setup: Setup, state: State) -> Tree:
+    return setup.method.point(state.server, setup.problem.geometry)
+
+
+@eqx.filter_jit
+def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], fraction: Any) -> State:
+    """What the server makes of a round."""
+    server = setup.method.server_step(
+        state.server, total["message"], setup.problem.geometry, fraction.astype(setup.weights.dtype)
+    )
+    if "probes" in total:
+        return State(server, None, point, add_probes(setup, state.sums, Contribution(**total)), state.round + 1)
+    sums = state.sums
+    if "points" in total:
+        clients, weight = tree.add(sums.clients, total["points"]), sums.weight + total["point_weight"]
+        sums = Sums(clients, sums.ergodic, weight)
+    return State(server, None, point, sums, state.round + 1)

@@ -1,0 +1,86 @@
+"""The seam between a run and those who hold its data: they are asked for operators, and for rounds of local steps."""
+
+from typing import Any, Protocol
+
+import jax.numpy as jnp
+
+from ..problems import AbstractProblem
+from ..tree import Tree
+from .missing import Missing
+from .outputs import operator_at
+from .rounds import Setup, State, advance
+from .sharding import local
+from .traffic import bytes_per_round
+
+
+class Clients(Protocol):
+    """All clients of a run. What they cannot give is `Missing`, with its reason."""
+
+    averages: tuple[str, ...]
+    """The outputs whose sums come with a round of local steps."""
+    elsewhere: bool
+    """Whether their operators are summed where nobody here can bound the rounding."""
+    unsurveyed: str
+    """Why nobody is ever asked for exact operators, so that there are no certificates; empty if they are."""
+
+    def survey(self, points: list[Tree]) -> list[Tree] | Missing:
+        """sum_m p_m g_m at each point, exactly."""
+        ...
+
+    def local(self, state: State, rounds: int) -> State | Missing:
+        """The state after at least one and at most so many rounds of local steps."""
+        ...
+
+    def announce(self) -> bool:
+        """Count what the next round will release; whether that must be stored before it happens."""
+        ...
+
+    def spent(self, state: State) -> dict[str, Any]:
+        """What the run has cost until this state, as columns of its record: bytes up and down, privacy."""
+        ...
+
+    def ledger(self) -> Tree:
+        """What a checkpoint has to keep of these clients."""
+        ...
+
+    def restore(self, ledger: Tree) -> None:
+        """Continue with what a checkpoint kept."""
+        ...
+
+
+class SimulatedClients:
+    """All clients in one compiled program, which does many rounds in one call.
+
+    exact: the problem in float64, for surveys (`exact_problem`).
+    """
+
+    averages: tuple[str, ...] = ("ergodic", "clients")
+    elsewhere = False
+    unsurveyed = ""
+
+    def __init__(self, exact: AbstractProblem, setup: Setup):
+        self.exact, self.setup = exact, setup
+        self.up, self.down = bytes_per_round(setup)
+
+    def survey(self, points: list[Tree]) -> list[Tree]:
+        """One operator after the other."""
+        return [operator_at(self.exact, z) for z in points]
+
+    def local(self, state: State, rounds: int) -> State:
+        """All of the rounds."""
+        following: State = local(self.setup.mesh, advance(self.setup, state, jnp.asarray(rounds)))
+        return following
+
+    def announce(self) -> bool:
+        """Nothing is released."""
+        return False
+
+    def spent(self, state: State) -> dict[str, Any]:
+        """What a network would have carried."""
+        return {"bytes_up": int(state.round) * self.up, "bytes_down": int(state.round) * self.down}
+
+    def ledger(self) -> None:
+        """Nothing: all follows from the state."""
+
+    def restore(self, ledger: None) -> None:
+        """Nothing."""

@@ -1,0 +1,171 @@
+"""The one loop of a run: ask clients, record, judge, keep, stop, finish. Simulator and deployment differ below it."""
+
+import copy
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from .. import tree
+from .clients import Clients
+from .feasibility import concluded
+from .missing import Missing
+from .records import Record, Records
+from .rounds import State
+from .run import Run
+from .status import Stop
+
+log = logging.getLogger("fedualex.runtime")
+
+Ending = tuple[Stop, str]
+"""Why a run ends: the word, and more about it where the word does not say it all."""
+
+
+@dataclass(frozen=True)
+class RunHooks:
+    """Who is told of a run."""
+
+    begin: Callable[[], None] = lambda: None
+    append: Callable[[Record], object] = lambda record: None
+    """Is given a copy of every record, after the checkpoint that holds it; ends the run if it returns True."""
+    finish: Callable[[Run], None] = lambda run: None
+
+
+class Fence(Protocol):
+    """Who may write: of two runs with one checkpoint the later one."""
+
+    def taken_over(self) -> AbstractContextManager[None]:
+        """Become the writer when this ends well."""
+        ...
+
+    def held(self) -> AbstractContextManager[None]:
+        """Write inside of this only."""
+        ...
+
+
+class Unfenced:
+    """Nobody else writes."""
+
+    def taken_over(self) -> AbstractContextManager[None]:
+        """At once."""
+        return nullcontext()
+
+    def held(self) -> AbstractContextManager[None]:
+        """Always."""
+        return nullcontext()
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Where a run is kept: its checkpoint, and hooks."""
+
+    file: Path | None = None
+    run_id: str = ""
+    writes: bool = True
+    """Whether this process writes the checkpoint that it reads."""
+    fence: Fence = field(default_factory=Unfenced)
+    hooks: RunHooks = field(default_factory=RunHooks)
+
+
+class Driver:
+    """One run. Call within `double()`.
+
+    stopping: whether records may end it. clock: seconds, alike in all processes that compute together.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        records: Records,
+        keeping: Keeping,
+        *,
+        stopping: bool,
+        max_seconds: float | None,
+        clock: Callable[[], float] = time.perf_counter,
+    ):
+        self.clients, self.records, self.keeping = clients, records, keeping
+        self.stopping, self.max_seconds, self.clock = stopping, max_seconds, clock
+
+    def run(self, start: State, *, steps: str, began: float) -> Run:
+        """From the start, or from the checkpoint if there is one, to an answer.
+
+        steps: which step sizes theory chose. began: when the run did, by the clock.
+        """
+        self.state, self.began = start, began
+        file, fence = self.keeping.file, self.keeping.fence
+        with fence.taken_over():
+            if file is not None and file.exists():
+                self.state = self.records.resume(file, start, self.keeping.run_id)
+                self.began -= self.records.all[-1]["seconds"] if self.records.all else 0.0
+            self.keeping.hooks.begin()
+        try:
+            ending = self._verdict() if self.records.all else self._adopt(start)
+            while ending is None and int(self.state.round) < self.records.judgement.rounds:
+                ending = self._advance()
+        except KeyboardInterrupt:
+            ending = Stop.INTERRUPTED, ""
+        stop, detail = ending or (Stop.MAX_ROUNDS, "")
+        run = self.records.finish(self.state, stop, detail, self._elapsed(), steps)
+        if run.stop is not Stop.INTERRUPTED:
+            run = concluded(run, self.records.problem)
+        with fence.held():
+            self.keeping.hooks.finish(run)
+        return run
+
+    def _advance(self) -> Ending | None:
+        """Ask for the next rounds. How they end the run, if they do."""
+        if self.clients.announce():
+            self._keep(None)
+        rule, done = self.records.judgement, int(self.state.round)
+        following = self.clients.local(self.state, min(rule.every - done % rule.every, rule.rounds - done))
+        if isinstance(following, Missing):
+            log.warning("round %d failed: %s", done, following.reason)
+            ending = _ending(following.stop)
+        else:
+            ending = self._adopt(following)
+        if ending is None and self.max_seconds is not None and self._elapsed() > self.max_seconds:
+            return Stop.MAX_TIME, ""
+        return ending
+
+    def _adopt(self, following: State) -> Ending | None:
+        """Make a state the run's own: record it if that is due, keep it, judge it. How it ends the run, if it does."""
+        if not bool(tree.is_finite((following.server, following.sums, following.memory))):
+            return Stop.NUMERICAL_ERROR, ""
+        record = None
+        if self.records.judgement.is_due(int(following.round)):
+            try:
+                found = self.records.record(following, self._elapsed())
+            except FloatingPointError as error:
+                return Stop.NUMERICAL_ERROR, str(error)
+            if not isinstance(found, Missing):
+                record = found
+            elif found.stop is not None:
+                return found.stop, ""
+            else:
+                log.warning("no certificate at round %d: %s", int(following.round), found.reason)
+        self.state = following
+        if self._keep(record):
+            return Stop.INTERRUPTED, "the callback returned True"
+        return None if record is None else self._verdict()
+
+    def _keep(self, record: Record | None) -> bool:
+        """Store the state and tell of the record; whether whoever was told ends the run."""
+        keeping = self.keeping
+        with keeping.fence.held():
+            if keeping.file is not None and keeping.writes:
+                self.records.save(keeping.file, self.state, keeping.run_id)
+            # A copy: what a callback does to its record is its own affair.
+            return record is not None and keeping.hooks.append(copy.deepcopy(record)) is True
+
+    def _verdict(self) -> Ending | None:
+        return _ending(self.records.verdict()) if self.stopping else None
+
+    def _elapsed(self) -> float:
+        return self.clock() - self.began
+
+
+def _ending(stop: Stop | None) -> Ending | None:
+    return None if stop is None else (stop, "")

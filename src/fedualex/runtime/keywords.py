@@ -1,0 +1,118 @@
+"""How options are declared, and how functions come to have them as keywords: one definition, many surfaces."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, Concatenate, ParamSpec, TypeVar, dataclass_transform
+
+from ..algorithms import AbstractMethod
+from ..problems import AbstractProblem
+from ..problems.base import as_problem
+from ..validation import hint, of_type
+
+Check = Callable[[str, Any], Any]
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def option(check: Check, meaning: str, *, default: Any = MISSING, decides: bool = True, in_files: bool = True) -> Any:
+    """A field of a class of options.
+
+    check: is given its name and value, and returns what is stored, or refuses in one sentence. meaning: one sentence
+    for tables and `help`. default: none if it must be given. decides: whether the rounds of a run depend on it; then it
+    is part of the fingerprint of a checkpoint. in_files: whether it is a key of [run] in a TOML file.
+    """
+    metadata = {"check": check, "meaning": meaning, "decides": decides, "in_files": in_files}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option,))
+def options(cls: type[T]) -> type[T]:
+    """A frozen dataclass whose fields are options: given by name, and each checked when it is made."""
+
+    def check_each(self: Any) -> None:
+        for one in fields(self):
+            object.__setattr__(self, one.name, one.metadata["check"](one.name, getattr(self, one.name)))
+
+    cls.__post_init__ = check_each  # type: ignore[attr-defined]
+    return dataclass(frozen=True, kw_only=True)(cls)
+
+
+def takes(
+    kind: Callable[P, T], *, refused: Mapping[str, str] = MappingProxyType({})
+) -> Callable[
+    [Callable[[AbstractProblem, AbstractMethod, T], R]], Callable[Concatenate[AbstractProblem, AbstractMethod, P], R]
+]:
+    """Turn a function of (problem, method, options) into one that has the options as keywords of its own.
+
+    Type checkers see the fields of `kind` spelled out as keywords, and `help` lists them with their meanings.
+    refused: names that somebody may try, with a sentence about what to do instead.
+    """
+
+    def decorate(function: Callable[[AbstractProblem, AbstractMethod, T], R]) -> Any:
+        @functools.wraps(function)
+        def call(problem: Any, method: Any, **given: Any) -> R:
+            for name in refused.keys() & given.keys():
+                raise TypeError(refused[name])
+            as_problem(problem)
+            of_type("method", method, AbstractMethod, "a method such as fx.FeDualEx(eta_c=0.03)")
+            return function(problem, method, built(kind, given))
+
+        first, second, _ = inspect.signature(function).parameters.values()
+        keywords = inspect.signature(kind).parameters.values()
+        call.__signature__ = inspect.Signature([first, second, *keywords])  # type: ignore[attr-defined]
+        call.__doc__ = f"{inspect.getdoc(function)}\n\n{listing(kind)}"
+        return call
+
+    return decorate
+
+
+def built(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
+    """The options that were given by name; a name that does not exist is refused with the one probably meant."""
+    known = meanings(kind)
+    for name in given:
+        if name not in known:
+            raise TypeError(f"there is no option {name!r}; {hint(name, known, 'options are')}")
+    return kind(**given)
+
+
+def fields_of(chosen: Any, kind: Any) -> dict[str, Any]:
+    """Of the options that were chosen those that this kind has as well."""
+    return {one.name: getattr(chosen, one.name) for one in fields(kind)}
+
+
+def meanings(kind: Any) -> dict[str, str]:
+    """The names of all options with their meanings."""
+    return {one.name: one.metadata["meaning"] for one in fields(kind)}
+
+
+def listing(kind: Any) -> str:
+    """The options with their defaults and meanings, one a line."""
+    return "\n".join(
+        f"{one.name}: {one.metadata['meaning']}" + ("" if one.default is MISSING else f" Default: {one.default!r}.")
+        for one in fields(kind)
+    )
+
+
+def table(kind: Any) -> str:
+    """The same as a table of Markdown."""
+    rows = [
+        f"| `{one.name}` | {'must be given' if one.default is MISSING else f'`{one.default!r}`'} | "
+        f"{one.metadata['meaning']} |"
+        for one in fields(kind)
+    ]
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
+def file_defaults(kind: Any) -> dict[str, Any]:
+    """The options that a TOML file can have, with their defaults."""
+    return {one.name: one.default for one in fields(kind) if one.metadata["in_files"]}
+
+
+def decisive(chosen: Any) -> dict[str, Any]:
+    """The options on which the rounds depend, with their values; None as text, for a fingerprint has to see it."""
+    values = {one.name: getattr(chosen, one.name) for one in fields(chosen) if one.metadata["decides"]}
+    return {name: "None" if value is None else value for name, value in values.items()}

@@ -1,0 +1,99 @@
+"""`simulate` and `solve`: many rounds on one machine, with records, certificates and a stopping rule."""
+
+import time
+from pathlib import Path
+
+from .. import tree
+from ..algorithms import AbstractMethod
+from ..precision import as_now, double
+from ..problems import AbstractProblem
+from ..problems.finiteness import where_not_finite
+from . import checkpoint as checkpoints
+from .clients import SimulatedClients
+from .compilation import keep_compiled_programs
+from .driver import Driver, Keeping, RunHooks
+from .keywords import fields_of, meanings, takes
+from .options import SimulatorOptions, SolveOptions, StoppingOptions
+from .outputs import exact_problem, operator_at
+from .prepare import Prepared, prepare
+from .progress import progress_bar
+from .records import Judgement, Record, Records
+from .run import Run
+from .sharding import agreed, check_shared, is_writer, spread
+from .steps import polish_grid
+
+
+@takes(SolveOptions)
+def solve(problem: AbstractProblem, method: AbstractMethod, options: SolveOptions) -> Run:
+    """Run a method on a problem until an output's certificate is at most `tol`, and return certified outputs.
+
+    Without tol the run ends with its rounds, its time, or when it diverges. The options:
+    """
+    return _run(problem, method, options, stopping=True)
+
+
+STOPPING = "tol and max_seconds are stopping rules, and simulate runs all rounds: use fx.solve"
+
+
+@takes(SimulatorOptions, refused=dict.fromkeys(meanings(StoppingOptions), STOPPING))
+def simulate(problem: AbstractProblem, method: AbstractMethod, options: SimulatorOptions) -> Run:
+    """Run all rounds of a method on a problem, without a stopping rule, and return certified outputs. The options:"""
+    return _run(problem, method, SolveOptions(**fields_of(options, SimulatorOptions)), stopping=False)
+
+
+def _run(problem: AbstractProblem, method: AbstractMethod, options: SolveOptions, *, stopping: bool) -> Run:
+    started = time.perf_counter()
+    keep_compiled_programs()
+    callback = options.callback and as_now(options.callback)
+    with double():
+        prepared = prepare(problem, method, options)
+        mesh = prepared.setup.mesh
+        exact = exact_problem(spread(prepared.problem, mesh))
+        _check_start(prepared, exact)
+        clients = SimulatedClients(exact, prepared.setup)
+        judgement = _judgement(prepared, options)
+        records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
+        with progress_bar(prepared.rounds, shown=is_writer(mesh)) as show:
+
+            def tell(record: Record) -> object:
+                show(record)
+                return callback and callback(record)
+
+            driver = Driver(
+                clients,
+                records,
+                _keeping(prepared, options, RunHooks(append=tell)),
+                stopping=stopping,
+                max_seconds=options.max_seconds,
+                clock=lambda: agreed(mesh, time.perf_counter()),
+            )
+            return driver.run(prepared.start, steps=prepared.steps, began=agreed(mesh, started))
+
+
+def _check_start(prepared: Prepared, exact: AbstractProblem) -> None:
+    """Refuse a start without a finite operator: there would be nothing to return."""
+    setup = prepared.setup
+    start = prepared.problem.project(setup.method.point(prepared.start.server, setup.problem.geometry))
+    if not tree.is_finite(operator_at(exact, start)):
+        raise FloatingPointError(where_not_finite(prepared.problem, start, "the start"))
+
+
+def _judgement(prepared: Prepared, options: SolveOptions) -> Judgement:
+    return Judgement(
+        rounds=prepared.rounds,
+        every=options.record_every or max(1, prepared.rounds // 50),
+        tol=options.tol,
+        output=options.output,
+        polish=polish_grid(prepared.problem),
+        everything=options.tol is not None or options.output in ("clients", "polished"),
+        trust=options.convexity == "trust",
+    )
+
+
+def _keeping(prepared: Prepared, options: SolveOptions, hooks: RunHooks) -> Keeping:
+    if options.checkpoint is None:
+        return Keeping(hooks=hooks)
+    file = Path(options.checkpoint)
+    check_shared(prepared.setup.mesh, file)
+    checkpoints.check_folder(file)
+    return Keeping(file, prepared.run_id(), writes=is_writer(prepared.setup.mesh), hooks=hooks)
