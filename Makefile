@@ -9,8 +9,9 @@ demo: .venv/installed
 test: .venv/installed lint
 	$(BIN)/pytest -m "not slow" -n 2
 
+# Everything, compiled as users compile it, with types checked at run time.
 test-all: .venv/installed lint
-	$(BIN)/pytest -n 2
+	COMPILER=full $(BIN)/pytest -n 2 --jaxtyping-packages=fedualex,beartype.beartype
 
 # Every promise attacked with random cases for ten minutes. SECONDS=60 is a short one; SEED, PARTS and CASE repeat a failure.
 attack: .venv/installed

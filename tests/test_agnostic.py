@@ -123,6 +123,7 @@ class Model:
         return value, fx.Saddle({"weights": self.weights.value, "bias": bias}, y)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("classes", "options"), CASES)
 def test_objective_is_the_definition(classes, options):
     data = drawn(classes)
@@ -135,6 +136,7 @@ def test_objective_is_the_definition(classes, options):
         assert problem.objective(z) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("classes", "options"), CASES)
 def test_certificate_is_never_below_the_gap(classes, options):
     data = drawn(classes, rows=36)
@@ -152,6 +154,7 @@ def test_certificate_is_never_below_the_gap(classes, options):
         assert problem.certificate(z).gap >= highest - lowest - 1e-6
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("classes", "options"), CASES)
 def test_derived_bounds_keep_the_solution_and_the_certificate_proves_it(classes, options):
     data = drawn(classes, rows=36, seed=1)
@@ -239,6 +242,7 @@ def test_huge_scores_stay_finite_in_float32(classes):
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(g))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_operator_is_monotone(classes):
     check = fx.problems.check_convex_concave(agnostic(*drawn(classes), l1=0.1, kl=0.1), pairs=90)

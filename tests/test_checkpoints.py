@@ -459,6 +459,7 @@ def test_changed_contents_are_refused(half, change, match):
     refusal(half, match)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "changes",
     [

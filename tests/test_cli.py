@@ -197,6 +197,7 @@ def without_times(path):
 # --- solve ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "status", "stop", "code"),
     [
@@ -394,6 +395,7 @@ def test_an_unfinished_run_is_neither_reported_nor_verified(killed, solved):
     assert "has not ended" in refused("compare", killed, solved("noisy")[0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["killed", "killed in a line", "interrupted"])
 def test_a_cut_run_ends_as_if_undisturbed(here, killed, undisturbed, tmp_path, how):
     path = Path(shutil.copytree(killed, tmp_path / "run"))
@@ -577,6 +579,7 @@ def test_regularizers_as_a_file_names_them():
 # --- verify -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name", ["optimal", "short", "diverged", "noisy", "machine", "agnostic", "weighted", "spectral"]
 )
@@ -604,6 +607,7 @@ def test_a_run_without_certificates_cannot_be_verified_in_full(solved, name):
     assert result.stdout.splitlines()[-1].startswith("NOT FULLY CHECKED")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("with_data", [True, False])
 def test_verify_sees_every_altered_array(copied, with_data):
     path = copied("optimal")

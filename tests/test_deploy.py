@@ -360,6 +360,7 @@ REPLIES = {
 ACTS = {"raises": raises} | {name: changed(change) for name, change in REPLIES.items()}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
 def test_a_bad_reply_costs_a_round_and_changes_nothing(tmp_path, act, undisturbed, caplog):
     run, engine = serve(tmp_path, fault=at_round(5, act))
@@ -402,6 +403,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_reply_lost_on_its_way_costs_a_round_and_changes_nothing(tmp_path, way, undisturbed):
     run, engine = serve(tmp_path, after=tampered(way))

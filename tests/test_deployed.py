@@ -270,6 +270,7 @@ def deploy(tmp_path, monkeypatch):
 # The same iterates
 
 
+@pytest.mark.slow
 def test_nvflare_smoke(deploy, tmp_path):
     """Three sites, mutual TLS: the simulator's numbers. The one real deployment of `make test`."""
     made = deploy("nvflare")

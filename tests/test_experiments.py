@@ -362,6 +362,7 @@ def test_every_task_is_done_and_shown(finished):
     assert all(seconds > 0 for seconds in timing.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("label", PAPER)
 def test_the_grid_is_what_tune_finds(finished, label):
     root, experiment, _ = finished
@@ -997,6 +998,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", DRAWN)
 def test_figures_are_files_and_always_the_same(panels, tmp_path, name):
     png, pdf = DRAWN[name](panels, tmp_path / "figures" / "one")

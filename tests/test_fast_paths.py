@@ -34,6 +34,7 @@ def begin(game, method, noise, fast=None, chunk=None, clients=CLIENTS):
 OTHERS = [fx.FedMiP(ETA, 0.7), fx.FedMiD(ETA, 0.7), fx.ScaffoldSMemory(ETA, 0.7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [*METHODS, *(pytest.param(m, marks=pytest.mark.slow) for m in OTHERS)], ids=repr)
 def test_clients_that_stand_together_do_what_each_does_alone(game, method):
     """The shared first point of K = 1 is exact: chunks of one client are the plain path."""

@@ -115,6 +115,7 @@ class Model:
         return float(task.value), {"weights": w, "bias": b - (b.max() + b.min()) / 2}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("weights", ["samples", "clients"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", PENALTIES.values(), ids=PENALTIES)
@@ -132,6 +133,7 @@ def test_objective_is_the_definition(kind, options, weights):
     assert problem.objective(z) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", PENALTIES.values(), ids=PENALTIES)
 def test_bounds_keep_the_solution_and_certificates_hold(kind, options):
@@ -280,6 +282,7 @@ def test_robust_regression_is_scikit_learns():
     np.testing.assert_allclose(run.z.x["weights"], reference.coef_, atol=0.02)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("weights", ["samples", "clients"])
 @pytest.mark.parametrize(
     "options",

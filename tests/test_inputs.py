@@ -380,6 +380,7 @@ def test_an_out_that_cannot_be_written_is_refused_before_the_work(tmp_path):
 START = "from fedualex.cli import main; print('ready', flush=True); main()"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("delay", [0.0, 0.3, 3.0])  # in imports, in their extensions, and in compilation
 @pytest.mark.parametrize("as_json", [False, True])
 def test_ctrl_c_at_the_start_is_one_line_and_130(delay, as_json, tmp_path):

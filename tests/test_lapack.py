@@ -90,6 +90,7 @@ def spectral_pair(route):
     return fx.Product(fx.Saddle({"a": fx.Euclidean(psi), "b": fx.Euclidean(fx.Box(1.0))}, fx.Euclidean(psi)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("route", ["gram", pytest.param("svd", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "method",

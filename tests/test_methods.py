@@ -295,6 +295,7 @@ def test_no_method_is_missing():
     assert fast | {"FedAvg", "ScaffoldSMemory"} == {name.split()[0] for name in FEDERATED}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "case_name", "local_steps", "noise"), FAST)
 def test_federated_methods_are_their_twins(name, case_name, local_steps, noise):
     """Noise, a partial cohort, eta_s = 0.7; with data: unequal clients and weights; in part: unequal local steps."""
@@ -359,6 +360,7 @@ SEQUENTIAL = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("noise", ["exact", pytest.param("wave", marks=SLOW)])
 @pytest.mark.parametrize("name", SEQUENTIAL)
 def test_one_machine_methods_are_their_twins(name, noise):
@@ -670,6 +672,7 @@ def check_bounds(x, y):
             assert np.all(gaps >= -1e-12)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("x", "y"), PAIRS)
 def test_gap_is_below_the_bound_at_every_T(x, y):
     """T16, T18: gap <= B0 / (eta T): Theorem 4 and CoMP with eta = 1/beta, optimistic with eta = 1/(2 beta)."""
@@ -832,6 +835,7 @@ def test_identity_of_one_step(case_name):
                 assert abs(left - right) <= 1e-12 * max(1.0, size)
 
 
+@pytest.mark.sampled(2)
 @GEOMETRIES
 @pytest.mark.parametrize(("eta_s", "cohorts"), [(1.0, EVERYONE), (0.7, PARTIAL)], ids=["everyone", "partial"])
 def test_proposition_b_on_every_path(case_name, eta_s, cohorts):

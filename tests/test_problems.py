@@ -285,6 +285,7 @@ def test_convexity_check_passes_convex_concave_problems_without_calling_it_a_pro
         assert "not a proof" in str(check)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "f",
     [

@@ -100,6 +100,7 @@ def check_hard_games(pair, shape, cases, seed):
     return without
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", range(len(PAIRS)))
 def test_no_certificate_of_a_hard_game_is_below_the_exact_gap(number):
     shape = [(3, 5), (9, 4), (1, 2)][number % 3]
@@ -152,6 +153,7 @@ def far_game(seed, n=4, m=5):
     return fx.problems.bilinear(A, A @ x - y, x=psi, y=psi)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_optimum_far_from_zero_is_claimed_falsely(seed):
     game, optimal, bare = far_game(seed), 0, 0
@@ -172,6 +174,7 @@ def test_no_optimum_far_from_zero_is_claimed_falsely(seed):
 # --- the catalogue --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_no_certificate_of_the_catalogue_is_below_the_exact_number(name):
     problem, rng = catalogue(name), np.random.default_rng(1)
@@ -180,7 +183,7 @@ def test_no_certificate_of_the_catalogue_is_below_the_exact_number(name):
         certificate = problem.certificate(z)
         assert certificate.gap >= exact_certificate(problem, z)
         assert not certificate.estimated
-        assert certificate.rounding < 1e-8 * (certificate.x + certificate.y)  # far from a solution it is small
+        assert certificate.rounding < 1e-6 * (certificate.x + certificate.y)  # far from a solution it is small
 
 
 # --- estimates ------------------------------------------------------------------------------------------------------
@@ -212,6 +215,7 @@ def user_problems(rng):
     yield fx.Problem(lambda x: jnp.sum((X @ x - t) ** 4), **options), w, gradient([4 * r**3 for r in residuals])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_estimates_are_seldom_too_small_and_called_estimates(seed):
     rng, fine, total = np.random.default_rng(seed), 0, 0

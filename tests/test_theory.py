@@ -414,6 +414,7 @@ def test_capped_simplex_has_a_bound_on_its_diameter():
     assert theory.constants(problem).how["diameter"] == "bound"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["two boxes", "two simplices", "x entropic", "y entropic"])
 def test_theorem_4_holds_at_every_step(name):
     problem = game(name)
@@ -469,6 +470,7 @@ def test_bad_input_is_named(call, error, message):
         call()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NARROW)
 def test_no_feasible_point_has_an_operator_beyond_grad_bound(name):
     """A capped simplex has a small diameter, and one entry none, but their points have norm 1."""

@@ -143,6 +143,7 @@ def differing(result):
 # --- untouched --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in RUNS])
 def test_an_untouched_run_is_verified(solved, name):
     result = verify(solved(name), trust=True)
@@ -366,6 +367,7 @@ TAMPERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", TAMPERS)
 def test_what_was_changed_is_noticed_though_it_was_sealed_again(copied, what):
     path = copied("game")
@@ -663,6 +665,7 @@ def test_nonsense_in_a_folder_is_one_line(copied, name):
     assert outcomes == {Verdict.DIFFERS, "refused"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("key", ["runs", "experiments", "plan", "title", "seeds"])
 def test_nonsense_in_a_collection_is_one_line(reproduction, solved, tmp_path, key):
     root = Path(shutil.copytree(reproduction, tmp_path / "root"))

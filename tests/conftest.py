@@ -1,0 +1,44 @@
+"""What all tests share: programs compiled quickly, processes that stay small, and large tables of which a few are run."""
+
+import gc
+import os
+from collections import Counter
+from pathlib import Path
+
+import jax
+import pytest
+
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+"""Most programs of a test run once: they are compiled five times as fast, to run half as fast. `make test-all` compiles
+as users do."""
+MEMORY = limit = 1.2 * 2**30
+"""Bytes of a process above which its compiled programs are dropped."""
+
+if os.environ.get("COMPILER", "quick") == "quick":  # read when jax computes for the first time
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
+
+
+def pytest_collection_modifyitems(items):
+    """Of a test that is marked `sampled(k)`, every k-th case is fast and the others are slow."""
+    seen = Counter()
+    for item in items:
+        if (mark := item.get_closest_marker("sampled")) is not None:
+            if seen[item.function] % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+            seen[item.function] += 1
+
+
+@pytest.fixture(autouse=True)
+def _small_process():
+    """Drop compiled programs between two tests where they have grown too many."""
+    yield
+    global limit
+    if _resident() > limit:
+        jax.clear_caches()
+        gc.collect()
+        limit = max(MEMORY, _resident() + MEMORY / 4)  # what is not given back would have them dropped all the time
+
+
+def _resident():
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0
