@@ -774,10 +774,10 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 
 def test_a_numerical_error_leaves_the_last_good_state(tmp_path, monkeypatch):
-    def overflow(self, state, seconds, traffic):
+    def overflow(self, state, seconds):
         if int(state.round) == 8:
             raise FloatingPointError
-        return record(self, state, seconds, traffic)
+        return record(self, state, seconds)
 
     record = Records.record
     monkeypatch.setattr(Records, "record", overflow)

@@ -16,7 +16,7 @@ from test_agnostic import digits
 import fedualex as fx
 from fedualex.precision import double
 from fedualex.runtime import progress as progress_module
-from fedualex.runtime.records import Records
+from fedualex.runtime import rules
 from fedualex.runtime.rounds import Setup, draw_cohort
 
 Status, Stop = fx.Status, fx.Stop
@@ -168,10 +168,9 @@ def test_diverged_with_too_large_a_step_on_heterogeneous_clients():
 
 def at_gaps(gaps, rounds=100, **options):
     """The verdict on records with these certificates."""
-    rule = object.__new__(Records)
-    rule.rounds, rule.every, rule.tol, rule.output = rounds, 1, options.get("tol"), options.get("output")
-    rule.all = [{"round": r, "seconds": 0.0, "gap_last": gap, "gap_ergodic": 2 * gap} for r, gap in enumerate(gaps)]
-    return rule.verdict()
+    records = [{"round": r, "seconds": 0.0, "gap_last": gap, "gap_ergodic": 2 * gap} for r, gap in enumerate(gaps)]
+    best = [rules.best_gap(record, options.get("output")) for record in records]
+    return rules.stop_of(best, rounds=rounds, record_every=1, tol=options.get("tol"))
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ class SiteClients:
         self.exchange.traffic = [int(count) for count in ledger]
 
     def _stop(self) -> Stop | None:
-        """How a failure ends the run: somebody ended it, or numbers overflow, which they would again; None otherwise."""
+        """How a failure ends the run: by hand, or because numbers overflowed, as they would again; else it does not."""
         if self.exchange.engine.stopped():
             return Stop.INTERRUPTED
         return Stop.NUMERICAL_ERROR if self.exchange.overflown else None

@@ -4,7 +4,7 @@ import inspect
 import math
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +15,13 @@ from ..algorithms import AbstractMethod
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
 from ..runtime.checks import check_simulation
 from ..runtime.keywords import file_defaults
-from ..runtime.options import SolveOptions
+from ..runtime.options import RunOptions, SolveOptions
 from ..tree import Saddle
 from ..validation import positive
 from . import sources
 from .names import FROM_FILE, METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
 
-T = TypeVar("T")
+T = TypeVar("T", bound=RunOptions)
 
 IN_FILES: dict[str, Any] = {"noise": None, "minibatch": None, "start": None}
 """What a file has in place of the options noise and z0: noise = sigma, minibatch = size, start = {uniform = radius}."""
@@ -93,16 +93,16 @@ def check_tables(tables: Mapping[str, Any], names: tuple[str, ...]) -> None:
             raise ConfigurationError(f"the file needs a table [{name}]")
 
 
-def run_options(kind: Callable[..., T], run: Mapping[str, Any], problem: AbstractProblem, **others: Any) -> T:
+def run_options(kind: type[T], run: Mapping[str, Any], problem: AbstractProblem, **others: Any) -> T:
     """[run] as options of this kind."""
     for key, value in run.items():
         if isinstance(value, bool) and not isinstance(run_defaults(kind).get(key), bool):
             raise ConfigurationError(f"[run] {key} must not be {str(value).lower()}: it is not a switch")
+    given = {key: value for key, value in run.items() if key not in IN_FILES}
+    options = _checked("[run]", lambda: kind(**given, noise=run_oracle(run), **others))
     if run["minibatch"] is not None and problem.data is None:
         raise ConfigurationError("[run] minibatch: this problem has no examples to draw from; use noise")
-    given = {key: value for key, value in run.items() if key not in IN_FILES}
-    start = start_point(run["start"], problem, run["seed"])
-    return _checked("[run]", lambda: kind(**given, noise=run_oracle(run), z0=start, **others))
+    return replace(options, z0=start_point(run["start"], problem, options.seed))
 
 
 def start_point(start: Any, problem: AbstractProblem, seed: int) -> Saddle | None:

@@ -1,6 +1,6 @@
 """The seam between a run and those who hold its data: they are asked for operators, and for rounds of local steps."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 
@@ -13,6 +13,7 @@ from .sharding import local
 from .traffic import bytes_per_round
 
 
+@runtime_checkable
 class Clients(Protocol):
     """All clients of a run. What they cannot give is `Missing`, with its reason."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from .. import tree
 from .clients import Clients
@@ -34,6 +34,7 @@ class RunHooks:
     finish: Callable[[Run], None] = lambda run: None
 
 
+@runtime_checkable
 class Fence(Protocol):
     """Who may write: of two runs with one checkpoint the later one."""
 

@@ -71,10 +71,10 @@ class Records:
 
     def record(self, state: State, seconds: float) -> Record | Missing:
         """Certificates and structure of the recorded outputs, and the cost so far; or whose answer is missing."""
+        record: Record = {"round": int(state.round), "seconds": seconds, **self.clients.spent(state)}
         outputs = self.outputs(state, self.judgement.everything)
         if isinstance(outputs, Missing):
             return outputs
-        record: Record = {"round": int(state.round), "seconds": seconds, **self.clients.spent(state)}
         for name, output in outputs.items():
             record[f"gap_{name}"] = output.gap
             record[f"density_{name}"] = output.density
