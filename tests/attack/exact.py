@@ -49,7 +49,9 @@ class Psi:
 
     def value(self, x: Vector) -> Decimal:
         """psi(x), for x in the domain; where x is negative by rounding its entropy is that of 0."""
-        total = self.l1 * sum(map(abs, x), ZERO) + self.l2 / 2 * dot(x, x) + dot(self.slopes, x)
+        # On a simplex l1 is a constant, also for an x whose sum is the radius up to rounding only.
+        size = self.radius if self.kind in ("simplex", "capped") else sum(map(abs, x), ZERO)
+        total = self.l1 * size + self.l2 / 2 * dot(x, x) + dot(self.slopes, x)
         if self.group:
             total += self.group * sum(
                 (w * length(part) for w, part in zip(self.weights, self.groups(x), strict=True)), ZERO
