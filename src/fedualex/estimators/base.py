@@ -17,7 +17,7 @@ from ..display import rounded_up
 from ..problems import AbstractProblem, active_bounds
 from ..runtime import Run, Status, Stop, solve
 from ..tree import Saddle, Tree
-from ..validation import classes, nonnegative, positive, refuse_masked, refuse_mixed, whole_number
+from ..validation import classes, nonnegative, positive, refuse_masked, refuse_mixed, short, whole_number
 
 
 class Scale:
@@ -178,6 +178,8 @@ def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any
     given = (X,) if options.get("reset") is False else (X, y)
     try:
         return validate_data(estimator, *given, dtype=np.float64, **options)
+    except OverflowError:
+        raise ValueError(f"X must be real numbers that float64 can hold, got {short(X)}") from None
     except ValueError as error:
         if "could not convert" not in str(error):
             raise

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tree import Saddle
-from ..validation import one_of
+from ..validation import of_type, one_of
 from .general import Problem
 from .losses import Logistic, Loss, OfScore, Softmax, Squared
 from .rows import Owners, Penalty, bias_box, class_bias_box, class_labels, class_shares, matrix, targets
@@ -43,6 +43,7 @@ def sparse_glm(
     of the rows and S the largest |<w, mu>| for w in the ball, Jensen's inequality gives |b - mean y| <= S + sqrt(2 F);
     for classes see `class_bias_box`. Unless F = 0, no derived bound is active at a solution; a given radius may be.
     """
+    of_type("intercept", intercept, bool, "True or False")
     one_of("family", family, FAMILIES)
     X = matrix(X)
     owners = Owners(clients, weights, len(X))

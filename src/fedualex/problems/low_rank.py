@@ -6,7 +6,7 @@ import numpy as np
 
 from ..regularizers import L1, Box, L1Ball, Spectral
 from ..tree import Saddle
-from ..validation import positive
+from ..validation import of_type, positive
 from .general import Problem
 from .losses import OfScore, Squared
 from .rows import Owners, matrix
@@ -24,6 +24,7 @@ def low_rank(
     the singular values of W are in L1Ball(F / nuclear), and with mu and c the means of X and Y, Jensen's inequality
     gives |b - c| <= (F / nuclear) ||mu|| + sqrt(2 F), entry by entry.
     """
+    of_type("intercept", intercept, bool, "True or False")
     X, Y = matrix(X), matrix(Y, "Y")
     if len(Y) != len(X):
         raise ValueError(f"Y must have {len(X)} rows, as many as X, got {len(Y)}")

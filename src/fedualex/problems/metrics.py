@@ -1,5 +1,6 @@
 """What people ask of a model: the area under its ROC curve, and how its clients fare."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tree import Tree
-from ..validation import numbered, one_of, real_array
+from ..validation import numbered, one_of, real_array, short
 from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
 from .rows import labels_of_model, matrix, targets, two_classes
 
@@ -60,6 +61,8 @@ def client_metrics(
     loss, delta: as for `agnostic`. labels: all labels of the training data, needed where y lacks some.
     """
     X = matrix(X)
+    if not isinstance(x, Mapping) or not {"weights", "bias"} <= x.keys():
+        raise TypeError(f'x must be a model {{"weights": w, "bias": b}}, got {short(x)}')
     scores = X @ np.asarray(x["weights"]) + np.asarray(x["bias"])
     _, client = numbered("clients", clients, len(X))
     rows = np.bincount(client)

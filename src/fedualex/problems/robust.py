@@ -8,6 +8,7 @@ from jaxtyping import Array
 
 from ..regularizers import Box
 from ..tree import Saddle, Tree
+from ..validation import of_type
 from .general import Problem
 from .losses import linear_score
 from .operator_error import Majorized
@@ -35,6 +36,7 @@ def robust_regression(
     L1Ball(F / l1) or L2Ball(sqrt(2 F / l2)), the one of smaller radius, or in L2Ball(radius); by Jensen's inequality
     |b - mean y| <= max |<w, mean X>| over the ball + F. Unless F = 0, no derived bound is active at a solution.
     """
+    of_type("intercept", intercept, bool, "True or False")
     X = matrix(X)
     target = targets(y, len(X))
     owners = Owners(clients, weights, len(X))

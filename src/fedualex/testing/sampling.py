@@ -13,7 +13,7 @@ from .. import tree
 from ..geometry import Product, calls_lapack, is_geometry
 from ..precision import double
 from ..tree import Tree
-from ..validation import whole_number
+from ..validation import real_array, whole_number
 
 ROUNDING = 1e-10
 FEASIBLE = 1e-12
@@ -29,7 +29,8 @@ class Laws:
 
     def __init__(self, subject: Any, like: Tree, margins: Callable[..., Margins]):
         self.subject = subject
-        self.like = jax.tree.map(np.asarray, default_like(subject) if like is None else like)
+        chosen = default_like(subject) if like is None else like
+        self.like = jax.tree.map(lambda leaf: real_array("like", leaf), chosen)
 
         # Closed over, not traced: some properties, such as finite_conjugate, depend on the parameters' values.
         def evaluate(*point: Any) -> Margins:
