@@ -83,7 +83,9 @@ def check(result: Result, codes: set[int], repro: str) -> None:
     require(result.exit_code in codes, f"exit code {result.exit_code}", repro)
     require("Traceback" not in result.output, "a trace is shown", repro)
     if result.exit_code == 2:
-        lines = [line for line in result.stderr.splitlines() if line.strip()]
+        # With --json it is JSON, where the answer would be.
+        shown = result.stderr or str(json.loads(result.stdout)["error"])
+        lines = [line for line in shown.splitlines() if line.strip()]
         require(len(lines) == 1 or lines[0].startswith("Usage"), f"bad input in {len(lines)} lines: {lines[:3]}", repro)
     if result.exit_code == 0:
         require("nan" not in result.stdout, f"nan is shown: {result.stdout[:300]}", repro)
