@@ -15,6 +15,7 @@ import numpy as np
 
 import fedualex as fx
 from fedualex.precision import double
+from fedualex.runtime.options import RunOptions
 from fedualex.runtime.rounds import advance
 from fedualex.runtime.setup import build_setup, first_state
 from fedualex.runtime.sharding import local
@@ -29,9 +30,9 @@ def game(d):
 
 def prepare(M, K, d, chunk=None, mesh=None):
     """The game with M clients and K local steps, ready to advance."""
-    problem, noise = game(d), fx.GaussianNoise(0.1)
-    setup = build_setup(problem, fx.FeDualEx(0.01), noise, M, None, K, 0, "float32", chunk, None, mesh)
-    return setup, first_state(setup, problem.admit(problem.like), "project", "float32")
+    problem, options = game(d), RunOptions(noise=fx.GaussianNoise(0.1), local_steps=K, dtype="float32")
+    setup = build_setup(problem, fx.FeDualEx(0.01), options, M, chunk=chunk, mesh=mesh)
+    return setup, first_state(setup, problem.admit(problem.like), options)
 
 
 def round_seconds(M, K, d, rounds, mesh=None):

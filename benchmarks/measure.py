@@ -18,6 +18,7 @@ import peers
 
 import fedualex as fx
 from fedualex.precision import double
+from fedualex.runtime.options import RunOptions
 from fedualex.runtime.rounds import advance
 from fedualex.runtime.setup import build_setup, first_state
 
@@ -35,9 +36,9 @@ def ours(game, local_steps, clients=CLIENTS, **options):
 def rounds_alone(problem, clients, local_steps, fast=None):
     """The same without records and certificates."""
     with double():
-        method, noise = fx.FeDualEx(ETA, 1.0), fx.GaussianNoise(SIGMA)
-        setup = build_setup(problem, method, noise, clients, None, local_steps, 0, "float32", None, fast)
-        start = first_state(setup, problem.admit(problem.like), "project", "float32")
+        options = RunOptions(noise=fx.GaussianNoise(SIGMA), local_steps=local_steps, dtype="float32")
+        setup = build_setup(problem, fx.FeDualEx(ETA, 1.0), options, clients, fast=fast)
+        start = first_state(setup, problem.admit(problem.like), options)
 
     def run(rounds):
         with double():

@@ -11,6 +11,7 @@ from fedualex import tree
 from fedualex.geometry import AbstractGeometry
 from fedualex.precision import double
 from fedualex.problems.normals import normal
+from fedualex.runtime.options import RunOptions
 from fedualex.runtime.rounds import MapsOnce, one_round
 from fedualex.runtime.setup import build_setup, first_state
 
@@ -26,9 +27,10 @@ def game():
 
 
 def begin(game, method, noise, fast=None, chunk=None, clients=CLIENTS):
-    setup = build_setup(game, method, noise, clients, None, 1, 3, "float64", chunk, fast)
+    options = RunOptions(noise=noise, seed=3)
+    setup = build_setup(game, method, options, clients, chunk=chunk, fast=fast)
     start = fx.Saddle(np.array([0.2, -0.4, 0.1]), np.array([0.3, -0.1]))
-    return setup, first_state(setup, game.admit(start), "project", "float64")
+    return setup, first_state(setup, game.admit(start), options)
 
 
 OTHERS = [fx.FedMiP(ETA, 0.7), fx.FedMiD(ETA, 0.7), fx.ScaffoldSMemory(ETA, 0.7)]
@@ -53,7 +55,7 @@ def test_without_noise_the_law_is_the_very_numbers(game, method, chunk):
         states = []
         for fast in (None, "law"):
             setup, state = begin(game, method, fx.GaussianNoise(0.0), fast, chunk)
-            assert setup.merge_last_call is (fast == "law")
+            assert setup.merge_noise is (fast == "law")
             states.append(one_round(setup, one_round(setup, state)))
         for one, two in zip(*map(jax.tree.leaves, states), strict=True):
             np.testing.assert_allclose(one, two, rtol=0, atol=1e-12)
@@ -116,12 +118,14 @@ def test_the_merged_draw_is_the_one_that_is_described(game):
 def test_nothing_is_merged_where_the_law_would_change(game):
     with double():
         noise = fx.GaussianNoise(SIGMA)
-        assert not begin(game, fx.FedMiP(ETA), noise, "law")[0].merge_last_call
-        assert not begin(game, METHODS[0], fx.Exact(), "law")[0].merge_last_call
-        assert not build_setup(game, METHODS[0], noise, CLIENTS, None, 2, 0, "float64", None, "law").merge_last_call
+        assert not begin(game, fx.FedMiP(ETA), noise, "law")[0].merge_noise
+        assert not begin(game, METHODS[0], fx.Exact(), "law")[0].merge_noise
+        assert not build_setup(
+            game, METHODS[0], RunOptions(noise=noise, local_steps=2), CLIENTS, fast="law"
+        ).merge_noise
         data = [np.ones((2, 3)), np.zeros((3, 3))]
         own = fx.Problem(lambda x, row: (row @ x) ** 2, x=fx.Box(1.0), like=fx.Saddle(np.zeros(3)), data=data)
-        assert not build_setup(own, METHODS[0], noise, 2, None, 1, 0, "float64", None, "law").merge_last_call
+        assert not build_setup(own, METHODS[0], RunOptions(noise=noise), 2, fast="law").merge_noise
     with pytest.raises(ValueError, match="fast must be one of 'law', got 'fastest'"):
         fx.simulate(game, METHODS[0], rounds=1, fast="fastest")
 

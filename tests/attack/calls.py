@@ -30,6 +30,10 @@ def attack(rng: Rng) -> None:
     if arguments:
         for name in rng.choice(list(arguments), min(len(arguments), 1 + (rng.random() < 0.2)), replace=False):
             arguments[name] = str(rng.choice(VALUES[: -surface.WHOLE] if name in SIZES else VALUES))
+    for name in used(arguments.get("callback", "")):
+        given(name)
+    if "callback" in arguments and callable(evaluated(arguments["callback"])):
+        return  # what a user's own function makes of a record is the user's affair
     text = f"{function}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
     try_call(text, [*arguments, *_parameters(function)])
 

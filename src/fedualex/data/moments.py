@@ -65,7 +65,10 @@ class Standardizer:
 
 def added(parts: Iterable[Sums]) -> Sums:
     """The sum of what the clients sent."""
-    every = list(of_type("parts", parts, Iterable, "what `sums` returned, of each client"))
+    try:
+        every = list(parts)
+    except TypeError:  # an array of no dimensions calls itself iterable
+        every = []
     for part in every or [None]:
         of_type("parts", part, Sums, "what `sums` returned, of each client")
     return sum(every[1:], start=every[0])
@@ -82,7 +85,7 @@ def _matrix(X: Any) -> NDArray[Any]:
     refuse_masked("X", X)
     try:
         rows = np.asarray(X, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"X must be a real matrix, nan where a value is missing, got {short(X)}") from None
     if rows.ndim != 2 or rows.size == 0 or np.any(np.isinf(rows)):
         raise ValueError(f"X must be a nonempty matrix of finite numbers or nan, got {short(X)}")

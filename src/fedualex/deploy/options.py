@@ -11,9 +11,18 @@ from ..runtime.options import RunOptions, StoppingOptions, a_function, a_path, a
 from ..validation import of_type, positive, whole_number
 from .privacy import Privacy
 
+LONGEST = 1e9
+"""Seconds that a clock can still wait for."""
+
 
 def _privacy(name: str, value: Any) -> Privacy:
     return of_type(name, value, Privacy, "fx.deploy.Privacy(clip, noise) or None")
+
+
+def _seconds(name: str, value: Any) -> float:
+    if (seconds := float(positive(name, value))) > LONGEST:
+        raise ValueError(f"{name} must be a number of seconds of at most {LONGEST:g}, got {value}")
+    return seconds
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -43,7 +52,7 @@ class DeploymentOptions(RunOptions, StoppingOptions):
         whole_number, "Failed rounds in a row after which the run ends as CLIENTS_LOST.", default=5, decides=False
     )
     timeout: float = option(
-        lambda name, value: float(positive(name, value)),
+        _seconds,
         "Seconds in which a site must answer.",
         default=60.0,
         decides=False,

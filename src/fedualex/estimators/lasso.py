@@ -58,5 +58,5 @@ def _check_numbers(y: Any) -> None:
     array = plain_array("y", y)
     try:
         np.asarray(array if array.dtype.kind in "USO" and y is not None else 0, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"y must be real numbers, one for each row of X, got {short(y)}") from None

@@ -54,8 +54,9 @@ def check_convex_concave(problem: AbstractProblem, *, pairs: int = 200, seed: in
     A differentiable f is convex in x and concave in y exactly if its operator g is monotone. Pairs are near and far,
     and differ in x alone or in y alone; one that seems to be a witness must hold out against rounding.
     """
-    as_problem(problem), whole_number("pairs", pairs)
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    as_problem(problem)
+    pairs, seed = whole_number("pairs", pairs), whole_number("seed", seed, 0)
+    rng = np.random.default_rng(seed)
     with double():
         wide = tree.cast_module(problem, jnp.float64)
         drawn = [_random_pair(wide, rng, pair) for pair in range(pairs)]

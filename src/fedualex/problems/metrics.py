@@ -19,6 +19,8 @@ def roc_auc(scores: Any, y: Any) -> float:
     The second of the two labels in sorted order is the positive one.
     """
     scores = real_array("scores", scores, truth=True)
+    if scores.ndim != 1:
+        raise ValueError(f"scores must be one number for each row, got an array of shape {scores.shape}")
     positive = two_classes(y, len(scores)) > 0
     negatives = np.sort(scores[~positive])
     below, up_to = (np.searchsorted(negatives, scores[positive], side) for side in ("left", "right"))

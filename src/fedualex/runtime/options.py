@@ -58,7 +58,7 @@ def _seed(name: str, value: Any) -> int:
 def _dtype(name: str, value: Any) -> str:
     try:
         kind = str(np.dtype(value))
-    except TypeError:
+    except (TypeError, ValueError):
         kind = ""
     if kind not in ("float32", "float64"):
         raise ValueError(f"{name} must be 'float32' or 'float64', got {short(value)}")

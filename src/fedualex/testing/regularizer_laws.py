@@ -13,7 +13,7 @@ from ..precision import double
 from ..regularizers import AbstractRegularizer, SquaredL2
 from ..regularizers.fenchel import fenchel, has_rounding_bound
 from ..validation import of_type
-from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, default_like, equal, size
+from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, checked_like, equal, size
 
 QUADRATICS = (0.0, 1e-33, 1e-160, 1e-300, 1e150)
 """None, one that is lost beside anything, and those with which squares leave the range of floats."""
@@ -22,7 +22,7 @@ QUADRATICS = (0.0, 1e-33, 1e-160, 1e-300, 1e150)
 def check_regularizer(psi: AbstractRegularizer, like: Any = None, *, samples: int = 20, seed: int = 0) -> None:
     """Check every law of a regularizer at random points shaped as the array `like` (a shape that fits, if None)."""
     of_type("psi", psi, AbstractRegularizer, "a regularizer such as fx.L1(0.1)")
-    like = default_like(psi) if like is None else like
+    like = checked_like(psi, like)
     check_extremes(psi, like)
     Laws(psi, like, regularizer_laws).check_samples(samples, seed)
 

@@ -13,7 +13,7 @@ from .. import tree
 from ..geometry import Product, calls_lapack, is_geometry
 from ..precision import double
 from ..tree import Tree
-from ..validation import real_array, whole_number
+from ..validation import real_array, short, whole_number
 
 ROUNDING = 1e-10
 FEASIBLE = 1e-12
@@ -29,8 +29,7 @@ class Laws:
 
     def __init__(self, subject: Any, like: Tree, margins: Callable[..., Margins]):
         self.subject = subject
-        chosen = default_like(subject) if like is None else like
-        self.like = jax.tree.map(lambda leaf: real_array("like", leaf), chosen)
+        self.like = checked_like(subject, like)
 
         # Closed over, not traced: some properties, such as finite_conjugate, depend on the parameters' values.
         def evaluate(*point: Any) -> Margins:
@@ -55,6 +54,18 @@ class Laws:
         """All laws at random points over several scales, some with ties and zeros."""
         for point in _samples(self.like, samples, seed):
             self.check(*point)
+
+
+def checked_like(subject: Any, like: Tree) -> Tree:
+    """An array, or for a product one for each of its parts; those that fit, if None."""
+    if like is None:
+        return default_like(subject)
+    if not isinstance(subject, Product):
+        return real_array("like", like)
+    structure: Any = jax.tree.structure(subject.parts, is_leaf=is_geometry)
+    if jax.tree.structure(like) != structure:
+        raise ValueError(f"like must have one array for each part of the product, got {short(like)}")
+    return jax.tree.map(lambda leaf: real_array("like", leaf), like)
 
 
 def default_like(subject: Any) -> Tree:
