@@ -66,7 +66,7 @@ class Standardizer:
 def added(parts: Iterable[Sums]) -> Sums:
     """The sum of what the clients sent."""
     try:
-        every = list(parts)
+        every: list[Any] = list(parts)
     except TypeError:  # an array of no dimensions calls itself iterable
         every = []
     for part in every or [None]:
