@@ -230,7 +230,7 @@ def test_who_is_dead_is_not_in_the_mean(tmp_path):
     run, _ = serve(tmp_path, fault=fault, min_replies=2)
     expected = fx.simulate(GAME, clients=2, **OPTIONS)
     assert_close(run.state.server, expected.state.server)
-    assert_close(run.state.sums.clients, expected.state.sums.clients)
+    assert_close(run.state.sums.points["clients"], expected.state.sums.points["clients"])
 
 
 # --- what travels --------------------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ from fedualex import tree
 from fedualex.geometry import AbstractGeometry
 from fedualex.precision import double
 from fedualex.problems.normals import normal
+from fedualex.runtime.local_steps import CachedPrimal
 from fedualex.runtime.options import RunOptions
-from fedualex.runtime.rounds import MapsOnce, one_round
+from fedualex.runtime.rounds import one_round
 from fedualex.runtime.setup import build_setup, first_state
 
 ETA, SIGMA, CLIENTS = 0.3, 0.4, 6
@@ -111,7 +112,7 @@ def test_the_merged_draw_is_the_one_that_is_described(game):
         found = one_round(setup, state)
         for one, two in zip(jax.tree.leaves(found.server), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(one, two, rtol=0, atol=1e-14)
-        for one, two in zip(jax.tree.leaves(found.sums.clients), jax.tree.leaves(mean), strict=True):
+        for one, two in zip(jax.tree.leaves(found.sums.points["clients"]), jax.tree.leaves(mean), strict=True):
             np.testing.assert_allclose(one, ETA * two, rtol=0, atol=1e-14)
 
 
@@ -138,7 +139,7 @@ def test_a_pair_is_mapped_once(game):
             calls.append(dual)
             return super().primal(dual)
 
-    geometry = MapsOnce(Counting(fx.Box(1.0)))
+    geometry = CachedPrimal(Counting(fx.Box(1.0)))
     one, same = fx.Dual(jnp.array([2.0]), jnp.array(0.0)), fx.Dual(jnp.array([2.0]), jnp.array(0.0))
     assert geometry.primal(one) is geometry.primal(one)
     geometry.primal(same)

@@ -19,7 +19,8 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.precision import double
 from fedualex.problems import AbstractOracle
-from fedualex.runtime.rounds import Setup, draw_cohort
+from fedualex.runtime.rounds import draw_cohort
+from fedualex.runtime.state import Setup
 
 SLOW = pytest.mark.slow
 SEED, ETA_C, ETA_S = 5, 0.1, 0.7

@@ -17,7 +17,8 @@ import fedualex as fx
 from fedualex.precision import double
 from fedualex.runtime import progress as progress_module
 from fedualex.runtime import rules
-from fedualex.runtime.rounds import Setup, draw_cohort
+from fedualex.runtime.rounds import draw_cohort
+from fedualex.runtime.state import Setup
 
 Status, Stop = fx.Status, fx.Stop
 NAMES = {"last", "clients", "ergodic", "polished"}
@@ -660,7 +661,7 @@ def test_progress_on_a_terminal(monkeypatch):
         ({"local_steps": 1.5}, "local_steps must be a whole number >= 1.*got 1.5"),
         ({"method": fx.ChambollePock(0.1, 0.1)}, "ChambollePock is a method for one machine: use steps="),
         ({"method": fx.SynchronousMirrorProx(0.1)}, "SynchronousMirrorProx takes local_steps=1, got 2"),
-        ({"output": "best"}, "output must be one of 'last', 'clients', 'ergodic', 'polished', got 'best'"),
+        ({"output": "best"}, "output must be one of 'last', 'ergodic', 'clients', 'polished', got 'best'"),
         ({"init": "zero"}, "init must be one of 'project', 'paper', got 'zero'"),
         ({"z0": 3}, r"z0 must be fx.Saddle\(x, y\), got 3"),
         ({"z0": fx.Saddle(np.zeros(4), np.zeros(4))}, r"z0.x must have shape \(5,\), got \(4,\)"),

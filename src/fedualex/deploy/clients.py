@@ -12,8 +12,10 @@ from jaxtyping import Array
 
 from .. import tree
 from ..runtime import Stop
+from ..runtime.kinds import accumulated
 from ..runtime.missing import Missing
-from ..runtime.rounds import Contribution, Setup, State, Sums, add_probes, draw_cohort
+from ..runtime.rounds import draw_cohort
+from ..runtime.state import Contribution, Setup, State
 from ..tree import Tree
 from .engine import Engine
 from .exchange import Exchange, SilentSitesError
@@ -33,8 +35,8 @@ class SiteClients:
     """The sites of a run. The state lives above, and in the checkpoint, never at sites.
 
     sites: their names with their weights. needed: with fewer valid replies a round fails and is done again; all of its
-    cohort if None. attempts: failed rounds in a row after which the run ends. ergodic: whether sites send the K probes
-    of a round. privacy: with it sites send noisy increments and nothing else.
+    cohort if None. attempts: failed rounds in a row after which the run ends. averages: the outputs whose sums
+    sites send parts of. privacy: with it sites send noisy increments and nothing else.
     """
 
     elsewhere = True
@@ -49,17 +51,14 @@ class SiteClients:
         timeout: float,
         needed: int | None,
         attempts: int,
-        ergodic: bool,
+        averages: tuple[str, ...],
         privacy: Privacy | None,
     ):
         self.setup, self.sites, self.weights = setup, list(sites), list(sites.values())
         self.exchange = Exchange(engine, self.sites, run_id, timeout)
-        self.needed, self.attempts, self.ergodic, self.privacy = needed, attempts, ergodic, privacy
-        self.reply_like = reply_like(setup, ergodic, private=privacy is not None)
-        self.averages: tuple[str, ...] = ("ergodic", "clients") if ergodic else ("clients",)
-        self.unsurveyed = ""
-        if privacy is not None:
-            self.averages, self.unsurveyed = (), PRIVATE
+        self.needed, self.attempts, self.averages, self.privacy = needed, attempts, averages, privacy
+        self.reply_like = reply_like(setup, averages)
+        self.unsurveyed = "" if privacy is None else PRIVATE
         self._failures = 0
 
     def survey(self, points: list[Tree]) -> list[Tree] | Missing:
@@ -138,8 +137,8 @@ class SiteClients:
         p = np.asarray(self.weights)[ids]
         a, steps = (p / p.sum()).astype(kind), np.asarray(self.setup.steps)[ids].astype(kind)
         scaled = a * (a @ steps) / steps  # increments count a step of everybody alike (unequal local steps)
-        probes = {"probes": a, "probe_weights": a, "shares": a} if self.ergodic else {}
-        factors = {"message": scaled, "points": scaled, "point_weight": scaled, **probes}
+        factors = dict.fromkeys(("message", "points", "point_weight"), scaled)
+        factors |= dict.fromkeys(("probes", "probe_weights", "shares"), a)
         return {name: _combine(factors[name], [reply[name] for reply in replies.values()]) for name in self.reply_like}
 
 
@@ -162,10 +161,5 @@ def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], frac
     server = setup.method.server_step(
         state.server, total["message"], setup.problem.geometry, fraction.astype(setup.weights.dtype)
     )
-    if "probes" in total:
-        return State(server, None, point, add_probes(setup, state.sums, Contribution(**total)), state.round + 1)
-    sums = state.sums
-    if "points" in total:
-        clients, weight = tree.add(sums.clients, total["points"]), sums.weight + total["point_weight"]
-        sums = Sums(clients, sums.ergodic, weight)
+    sums = accumulated(setup, state.sums, Contribution(**total))
     return State(server, None, point, sums, state.round + 1)

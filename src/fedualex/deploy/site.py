@@ -1,5 +1,7 @@
 """The client's side of every engine: local rounds and full-batch operators, from its own data. Keeps no state."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +12,9 @@ import numpy as np
 from .. import tree
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem
-from ..runtime.rounds import Contribution, Setup, State, Sums, local_rounds
+from ..runtime.kinds import KINDS, no_sums
+from ..runtime.local_steps import local_rounds
+from ..runtime.state import Contribution, Setup, State
 from ..tree import Saddle, Tree
 from .engine import Arrays, Request
 from .privacy import Privacy
@@ -33,11 +37,11 @@ class Site:
         setup: Setup,
         client: int,
         agreed: str,
-        ergodic: bool = False,
+        averages: tuple[str, ...],
         privacy: Privacy | None = None,
     ):
         self.problem, self.setup, self.client, self.agreed = problem, setup, client, agreed
-        self.ergodic, self.privacy = ergodic, privacy
+        self.averages, self.privacy = averages, privacy
 
     def work(self, request: Request) -> Arrays:
         """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""
@@ -51,8 +55,8 @@ class Site:
         counters = jnp.asarray(request.round), jnp.asarray(self.client)
         part = _contribute(self.setup, received["server"], received["survey"], self.setup.problem.data, *counters)
         if self.privacy is not None:
-            return pack(message=self.privacy.applied(part.message))
-        return pack(**reply_of(part, self.ergodic))
+            part = replace(part, message=self.privacy.applied(part.message))
+        return pack(**reply_of(part, self.averages))
 
     def _survey(self, request: Request) -> Arrays:
         """Certificates ask in float64, and are answered from the data as it is, whatever the rounds are computed in."""
@@ -72,21 +76,18 @@ def round_like(setup: Setup) -> dict[str, Tree]:
     return {"server": server, "survey": None if setup.method.survey == "none" else (point, point)}
 
 
-def reply_of(part: Contribution, ergodic: bool) -> dict[str, Tree]:
-    """What leaves a site: its message, the sum behind `clients`, and the K probes behind `ergodic` if asked for."""
-    reply = {"message": part.message, "points": part.points, "point_weight": part.point_weight}
-    if ergodic:
-        reply |= {"probes": part.probes, "probe_weights": part.probe_weights, "shares": part.shares}
-    return reply
+def reply_of(part: Contribution, averages: Iterable[str]) -> dict[str, Tree]:
+    """What leaves a site: its message, and what the sums behind these outputs need."""
+    wire = dict.fromkeys(name for average in averages for name in KINDS[average].wire)
+    return {"message": part.message} | {name: getattr(part, name) for name in wire}
 
 
-def reply_like(setup: Setup, ergodic: bool, *, private: bool) -> dict[str, Tree]:
-    """The shapes of a reply, which do not depend on anybody's data; with privacy of the message alone."""
+def reply_like(setup: Setup, averages: Iterable[str]) -> dict[str, Tree]:
+    """The shapes of `reply_of`, which do not depend on anybody's data."""
     blind = eqx.tree_at(lambda s: s.oracle, setup, _Blind())
     server = round_like(setup)["server"]
     counter = jax.ShapeDtypeStruct((), jnp.asarray(0).dtype)
-    part = eqx.filter_eval_shape(_contribute, blind, server, None, None, counter, counter)
-    return {"message": part.message} if private else reply_of(part, ergodic)
+    return reply_of(eqx.filter_eval_shape(_contribute, blind, server, None, None, counter, counter), averages)
 
 
 def survey_like(problem: AbstractProblem, arrays: Arrays) -> Tree:
@@ -111,7 +112,7 @@ def _contribute(setup: Setup, server: Tree, survey: Tree, data: Tree, round_inde
     """
     kind = setup.weights.dtype
     zero = jax.tree.map(lambda leaf: jnp.zeros(np.shape(leaf), kind), setup.problem.like)
-    state = State(server, None, zero, Sums(zero, zero, jnp.zeros((), kind)), round_index)
+    state = State(server, None, zero, no_sums(setup, ()), round_index)
     own_steps = setup.steps[client].astype(kind)
     return local_rounds(setup, state, survey, data, None, client[None], jnp.ones(1, kind), own_steps)[0]
 

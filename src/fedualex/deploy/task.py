@@ -21,8 +21,8 @@ from ..runtime.driver import Driver, Keeping, RunHooks
 from ..runtime.keywords import decisive
 from ..runtime.outputs import exact_problem
 from ..runtime.records import Judgement, Records
-from ..runtime.rounds import Setup, State
 from ..runtime.setup import build_setup, first_state
+from ..runtime.state import Setup, State
 from ..runtime.steps import polish_grid, with_theory_steps
 from ..validation import real_array, short
 from .clients import SiteClients
@@ -63,7 +63,7 @@ class Task:
         with double():
             method, _ = self._method_with_steps(problem)
             setup, agreed = self._setup(problem, method), self._agreed(problem, method)
-            return Site(problem, setup, self.sites.index(name), agreed, self.options.ergodic, self.options.privacy)
+            return Site(problem, setup, self.sites.index(name), agreed, self.options.averages, self.options.privacy)
 
     def serve(self, engine: Engine, problem: AbstractProblem, checkpoint: Path, hooks: RunHooks | None = None) -> Run:
         """The server's side, on its view of the problem; resumed from the checkpoint if there is one."""
@@ -81,7 +81,7 @@ class Task:
                 timeout=options.timeout,
                 needed=options.min_replies,
                 attempts=options.attempts,
-                ergodic=options.ergodic,
+                averages=options.averages,
                 privacy=options.privacy,
             )
             records = Records(run.view, exact_problem(run.view), run.setup, clients, self._judgement(run), run.start)
@@ -98,7 +98,7 @@ class Task:
         z0 = view.admit(view.like if self.options.z0 is None else self.options.z0, "z0")
         method, chosen = self._method_with_steps(view)
         setup = self._setup(view, method)
-        start = first_state(setup, z0, self.options)
+        start = first_state(setup, z0, self.options, self.options.averages)
         decides = checkpoints.run_id(setup, start, decisive(self.options), *self.sites)
         return Prepared(view, setup, start, f"{self._agreed(view, method)}-{decides}", chosen)
 

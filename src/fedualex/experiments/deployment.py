@@ -14,6 +14,7 @@ from ..deploy import DeploymentOptions, Engine, LocalEngine, Privacy, RunHooks, 
 from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
 from ..problems import AbstractProblem
+from ..problems.built_from import sources_of
 from ..runtime import Run, Status, Stop
 from ..runtime.compilation import keep_compiled_programs
 from ..runtime.records import Record
@@ -22,9 +23,7 @@ from ..validation import short
 from . import folder
 from .configuration import check_tables, read_toml, run_defaults, run_options, with_defaults
 from .names import (
-    FROM_FILE,
     METHODS,
-    POOLED,
     PROBLEMS,
     ConfigurationError,
     build_method,
@@ -81,7 +80,8 @@ def read(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"[server] host must be a name or an IPv4 address, got {server['host']!r}")
     if type(server["port"]) is not int or not 0 < server["port"] < 65536:
         raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
-    if (name := tables["problem"].get("name")) in POOLED:
+    name = tables["problem"].get("name")
+    if name in PROBLEMS and (made := sources_of(PROBLEMS[name])) and made.pooled:
         raise ConfigurationError(f'[problem] name = "{name}" is made from pooled data; use entry = "module:function"')
     problem, _ = server_problem(tables, file.parent), build_method(tables["method"])
     settings = {
@@ -215,7 +215,7 @@ def server_problem(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
 
 def _problem(settings: Mapping[str, Any], data: Any, party: Path) -> AbstractProblem:
     """The problem as a party sees it; an entry point takes data= if any site has data."""
-    own = {key: value for key, value in settings["problem"].items() if value is not None or key in FROM_FILE}
+    own = {key: value for key, value in settings["problem"].items() if value is not None}
     has_data = settings.get("has_data", any(site.get("data") is not None for site in settings["sites"].values()))
     if not has_data:
         return build_problem(own, party)

@@ -1,4 +1,4 @@
-"""What a configuration file can name: problems, methods and regularizers. Plain tables; nothing registers itself."""
+"""What a configuration file can name: the public methods, regularizers and geometries, and the problems that say so."""
 
 import importlib
 import inspect
@@ -13,6 +13,7 @@ import numpy as np
 from .. import algorithms, geometry, problems, regularizers
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
+from ..problems.built_from import sources_of
 from ..validation import hint, short
 from . import sources
 
@@ -26,29 +27,8 @@ REGULARIZERS: dict[str, Callable[..., Any]] = {
 GEOMETRIES: dict[str, Callable[..., Any]] = {"EntropicSimplex": geometry.EntropicSimplex, "PNorm": geometry.PNorm}
 
 PROBLEMS: dict[str, Callable[..., AbstractProblem]] = {
-    "paper_l1": problems.paper_l1,
-    "paper_nuclear": problems.paper_nuclear,
-    "bilinear": problems.bilinear,
-    "matrix_game": problems.matrix_game,
-    "agnostic": problems.agnostic,
-    "sparse_glm": problems.sparse_glm,
-    "low_rank": problems.low_rank,
-    "robust_regression": problems.robust_regression,
-    "universal_adversarial": problems.universal_adversarial,
-    "auc": problems.auc,
-    "constrained": problems.constrained,
+    name: getattr(problems, name) for name in problems.__all__ if sources_of(getattr(problems, name)) is not None
 }
-
-POOLED = ("agnostic", "auc", "constrained", "sparse_glm", "robust_regression", "universal_adversarial", "low_rank")
-"""Made from the rows of all clients in one table."""
-
-FROM_FILE = {
-    "bilinear": ("A", "b"),
-    "matrix_game": ("A",),
-    **dict.fromkeys(POOLED, ("X", "y", "clients")),
-    "low_rank": ("X", "Y", "clients"),
-}
-"""Which arguments are arrays: they come from the .npz file that the key `file` names, or X and y from `sources`."""
 
 
 T = TypeVar("T")
@@ -75,6 +55,12 @@ def named(kind: str, name: Any, table: Mapping[str, T]) -> T:
     raise ConfigurationError(f"there is no {kind} {short(name)}; {hint(name, table)}")
 
 
+def arrays_of(name: str) -> tuple[str, ...]:
+    """The arguments of a problem of the catalogue that are arrays, and come from files."""
+    found = sources_of(PROBLEMS[name]) if name in PROBLEMS else None
+    return () if found is None else found.arrays
+
+
 def build_method(settings: Mapping[str, Any], where: str = "[method]") -> AbstractMethod:
     """A method from `name` and its constructor's arguments."""
     constructor = named("method", settings.get("name"), METHODS)
@@ -96,7 +82,7 @@ def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
         return _own_problem(settings["entry"], folder, {key: settings[key] for key in settings if key != "entry"})
     name = settings["name"]
     constructor = named("problem", name, PROBLEMS)
-    arrays = FROM_FILE.get(name, ())
+    arrays = arrays_of(name)
     origin = ["file"] * bool(arrays) + list(sources.KEYS) * ("y" in arrays)
     arguments = {key: value for key, value in settings.items() if key not in ("name", *origin)}
     known = [key for key in inspect.signature(constructor).parameters if key not in arrays]

@@ -10,7 +10,7 @@ from ..problems import AbstractProblem
 from ..runtime import fingerprint
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import prepare
-from ..runtime.rounds import Setup, State
+from ..runtime.state import Setup, State
 from ..validation import short
 from .configuration import run_options, weighted_problem
 from .deployment import server_problem, task_of

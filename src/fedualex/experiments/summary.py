@@ -51,7 +51,8 @@ def final(runs: list[StoredRun], output: str, key: str) -> Spread:
 
 
 def steps_text(run: StoredRun) -> str:
-    """The step sizes of a run: those given, or the sentence of theory."""
+    """The numbers of a run's method, which are its step sizes, and the sentence of theory about those not given."""
     method = run.manifest["configuration"]["method"]
-    given = [f"{key} {value:g}" for key, value in method.items() if isinstance(value, int | float) and "eta" in key]
-    return ", ".join(given) or str(run.status["steps"] if run.status else "")
+    given = [f"{key} {value:g}" for key, value in method.items() if isinstance(value, int | float)]
+    chosen = str(run.status["steps"]) if run.status else ""
+    return ", ".join(filter(None, [*given, chosen]))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..regularizers import L1, Box
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, of_type, positive, real_array
+from .built_from import built_from
 from .general import Problem
 from .losses import Logistic, linear_score
 from .rows import Owners, Penalty, class_bias_box, labels_of_model, matrix, two_classes
@@ -18,6 +19,7 @@ from .rows import Owners, Penalty, class_bias_box, labels_of_model, matrix, two_
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 
 
+@built_from("X", "y", "clients", pooled=True)
 def universal_adversarial(
     X: Any,
     y: Any,

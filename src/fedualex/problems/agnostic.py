@@ -11,6 +11,7 @@ from ..geometry import EntropicSimplex
 from ..regularizers import KL, Box, CappedSimplex
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, numbered, one_of, positive, real_array, short
+from .built_from import built_from
 from .general import Problem
 from .losses import (
     CLASSIFICATION,
@@ -28,6 +29,7 @@ from .operator_error import Majorized
 from .rows import Ball, bias_box, by_client, class_bias_box, class_labels, matrix, penalized, targets, weight_ball
 
 
+@built_from("X", "y", "clients", pooled=True)
 def agnostic(
     X: Any,
     y: Any,

@@ -9,11 +9,13 @@ from jaxtyping import Array
 from ..regularizers import Box, SquaredL2
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, numbered
+from .built_from import built_from
 from .general import Problem
 from .operator_error import Majorized
 from .rows import by_client, largest_product, matrix, penalized, two_classes, weight_ball
 
 
+@built_from("X", "y", "clients", pooled=True)
 def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: Any = None) -> Problem:
     """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2, row positive, row' negative.
 

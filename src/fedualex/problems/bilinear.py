@@ -15,6 +15,7 @@ from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree, Vector, typed
 from ..validation import real_array
 from .base import AbstractProblem, build_geometry
+from .built_from import built_from
 from .operator_error import OperatorError
 from .rounding import FEASIBLE
 
@@ -101,6 +102,7 @@ class Bilinear(AbstractProblem):
         return f"Bilinear({self.A.shape[0]} x {self.A.shape[1]}, x={self.geometry.parts.x}, y={self.geometry.parts.y})"
 
 
+@built_from("A", "b")
 def bilinear(A: Any, b: Any, *, x: Any, y: Any) -> Bilinear:
     """The game <A x - b, y> + psi_1(x) - psi_2(y).
 
@@ -119,6 +121,7 @@ def bilinear(A: Any, b: Any, *, x: Any, y: Any) -> Bilinear:
     return Bilinear(A=A, b=b, geometry=build_geometry(x, y, like), like=like, data=None)
 
 
+@built_from("A")
 def matrix_game(A: Any) -> Bilinear:
     """min over x, max over y, of <A x, y> on two simplices, with entropic maps: y picks rows, x picks columns."""
     A = real_array("A", A, "a real matrix", truth=True)

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from ..regularizers import Box
 from ..tree import Saddle
 from ..validation import classes, nonnegative, numbered, one_of, positive, short
+from .built_from import built_from
 from .feasibility import Lagrangian
 from .general import Problem
 from .losses import Huber, Logistic, Loss, Squared, constant_losses, regression_loss
 from .rows import Ball, bias_box, by_client, largest_product, matrix, penalized, targets, two_classes, weight_ball
 
 
+@built_from("X", "y", "clients", pooled=True)
 def constrained(
     X: Any,
     y: Any,

@@ -12,7 +12,7 @@ from .probes import Vector, as_vector, block_masks, unflat
 from .segments import fall
 from .suspicions import Surroundings
 
-EXAMPLES = 4096
+EXAMPLES = 1024
 """Suspicions come from about so many examples; whether they are borne out is asked of all."""
 
 CHECKED = (

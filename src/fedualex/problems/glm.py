@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ..tree import Saddle
 from ..validation import of_type, one_of
+from .built_from import built_from
 from .general import Problem
 from .losses import Logistic, Loss, OfScore, Softmax, Squared
 from .rows import Owners, Penalty, bias_box, class_bias_box, class_labels, class_shares, matrix, targets
@@ -14,6 +15,7 @@ from .rows import Owners, Penalty, bias_box, class_bias_box, class_labels, class
 FAMILIES = ("squared", "logistic")
 
 
+@built_from("X", "y", "clients", pooled=True)
 def sparse_glm(
     family: Any,
     X: Any,

@@ -7,11 +7,13 @@ import numpy as np
 from ..regularizers import L1, Box, L1Ball, Spectral
 from ..tree import Saddle
 from ..validation import of_type, positive
+from .built_from import built_from
 from .general import Problem
 from .losses import OfScore, Squared
 from .rows import Owners, matrix
 
 
+@built_from("X", "Y", "clients", pooled=True)
 def low_rank(
     X: Any, Y: Any, clients: Any = None, *, nuclear: Any, intercept: bool = True, weights: Any = "samples"
 ) -> Problem:

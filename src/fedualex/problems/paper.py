@@ -7,11 +7,13 @@ import numpy as np
 from ..regularizers import L1, Box, Spectral
 from ..validation import whole_number
 from .bilinear import Bilinear, bilinear
+from .built_from import built_from
 
 ROWS, COLUMNS, MATRIX_COLUMNS = 300, 600, 20
 LAM, RADIUS = 0.1, 0.05
 
 
+@built_from()
 def paper_l1(seed: Any = 0) -> Bilinear:
     """min max <A x - b, y> + 0.1 ||x||_1 - 0.1 ||y||_1, entries of x and y within 0.05 (Section 6).
 
@@ -23,6 +25,7 @@ def paper_l1(seed: Any = 0) -> Bilinear:
     return bilinear(A, rng.uniform(-1, 1, ROWS), x=psi, y=psi)
 
 
+@built_from()
 def paper_nuclear(seed: Any = 0) -> Bilinear:
     """min max <A X - B, Y> + 0.1 ||X||_* - 0.1 ||Y||_*, singular values within 0.05 (Appendix A).
 

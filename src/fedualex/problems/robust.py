@@ -9,12 +9,14 @@ from jaxtyping import Array
 from ..regularizers import Box
 from ..tree import Saddle, Tree
 from ..validation import of_type
+from .built_from import built_from
 from .general import Problem
 from .losses import linear_score
 from .operator_error import Majorized
 from .rows import Owners, Penalty, bias_box, matrix, targets
 
 
+@built_from("X", "y", "clients", pooled=True)
 def robust_regression(
     X: Any,
     y: Any,

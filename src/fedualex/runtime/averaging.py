@@ -13,10 +13,12 @@ from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractProblem
 from ..tree import Tree
+from .local_steps import local_rounds
 from .options import RunOptions
 from .outputs import structure_of
-from .rounds import Setup, State, advance, local_rounds
+from .rounds import advance
 from .setup import build_setup, first_state
+from .state import Setup, State
 
 
 def averaging(

@@ -6,10 +6,12 @@ import jax.numpy as jnp
 
 from ..problems import AbstractProblem
 from ..tree import Tree
+from .kinds import AVERAGES
 from .missing import Missing
 from .outputs import operator_at
-from .rounds import Setup, State, advance
+from .rounds import advance
 from .sharding import local
+from .state import Setup, State
 from .traffic import bytes_per_round
 
 
@@ -55,7 +57,7 @@ class SimulatedClients:
     exact: the problem in float64, for surveys (`exact_problem`).
     """
 
-    averages: tuple[str, ...] = ("ergodic", "clients")
+    averages: tuple[str, ...] = AVERAGES
     elsewhere = False
     unsurveyed = ""
 

@@ -14,8 +14,8 @@ from .clients import Clients
 from .feasibility import concluded
 from .missing import Missing
 from .records import Record, Records
-from .rounds import State
 from .run import Run
+from .state import State
 from .status import Stop
 
 log = logging.getLogger("fedualex.runtime")

@@ -12,8 +12,7 @@ from ..problems import AbstractOracle
 from ..tree import Saddle
 from ..validation import of_type, one_of, plain_array, positive, short, whole_number
 from .keywords import Check, option, options
-
-OUTPUTS = ("last", "clients", "ergodic", "polished")
+from .kinds import KINDS
 
 
 def optional(check: Check) -> Check:
@@ -86,16 +85,20 @@ _count = optional(whole_number)
 class RunOptions:
     """The options of every run, on a simulator or in a deployment."""
 
-    rounds: int | None = option(_count, "Rounds of communication.", default=None)
+    rounds: int | None = option(_count, "R, rounds of communication. Give either rounds or steps.", default=None)
     local_steps: int | Sequence[int] = option(
         _local_steps, "K, the steps of a client in a round: one number, or one for each client.", default=1
     )
     weights: Sequence[float] | NDArray[Any] | str | None = option(
         anything,
-        "Weights of the clients in the objective, as for `fx.Problem`; the problem's own if None.",
+        "p, as for `fx.Problem`; the problem's own if None. Refused where all clients share one f.",
         default=None,
     )
-    cohort: int | None = option(_count, "Clients of a round, drawn uniformly; all if None.", default=None)
+    cohort: int | None = option(
+        _count,
+        "Clients of a round, uniform without replacement, their weights renormalized; all if None.",
+        default=None,
+    )
     noise: AbstractOracle | None = option(
         optional(_noise),
         "`fx.GaussianNoise` or `fx.Minibatch` at the operators of clients; exact if None.",
@@ -103,15 +106,22 @@ class RunOptions:
         in_files=False,
     )
     seed: int = option(_seed, "Decides noise and cohorts, by counters.", default=0)
-    z0: Saddle | None = option(anything, "Where the run starts; 0 if None.", default=None, in_files=False)
+    z0: Saddle | None = option(
+        anything,
+        "`fx.Saddle` of the problem's shapes at which the run starts; 0 if None.",
+        default=None,
+        in_files=False,
+    )
     init: str = option(
         _choice("project", "paper"),
-        "'project' starts at the projection of z0; 'paper' starts dual methods at the dual image of z0 itself.",
+        "'project': start at the projection of z0; 'paper': dual methods start at the dual image of z0 itself (E5).",
         default="project",
     )
-    record_every: int | None = option(_count, "Rounds between records; a fiftieth of all if None.", default=None)
+    record_every: int | None = option(
+        _count, "Rounds between records; a fiftieth of all, at least 1, if None.", default=None
+    )
     output: str | None = option(
-        optional(_choice(*OUTPUTS)),
+        optional(_choice(*KINDS)),
         "Which output is the answer; if None the one with the smallest gap, with tol the sparsest that meets it.",
         default=None,
     )
@@ -143,11 +153,13 @@ class SimulatorOptions(RunOptions):
     """The options of `fx.simulate`."""
 
     steps: int | None = option(
-        _count, "Instead of rounds: one client that takes so many steps, one a round.", default=None
+        _count, "T: one client, one local step, T rounds; excludes clients, cohort and other local_steps.", default=None
     )
-    clients: int | None = option(_count, "M, where the problem has no data of clients; else theirs.", default=None)
+    clients: int | None = option(
+        _count, "M, where all clients share one f; a problem with client data fixes it.", default=None
+    )
     chunk: int | None = option(
-        _count, "Clients that are computed at once; as many as memory likes if None.", default=None
+        _count, "Clients that are computed at once; as many as 2^19 numbers of one variable hold if None.", default=None
     )
     fast: str | None = option(
         optional(_choice("law")),
@@ -163,7 +175,7 @@ class SimulatorOptions(RunOptions):
     )
     callback: Callable[[dict[str, Any]], object] | None = option(
         optional(a_function),
-        "Is given a copy of every record; the run ends if it returns True.",
+        "Is given a copy of every record, after its checkpoint is written; the run ends if it returns True.",
         default=None,
         decides=False,
         in_files=False,
@@ -207,4 +219,4 @@ class TuneOptions(SimulatorOptions):
     grid: Mapping[str, Sequence[float]] = option(
         _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
     )
-    output: str | None = option(_choice(*OUTPUTS), "The output whose final certified gap is compared.", default="last")
+    output: str | None = option(_choice(*KINDS), "The output whose final certified gap is compared.", default="last")

@@ -10,8 +10,8 @@ from . import checkpoint as checkpoints
 from .checks import check_cohort, check_simulation, fitting_mesh
 from .keywords import decisive
 from .options import SimulatorOptions
-from .rounds import Setup, State
 from .setup import build_setup, first_state
+from .state import Setup, State
 from .steps import with_theory_steps
 
 

@@ -16,9 +16,9 @@ from .clients import Clients
 from .examination import Examination
 from .missing import Missing
 from .outputs import Evaluator, Output
-from .rounds import Setup, State
 from .rules import answer_of, best_gap, stop_of
 from .run import Run, columns
+from .state import Setup, State
 from .status import Stop
 
 Record = dict[str, Any]
@@ -177,7 +177,7 @@ def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, 
     last, sums = setup.method.point(state.server, setup.problem.geometry), state.sums
     if float(sums.weight) == 0:
         return {"last": last} | dict.fromkeys(averages, last)
-    return {"last": last} | {name: tree.scale(1 / sums.weight, getattr(sums, name)) for name in averages}
+    return {"last": last} | {name: tree.scale(1 / sums.weight, sums.points[name]) for name in averages}
 
 
 def _polished_like(points: dict[str, Tree], average: Output | None) -> dict[str, Output]:

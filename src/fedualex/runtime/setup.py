@@ -1,5 +1,7 @@
 """From a user's options to what a compiled round needs."""
 
+from collections.abc import Iterable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +11,10 @@ from .. import tree
 from ..algorithms import AbstractMethod
 from ..problems import AbstractOracle, AbstractProblem, Exact
 from ..tree import Saddle
+from .kinds import AVERAGES, no_sums
 from .options import RunOptions
-from .rounds import Setup, State, Sums
 from .sharding import clients_per_device, spread
+from .state import Setup, State
 
 CHUNK_ENTRIES = 2**19
 """About how many numbers of one variable a chunk of clients holds."""
@@ -69,8 +72,8 @@ def _even_chunk(problem: AbstractProblem, count: int) -> int:
     return -(-count // -(-count // limit))
 
 
-def first_state(setup: Setup, z0: Saddle, options: RunOptions) -> State:
-    """The method's start from the dual image of z0, with nothing averaged yet."""
+def first_state(setup: Setup, z0: Saddle, options: RunOptions, averages: Iterable[str] = AVERAGES) -> State:
+    """The method's start from the dual image of z0, with nothing summed up yet for these averages."""
     geometry, kind = setup.problem.geometry, jnp.dtype(options.dtype)
     z0 = tree.cast(z0, kind)
     dual = geometry.dual(geometry.project(z0) if options.init == "project" else z0)
@@ -79,5 +82,4 @@ def first_state(setup: Setup, z0: Saddle, options: RunOptions) -> State:
     memory = jax.tree.map(
         lambda leaf: jnp.broadcast_to(leaf, (setup.clients, *leaf.shape)), setup.method.memory(server)
     )
-    zero = tree.scale(0.0, point)
-    return State(server, memory, point, Sums(zero, zero, jnp.zeros((), kind)), jnp.asarray(0))
+    return State(server, memory, point, no_sums(setup, averages), jnp.asarray(0))

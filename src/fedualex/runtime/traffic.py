@@ -5,7 +5,7 @@ from typing import Any
 import jax
 
 from .. import tree
-from .rounds import Setup
+from .state import Setup
 
 
 def bytes_per_round(setup: Setup) -> tuple[int, int]:
