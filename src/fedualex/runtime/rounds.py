@@ -14,7 +14,7 @@ from .. import tree
 from ..algorithms import AbstractMethod
 from ..geometry import AbstractGeometry
 from ..problems import AbstractOracle, AbstractProblem
-from ..problems.normals import fold_in
+from ..random import fold_in
 from ..tree import Tree
 from .sharding import collect, over_devices, shard_memory
 
