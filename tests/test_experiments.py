@@ -29,7 +29,8 @@ from fedualex.experiments.summary import Spread, complete, final, seed_runs, ste
 from fedualex.precision import double
 from fedualex.problems import Bilinear
 from fedualex.report import figures, write_report
-from fedualex.report.collect import collect, curve, experiment_panel, row
+from fedualex.report.collect import collect, experiment_panel
+from fedualex.report.statistics import curve, row
 from fedualex.runtime import averaging
 
 PAPER = {
