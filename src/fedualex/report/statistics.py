@@ -88,6 +88,7 @@ def spread(values: NDArray[Any]) -> dict[str, list[float | None]]:
 
 
 def stored_outputs(run: StoredRun) -> dict[str, Any]:
+    """What a run's status says of each output."""
     found = (run.status or {}).get("outputs", {})
     return {name: found[name] for name in OUTPUTS if name in found}
 
@@ -102,6 +103,7 @@ def _each_once(words: Sequence[str]) -> str:
 
 
 def recorded_outputs(run: StoredRun) -> list[str]:
+    """The outputs that have a column in the history."""
     return [output for output in OUTPUTS if f"gap_{output}" in run.history[0]]
 
 

@@ -30,6 +30,7 @@ class Psi:
 
 
 def build(part: Description) -> Psi:
+    """The form of a described part, or a `CannotRedo`."""
     name = part["class"]
     if "foreign" in part:
         raise CannotRedo(f"{name} is a class of the user's own, for which the independent check has no formulas")
