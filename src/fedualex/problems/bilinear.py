@@ -11,7 +11,7 @@ from .. import tree
 from ..geometry import EntropicSimplex, Product
 from ..precision import double
 from ..regularizers import for_reports
-from ..regularizers.fenchel import UNIT
+from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree, Vector, typed
 from ..validation import real_array
 from .base import AbstractProblem, build_geometry
