@@ -11,7 +11,8 @@ from ..tree import Saddle, Tree
 from ..validation import nonnegative, numbered
 from .general import Problem
 from .operator_error import Majorized
-from .rows import by_client, largest_product, matrix, penalized, two_classes, weight_ball
+from .penalties import largest_product, penalized, weight_ball
+from .rows import by_client, matrix, two_classes
 
 
 def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: Any = None) -> Problem:

@@ -11,7 +11,8 @@ from ..tree import Saddle, Tree
 from .general import Problem
 from .losses import linear_score
 from .operator_error import Majorized
-from .rows import Owners, Penalty, bias_box, matrix, targets
+from .penalties import Penalty, bias_box
+from .rows import Owners, matrix, targets
 
 
 def robust_regression(
