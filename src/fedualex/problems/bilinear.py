@@ -14,7 +14,8 @@ from ..regularizers import for_reports
 from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree, Vector, typed
 from ..validation import real_array
-from .base import AbstractProblem, build_geometry
+from .base import AbstractProblem
+from .domains import build_geometry
 from .operator_error import OperatorError
 from .rounding import FEASIBLE
 
