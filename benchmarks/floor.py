@@ -41,7 +41,7 @@ def rates() -> Times:
     import numpy as np
     from measure import times
 
-    from fedualex.problems.normals import normal
+    from fedualex.random import normal
 
     def rate(amount, function, *arguments):
         """Of the amount in as many calls as a round makes."""

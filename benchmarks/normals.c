@@ -1,4 +1,4 @@
-/* Standard normals as this processor makes them: Threefry-2x32-20 and Box-Muller, as in problems/normals.py, for a
+/* Standard normals as this processor makes them: Threefry-2x32-20 and Box-Muller, as in random.py, for a
  * compiler that is told the processor. Blocks stay in the first-level cache. Prints millions a CPU second, the best of
  * some repeats.
  *     cc -O3 -march=native -ffast-math normals.c -lm */

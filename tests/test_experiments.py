@@ -18,17 +18,19 @@ from click.testing import CliRunner
 import fedualex as fx
 from fedualex.cli import main
 from fedualex.experiments import claims, folder, protocol
-from fedualex.experiments.claims import CLAIMS, Claim, Found, judge, settled, write_claims
+from fedualex.experiments.claims import CLAIMS, judge, write_claims
 from fedualex.experiments.configuration import start_point
 from fedualex.experiments.folder import StoredRun
 from fedualex.experiments.names import ConfigurationError, build_method
 from fedualex.experiments.protocol import Experiment, paper_experiments
+from fedualex.experiments.readings import Claim, Found, settled
 from fedualex.experiments.reproduce import chosen, reproduce
 from fedualex.experiments.summary import Spread, complete, final, seed_runs, steps_text
 from fedualex.precision import double
 from fedualex.problems import Bilinear
 from fedualex.report import figures, write_report
-from fedualex.report.collect import collect, curve, experiment_panel, row
+from fedualex.report.collect import collect, experiment_panel
+from fedualex.report.statistics import curve, row
 from fedualex.runtime import averaging
 
 PAPER = {

@@ -10,7 +10,7 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.geometry import AbstractGeometry
 from fedualex.precision import double
-from fedualex.problems.normals import normal
+from fedualex.random import normal
 from fedualex.runtime.local_steps import CachedPrimal
 from fedualex.runtime.options import RunOptions
 from fedualex.runtime.rounds import one_round

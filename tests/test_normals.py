@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fedualex.precision import double
-from fedualex.problems.normals import fold_in, normal, threefry
+from fedualex.random import fold_in, normal, threefry
 
 # The known answers published with the generator (Random123, threefry2x32 with 20 rounds): key, counter, result.
 KNOWN = [
@@ -66,7 +66,7 @@ def test_neighbours_keys_and_streams_are_unrelated():
 
 def test_angles_are_those_of_the_library():
     """The series for cosine and sine against numpy's, on all quarters."""
-    from fedualex.problems.normals import _unit_circle
+    from fedualex.random import _unit_circle
 
     bits = np.random.default_rng(0).integers(0, 2**32, 10_000, dtype=np.uint32)
     low = ((bits << 2).view(np.int32) / 2.0**31) * np.pi / 4

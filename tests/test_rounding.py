@@ -15,7 +15,8 @@ from fedualex import tree
 from fedualex.precision import double
 from fedualex.problems import Certificate
 from fedualex.problems.rounding import Measured, certificate_of
-from fedualex.regularizers.fenchel import UNIT, fenchel
+from fedualex.regularizers.fenchel import fenchel
+from fedualex.regularizers.rounding import UNIT
 from fedualex.runtime.outputs import Evaluator, exact_problem
 
 

@@ -1,9 +1,11 @@
 """Data in: tables from files and collections, partitions among clients, and features from federated moments."""
 
+from .datasets import BUNDLED, bundled, openml
 from .encoder import Encoder
+from .files import read_csv, read_npz, read_parquet
 from .moments import Standardizer, Sums, added, sums
 from .partitions import by_column, by_size, dirichlet, iid
-from .tables import BUNDLED, Table, bundled, checksum, openml, read_csv, read_npz, read_parquet
+from .tables import Table, checksum
 
 __all__ = [
     "BUNDLED",

@@ -1,12 +1,15 @@
 """The dual pair, and what every geometry knows."""
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
+from ..regularizers import is_spectral
 from ..tree import Scalar, Tree
 
 
@@ -110,3 +113,13 @@ class AbstractGeometry(eqx.Module):
 def zero_weight(omega: Tree) -> Array:
     """The weight 0 in the precision of omega."""
     return jnp.zeros((), jnp.result_type(tree.as_real(omega)))
+
+
+def is_geometry(node: Any) -> bool:
+    """Whether a node is a geometry."""
+    return isinstance(node, AbstractGeometry)
+
+
+def calls_lapack(part: Any) -> bool:
+    """Whether anything inside is spectral."""
+    return any(map(is_spectral, jax.tree.leaves(part, is_leaf=is_spectral)))

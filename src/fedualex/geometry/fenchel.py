@@ -5,7 +5,8 @@ from jax.scipy.special import xlogy
 from jaxtyping import Array
 
 from ..regularizers import KL, constant_of, split
-from ..regularizers.fenchel import TINY, UNIT, Fenchel, fenchel, has_rounding_bound
+from ..regularizers.fenchel import Fenchel, fenchel
+from ..regularizers.rounding import TINY, UNIT, has_rounding_bound
 from ..tree import Vector, as_real, typed
 from .base import AbstractGeometry
 from .entropic import EntropicSimplex

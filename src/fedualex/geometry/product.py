@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
-from ..regularizers import AbstractRegularizer, is_spectral
+from ..regularizers import AbstractRegularizer
 from ..regularizers.fenchel import Fenchel
 from ..tree import Tree
 from ..validation import short
-from .base import AbstractGeometry, Dual
+from .base import AbstractGeometry, Dual, calls_lapack, is_geometry
 from .euclidean import Euclidean
 from .fenchel import fenchel_of, is_bound
 
@@ -139,16 +139,6 @@ def as_geometry(name: str, spec: Any) -> Tree:
         )
 
     return jax.tree.map(convert, spec, is_leaf=lambda node: isinstance(node, AbstractGeometry | AbstractRegularizer))
-
-
-def is_geometry(node: Any) -> bool:
-    """Whether a node is a geometry."""
-    return isinstance(node, AbstractGeometry)
-
-
-def calls_lapack(part: Any) -> bool:
-    """Whether anything inside is spectral."""
-    return any(map(is_spectral, jax.tree.leaves(part, is_leaf=is_spectral)))
 
 
 def _root_of_squares(norms: Tree) -> Array:

@@ -14,7 +14,8 @@ from ..validation import nonnegative, of_type, positive, real_array
 from .built_from import built_from
 from .general import Problem
 from .losses import Logistic, linear_score
-from .rows import Owners, Penalty, class_bias_box, labels_of_model, matrix, two_classes
+from .penalties import Penalty, class_bias_box
+from .rows import Owners, labels_of_model, matrix, two_classes
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 

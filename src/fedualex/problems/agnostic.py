@@ -7,10 +7,9 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from ..geometry import EntropicSimplex
-from ..regularizers import KL, Box, CappedSimplex
+from ..regularizers import Box
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, numbered, one_of, positive, real_array, short
+from ..validation import nonnegative, numbered, one_of
 from .built_from import built_from
 from .general import Problem
 from .losses import (
@@ -25,8 +24,10 @@ from .losses import (
     linear_score,
     regression_loss,
 )
+from .mixtures import checked_prior, mixtures
 from .operator_error import Majorized
-from .rows import Ball, bias_box, by_client, class_bias_box, class_labels, matrix, penalized, targets, weight_ball
+from .penalties import Ball, bias_box, class_bias_box, penalized, weight_ball
+from .rows import by_client, class_labels, matrix, targets
 
 
 @built_from("X", "y", "clients", pooled=True)
@@ -72,7 +73,7 @@ def agnostic(
         one_of("loss", loss, CLASSIFICATION + REGRESSION)
     names, client = numbered("clients", clients, len(X))
     l1, l2, kl = nonnegative("l1", l1), nonnegative("l2", l2), nonnegative("kl", kl)
-    mixture = _checked_prior(prior, len(names))
+    mixture = checked_prior(prior, len(names))
     share = (mixture / np.bincount(client))[client]
     penalty = (float(l1), float(l2), radius)
     if loss in REGRESSION:
@@ -83,7 +84,7 @@ def agnostic(
     return Problem(
         Weighted(model.loss),
         x={"weights": penalized(model.ball, l1, l2), "bias": model.bias},
-        y=_mixtures(kl, mixture, cvar, prior is not None),
+        y=mixtures(kl, mixture, cvar, prior is not None),
         like=Saddle({"weights": np.zeros((X.shape[1], *outputs)), "bias": np.zeros(outputs)}, np.zeros(len(names))),
         data=by_client({"row": X, "target": model.target, "client": client}, client),
         by_construction=True,
@@ -138,25 +139,3 @@ def _regression(
     budget = np.max(np.bincount(client, each_loss(loss, middle, target)) / np.bincount(client))
     ball = weight_ball(*penalty, float(budget))
     return _Model(loss, target, ball, bias_box(middle, share @ X, ball, loss.reach(float(budget))))
-
-
-def _mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> EntropicSimplex:
-    if cvar is None:
-        if prior and kl == 0:
-            raise ValueError(
-                "prior needs kl > 0, the strength that holds the mixture to it: without kl it has no effect"
-            )
-        return EntropicSimplex(KL(kl, mixture) if kl > 0 else None)
-    share = positive("cvar", cvar)
-    if share > 1:
-        raise ValueError(f"cvar must be a share of the clients, above 0 and at most 1, got {float(share)!r}")
-    if kl > 0 or prior:
-        raise ValueError("cvar cannot be given together with kl or prior: that mixture has no closed form")
-    return EntropicSimplex(CappedSimplex(min(1.0, 1 / (float(share) * mixture.size))))
-
-
-def _checked_prior(prior: Any, count: int) -> NDArray[Any]:
-    p = np.ones(count) if prior is None else real_array("prior", prior, f"{count} numbers > 0")
-    if p.shape != (count,) or np.any(p <= 0):
-        raise ValueError(f"prior must be {count} numbers > 0, one for each client, got {short(prior)}")
-    return p / p.sum()

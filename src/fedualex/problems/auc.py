@@ -12,7 +12,8 @@ from ..validation import nonnegative, numbered
 from .built_from import built_from
 from .general import Problem
 from .operator_error import Majorized
-from .rows import by_client, largest_product, matrix, penalized, two_classes, weight_ball
+from .penalties import largest_product, penalized, weight_ball
+from .rows import by_client, matrix, two_classes
 
 
 @built_from("X", "y", "clients", pooled=True)

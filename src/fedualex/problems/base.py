@@ -11,12 +11,13 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..geometry import Product, as_geometry, is_geometry
+from ..geometry import Product
 from ..precision import double
 from ..regularizers import for_reports
 from ..tree import Saddle, Tree
-from ..validation import of_type, real_array, short
+from ..validation import of_type
 from .certificate import Certificate
+from .domains import point_like, why_unbounded
 from .operator_error import OperatorError
 from .rounding import Measured, certificate_of, measure
 
@@ -104,21 +105,7 @@ class AbstractProblem(eqx.Module):
 
         name: what the caller calls z.
         """
-        of_type(name, z, Saddle, "fx.Saddle(x, y)")
-        structure: Any = jax.tree.structure(self.like)
-        if jax.tree.structure(z) != structure:
-            raise ValueError(
-                f"{name} must have the structure of `like`, arrays {names_of(self.like)}, got {names_of(z)}; a list "
-                "of numbers counts as a structure, so make it an array"
-            )
-        leaves = []
-        for (part, like), leaf in zip(tree.leaves_with_names(self.like), jax.tree.leaves(z), strict=True):
-            array = real_array(f"{name}.{part}", leaf)
-            if array.shape != np.shape(like):
-                raise ValueError(f"{name}.{part} must have shape {np.shape(like)}, got {array.shape}")
-            leaves.append(jnp.asarray(array))
-        admitted: Saddle = jax.tree.unflatten(structure, leaves)
-        return admitted
+        return point_like(self.like, z, name)
 
     def project(self, z: Saddle) -> Saddle:
         """The point of the domain nearest to z, in float64, as numpy arrays."""
@@ -154,47 +141,9 @@ class AbstractProblem(eqx.Module):
 
     def why_uncertifiable(self) -> str:
         """What the problem itself says, or which parts have no finite conjugate; empty if there are certificates."""
-        if self.uncertified:
-            return self.uncertified
-        parts = tree.leaves_with_names(self.geometry.parts, is_leaf=is_geometry)
-        unbounded = [f"{name}={part!r}" for name, part in parts if not part.finite_conjugate]
-        if not unbounded:
-            return ""
-        return f"the domain is unbounded in {', '.join(unbounded)}; a set such as Box(D) or L2Ball(D) would bound it"
+        return self.uncertified or why_unbounded(self.geometry)
 
 
 def as_problem(value: Any, name: str = "problem") -> AbstractProblem:
     """`value`, if it is a problem."""
     return of_type(name, value, AbstractProblem, "a problem such as fx.problems.paper_l1()")
-
-
-def build_geometry(x: Any, y: Any, like: Saddle) -> Product:
-    """The product of what was given as x= and y=, checked against the shapes of `like`."""
-    parts = Saddle(as_geometry("x", x), None if like.y is None else as_geometry("y", y))
-    for name in ("x", "y"):
-        spec: Any = jax.tree.structure(getattr(parts, name), is_leaf=is_geometry)
-        shape: Any = jax.tree.structure(getattr(like, name))
-        if spec != shape:
-            raise ValueError(
-                f"{name} must have the structure of like.{name}, with one regularizer or geometry for each array: "
-                f"{names_of(getattr(like, name))}"
-            )
-    named = tree.leaves_with_names(parts, is_leaf=is_geometry)
-    for (name, part), leaf in zip(named, jax.tree.leaves(like), strict=True):
-        _check_fit(name, part, np.shape(leaf))
-    return Product(parts)
-
-
-def _check_fit(name: str, part: Any, shape: tuple[int, ...]) -> None:
-    try:
-        with double():  # a bound of 1e150 is no float32
-            result = jax.eval_shape(part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: {error}") from None
-    if result.shape != shape:
-        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: its arrays make it {result.shape}")
-
-
-def names_of(point: Tree) -> str:
-    """The names of a pytree's leaves, for error messages."""
-    return short([name for name, _ in tree.leaves_with_names(point)])

@@ -11,11 +11,12 @@ from .. import tree
 from ..geometry import EntropicSimplex, Product
 from ..precision import double
 from ..regularizers import for_reports
-from ..regularizers.fenchel import UNIT
+from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree, Vector, typed
 from ..validation import real_array
-from .base import AbstractProblem, build_geometry
+from .base import AbstractProblem
 from .built_from import built_from
+from .domains import build_geometry
 from .operator_error import OperatorError
 from .rounding import FEASIBLE
 

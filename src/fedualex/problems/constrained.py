@@ -1,6 +1,5 @@
 """Learning under constraints on losses: Neyman-Pearson, limits for clients, limits for any groups of rows."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,12 +7,14 @@ from numpy.typing import NDArray
 
 from ..regularizers import Box
 from ..tree import Saddle
-from ..validation import classes, nonnegative, numbered, one_of, positive, short
+from ..validation import nonnegative, numbered, one_of, positive
 from .built_from import built_from
 from .feasibility import Lagrangian
 from .general import Problem
+from .groups import group_shares
 from .losses import Huber, Logistic, Loss, Squared, constant_losses, regression_loss
-from .rows import Ball, bias_box, by_client, largest_product, matrix, penalized, targets, two_classes, weight_ball
+from .penalties import Ball, bias_box, largest_product, penalized, weight_ball
+from .rows import by_client, matrix, targets, two_classes
 
 
 @built_from("X", "y", "clients", pooled=True)
@@ -60,7 +61,7 @@ def constrained(
     target = two_classes(y, len(X)) if loss == "logistic" else targets(y, len(X))
     rule: Loss = Logistic() if loss == "logistic" else regression_loss(loss, delta)
     _, client = numbered("clients", clients, len(X))
-    shares, tau = _shares(X, y, clients, groups, limits)
+    shares, tau = group_shares(X, y, clients, groups, limits)
     l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
 
     constant = constant_losses(rule, _constants(rule, target, tau), target, shares)
@@ -77,41 +78,6 @@ def constrained(
         by_construction=True,
         own_weights=True,
     )
-
-
-def _shares(X: NDArray[Any], y: Any, clients: Any, groups: Any, limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The weights of all rows in loss_0 and in each limited group's loss, and the limits."""
-    if isinstance(groups, str):
-        by_class = one_of("groups", groups, ("clients", "classes")) == "classes"
-        names, group = classes("y", y, len(X)) if by_class else numbered("clients", clients, len(X))
-    else:
-        names, group = numbered("groups", groups, len(X))
-    given = limits if isinstance(limits, Mapping) else dict.fromkeys(names.tolist(), limits)
-    if not given:
-        raise ValueError("limits must hold at least one limit")
-    numbers: dict[int, float] = {}
-    for name, limit in given.items():
-        number = _group_number(name, names)
-        if number in numbers:
-            raise ValueError(f"limits must hold one limit for each group, got two for {short(names[number])}")
-        numbers[number] = float(positive(f"limits[{name!r}]", limit))
-    limited = sorted(numbers)
-    free = ~np.isin(group, limited)
-    members = np.stack([free if np.any(free) else np.ones(len(X), bool), *(group == g for g in limited)])
-    return members / members.sum(axis=1, keepdims=True), np.array([numbers[g] for g in limited])
-
-
-def _group_number(name: Any, names: NDArray[Any]) -> int:
-    """The number of the group of this name: a label, or its text, as a configuration file has it."""
-
-    def texts(known: Any) -> set[str]:
-        whole = isinstance(known, float) and known.is_integer()
-        return {str(known), str(int(known))} if whole else {str(known)}
-
-    found = [number for number, known in enumerate(names.tolist()) if known == name or name in texts(known)]
-    if len(found) != 1:
-        raise ValueError(f"limits must be for groups of {short(names.tolist())}, got one for {short(name)}")
-    return found[0]
 
 
 def _constants(loss: Loss, target: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:

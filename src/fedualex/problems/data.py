@@ -30,6 +30,29 @@ class Clients(eqx.Module):
         longest = jax.tree.leaves(self.examples)[0].shape[jnp.ndim(self.counts)]
         return jnp.where(jnp.arange(longest) < counts, 1 / counts, 0.0)
 
+    def pooled(self, weights: Any) -> tuple[Tree, Array]:
+        """The examples of all clients along one axis, and the weight of each in the objective."""
+        every = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.examples)
+        return every, (jnp.asarray(weights)[:, None] * self.shares()).ravel()
+
+    def minibatch(self, size: int, key: Array) -> Tree:
+        """Examples of one client, drawn uniformly with replacement."""
+        drawn = jax.random.randint(key, (size,), 0, self.counts)
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[drawn], self.examples)
+
+    def sampled(self, examples: int, rng: np.random.Generator) -> "Clients | None":
+        """About so many examples, as many of each client, drawn with replacement; None if there are no more."""
+        each = max(1, examples // max(1, self.counts.size))
+        if jax.tree.leaves(self.examples)[0].shape[1] <= each:
+            return None
+        drawn = rng.integers(0, np.asarray(self.counts)[:, None], (self.counts.size, each))
+        few = jax.tree.map(lambda leaf: np.asarray(leaf)[np.arange(len(drawn))[:, None], drawn], self.examples)
+        return Clients(few, np.full(len(drawn), each))
+
+
+ELSEWHERE = Clients(None, np.zeros(0, int))
+"""No examples of no client."""
+
 
 def stack_clients(data: Sequence[Tree] | str) -> Clients:
     """A list of client pytrees as one `Clients`, or a clear refusal."""

@@ -10,7 +10,8 @@ from ..validation import of_type, one_of
 from .built_from import built_from
 from .general import Problem
 from .losses import Logistic, Loss, OfScore, Softmax, Squared
-from .rows import Owners, Penalty, bias_box, class_bias_box, class_labels, class_shares, matrix, targets
+from .penalties import Penalty, bias_box, class_bias_box, class_shares
+from .rows import Owners, class_labels, matrix, targets
 
 FAMILIES = ("squared", "logistic")
 

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
-from ..regularizers.fenchel import UNIT
 from ..regularizers.maps import norm
+from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree
 
 SHAKE = 8 * UNIT

@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 from jaxtyping import Array
 
+from ..random import normal
 from ..tree import Saddle, Tree, typed
 from ..validation import nonnegative, whole_number
 from .base import AbstractProblem
-from .normals import normal
 
 
 class AbstractOracle(eqx.Module):

@@ -13,7 +13,8 @@ from .built_from import built_from
 from .general import Problem
 from .losses import linear_score
 from .operator_error import Majorized
-from .rows import Owners, Penalty, bias_box, matrix, targets
+from .penalties import Penalty, bias_box
+from .rows import Owners, matrix, targets
 
 
 @built_from("X", "y", "clients", pooled=True)

@@ -9,7 +9,8 @@ from jaxtyping import Array
 
 from .. import tree
 from ..geometry import Product
-from ..regularizers.fenchel import UNIT, Fenchel
+from ..regularizers.fenchel import Fenchel
+from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree
 from .certificate import Certificate
 

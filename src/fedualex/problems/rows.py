@@ -1,15 +1,12 @@
-"""What the catalogue's problems share: checked rows and labels, whose row is whose, penalties and their balls."""
+"""What the catalogue's problems share: checked rows and labels, and whose row is whose."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2
-from ..validation import classes, nonnegative, numbered, positive, real_array, rows_of, short
+from ..validation import classes, numbered, real_array, rows_of, short
 from .data import objective_weights
-
-Ball = L1Ball | L2Ball
 
 
 def matrix(values: Any, name: str = "X") -> NDArray[Any]:
@@ -58,70 +55,6 @@ def targets(y: Any, rows: int, name: str = "y") -> NDArray[Any]:
     return np.asarray(target)
 
 
-def weight_ball(l1: float, l2: float, radius: Any, budget: float, group: float = 0.0) -> Ball:
-    """L2Ball(radius), or the smallest of the balls that each penalty <= budget makes.
-
-    L1Ball(budget / l1), L2Ball(sqrt(2 budget / l2)), and L2Ball(budget / group) for a sum of norms of groups.
-    """
-    if radius is not None:
-        return L2Ball(positive("radius", radius))
-    balls: list[Ball] = [L1Ball(budget / l1)] if l1 > 0 else []
-    balls += [L2Ball(np.sqrt(2 * budget / l2))] if l2 > 0 else []
-    balls += [L2Ball(budget / group)] if group > 0 else []
-    if not balls:
-        raise ValueError("radius must be given if no penalty is > 0: nothing else bounds the weights")
-    return min(balls, key=lambda ball: float(ball.radius))
-
-
-def penalized(ball: Ball, l1: Any, l2: Any, groups: GroupL2 | None = None) -> AbstractRegularizer:
-    """l1 ||w||_1 or a sum of norms of groups, + l2/2 ||w||^2, in the ball."""
-    norm: AbstractRegularizer | None = groups if l1 == 0 else L1(l1)
-    weights: AbstractRegularizer = ball if norm is None else norm + ball
-    return weights if l2 == 0 else weights + SquaredL2(l2)
-
-
-def largest_product(ball: Ball, vectors: NDArray[Any]) -> NDArray[Any]:
-    """The largest |<w, v>| for w in the ball, for each row v."""
-    dual = np.inf if isinstance(ball, L1Ball) else 2
-    return np.asarray(ball.radius * np.linalg.norm(np.atleast_2d(vectors), dual, axis=1))
-
-
-def bias_box(center: Any, direction: NDArray[Any], ball: Ball, reach: float) -> Box:
-    """All b with |b + <w, direction> - center| <= reach for some w in the ball."""
-    spread = largest_product(ball, direction)[0] + reach
-    return Box(lower=center - spread, upper=center + spread)
-
-
-def class_shares(label: NDArray[Any], share: NDArray[Any]) -> NDArray[Any]:
-    """The weight of each class in the objective."""
-    shares = np.bincount(label, share)
-    if np.any(shares <= 0):
-        raise ValueError("weights must be > 0 for some client of every class of y")
-    return shares
-
-
-def class_bias_box(
-    X: NDArray[Any], label: NDArray[Any], share: NDArray[Any], ball: Ball, budget: float, binary: bool
-) -> Box:
-    """All biases with which a mean logistic or softmax loss may be within the budget.
-
-    Rows weigh `share`; s_c is the weight of class c and mu_c its mean row. Jensen's inequality and log(1 + e^u) >= u
-    give s_c (b_k - b_c + <w_k - w_c, mu_c>) <= budget. With two classes and one score b stands for the difference:
-    -S(mu_1) - budget / s_1 <= b <= S(mu_0) + budget / s_0, S(v) the largest |<w, v>| for w in the ball. Otherwise
-    biases matter up to a common shift, and no two differ by more than D = max_c S'(mu_c) + budget / s_c, S'(v) the
-    largest |<w_k - w_c, v>|: Box(D / 2) keeps one shift of each solution.
-    """
-    shares = class_shares(label, share)
-    means = (np.eye(shares.size)[label] * share[:, None]).T @ X / shares[:, None]
-    largest = largest_product(ball, means)
-    if binary:
-        above, below = largest + budget / shares
-        return Box(lower=-below, upper=above)
-    # Two columns in an l2 ball differ by at most sqrt(2) times its radius, in an l1 ball by the radius.
-    longest = np.sqrt(2) if isinstance(ball, L2Ball) else 1.0
-    return Box(float(np.max(longest * largest + budget / shares)) / 2)
-
-
 def by_client(examples: dict[str, NDArray[Any]], client: NDArray[Any]) -> list[dict[str, NDArray[Any]]]:
     """The examples of each client, in the sorted order of their ids."""
     return [{name: array[rows] for name, array in examples.items()} for rows in rows_of(client)]
@@ -147,23 +80,3 @@ class Owners:
     def mean(self, values: NDArray[Any]) -> NDArray[Any]:
         """sum_i p_i values_i."""
         return np.asarray(np.tensordot(self.share, values, 1))
-
-
-class Penalty:
-    """l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2, in a ball with every w of penalty <= budget."""
-
-    def __init__(self, budget: float, shape: tuple[int, ...], l1: Any, l2: Any, group: Any, groups: Any, radius: Any):
-        l1, l2, group = nonnegative("l1", l1), nonnegative("l2", l2), nonnegative("group", group)
-        if l1 > 0 and group > 0:
-            raise ValueError("l1 and group cannot both be > 0: their sum has no closed form here")
-        if (group > 0) != (groups is not None):
-            raise ValueError("group > 0 and groups=, one label for each column of X, belong together")
-        self.ball = weight_ball(float(l1), float(l2), radius, budget, float(group))
-        norms = _groups(group, groups, shape) if group > 0 else None
-        self.regularizer = penalized(self.ball, l1, l2, norms)
-
-
-def _groups(group: Any, groups: Any, shape: tuple[int, ...]) -> GroupL2:
-    names, label = numbered("groups", groups, shape[0])
-    entries = np.broadcast_to(label.reshape(-1, *(1,) * (len(shape) - 1)), shape)
-    return GroupL2(group, np.ascontiguousarray(entries), np.sqrt(np.bincount(entries.ravel(), minlength=len(names))))

@@ -6,22 +6,13 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..tree import Vector, after, as_real, typed
-from .balls import L1Ball, L2Ball
 from .base import AbstractRegularizer
 from .boxes import Box
-from .entropies import KL
-from .maps import nonzero, norm
-from .norms import L1, GroupL2, Zero
+from .maps import norm
 from .quadratic import WithQuadratic, split
-from .simplices import CappedSimplex, Simplex
+from .rounding import TINY, UNIT, cost_of_error, distances, roundings
 from .spectral import Spectral
-from .sums import InBall, InBox
-
-UNIT, TINY = 2.0**-53, 2.0**-1022
-"""Half the distance from 1 to the next number; below TINY numbers may become 0."""
-
-ANALYZED = (Zero, L1, GroupL2, Box, L2Ball, L1Ball, Simplex, CappedSimplex, InBox, InBall)
-"""Whose formulas are known here, so that their rounding has a bound; of others it is an estimate."""
+from .sums import InBox
 
 
 class Fenchel(NamedTuple):
@@ -29,12 +20,6 @@ class Fenchel(NamedTuple):
 
     gap: Array
     rounding: Array
-
-
-def has_rounding_bound(psi: AbstractRegularizer) -> bool:
-    """Whether the rounding of `fenchel` is a bound for this psi, rather than an estimate."""
-    core, _, _ = split(psi)
-    return has_rounding_bound(core.psi) if type(core) is Spectral else type(core) in ANALYZED
 
 
 def fenchel(psi: AbstractRegularizer, x: Vector, s: Vector, error: Vector) -> Fenchel:
@@ -49,7 +34,7 @@ def fenchel(psi: AbstractRegularizer, x: Vector, s: Vector, error: Vector) -> Fe
         return _with_quadratic(psi, x, s, error)
     found = _evaluate(psi, x, s)
     lam = typed(split(psi.psi)[1] if isinstance(psi, Spectral) else 0.0, s)
-    return Fenchel(found.gap, _moved(norm(error), found.reach, found.near, lam) + found.rounding)
+    return Fenchel(found.gap, cost_of_error(norm(error), found.reach, found.near, lam) + found.rounding)
 
 
 def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fenchel:
@@ -73,17 +58,11 @@ def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fe
     at_u = psi.core.value(after(u, core.gap))
     gap = jnp.where(inside, core.gap, core.value - at_u - jnp.sum(r * step))
     square = jnp.sum((jnp.sqrt(lam) * step) ** 2) / 2  # a tiny lam may meet a huge step
-    count = _count(psi.core, x)
+    count = roundings(psi.core, x)
     terms = jnp.abs(core.value) + jnp.abs(at_u) + jnp.sum(jnp.abs(r * step))
     rounding = jnp.where(inside, core.rounding, count * (UNIT * terms + TINY)) + count * UNIT * square
     delta = norm(error + jnp.where(inside, 8, count) * unit)
-    return Fenchel(gap + square, _moved(delta, core.reach, norm(step), lam) + rounding)
-
-
-def _moved(delta: Array, reach: Array, near: Array, lam: Array) -> Array:
-    """What an error of length delta in the slope costs."""
-    curved = jnp.where(lam > 0, near + delta / (2 * nonzero(lam)), jnp.inf)
-    return jnp.where(delta > 0, delta * jnp.minimum(reach, curved), 0)
+    return Fenchel(gap + square, cost_of_error(delta, core.reach, norm(step), lam) + rounding)
 
 
 class _Evaluation(NamedTuple):
@@ -104,9 +83,9 @@ def _evaluate(psi: AbstractRegularizer, x: Array, s: Array) -> _Evaluation:
             return _in_box(psi.domain, jnp.full_like(s, psi.penalty.lam), x, s)
     value = psi.value(x)
     conjugate = psi.conjugate(after(s, value))
-    reach, near = _distances(psi, x, s)
+    reach, near = distances(psi, x, s)
     terms = jnp.abs(value) + jnp.abs(conjugate) + norm(s) * (norm(x) + jnp.where(jnp.isfinite(near), near, 0))
-    rounding = _count(psi, x) * (UNIT * terms + TINY)
+    rounding = roundings(psi, x) * (UNIT * terms + TINY)
     return _Evaluation(value + conjugate - jnp.vdot(s, x), rounding, value, reach, near)
 
 
@@ -123,30 +102,6 @@ def _in_box(box: Box, lam: Array, x: Array, s: Array) -> _Evaluation:
         turn = lam * (jnp.abs(x) - jnp.sign(u) * x)
         best = jnp.maximum(best, jnp.where(slope == 0, 0, slope * (u - x)) + turn)
         turns = jnp.maximum(turns, turn)
-    rounding = _count(box, x) * (UNIT * jnp.sum(jnp.abs(best) + 2 * turns) + TINY)
+    rounding = roundings(box, x) * (UNIT * jnp.sum(jnp.abs(best) + 2 * turns) + TINY)
     farthest = box.farthest(x)
     return _Evaluation(jnp.sum(best), rounding, jnp.sum(lam * jnp.abs(x)), farthest, farthest)
-
-
-def _distances(psi: AbstractRegularizer, x: Array, s: Array) -> tuple[Array, Array]:
-    """Bounds on ||u - x|| for all u of the domain, and for the maximizer u of <s, u> - psi(u)."""
-    if isinstance(psi, Spectral):  # symmetric, so that no LAPACK call is needed; ||u|| <= ||s|| / lam
-        lam, radius = typed(split(psi.psi)[1], s), psi.diameter(x) / 2
-        size = jnp.where(lam > 0, norm(s) / nonzero(lam), radius)
-        return norm(x) + radius, norm(x) + jnp.minimum(size, radius)
-    if isinstance(psi, KL):  # near s the maximizer q exp(s / lam - 1) at most doubles
-        lam = nonzero(typed(psi.lam, s))
-        reach = norm(x) + 2 * norm(typed(psi.q, s) * jnp.exp(s / lam - 1))
-        return reach, reach
-    reach = psi.farthest(x)
-    if type(psi) not in ANALYZED:
-        # In an unbounded domain one step of size 1 tells roughly how far the maximizer is.
-        reach = jnp.where(jnp.isfinite(reach), reach, norm(x) + norm(psi.prox(x + s, jnp.ones((), x.dtype))))
-    return reach, reach
-
-
-def _count(psi: AbstractRegularizer, x: Array) -> int:
-    """How often an evaluation rounds: additions, and for singular values an allowance for LAPACK's backward error."""
-    if isinstance(psi, Spectral):
-        return 16 * (x.shape[0] + x.shape[1])
-    return (2 if isinstance(psi, GroupL2 | InBall) else 1) * x.size + 16

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from .. import tree
 from ..geometry import AbstractGeometry
 from ..problems import AbstractOracle
-from ..problems.normals import fold_in
+from ..random import fold_in
 from ..tree import Tree
 from .state import Contribution, Setup, State
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
-from ..problems.normals import fold_in
+from ..random import fold_in
 from ..tree import Tree
 from .kinds import accumulated
 from .local_steps import local_rounds

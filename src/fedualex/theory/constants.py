@@ -3,25 +3,22 @@
 from math import e, log
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array
 from numpy.typing import NDArray
 
-from .. import tree
 from ..geometry import EntropicSimplex, Euclidean, PNorm, is_geometry
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
 from ..problems.finiteness import where_not_finite
 from ..regularizers import CappedSimplex, for_reports
-from ..tree import Saddle, Tree
+from ..tree import Saddle
 from ..validation import short, whole_number
 from .bounds import Constants, product
+from .sampling import largest_seen
 
-SWEEPS, DRAWS, CLIENTS = 50, 32, 32  # power iterations and oracle calls at each point; the most clients looked at
 SMALL = 1000  # rows or columns up to which a whole decomposition is quick
 
 
@@ -47,7 +44,7 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any 
         how["grad_bound"] = "estimate" if "estimate" in how.values() else "bound"
         size = None if beta is None else _affine_size(problem, zero, parts, beta)
         if beta is None or size is None or sigma is None:
-            seen = _sample(problem, oracle, start, samples, seed)
+            seen = largest_seen(problem, oracle, start, samples, seed)
             beta, size, sigma = (s if c is None else c for s, c in zip(seen, (beta, size, sigma), strict=True))
             if np.isnan([beta, size, sigma]).any() and (why := where_not_finite(problem, start, "the start")):
                 raise FloatingPointError(why)
@@ -126,46 +123,3 @@ def _kappa(part: Any, size: int) -> float:
     if isinstance(part, EntropicSimplex):
         return float(size if size < 3 else min(size, e * (2 * log(size) - 1)))
     return float(1 / (part.p - 1)) if isinstance(part, PNorm) else 1.0
-
-
-def _sample(problem: AbstractProblem, oracle: AbstractOracle, start: Saddle, samples: int, seed: int) -> list[float]:
-    """The largest Jacobian norm, ||g_m||_* and root mean square noise at the start and at random feasible points."""
-    rng, count = np.random.default_rng(seed), problem.clients or 1
-    drawn = [jax.tree.map(lambda u: 10 ** rng.uniform(-2, 1) * rng.normal(size=u.shape), start) for _ in range(samples)]
-    points = [start, *(problem.admit(problem.project(z)) for z in drawn[1:])]
-    members = rng.choice(count, min(count, CLIENTS), replace=False)
-    pairs = jnp.array([(i, m) for i in range(samples) for m in members])
-    keys = jax.random.split(jax.random.key(seed), len(pairs))
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *points)
-    return [float(value) for value in _largest(problem, oracle, stacked, pairs, keys)]
-
-
-@eqx.filter_jit
-def _largest(problem: Any, oracle: Any, points: Saddle, pairs: Array, keys: Array) -> Float[Array, "3"]:
-    norm = problem.geometry.dual_norm
-
-    def measure(item: tuple[Array, Array]) -> Array:
-        (i, m), key = item
-        client, z = (jax.tree.map(lambda u, at=at: jnp.asarray(u)[at], t) for t, at in ((problem.data, m), (points, i)))
-        operator = eqx.Partial(problem.client_operator, client)
-        g, draws = operator(z), jax.random.split(key, DRAWS)
-        noise = jax.lax.map(lambda k: norm(tree.subtract(oracle(problem, client, z, k), g)), draws)
-        return jnp.stack([_jacobian_norm(operator, norm, z, key), norm(g), jnp.sqrt(jnp.mean(noise**2))])
-
-    return jnp.max(jax.lax.map(measure, (pairs, keys)), axis=0)
-
-
-def _jacobian_norm(operator: Any, norm: Any, z: Saddle, key: Array) -> Array:
-    """max ||J v||_* over ||v|| = 1 by u = argmax <u, J v>, v = argmax <J^T u, v>: power iteration in any norm.
-
-    The point of the unit ball that maximizes <., w> is the gradient of ||.||_* at w. Never above the true norm.
-    """
-
-    def aligned(w: Tree) -> Tree:
-        # A block of zeros has no direction: autodiff says nan, and 0 is one of its subgradients.
-        return jax.tree.map(lambda u: jnp.nan_to_num(u, posinf=0, neginf=0), jax.grad(norm)(w))
-
-    (_, forward), (_, backward) = jax.linearize(operator, z), jax.vjp(operator, z)
-    flat, unflatten = ravel_pytree(z)
-    v = aligned(unflatten(jax.random.normal(key, flat.shape)))
-    return norm(forward(jax.lax.fori_loop(0, SWEEPS, lambda _, v: aligned(backward(aligned(forward(v)))[0]), v)))

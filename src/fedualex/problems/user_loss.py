@@ -1,0 +1,67 @@
+"""A user's own loss: its operator, and a look at what it is given and returns before any run."""
+
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .. import tree
+from ..precision import double
+from ..tree import Saddle, Tree, is_floating
+from ..validation import any_real_array, short
+
+
+def saddle_gradient(loss: Callable[[Saddle], Array], z: Saddle) -> Saddle:
+    """(grad_x, -grad_y) of a loss."""
+    gradient = jax.grad(loss)(z)
+    return Saddle(gradient.x, jax.tree.map(jnp.negative, gradient.y))
+
+
+def check_loss(
+    f: Any, like: Saddle, example: tuple[Tree, ...], evaluate: Callable[..., Any], operator: Callable[..., Any]
+) -> None:
+    """One abstract evaluation, so that a wrong f is found here and not inside a run."""
+    z = jax.tree.map(jnp.asarray, like)
+    arguments = "(x, y" if like.y is not None else "(x"
+    call = f"f{arguments}{', example)' if example else ')'}"
+    try:
+        result = jax.eval_shape(evaluate, z, *example)
+    except Exception as error:  # whatever f raises, the user should see where and on what
+        raise TypeError(f"{call} could not be evaluated on arrays shaped as `like`: {_cause(f, error)}") from None
+    shapes = [getattr(leaf, "shape", None) for leaf in jax.tree.leaves(result)]
+    if shapes != [()] or not is_floating(jax.tree.leaves(result)[0]):
+        raise ValueError(f"{call} must return one real number, got {short(result)}")
+    for scope in (nullcontext(), double()):  # gradients, in the caller's precision and in the certificates'
+        with scope:
+            try:
+                jax.eval_shape(operator, tree.cast(like, jnp.result_type(float)))
+            except Exception as error:
+                raise TypeError(f"{call} has no gradient that jax can compute: {_cause(f, error)}") from None
+
+
+def template(like: Any, saddle: bool) -> Saddle:
+    """Zeros with the shapes of `like`, or a clear refusal."""
+    if not isinstance(like, Saddle):
+        raise TypeError(f"like must be fx.Saddle(x0, y0) of arrays with the shapes of x and y, got {short(like)}")
+    if (like.y is not None) != saddle:
+        raise ValueError("y= and like.y belong together: give both for a saddle point, neither to minimize over x")
+    for name, leaf in tree.leaves_with_names(like):
+        any_real_array(f"like.{name}", leaf, "an array of numbers")
+        if np.size(leaf) == 0:
+            raise ValueError(f"like must hold nonempty arrays, got one of shape {np.shape(leaf)}")
+    if not jax.tree.leaves(like.x):
+        raise ValueError("like.x must hold at least one array")
+    return jax.tree.map(lambda leaf: np.zeros(np.shape(leaf), np.float32), like)
+
+
+def _cause(f: Any, error: Exception) -> str:
+    """The first line of an error and the line of f that it came from."""
+    text = str(error).splitlines()[0] if str(error) else ""
+    here = getattr(getattr(f, "__code__", None), "co_filename", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == here]
+    return f"{type(error).__name__}: {text}" + (f" (line {lines[-1]} of f's file)" if lines else "")
