@@ -15,7 +15,8 @@ from fedualex.deploy.options import DeploymentOptions, RehearsalOptions
 from fedualex.experiments import deployment
 from fedualex.experiments.configuration import RUN_DEFAULTS, run_defaults, run_options
 from fedualex.runtime.keywords import decisive, listing, option, options, table, takes
-from fedualex.runtime.options import SimulatorOptions, SolveOptions, SweepOptions, TuneOptions
+from fedualex.runtime.options import SimulatorOptions, SolveOptions
+from fedualex.runtime.sweeps import SweepOptions, TuneOptions
 from fedualex.validation import whole_number
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -16,10 +16,10 @@ from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import Run, fingerprint
 from ..runtime import checkpoint as checkpoints
-from ..runtime.checks import check_clients
 from ..runtime.driver import Driver, Keeping, RunHooks
 from ..runtime.keywords import decisive
 from ..runtime.outputs import exact_problem
+from ..runtime.prepare import check_clients
 from ..runtime.records import Judgement, Records
 from ..runtime.setup import build_setup, first_state
 from ..runtime.state import Setup, State

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
-from ..runtime.checks import check_simulation
 from ..runtime.keywords import file_defaults
 from ..runtime.options import RunOptions, SolveOptions
+from ..runtime.prepare import check_simulation
 from ..tree import Saddle
 from ..validation import positive
 from . import sources

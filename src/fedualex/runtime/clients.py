@@ -2,8 +2,10 @@
 
 from typing import Any, Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 
+from .. import tree
 from ..problems import AbstractProblem
 from ..tree import Tree
 from .kinds import AVERAGES
@@ -12,7 +14,6 @@ from .outputs import operator_at
 from .rounds import advance
 from .sharding import local
 from .state import Setup, State
-from .traffic import bytes_per_round
 
 
 @runtime_checkable
@@ -87,3 +88,18 @@ class SimulatedClients:
 
     def restore(self, ledger: None) -> None:
         """Nothing."""
+
+
+def bytes_per_round(setup: Setup) -> tuple[int, int]:
+    """What a network would carry in a round: state down, message and the sum behind `clients` up; surveys both ways."""
+
+    def size(a: Any) -> int:
+        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))
+
+    like = tree.cast(setup.problem.like, setup.weights.dtype)
+    dual = jax.eval_shape(setup.problem.geometry.dual, like)
+    server = jax.eval_shape(lambda d: setup.method.start(d, setup.problem.geometry), dual)
+    up, down = setup.cohort * (size(server) + size(like)), setup.cohort * size(server)
+    if setup.method.survey != "none":
+        up, down = up + setup.clients * size(like), down + (setup.clients + setup.cohort) * size(like)
+    return up, down

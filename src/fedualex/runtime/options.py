@@ -1,6 +1,6 @@
 """What a run can be asked for. A new option is one field here: keywords, files, docs and fingerprints follow."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ def anything(name: str, value: Any) -> Any:
     return value
 
 
-def _choice(*choices: str) -> Check:
+def one_word_of(*choices: str) -> Check:
+    """One of these words."""
     return lambda name, value: one_of(name, value, choices)
 
 
@@ -113,7 +114,7 @@ class RunOptions:
         in_files=False,
     )
     init: str = option(
-        _choice("project", "paper"),
+        one_word_of("project", "paper"),
         "'project': start at the projection of z0; 'paper': dual methods start at the dual image of z0 itself (E5).",
         default="project",
     )
@@ -121,7 +122,7 @@ class RunOptions:
         _count, "Rounds between records; a fiftieth of all, at least 1, if None.", default=None
     )
     output: str | None = option(
-        optional(_choice(*KINDS)),
+        optional(one_word_of(*KINDS)),
         "Which output is the answer; if None the one with the smallest gap, with tol the sparsest that meets it.",
         default=None,
     )
@@ -129,7 +130,7 @@ class RunOptions:
         _dtype, "Precision of the rounds, 'float32' or 'float64'; certificates are float64 always.", default="float64"
     )
     convexity: str = option(
-        _choice("check", "trust"),
+        one_word_of("check", "trust"),
         "'check' looks for a disproof of a user's f, and certifies nothing if there is one; 'trust' does not look.",
         default="check",
         decides=False,
@@ -162,7 +163,7 @@ class SimulatorOptions(RunOptions):
         _count, "Clients that are computed at once; as many as 2^19 numbers of one variable hold if None.", default=None
     )
     fast: str | None = option(
-        optional(_choice("law")),
+        optional(one_word_of("law")),
         "'law' allows shortcuts whose results are equal in law only; exact ones are always taken.",
         default=None,
     )
@@ -192,31 +193,3 @@ class SimulatorOptions(RunOptions):
 @options
 class SolveOptions(SimulatorOptions, StoppingOptions):
     """The options of `fx.solve`."""
-
-
-def _grid(name: str, value: Any) -> Any:
-    return of_type(name, value, Mapping, 'step sizes such as {"eta_c": [0.01, 0.03]}')
-
-
-def _seeds(name: str, value: Any) -> Any:
-    return of_type(name, value, Iterable, "whole numbers such as (0, 1)")
-
-
-@options
-class SweepOptions(SimulatorOptions):
-    """The options of `fx.sweep`."""
-
-    grid: Mapping[str, Sequence[float]] = option(
-        _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
-    )
-    seeds: Iterable[int] = option(_seeds, "Every combination of the grid is run with each.", default=(0,))
-
-
-@options
-class TuneOptions(SimulatorOptions):
-    """The options of `fx.tune`."""
-
-    grid: Mapping[str, Sequence[float]] = option(
-        _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
-    )
-    output: str | None = option(_choice(*KINDS), "The output whose final certified gap is compared.", default="last")

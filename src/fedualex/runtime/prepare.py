@@ -1,15 +1,20 @@
 """A run before its first round: options checked, steps chosen, and the fingerprint by which its checkpoint is known."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
+import jax
+import numpy as np
+from jax.sharding import Mesh
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
+from ..regularizers import is_spectral
+from ..validation import short
 from . import checkpoint as checkpoints
-from .checks import check_cohort, check_simulation, fitting_mesh
 from .keywords import decisive
-from .options import SimulatorOptions
+from .options import RunOptions, SimulatorOptions
 from .setup import build_setup, first_state
 from .state import Setup, State
 from .steps import with_theory_steps
@@ -46,3 +51,60 @@ def prepare(problem: AbstractProblem, method: AbstractMethod, options: Simulator
     method, chosen = with_theory_steps(method, problem, options, z0, clients=clients, rounds=rounds, alone=alone)
     setup = build_setup(problem, method, options, clients, chunk=options.chunk, fast=options.fast, mesh=mesh)
     return Prepared(problem, options, setup, first_state(setup, z0, options), rounds, chosen)
+
+
+def check_simulation(problem: AbstractProblem, method: AbstractMethod, options: SimulatorOptions) -> tuple[int, int]:
+    """The number of rounds and of clients, or one sentence about what does not fit."""
+    if (options.rounds is None) == (options.steps is None):
+        raise TypeError("give either rounds= (with clients= and local_steps=) or steps= (one machine)")
+    alone = options.clients in (None, 1) and options.cohort in (None, 1) and options.local_steps == 1
+    if options.steps is not None and not alone:
+        raise ValueError("steps= means one client and one local step: leave out clients, cohort and local_steps")
+    if problem.clients and options.clients not in (None, problem.clients):
+        raise ValueError(f"clients must be {problem.clients}, as many as the problem's data has, got {options.clients}")
+    clients = int(problem.clients or options.clients or 1)
+    if options.steps is not None and clients > 1:
+        raise ValueError(f"steps= means one client, and the problem has {clients}: use rounds=")
+    check_clients(problem, method, options, clients)
+    return int(options.rounds or options.steps or 0), clients
+
+
+def check_clients(problem: AbstractProblem, method: AbstractMethod, options: RunOptions, clients: int) -> None:
+    """Whether so many clients can run the method with these options."""
+    steps = options.local_steps
+    if np.shape(steps) not in ((), (clients,)):
+        raise ValueError(
+            f"local_steps must be a whole number >= 1, or one for each of {clients} clients, got {short(steps)}"
+        )
+    if options.cohort is not None and options.cohort > clients:
+        raise ValueError(f"cohort must be at most the number of clients, {clients}, got {options.cohort}")
+    if reason := method.refusal(problem, clients, steps):
+        raise ValueError(reason)
+
+
+def check_cohort(cohort: Any, weights: Any) -> None:
+    """Whoever is drawn must weigh something."""
+    if cohort is not None and not np.sum(np.sort(weights)[:cohort]) > 0:
+        raise ValueError(f"cohort must be large enough that some client of weight > 0 is in it, got {cohort}")
+
+
+def fitting_mesh(mesh: Mesh | None, problem: AbstractProblem) -> Mesh | None:
+    """A mesh whose one axis is the clients', and which this process has a part in; its axis left to the compiler."""
+    if mesh is None:
+        return None
+    if len(mesh.axis_names) != 1:
+        raise ValueError(f"mesh must have one axis, along which clients are split, got {mesh.axis_names}")
+    processes = {device.process_index for device in mesh.devices.flat}
+    if processes not in ({jax.process_index()}, set(range(jax.process_count()))):
+        raise ValueError(
+            f"mesh must have devices of this process alone or of all {jax.process_count()} processes, "
+            f"got those of {sorted(processes)}"
+        )
+    spectral = any(map(is_spectral, jax.tree.leaves(problem.geometry, is_leaf=is_spectral)))
+    if spectral and len(mesh.local_devices) > 1 and mesh.local_devices[0].platform == "cpu":
+        # Two devices that call LAPACK at once wait for each other forever (docs/scaling.md).
+        raise ValueError(
+            f"mesh must have one CPU device in each process for a problem with Spectral parts, got "
+            f"{len(mesh.local_devices)}; start more processes instead"
+        )
+    return Mesh(mesh.devices, mesh.axis_names)

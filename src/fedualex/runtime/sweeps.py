@@ -1,20 +1,52 @@
 """Grids of step sizes and seeds: compiled once, because step sizes and seeds are traced."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
-from ..validation import short
-from .keywords import fields_of, takes
-from .options import SimulatorOptions, SweepOptions, TuneOptions
+from ..validation import of_type, short
+from .keywords import fields_of, option, options, takes
+from .kinds import KINDS
+from .options import SimulatorOptions, one_word_of
 from .run import Run
 from .simulator import simulate
 from .status import Stop
 from .steps import with_steps
+
+
+def _grid(name: str, value: Any) -> Any:
+    return of_type(name, value, Mapping, 'step sizes such as {"eta_c": [0.01, 0.03]}')
+
+
+def _seeds(name: str, value: Any) -> Any:
+    return of_type(name, value, Iterable, "whole numbers such as (0, 1)")
+
+
+@options
+class SweepOptions(SimulatorOptions):
+    """The options of `fx.sweep`."""
+
+    grid: Mapping[str, Sequence[float]] = option(
+        _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
+    )
+    seeds: Iterable[int] = option(_seeds, "Every combination of the grid is run with each.", default=(0,))
+
+
+@options
+class TuneOptions(SimulatorOptions):
+    """The options of `fx.tune`."""
+
+    grid: Mapping[str, Sequence[float]] = option(
+        _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
+    )
+    output: str | None = option(
+        one_word_of(*KINDS), "The output whose final certified gap is compared.", default="last"
+    )
 
 
 @dataclass(frozen=True)
@@ -37,13 +69,13 @@ class Tuned:
 
 
 @takes(SweepOptions)
-def sweep(problem: AbstractProblem, method: AbstractMethod, options: SweepOptions) -> list[Point]:
+def sweep(problem: AbstractProblem, method: AbstractMethod, chosen: SweepOptions) -> list[Point]:
     """`simulate` at every combination of the grid's step sizes and every seed, in one compilation. The options:"""
-    if options.checkpoint is not None:
+    if chosen.checkpoint is not None:
         raise TypeError("checkpoint is of one run, and a sweep has many: call simulate for each")
     points = []
-    for steps, seed in itertools.product(_combinations(method, options.grid), options.seeds):
-        run = simulate(problem, with_steps(method, steps), **{**fields_of(options, SimulatorOptions), "seed": seed})
+    for steps, seed in itertools.product(_combinations(method, chosen.grid), chosen.seeds):
+        run = simulate(problem, with_steps(method, steps), **{**fields_of(chosen, SimulatorOptions), "seed": seed})
         if run.stop is Stop.INTERRUPTED:  # what was not run to its end cannot be compared
             raise KeyboardInterrupt
         points.append(Point(steps, seed, run))
@@ -51,7 +83,7 @@ def sweep(problem: AbstractProblem, method: AbstractMethod, options: SweepOption
 
 
 @takes(TuneOptions)
-def tune(problem: AbstractProblem, method: AbstractMethod, options: TuneOptions) -> Tuned:
+def tune(problem: AbstractProblem, method: AbstractMethod, chosen: TuneOptions) -> Tuned:
     """The step sizes whose final certified gap of `output` is smallest on one seed.
 
     A run that broke down scores infinity; among equal scores the first of the grid wins.
@@ -59,18 +91,18 @@ def tune(problem: AbstractProblem, method: AbstractMethod, options: TuneOptions)
     """
     if reason := problem.why_uncertifiable():
         raise ValueError(f"tune compares certificates, and this problem has none: {reason}")
-    output = str(options.output)
+    output = str(chosen.output)
     points = sweep(
         problem,
         method,
-        grid=options.grid,
-        seeds=(options.seed,),
-        **{**fields_of(options, SimulatorOptions), "output": None},
+        grid=chosen.grid,
+        seeds=(chosen.seed,),
+        **{**fields_of(chosen, SimulatorOptions), "output": None},
     )
     table = [(point.steps, score(point.run, output)) for point in points]
     steps, best = min(table, key=lambda row: row[1])
     if not np.isfinite(best):
-        raise ValueError(f"no step sizes of the grid gave a finite run: {short(dict(options.grid))}")
+        raise ValueError(f"no step sizes of the grid gave a finite run: {short(dict(chosen.grid))}")
     return Tuned(with_steps(method, steps), steps, best, table)
 
 
