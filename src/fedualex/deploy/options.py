@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..runtime.keywords import option, options
-from ..runtime.kinds import AVERAGES
+from ..runtime.kinds import averages_of
 from ..runtime.options import RunOptions, StoppingOptions, a_function, a_path, anything, optional
 from ..validation import of_type, positive, whole_number
 from .privacy import Privacy
@@ -68,9 +68,7 @@ class DeploymentOptions(RunOptions, StoppingOptions):
     @property
     def averages(self) -> tuple[str, ...]:
         """The outputs whose sums sites send parts of."""
-        if self.privacy is not None:
-            return ()
-        return AVERAGES if self.ergodic else tuple(name for name in AVERAGES if name != "ergodic")
+        return () if self.privacy is not None else averages_of(self.ergodic)
 
     def check_together(self) -> None:
         """Refuse options that do not go together."""

@@ -10,6 +10,7 @@ from .. import tree
 from ..precision import double
 from ..runtime import Stop
 from ..runtime import checkpoint as checkpoints
+from ..runtime.kinds import polishing
 from ..runtime.outputs import exact_problem, project
 from ..runtime.records import points_of, without_gaps
 from ..runtime.rules import answer_of, best_gap, stop_of
@@ -62,7 +63,7 @@ def claim_checks(run: StoredRun) -> list[Check]:
     structure = {name: (output["density"] or 0) + sum(output["rank"] or ()) for name, output in outputs.items()}
     answer = outputs[status["output"]]
     kept = averages(configuration)
-    expected = {"last", *kept, *(["polished"] if "clients" in kept else ())}
+    expected = {"last", *kept, *(kind.name for kind in polishing(kept))}
     checks = [
         _equal("", "outputs of such a run", sorted(expected), sorted(set(outputs) - {"best"})),
         _equal("", "which output is the answer", status["output"], wanted or answer_of(gaps, structure, tol)),

@@ -8,6 +8,7 @@ from typing import Any
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import fingerprint
+from ..runtime.kinds import AVERAGES, averages_of
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import prepare
 from ..runtime.state import Setup, State
@@ -71,12 +72,10 @@ def begun(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
 
 
 def averages(configuration: Mapping[str, Any]) -> tuple[str, ...]:
-    """The averages that a run of this configuration keeps; of `clients` it also polishes."""
+    """The averages that a run of this configuration keeps."""
     if not is_deployment(configuration):
-        return ("ergodic", "clients")
-    if configuration.get("privacy"):
-        return ()
-    return ("ergodic", "clients") if configuration["run"].get("ergodic") else ("clients",)
+        return AVERAGES
+    return () if configuration.get("privacy") else averages_of(bool(configuration["run"].get("ergodic")))
 
 
 def is_deployment(configuration: Mapping[str, Any]) -> bool:

@@ -1,6 +1,6 @@
 """The outputs of a run, each with what it is, what is summed up for it, and what clients send for that."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,16 @@ KINDS: dict[str, OutputKind] = {
     )
 }
 AVERAGES = tuple(kind.name for kind in KINDS.values() if kind.increment is not None)
+
+
+def averages_of(ergodic: bool) -> tuple[str, ...]:
+    """The averages whose sums clients send parts of; those behind `ergodic` cost K-fold, and are sent if asked for."""
+    return AVERAGES if ergodic else tuple(name for name in AVERAGES if name != "ergodic")
+
+
+def polishing(names: Container[str]) -> list[OutputKind]:
+    """The outputs that are made of one of these."""
+    return [kind for kind in KINDS.values() if kind.polishes and kind.polishes in names]
 
 
 def no_sums(setup: Setup, averages: Iterable[str]) -> Sums:

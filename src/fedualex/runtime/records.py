@@ -14,6 +14,7 @@ from ..tree import Tree
 from . import checkpoint as checkpoints
 from .clients import Clients
 from .examination import Examination
+from .kinds import polishing
 from .missing import Missing
 from .outputs import Evaluator, Output
 from .rules import answer_of, best_gap, stop_of
@@ -107,23 +108,24 @@ class Records:
         if self.clients.unsurveyed:
             return self._uncertified(points, self.clients.unsurveyed)
         if float(state.sums.weight) == 0:  # one point for all
-            outputs = self.evaluator.outputs({"last": points["last"]})
-            if isinstance(outputs, Missing):
-                return outputs
-            return _named({**dict.fromkeys(points, outputs["last"]), **_polished_like(points, outputs["last"])})
+            found = self.evaluator.outputs({"last": points["last"]})
+            return found if isinstance(found, Missing) else _unpolished(dict.fromkeys(points, found["last"]))
         outputs = self.evaluator.outputs(points)
-        if isinstance(outputs, Missing) or "clients" not in points:
+        if isinstance(outputs, Missing):
             return outputs
-        polished = self.evaluator.polished(outputs["clients"], self.judgement.polish)
-        return polished if isinstance(polished, Missing) else {**outputs, "polished": polished}
+        for kind in polishing(points):
+            polished = self.evaluator.polished(outputs[kind.polishes], self.judgement.polish)
+            if isinstance(polished, Missing):
+                return polished
+            outputs[kind.name] = polished
+        return outputs
 
     def _points(self, state: State, everything: bool) -> dict[str, Tree]:
         averages = [name for name in self.clients.averages if everything or name == "ergodic"]
         return points_of(self.setup, state, averages)
 
     def _uncertified(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
-        outputs = self.evaluator.unanswered(points, reason)
-        return _named({**outputs, **_polished_like(points, outputs.get("clients"))})
+        return _unpolished(self.evaluator.unanswered(points, reason))
 
     def verdict(self) -> Stop | None:
         """Whether the records say that it is time to stop."""
@@ -180,13 +182,10 @@ def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, 
     return {"last": last} | {name: tree.scale(1 / sums.weight, sums.points[name]) for name in averages}
 
 
-def _polished_like(points: dict[str, Tree], average: Output | None) -> dict[str, Output]:
-    """The polished output where there is nothing to polish with: the average itself, if it is there."""
-    return {} if "clients" not in points or average is None else {"polished": average}
-
-
-def _named(outputs: dict[str, Output]) -> dict[str, Output]:
-    return {name: dataclasses.replace(output, name=name) for name, output in outputs.items()}
+def _unpolished(outputs: dict[str, Output]) -> dict[str, Output]:
+    """All outputs by their names, where there is nothing to polish with: a polished one is what it would be made of."""
+    whole = outputs | {kind.name: outputs[kind.polishes] for kind in polishing(outputs)}
+    return {name: dataclasses.replace(output, name=name) for name, output in whole.items()}
 
 
 def _gap(output: Output | None) -> float:
