@@ -2,7 +2,6 @@
 
 import io
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from ..problems import AbstractProblem
 from ..runtime import Run, fingerprint
 from ..storage import write_atomically, write_json
 from .description import describe
-from .fields import check_manifest, check_status, is_record, read_json
+from .fields import check_manifest, check_status, read_json
+from .history import lines, read_history
 from .names import ConfigurationError
 from .seal import sealed
 from .surroundings import surroundings
@@ -81,7 +81,7 @@ def reopen(path: Path, known: StoredRun, resolved: dict[str, Any]) -> None:
     """Make the folder that of a run that goes on: no status, and no line of history that a crash cut."""
     (path / "status.json").unlink(missing_ok=True)
     write_json(path / "manifest.json", known.manifest | {"configuration": resolved})
-    write_atomically(path / "history.jsonl", _lines(known.history))
+    write_atomically(path / "history.jsonl", lines(known.history))
 
 
 def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
@@ -90,7 +90,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         {key: _plain(column[i]) for key, column in run.history.items()}
         for i in range(len(next(iter(run.history.values()), ())))
     ]
-    write_atomically(path / "history.jsonl", _lines(records))
+    write_atomically(path / "history.jsonl", lines(records))
     arrays: dict[str, Any] = {}
     summaries: dict[str, Any] = {}
     with double():
@@ -143,21 +143,7 @@ def load(path: Path) -> StoredRun:
     if (path / "status.json").exists():
         status = read_json(path / "status.json")
         check_status(path / "status.json", status)
-    return StoredRun(path, manifest, _read_history(path / "history.jsonl", ended=status is not None), status)
-
-
-def _read_history(file: Path, ended: bool) -> list[dict[str, Any]]:
-    lines = file.read_text(errors="replace").splitlines() if ended or file.exists() else []
-    history = []
-    for number, line in enumerate(lines, 1):
-        record = None
-        with suppress(ValueError, RecursionError):
-            record = json.loads(line)
-        if record is not None and is_record(record):
-            history.append(record)
-        elif ended or number < len(lines):  # else the last line of a run that was killed while it was written
-            raise ConfigurationError(f"{file} is damaged in line {number}")
-    return history
+    return StoredRun(path, manifest, read_history(path / "history.jsonl", ended=status is not None), status)
 
 
 def check_collection(path: Path, kind: str) -> None:
@@ -192,10 +178,6 @@ def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is a folder of kind {manifest['kind']!r}; one of kind {kind!r} is needed")
     check_manifest(file, manifest)
     return manifest
-
-
-def _lines(records: list[dict[str, Any]]) -> bytes:
-    return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
 
 
 def finite(value: float | None) -> float | None:
