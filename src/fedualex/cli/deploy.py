@@ -39,7 +39,7 @@ def deploy() -> None:
 @plain_errors
 def init(folder: Path, config: Path | None, engine: str | None, as_json: bool) -> None:
     """Write a ready deployment: keys, settings and a start script for each party, and a README."""
-    from ..experiments.parties import write_deployment
+    from ..experiments.deployment_files import write_deployment
 
     sites = write_deployment(folder, config, engine)
     line = f"{folder}: server and {len(sites)} sites ({', '.join(sites)}); {folder / 'README.md'} says who runs what"

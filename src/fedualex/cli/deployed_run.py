@@ -85,7 +85,7 @@ def _show(record: dict[str, Any]) -> None:
 def engine_of(folder: Path) -> tuple[Any, dict[str, Any]]:
     """The control of the deployment's engine, None for the local one, and the server's settings."""
     from ..deploy.control import control_of
-    from ..experiments.deployment import settings_of
+    from ..experiments.deployment_settings import settings_of
 
     settings = settings_of(folder / "server")
     engine = settings["server"]["engine"]

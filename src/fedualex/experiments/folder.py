@@ -13,7 +13,7 @@ from .. import tree
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import Run, fingerprint
-from ..storage import write_atomically, write_json
+from ..storage import read_arrays, write_atomically, write_json
 from .description import describe
 from .fields import check_manifest, check_status, read_json
 from .history import lines, read_history
@@ -38,12 +38,15 @@ class StoredRun:
     def points(self, output: str) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
         """z and g of an output, array by array."""
         groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}}
+
+        def belongs(key: str) -> bool:
+            name, _, _ = key.split("/", 2)
+            return name == output
+
         try:
-            with open(self.path / "solution.npz", "rb") as stream, np.load(stream, allow_pickle=False) as file:
-                for key in file.files:
-                    name, kind, leaf = key.split("/", 2)
-                    if name == output:
-                        groups[kind][leaf] = file[key]
+            for key, array in read_arrays(self.path / "solution.npz", belongs).items():
+                _, kind, leaf = key.split("/", 2)
+                groups[kind][leaf] = array
         except Exception as error:  # a missing, truncated or foreign file can fail in many ways
             raise ConfigurationError(f"{self.path / 'solution.npz'} cannot be read: {error}") from None
         return groups["z"], groups["g"]

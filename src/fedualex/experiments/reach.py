@@ -13,7 +13,7 @@ from ..runtime.prepare import prepare
 from ..runtime.rounds import Setup, State
 from ..validation import short
 from .configuration import run_options, weighted_problem
-from .deployment import server_problem, task_of
+from .deployment_settings import server_problem, task_of
 from .folder import StoredRun
 from .names import build_method
 from .surroundings import other_versions
