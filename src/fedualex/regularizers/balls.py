@@ -11,13 +11,32 @@ from .base import AbstractSet, Parameter, relative, show
 from .maps import norm, onto_simplex, radial
 
 
-class L2Ball(AbstractSet):
-    """||x||_2 <= radius, over all entries (the Frobenius norm of a matrix)."""
+class AbstractBall(AbstractSet):
+    """All points of norm <= radius around 0."""
 
     radius: Parameter
 
     def __init__(self, radius: Any):
-        self.radius = nonnegative("L2Ball: radius", radius)
+        self.radius = nonnegative(f"{type(self).__name__}: radius", radius)
+
+    def diameter(self, like: Vector) -> Array:
+        """2 radius."""
+        return 2 * typed(self.radius, like)
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return True
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({show(self.radius)})"
+
+
+class L2Ball(AbstractBall):
+    """||x||_2 <= radius, over all entries (the Frobenius norm of a matrix)."""
 
     def project(self, omega: Vector) -> Array:
         """omega min(1, radius / ||omega||)."""
@@ -35,29 +54,9 @@ class L2Ball(AbstractSet):
         """radius + ||center||_2."""
         return typed(self.radius, center) + norm(center)
 
-    def diameter(self, like: Vector) -> Array:
-        """2 radius."""
-        return 2 * typed(self.radius, like)
 
-    @property
-    def finite_conjugate(self) -> bool:
-        return True
-
-    @property
-    def absolutely_symmetric(self) -> bool:
-        return True
-
-    def __repr__(self) -> str:
-        return f"L2Ball({show(self.radius)})"
-
-
-class L1Ball(AbstractSet):
+class L1Ball(AbstractBall):
     """||x||_1 <= radius, over all entries."""
-
-    radius: Parameter
-
-    def __init__(self, radius: Any):
-        self.radius = nonnegative("L1Ball: radius", radius)
 
     def project(self, omega: Vector) -> Array:
         """omega inside; outside, the simplex projection of |omega| with the signs of omega."""
@@ -77,18 +76,3 @@ class L1Ball(AbstractSet):
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 + 2 radius max |center|), at a vertex."""
         return jnp.sqrt(typed(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))
-
-    def diameter(self, like: Vector) -> Array:
-        """2 radius."""
-        return 2 * typed(self.radius, like)
-
-    @property
-    def finite_conjugate(self) -> bool:
-        return True
-
-    @property
-    def absolutely_symmetric(self) -> bool:
-        return True
-
-    def __repr__(self) -> str:
-        return f"L1Ball({show(self.radius)})"
