@@ -18,8 +18,8 @@ from .description import describe
 from .fields import check_manifest, check_status, read_json
 from .history import lines, read_history
 from .names import ConfigurationError
+from .provenance import provenance
 from .seal import sealed
-from .surroundings import surroundings
 
 SCHEMA = 2
 KINDS = ("run", "experiment", "comparison", "reproduction")
@@ -65,7 +65,7 @@ def begin(path: Path, problem: AbstractProblem, resolved: dict[str, Any]) -> Non
     manifest = {
         "schema": SCHEMA,
         "kind": "run",
-        **surroundings(),
+        **provenance(),
         "configuration": resolved,
         "data_sha256": fingerprint(problem),
         "geometry": describe(problem.geometry),
@@ -158,7 +158,7 @@ def check_collection(path: Path, kind: str) -> None:
 def write_collection(path: Path, kind: str, **entries: Any) -> None:
     """The manifest of a folder of runs: a comparison or a reproduction."""
     path.mkdir(parents=True, exist_ok=True)
-    write_json(path / "manifest.json", {"schema": SCHEMA, "kind": kind, **surroundings(), **entries})
+    write_json(path / "manifest.json", {"schema": SCHEMA, "kind": kind, **provenance(), **entries})
 
 
 def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:

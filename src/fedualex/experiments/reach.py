@@ -16,7 +16,7 @@ from .configuration import run_options, weighted_problem
 from .deployment_settings import server_problem, task_of
 from .folder import StoredRun
 from .names import build_method
-from .surroundings import other_versions
+from .provenance import other_versions
 
 
 @dataclass(frozen=True)
