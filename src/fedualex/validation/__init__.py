@@ -11,17 +11,17 @@ from .arrays import (
     refuse_masked,
     whole_number,
 )
-from .labels import classes, missing, numbered, refuse_mixed, rows_of
+from .labels import classes, encode_labels, missing, refuse_mixed, rows_of
 from .words import hint, of_type, one_of, short
 
 __all__ = [
     "Array",
     "any_real_array",
     "classes",
+    "encode_labels",
     "hint",
     "missing",
     "nonnegative",
-    "numbered",
     "of_type",
     "one_of",
     "plain_array",

@@ -9,7 +9,7 @@ from .arrays import items, refuse_masked
 from .words import short
 
 
-def numbered(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def encode_labels(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """The distinct labels in sorted order, and the number of each row's label among them."""
     count = "" if rows is None else f"{rows} "
     refuse_masked(name, values)
@@ -27,11 +27,11 @@ def numbered(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[A
 
 
 def classes(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """As `numbered`, for a target that counts as classes: text, truth values, or numbers that are all whole.
+    """As `encode_labels`, for a target that counts as classes: text, truth values, or numbers that are all whole.
 
     A number with a fraction makes it a target of regression, however few distinct values there are.
     """
-    names, number = numbered(name, values, rows)
+    names, number = encode_labels(name, values, rows)
     if fractions := [label for label in names.tolist() if isinstance(label, float) and not label.is_integer()]:
         raise ValueError(
             f"{name} must hold classes, which are text, truth values or whole numbers; Unknown label type: "
