@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import Vector, as_real, typed
+from ..tree import Vector, as_real, cast_like
 from ..validation import nonnegative
 from .base import AbstractSet, Parameter, relative, show
 from .maps import norm, onto_simplex, radial
@@ -21,7 +21,7 @@ class AbstractBall(AbstractSet):
 
     def diameter(self, like: Vector) -> Array:
         """2 radius."""
-        return 2 * typed(self.radius, like)
+        return 2 * cast_like(self.radius, like)
 
     @property
     def finite_conjugate(self) -> bool:
@@ -44,15 +44,15 @@ class L2Ball(AbstractBall):
 
     def support(self, s: Vector) -> Array:
         """radius ||s||_2."""
-        return typed(self.radius, s) * norm(s)
+        return cast_like(self.radius, s) * norm(s)
 
     def violation(self, x: Vector) -> Array:
         """(||x||_2 - radius)_+ / radius."""
-        return relative(norm(x) - typed(self.radius, x), self.radius)
+        return relative(norm(x) - cast_like(self.radius, x), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """radius + ||center||_2."""
-        return typed(self.radius, center) + norm(center)
+        return cast_like(self.radius, center) + norm(center)
 
 
 class L1Ball(AbstractBall):
@@ -63,16 +63,16 @@ class L1Ball(AbstractBall):
         omega = as_real(omega)
         size = jnp.abs(omega)
         onto_face = jnp.copysign(onto_simplex(size, self.radius), omega)
-        return jnp.where(jnp.sum(size) <= typed(self.radius, omega), omega, onto_face)
+        return jnp.where(jnp.sum(size) <= cast_like(self.radius, omega), omega, onto_face)
 
     def support(self, s: Vector) -> Array:
         """radius max |s|."""
-        return typed(self.radius, s) * jnp.max(jnp.abs(s), initial=0)
+        return cast_like(self.radius, s) * jnp.max(jnp.abs(s), initial=0)
 
     def violation(self, x: Vector) -> Array:
         """(||x||_1 - radius)_+ / radius."""
-        return relative(jnp.sum(jnp.abs(x)) - typed(self.radius, x), self.radius)
+        return relative(jnp.sum(jnp.abs(x)) - cast_like(self.radius, x), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 + 2 radius max |center|), at a vertex."""
-        return jnp.sqrt(typed(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))
+        return jnp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))

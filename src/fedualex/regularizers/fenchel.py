@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import Vector, after, as_real, typed
+from ..tree import Vector, after, as_real, cast_like
 from .base import AbstractRegularizer
 from .boxes import Box
 from .maps import norm
@@ -33,7 +33,7 @@ def fenchel(psi: AbstractRegularizer, x: Vector, s: Vector, error: Vector) -> Fe
     if isinstance(psi, WithQuadratic):
         return _with_quadratic(psi, x, s, error)
     found = _evaluate(psi, x, s)
-    lam = typed(split(psi.psi)[1] if isinstance(psi, Spectral) else 0.0, s)
+    lam = cast_like(split(psi.psi)[1] if isinstance(psi, Spectral) else 0.0, s)
     return Fenchel(found.gap, cost_of_error(norm(error), found.reach, found.near, lam) + found.rounding)
 
 
@@ -46,10 +46,10 @@ def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fe
     Where the maximizer is beyond the largest float, u is x.
     """
     u, r = psi.divide(s)
-    lam, beyond = typed(psi.lam, s), ~jnp.all(jnp.isfinite(u))
+    lam, beyond = cast_like(psi.lam, s), ~jnp.all(jnp.isfinite(u))
     u = jnp.where(beyond, x, u)
-    r, step = jnp.where(beyond, s - typed(psi.c, s) - lam * x, r), x - u
-    unit = UNIT * (jnp.abs(s) + jnp.abs(typed(psi.c, s)) + lam * jnp.abs(u))
+    r, step = jnp.where(beyond, s - cast_like(psi.c, s) - lam * x, r), x - u
+    unit = UNIT * (jnp.abs(s) + jnp.abs(cast_like(psi.c, s)) + lam * jnp.abs(u))
     if not isinstance(psi.core, Spectral):
         slope = psi.core.subgradient(u)
         r = jnp.where(jnp.abs(r - slope) <= 4 * unit, slope, r)
@@ -95,7 +95,7 @@ def _in_box(box: Box, lam: Array, x: Array, s: Array) -> _Evaluation:
     With sign = sign(u_i) that is (s_i - lam sign) (u_i - x_i) + lam (|x_i| - sign x_i): a box far from 0 costs no
     digits, because the last term is 0 where the box does not straddle 0.
     """
-    lower, upper = (jnp.broadcast_to(typed(end, x), x.shape) for end in (box.lower, box.upper))
+    lower, upper = (jnp.broadcast_to(cast_like(end, x), x.shape) for end in (box.lower, box.upper))
     best, turns = jnp.full_like(x, -jnp.inf), jnp.zeros_like(x)
     for u in (lower, upper, jnp.clip(jnp.zeros_like(x), lower, upper)):
         slope = s - lam * jnp.sign(u)
