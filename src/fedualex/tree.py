@@ -87,7 +87,7 @@ def where(condition: Array, a: Tree, b: Tree) -> Tree:
     return jax.tree.map(lambda u, v: jnp.where(condition, u, v), a, b)
 
 
-def after(a: Tree, done: Array) -> Tree:
+def depend_on(a: Tree, done: Array) -> Tree:
     """A copy of a that XLA cannot compute before `done`, a scalar.
 
     Two LAPACK calls that may run at the same time can wait for each other forever on a two-thread pool

@@ -93,7 +93,7 @@ class AbstractProblem(eqx.Module):
             z = self.admit(z)
             reports = for_reports(self.geometry)
             psi_x = Product(reports.parts.x).psi(z.x)
-            psi_y = Product(reports.parts.y).psi(tree.after(z.y, psi_x))
+            psi_y = Product(reports.parts.y).psi(tree.depend_on(z.y, psi_x))
             return float(self._wide().loss(z) + psi_x - psi_y)
 
     def _wide(self) -> "AbstractProblem":

@@ -93,9 +93,9 @@ class Bilinear(AbstractProblem):
             if float(Product(parts).violation(z)) > FEASIBLE:
                 return float("inf")
             worst_y = parts.y.psi_conjugate(self.A @ z.x - self.b)
-            best_x = parts.x.psi_conjugate(tree.after(-(jnp.asarray(self.A).T @ z.y), worst_y))
-            psi_x = parts.x.psi(tree.after(z.x, best_x))
-            psi_y = parts.y.psi(tree.after(z.y, psi_x))
+            best_x = parts.x.psi_conjugate(tree.depend_on(-(jnp.asarray(self.A).T @ z.y), worst_y))
+            psi_x = parts.x.psi(tree.depend_on(z.x, best_x))
+            psi_y = parts.y.psi(tree.depend_on(z.y, psi_x))
             return float(worst_y + psi_x + best_x + psi_y + jnp.vdot(self.b, z.y))
 
     def __repr__(self) -> str:

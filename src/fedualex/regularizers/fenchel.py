@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import Vector, after, as_real, cast_like
+from ..tree import Vector, as_real, cast_like, depend_on
 from .base import AbstractRegularizer
 from .boxes import Box
 from .maps import norm
@@ -53,9 +53,9 @@ def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fe
     if not isinstance(psi.core, Spectral):
         slope = psi.core.subgradient(u)
         r = jnp.where(jnp.abs(r - slope) <= 4 * unit, slope, r)
-    core = _evaluate(psi.core, after(x, jnp.ravel(r)[0]), r)  # one LAPACK call at a time
+    core = _evaluate(psi.core, depend_on(x, jnp.ravel(r)[0]), r)  # one LAPACK call at a time
     inside = jnp.isfinite(core.gap) | (lam == 0) | beyond
-    at_u = psi.core.value(after(u, core.gap))
+    at_u = psi.core.value(depend_on(u, core.gap))
     gap = jnp.where(inside, core.gap, core.value - at_u - jnp.sum(r * step))
     square = jnp.sum((jnp.sqrt(lam) * step) ** 2) / 2  # a tiny lam may meet a huge step
     count = roundings(psi.core, x)
@@ -82,7 +82,7 @@ def _evaluate(psi: AbstractRegularizer, x: Array, s: Array) -> _Evaluation:
         case InBox():
             return _in_box(psi.domain, jnp.full_like(s, psi.penalty.lam), x, s)
     value = psi.value(x)
-    conjugate = psi.conjugate(after(s, value))
+    conjugate = psi.conjugate(depend_on(s, value))
     reach, near = distances(psi, x, s)
     terms = jnp.abs(value) + jnp.abs(conjugate) + norm(s) * (norm(x) + jnp.where(jnp.isfinite(near), near, 0))
     rounding = roundings(psi, x) * (UNIT * terms + TINY)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, after, as_real, cast_like
+from ..tree import Scalar, Vector, as_real, cast_like, depend_on
 from ..validation import nonnegative, real_array
 from .base import AbstractRegularizer, Parameter, show
 from .maps import nonzero, norm
@@ -66,7 +66,7 @@ class WithQuadratic(AbstractRegularizer):
         at_x = at_x + r * (r / nonzero(2 * lam))
         at_x = jnp.where((lam > 0) & jnp.isfinite(at_x), at_x, jnp.inf)
         # One LAPACK call at a time, should the core be spectral.
-        return jnp.minimum(at_x, self.core.conjugate(after(slope, at_x))) - cast_like(self.constant, slope)
+        return jnp.minimum(at_x, self.core.conjugate(depend_on(slope, at_x))) - cast_like(self.constant, slope)
 
     def subgradient(self, x: Vector) -> Array:
         """The core's, plus lam x + c."""
