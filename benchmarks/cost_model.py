@@ -31,7 +31,7 @@ def prepare(M, K, d, chunk=None, mesh=None):
     """The game with M clients and K local steps, ready to advance."""
     problem, noise = game(d), fx.GaussianNoise(0.1)
     setup = build_setup(problem, fx.FeDualEx(0.01), noise, M, None, K, 0, "float32", chunk, None, mesh)
-    return setup, first_state(setup, problem.admit(problem.like), "project", "float32")
+    return setup, first_state(setup, problem.validate_point(problem.like), "project", "float32")
 
 
 def round_seconds(M, K, d, rounds, mesh=None):

@@ -37,7 +37,7 @@ def rounds_alone(problem, clients, local_steps, fast=None):
     with double():
         method, noise = fx.FeDualEx(ETA, 1.0), fx.GaussianNoise(SIGMA)
         setup = build_setup(problem, method, noise, clients, None, local_steps, 0, "float32", None, fast)
-        start = first_state(setup, problem.admit(problem.like), "project", "float32")
+        start = first_state(setup, problem.validate_point(problem.like), "project", "float32")
 
     def run(rounds):
         with double():

@@ -28,7 +28,7 @@ def game():
 def begin(game, method, noise, fast=None, chunk=None, clients=CLIENTS):
     setup = build_setup(game, method, noise, clients, None, 1, 3, "float64", chunk, fast)
     start = fx.Saddle(np.array([0.2, -0.4, 0.1]), np.array([0.3, -0.1]))
-    return setup, first_state(setup, game.admit(start), "project", "float64")
+    return setup, first_state(setup, game.validate_point(start), "project", "float64")
 
 
 OTHERS = [fx.FedMiP(ETA, 0.7), fx.FedMiD(ETA, 0.7), fx.ScaffoldSMemory(ETA, 0.7)]

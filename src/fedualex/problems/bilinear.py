@@ -88,7 +88,7 @@ class Bilinear(AbstractProblem):
         printed formulas are the l1 and the nuclear case of it.
         """
         with double():
-            z = self.admit(z)
+            z = self.validate_point(z)
             parts = for_reports(self.geometry).parts
             if float(Product(parts).violation(z)) > FEASIBLE:
                 return float("inf")

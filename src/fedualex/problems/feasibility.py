@@ -112,7 +112,7 @@ def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
     if lagrangian_of(problem) is None:
         raise TypeError(f"violation is for a problem made by fx.problems.constrained, got {short(problem)}")
     with double():
-        z = problem.admit(z)
+        z = problem.validate_point(z)
         above = excess(problem.operator(z))
     lam, bound = np.asarray(z.y["multipliers"]), problem.geometry.parts.y["multipliers"].regularizer.upper
     stuck = np.flatnonzero((lam >= (1 - TOLERANCE) * bound) & (bound > 0))
