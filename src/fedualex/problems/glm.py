@@ -10,7 +10,7 @@ from ..validation import one_of
 from .general import Problem
 from .losses import Logistic, Loss, OfScore, Softmax, Squared
 from .penalties import Penalty, bias_box, class_bias_box, class_shares
-from .rows import Owners, class_labels, matrix, targets
+from .rows import RowClients, class_labels, matrix, targets
 
 FAMILIES = ("squared", "logistic")
 
@@ -46,7 +46,7 @@ def sparse_glm(
     """
     one_of("family", family, FAMILIES)
     X = matrix(X)
-    owners = Owners(clients, weights, len(X))
+    owners = RowClients(clients, weights, len(X))
     rule: Loss
     if family == "squared":
         target: NDArray[Any] = targets(y, len(X))

@@ -9,7 +9,7 @@ from ..tree import Saddle
 from ..validation import positive
 from .general import Problem
 from .losses import OfScore, Squared
-from .rows import Owners, matrix
+from .rows import RowClients, matrix
 
 
 def low_rank(
@@ -28,7 +28,7 @@ def low_rank(
     if len(Y) != len(X):
         raise ValueError(f"Y must have {len(X)} rows, as many as X, got {len(Y)}")
     nuclear = positive("nuclear", nuclear)
-    owners = Owners(clients, weights, len(X))
+    owners = RowClients(clients, weights, len(X))
     center = owners.mean(Y) if intercept else np.zeros(Y.shape[1])
     constant = float(np.sum(owners.mean((Y - center) ** 2)) / 2)
     radius = constant / float(nuclear)

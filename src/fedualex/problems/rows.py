@@ -60,7 +60,7 @@ def by_client(examples: dict[str, NDArray[Any]], client: NDArray[Any]) -> list[d
     return [{name: array[rows] for name, array in examples.items()} for rows in rows_of(client)]
 
 
-class Owners:
+class RowClients:
     """Whose row is whose: client numbers in sorted order of their ids, and the weight of each row in the objective.
 
     With weights "samples" all rows weigh alike, as if they were pooled; with "clients" all clients do.
