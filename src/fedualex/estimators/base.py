@@ -47,7 +47,7 @@ class Scale:
         return weights, np.asarray(bias - self.mean @ weights)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@dataclass(init=False, eq=False, repr=False, kw_only=True)
 class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     """`fit(X, y, clients=None)`: clients has an id for each row, None is one client.
 
@@ -66,6 +66,9 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     max_rounds: Any = 2000
     local_steps: Any = 10
     method: Any = None
+
+    def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
+        self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
