@@ -32,7 +32,7 @@ def prepare(M, K, d, chunk=None, mesh=None):
     """The game with M clients and K local steps, ready to advance."""
     problem, options = game(d), RunOptions(noise=fx.GaussianNoise(0.1), local_steps=K, dtype="float32")
     setup = build_setup(problem, fx.FeDualEx(0.01), options, M, chunk=chunk, mesh=mesh)
-    return setup, first_state(setup, problem.admit(problem.like), options)
+    return setup, first_state(setup, problem.validate_point(problem.like), options)
 
 
 def round_seconds(M, K, d, rounds, mesh=None):

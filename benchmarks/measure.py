@@ -38,7 +38,7 @@ def rounds_alone(problem, clients, local_steps, fast=None):
     with double():
         options = RunOptions(noise=fx.GaussianNoise(SIGMA), local_steps=local_steps, dtype="float32")
         setup = build_setup(problem, fx.FeDualEx(ETA, 1.0), options, clients, fast=fast)
-        start = first_state(setup, problem.admit(problem.like), options)
+        start = first_state(setup, problem.validate_point(problem.like), options)
 
     def run(rounds):
         with double():

@@ -20,7 +20,7 @@ from fedualex import data
 from fedualex.experiments import folder
 from fedualex.experiments.configuration import ConfigurationError, configure
 from fedualex.experiments.names import build_problem
-from fedualex.experiments.single import solve_into
+from fedualex.experiments.run_folder import solve_into
 from fedualex.experiments.verify import verify
 from fedualex.problems.rows import by_client
 

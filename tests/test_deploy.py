@@ -1079,7 +1079,7 @@ def test_privacy_sends_a_clipped_noisy_increment_and_nothing_else():
     np.testing.assert_allclose(run.history["epsilon"][-1], expected)
     site = task.site(GAME, "a")
     with double():
-        server = GAME.geometry.dual(GAME.admit(GAME.like))
+        server = GAME.geometry.dual(GAME.validate_point(GAME.like))
         request = Request("round", 0, f"{site.agreed}-run", pack(server=server, survey=None))
         one, two = (site.work(request) for _ in range(2))
     assert sorted(one) == ["message.omega.x", "message.omega.y", "message.tau"]
@@ -1090,7 +1090,7 @@ def test_privacy_sends_a_clipped_noisy_increment_and_nothing_else():
                 "survey",
                 0,
                 f"{site.agreed}-run",
-                pack(points=jax.tree.map(lambda leaf: leaf[None], GAME.admit(GAME.like))),
+                pack(points=jax.tree.map(lambda leaf: leaf[None], GAME.validate_point(GAME.like))),
             )
         )
 

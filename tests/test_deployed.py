@@ -20,7 +20,7 @@ from fedualex.cli import main
 from fedualex.deploy import control, processes
 from fedualex.deploy.control import control_of
 from fedualex.display import rounded_up
-from fedualex.experiments import deployment, parties
+from fedualex.experiments import deployment, deployment_files, deployment_settings
 
 SITES = ("site-1", "site-2", "site-3")
 PATIENCE = 800.0
@@ -142,7 +142,7 @@ class Deployment:
                 file.unlink()
         self.settings |= settings
         self.configuration.write_text(toml(**self.settings))
-        deployment.write_parties(self.folder, deployment.read(self.configuration), self.source)
+        deployment_files.write_parties(self.folder, deployment_settings.read(self.configuration), self.source)
 
     def order(self, site: str, **order) -> None:
         (self.folder / "sites" / site / "orders.json").write_text(json.dumps(order))
@@ -253,8 +253,8 @@ def deploy(tmp_path, monkeypatch):
 
     def make(engine: str, *, watched=False, up=True, **settings) -> Deployment:
         if watched:
-            monkeypatch.setattr(parties, "SERVE", "deployed_parts:serve")
-            monkeypatch.setattr(parties, "SITE", "deployed_parts:load")
+            monkeypatch.setattr(deployment_files, "SERVE", "deployed_parts:serve")
+            monkeypatch.setattr(deployment_files, "SITE", "deployed_parts:load")
         root = tmp_path / f"{engine}-{len(made)}"
         root.mkdir()
         made.append(Deployment(root, engine, **settings))
@@ -590,7 +590,7 @@ def test_the_readme_of_a_deployment_names_everybody(tmp_path):
     assert "start.sh" not in text
     assert "private keys" not in text
     private = tmp_path / "private.toml"
-    private.write_text(parties.EXAMPLE.read_text() + "\n[privacy]\nclip = 1.0\nnoise = 8.0\n")
+    private.write_text(deployment_files.EXAMPLE.read_text() + "\n[privacy]\nclip = 1.0\nnoise = 8.0\n")
     cli("init", tmp_path / "private", "--config", private, "--engine", "local")
     text = (tmp_path / "private" / "README.md").read_text()
     assert "clipped to length 1.0 and with noise of 8.0 times" in text
@@ -611,8 +611,8 @@ def nvflare(tmp_path_factory):
     """Server and three sites for all faults; each test begins with everybody there, and a run of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-        patch.setattr(parties, "SERVE", "deployed_parts:serve")
-        patch.setattr(parties, "SITE", "deployed_parts:load")
+        patch.setattr(deployment_files, "SERVE", "deployed_parts:serve")
+        patch.setattr(deployment_files, "SITE", "deployed_parts:load")
         made = Deployment(tmp_path_factory.mktemp("nvflare"), "nvflare", run=FAULTY)
         try:
             cli("up", made.folder)

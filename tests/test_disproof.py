@@ -16,7 +16,7 @@ from fedualex.tree import cast_module
 def found_at(problem, z=None, **options):
     with double():
         wide = cast_module(problem, jnp.float64)
-        return disproof(wide, wide.admit(problem.project(problem.like if z is None else z)), **options)
+        return disproof(wide, wide.validate_point(problem.project(problem.like if z is None else z)), **options)
 
 
 class Quadratic(eqx.Module):

@@ -22,7 +22,7 @@ from fedualex.experiments.claims import CLAIMS, judge, write_claims
 from fedualex.experiments.configuration import start_point
 from fedualex.experiments.folder import StoredRun
 from fedualex.experiments.names import ConfigurationError, build_method
-from fedualex.experiments.protocol import Experiment, paper_experiments
+from fedualex.experiments.plan import Experiment, paper_experiments
 from fedualex.experiments.readings import Claim, Found, settled
 from fedualex.experiments.reproduce import chosen, reproduce
 from fedualex.experiments.summary import Spread, complete, final, seed_runs, steps_text

@@ -31,7 +31,7 @@ def begin(game, method, noise, fast=None, chunk=None, clients=CLIENTS):
     options = RunOptions(noise=noise, seed=3)
     setup = build_setup(game, method, options, clients, chunk=chunk, fast=fast)
     start = fx.Saddle(np.array([0.2, -0.4, 0.1]), np.array([0.3, -0.1]))
-    return setup, first_state(setup, game.admit(start), options)
+    return setup, first_state(setup, game.validate_point(start), options)
 
 
 OTHERS = [fx.FedMiP(ETA, 0.7), fx.FedMiD(ETA, 0.7), fx.ScaffoldSMemory(ETA, 0.7)]

@@ -73,7 +73,7 @@ def least(problem, x, above):
 def certified(phase, z):
     """The exact operator and the certificate at a point."""
     with double():
-        return phase.operator(phase.admit(z)), phase.certificate(z)
+        return phase.operator(phase.validate_point(z)), phase.certificate(z)
 
 
 @pytest.mark.sampled(2)
@@ -167,9 +167,11 @@ def test_phase_one_is_a_problem_like_any_other():
     assert np.isfinite(run.gap)
     z = next(random_points(phase))
     with double():
-        each = [phase.of_client(m).operator(phase.admit(z)) for m in range(3)]
+        each = [phase.of_client(m).operator(phase.validate_point(z)) for m in range(3)]
         mean = jax.tree.map(lambda *parts: sum(p * part for p, part in zip(phase.weights, parts, strict=True)), *each)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), mean, phase.operator(phase.admit(z)))
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), mean, phase.operator(phase.validate_point(z))
+        )
     assert repr(phase_one(problem.without_data()).geometry) == repr(phase.geometry)
 
 
@@ -187,7 +189,7 @@ def test_violation_of_the_catalogue_is_the_excess():
     problem = built("three groups")[0]
     z = next(random_points(problem))
     with double():
-        np.testing.assert_array_equal(violation(problem, z), excess(problem.operator(problem.admit(z))))
+        np.testing.assert_array_equal(violation(problem, z), excess(problem.operator(problem.validate_point(z))))
 
 
 # --- runs -----------------------------------------------------------------------------------------------------------

@@ -121,6 +121,6 @@ def test_lapack_calls_are_ordered_in_the_compiled_program(method, route, monkeyp
         assert count >= 2
         assert unordered == 0
 
-        monkeypatch.setattr(tree, "after", lambda a, done: a)
+        monkeypatch.setattr(tree, "depend_on", lambda a, done: a)
         _, unordered = lapack_calls(lambda *point: getattr(geometry, method)(*point), *arguments.get(method, (z,)))
         assert unordered > 0  # so the zero above is the dependency's doing

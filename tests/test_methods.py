@@ -668,7 +668,7 @@ def check_bounds(x, y):
     methods = (fx.CompositeDualExtrapolation, 1), (fx.CoMP, 1), (fx.OptimisticMirrorDescent, 2)
     with double():
         for method, factor in methods:
-            gaps = gaps_at_every_T(problem, method(1 / (factor * constants.beta)), problem.admit(z0))
+            gaps = gaps_at_every_T(problem, method(1 / (factor * constants.beta)), problem.validate_point(z0))
             assert np.all(gaps <= factor * bound * (1 + 1e-9) + 1e-13)
             assert np.all(gaps >= -1e-12)
 

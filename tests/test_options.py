@@ -12,7 +12,7 @@ import pytest
 
 import fedualex as fx
 from fedualex.deploy.options import DeploymentOptions, RehearsalOptions
-from fedualex.experiments import deployment
+from fedualex.experiments import deployment_settings
 from fedualex.experiments.configuration import RUN_DEFAULTS, run_defaults, run_options
 from fedualex.runtime.keywords import decisive, listing, option, options, table, takes
 from fedualex.runtime.options import SimulatorOptions, SolveOptions
@@ -72,7 +72,7 @@ def test_functions_have_the_fields_of_their_options_as_keywords(name):
 
 def test_a_deployment_has_the_same_options_in_its_file():
     shared = {one.name for one in fields(fx.deploy.DeploymentOptions) if one.metadata["in_files"]}
-    assert deployment.RUN_DEFAULTS.keys() == shared | {"noise", "minibatch", "start"}
+    assert deployment_settings.RUN_DEFAULTS.keys() == shared | {"noise", "minibatch", "start"}
 
 
 @pytest.mark.parametrize(("page", "kind"), [("simulator.md", SolveOptions), ("deployment.md", DeploymentOptions)])

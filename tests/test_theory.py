@@ -72,7 +72,7 @@ def coupled_problem():
 def random_points(problem, count, seed=0):
     rng = np.random.default_rng(seed)
     return [
-        problem.admit(problem.project(jax.tree.map(lambda u: 3 * rng.normal(size=np.shape(u)), problem.like)))
+        problem.validate_point(problem.project(jax.tree.map(lambda u: 3 * rng.normal(size=np.shape(u)), problem.like)))
         for _ in range(count)
     ]
 
@@ -422,7 +422,7 @@ def test_theorem_4_holds_at_every_step(name):
     eta = theory.theorem4(c, steps=1).corrected.best_step
     with double():
         geometry = problem.geometry
-        zero = jax.tree.map(jnp.zeros_like, problem.admit(problem.like))
+        zero = jax.tree.map(jnp.zeros_like, problem.validate_point(problem.like))
         dual = geometry.dual(geometry.project(zero))
         total = zero
         for t in range(1, 31):
@@ -482,5 +482,5 @@ def test_no_feasible_point_has_an_operator_beyond_grad_bound(name):
         for _ in range(30):  # far outside, so that corners are among the projections
             z = problem.project(jax.tree.map(lambda leaf: 100 * rng.normal(size=leaf.shape), problem.like))
             with double():
-                reached = float(problem.geometry.dual_norm(problem.operator(problem.admit(z))))
+                reached = float(problem.geometry.dual_norm(problem.operator(problem.validate_point(z))))
             assert reached <= claimed * (1 + 1e-12)

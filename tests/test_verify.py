@@ -21,8 +21,8 @@ from fedualex.experiments import folder, protocol
 from fedualex.experiments.configuration import configure
 from fedualex.experiments.ending import seal_checks
 from fedualex.experiments.names import ConfigurationError
-from fedualex.experiments.protocol import Experiment
-from fedualex.experiments.single import solve_into
+from fedualex.experiments.plan import Experiment
+from fedualex.experiments.run_folder import solve_into
 from fedualex.experiments.verdict import DATA, Verdict
 from fedualex.experiments.verify import verify
 from fedualex.runtime import checkpoint as checkpoints

@@ -13,7 +13,7 @@ def double() -> AbstractContextManager[None]:
     return scope
 
 
-def as_now(function: Callable[..., Any]) -> Callable[..., Any]:
+def keep_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with the precision that jax has here and now wherever it is called: our scope is not a user's."""
     setting = double_available()
 

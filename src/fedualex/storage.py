@@ -2,8 +2,12 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -24,3 +28,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 def write_json(path: Path, data: Any) -> None:
     """`data` as strict JSON: a non-finite number is an error here, not a token that no reader accepts."""
     write_atomically(path, (json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_arrays(path: str | Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file whose names are wanted; pickled objects are refused.
+
+    A missing, truncated or foreign file can fail in many ways: callers catch every exception and name the file.
+    """
+    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files if wanted(name)}

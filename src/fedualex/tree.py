@@ -47,7 +47,7 @@ def subtract(a: Tree, b: Tree) -> Tree:
 
 def scale(factor: Scalar, a: Tree) -> Tree:
     """factor * a, in a's precision."""
-    return jax.tree.map(lambda u: typed(factor, u) * jnp.asarray(u), a)
+    return jax.tree.map(lambda u: cast_like(factor, u) * jnp.asarray(u), a)
 
 
 def cast(a: Tree, dtype: Any) -> Tree:
@@ -55,7 +55,7 @@ def cast(a: Tree, dtype: Any) -> Tree:
     return jax.tree.map(lambda u: jnp.asarray(u, dtype) if is_floating(u) else jnp.asarray(u), a)
 
 
-def typed(parameter: Any, like: Vector) -> Array:
+def cast_like(parameter: Any, like: Vector) -> Array:
     """A parameter in the precision of the array it meets, so that float32 stays float32 where float64 is on."""
     return jnp.asarray(parameter, jnp.result_type(as_real(like)))
 
@@ -87,14 +87,14 @@ def where(condition: Array, a: Tree, b: Tree) -> Tree:
     return jax.tree.map(lambda u, v: jnp.where(condition, u, v), a, b)
 
 
-def after(a: Tree, done: Array) -> Tree:
+def depend_on(a: Tree, done: Array) -> Tree:
     """A copy of a that XLA cannot compute before `done`, a scalar.
 
     Two LAPACK calls that may run at the same time can wait for each other forever on a two-thread pool
     (jax 0.10). A true data dependency is what keeps them apart; an optimization barrier does not.
     """
     nothing = 0.0 * jnp.where(jnp.isfinite(done), done, 0.0)
-    return jax.tree.map(lambda u: as_real(u) + typed(nothing, u), a)
+    return jax.tree.map(lambda u: as_real(u) + cast_like(nothing, u), a)
 
 
 def cast_module(a: Tree, dtype: Any) -> Tree:

@@ -25,7 +25,7 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
     """Solve the problem of a TOML file and keep the run in a folder."""
     from ..experiments.configuration import configure, read_toml
     from ..experiments.folder import load
-    from ..experiments.single import solve_into
+    from ..experiments.run_folder import solve_into
 
     path = out or Path("runs") / file.stem
     configuration = configure(read_toml(file), file.parent)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import missing, numbered, plain_array
+from ..validation import encode_labels, missing, plain_array
 from .moments import Standardizer
 from .tables import Table, from_values
 
@@ -29,7 +29,7 @@ class Encoder:
         """What the columns hold: names of categories from each client, and sums of its numbers."""
         whole = Table({name: _plain(name, column) for name, column in table.items()}, "the table")
         if clients is not None:  # there may be no numbers for whose moments it would be checked
-            numbered("clients", clients, whole.rows)
+            encode_labels("clients", clients, whole.rows)
         categories = {
             name: tuple(sorted(set(column.tolist()) - {""})) for name, column in whole.items() if _is_text(column)
         }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..storage import read_arrays
 from ..validation import short
 from .optional import required
 from .tables import Table, from_values
@@ -48,8 +49,7 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
     """The arrays of an .npz file; pickled objects are refused."""
     _check_path(path)
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+        return read_arrays(path)
     except Exception as error:  # a missing, truncated or foreign file can fail in many ways
         raise ValueError(f"{path} cannot be read as an .npz file: {error}") from None
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import numbered, of_type, real_array, refuse_masked, rows_of, short
+from ..validation import encode_labels, of_type, real_array, refuse_masked, rows_of, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Standardizer:
     def fit(cls, X: Any, clients: Any = None) -> "Standardizer":
         """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them."""
         rows = _matrix(X)
-        own = [rows] if clients is None else [rows[i] for i in rows_of(numbered("clients", clients, len(rows))[1])]
+        own = [rows] if clients is None else [rows[i] for i in rows_of(encode_labels("clients", clients, len(rows))[1])]
         mean = added(sums(part) for part in own).mean
         squares = added(sums(part, mean) for part in own)
         deviation = np.sqrt(squares.mean)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import classes, numbered, positive, real_array, rows_of, short, whole_number
+from ..validation import classes, encode_labels, positive, real_array, rows_of, short, whole_number
 
 Owner = NDArray[np.int64]
 """For each row the number of its client, 0, 1, ...; every client has at least one row."""
@@ -21,7 +21,7 @@ def iid(rows: Any, clients: Any, *, seed: Any = 0) -> Owner:
 
 def by_column(values: Any) -> Owner:
     """One client for each distinct value of a column, such as a hospital or a region, in sorted order."""
-    return numbered("values", values)[1].astype(np.int64)
+    return encode_labels("values", values)[1].astype(np.int64)
 
 
 def dirichlet(labels: Any, clients: Any, alpha: Any, *, seed: Any = 0, least: Any = 1) -> Owner:

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ..algorithms import AbstractMethod
-from ..precision import as_now
+from ..precision import keep_precision
 from ..problems import AbstractProblem
 from ..runtime import Run
 from ..runtime.driver import RunHooks
@@ -47,7 +47,7 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     names = tuple(f"site-{m:0{len(str(count))}d}" for m in range(1, count + 1))
     task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)
-    hooks = RunHooks() if options.callback is None else RunHooks(append=as_now(options.callback))
+    hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))
     engine = LocalEngine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
     if options.checkpoint is not None:
         return task.serve(engine, problem, Path(options.checkpoint), hooks)

@@ -95,7 +95,7 @@ class Task:
     def prepare(self, problem: AbstractProblem) -> Prepared:
         """What the server begins with. Call within `double()`."""
         view = problem.without_data()
-        z0 = view.admit(view.like if self.options.z0 is None else self.options.z0, "z0")
+        z0 = view.validate_point(view.like if self.options.z0 is None else self.options.z0, "z0")
         method, chosen = self._method_with_steps(view)
         setup = self._setup(view, method)
         start = first_state(setup, z0, self.options, self.options.averages)
@@ -136,7 +136,7 @@ class Task:
 
     def _method_with_steps(self, problem: AbstractProblem) -> tuple[AbstractMethod, str]:
         """Server and sites find the same steps, because they see the same f; with data at sites they must be given."""
-        z0 = problem.admit(problem.like if self.options.z0 is None else self.options.z0, "z0")
+        z0 = problem.validate_point(problem.like if self.options.z0 is None else self.options.z0, "z0")
         rounds = int(self.options.rounds or 0)
         return with_theory_steps(self.method, problem, self.options, z0, clients=len(self.sites), rounds=rounds)
 

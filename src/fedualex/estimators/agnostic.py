@@ -1,5 +1,6 @@
 """A classifier for the worst mixture of the clients."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from ..problems import AbstractProblem, agnostic
 from .base import FederatedClassifier
 
 
+@dataclass(eq=False, repr=False)
 class AgnosticClassifier(FederatedClassifier):
     """min_x max_y sum_m y_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || prior) (`fx.problems.agnostic`).
 
@@ -15,21 +17,13 @@ class AgnosticClassifier(FederatedClassifier):
     worst, None for the worst one. One client is plain logistic regression. For all else see `AbstractFederated`.
     """
 
-    def __init__(
-        self,
-        l1: Any = 0.01,
-        l2: Any = 0.0,
-        kl: Any = 0.0,
-        *,
-        prior: Any = None,
-        cvar: Any = None,
-        tol: Any = 1e-2,
-        max_rounds: Any = 2000,
-        local_steps: Any = 10,
-        method: Any = None,
-    ):
-        super().__init__(tol, max_rounds, local_steps, method)
-        self.l1, self.l2, self.kl, self.prior, self.cvar = l1, l2, kl, prior, cvar
+    l1: Any = 0.01
+    l2: Any = 0.0
+    kl: Any = 0.0
+    _: KW_ONLY
+    prior: Any = None
+    cvar: Any = None
+    tol: Any = 1e-2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         return agnostic(X, label, clients, kl=self.kl, prior=self.prior, cvar=self.cvar, **self._penalty(size))

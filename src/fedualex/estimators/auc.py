@@ -1,5 +1,6 @@
 """A classifier that ranks."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..tree import Tree
 from .base import FederatedClassifier
 
 
+@dataclass(eq=False, repr=False)
 class FederatedAUCClassifier(FederatedClassifier):
     """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2 (`fx.problems.auc`).
 
@@ -22,18 +24,10 @@ class FederatedAUCClassifier(FederatedClassifier):
     # The loss is quadratic: beta is its curvature everywhere.
     steps: ClassVar[tuple[float, ...]] = (0.9, 0.2)
 
-    def __init__(
-        self,
-        l1: Any = 0.01,
-        l2: Any = 0.01,
-        *,
-        tol: Any = 1e-2,
-        max_rounds: Any = 2000,
-        local_steps: Any = 10,
-        method: Any = None,
-    ):
-        super().__init__(tol, max_rounds, local_steps, method)
-        self.l1, self.l2 = l1, l2
+    l1: Any = 0.01
+    l2: Any = 0.01
+    _: KW_ONLY
+    tol: Any = 1e-2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         return auc(X, label, clients, **self._penalty(size))

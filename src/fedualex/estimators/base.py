@@ -2,6 +2,7 @@
 
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,6 +47,7 @@ class Scale:
         return weights, np.asarray(bias - self.mean @ weights)
 
 
+@dataclass(init=False, eq=False, repr=False, kw_only=True)
 class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     """`fit(X, y, clients=None)`: clients has an id for each row, None is one client.
 
@@ -60,6 +62,11 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     steps: ClassVar[tuple[float, ...]]
 
     # As scikit-learn has it, anything may be stored; `fit` refuses what is wrong.
+    tol: Any
+    max_rounds: Any = 2000
+    local_steps: Any = 10
+    method: Any = None
+
     def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
 

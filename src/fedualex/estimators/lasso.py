@@ -1,5 +1,6 @@
 """Sparse linear regression."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..validation import plain_array, positive, short
 from .base import AbstractFederated, Scale, checked_data
 
 
+@dataclass(eq=False, repr=False)
 class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
     """min_{w, b} mean (<w, row> + b - y)^2 / 2 + alpha ||w||_1 over the rows of all clients, as scikit-learn's Lasso.
 
@@ -21,18 +23,10 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
 
     steps: ClassVar[tuple[float, ...]] = (0.9, 0.2)
 
-    def __init__(
-        self,
-        alpha: Any = 1.0,
-        *,
-        fit_intercept: Any = True,
-        tol: Any = 1e-4,
-        max_rounds: Any = 2000,
-        local_steps: Any = 10,
-        method: Any = None,
-    ):
-        super().__init__(tol, max_rounds, local_steps, method)
-        self.alpha, self.fit_intercept = alpha, fit_intercept
+    alpha: Any = 1.0
+    _: KW_ONLY
+    fit_intercept: Any = True
+    tol: Any = 1e-4
 
     def fit(self, X: Any, y: Any, clients: Any = None) -> "FederatedLasso":
         """Fit to rows X with targets y; clients: whose row it is."""

@@ -1,5 +1,6 @@
 """Sparse logistic regression."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,17 @@ from ..problems import AbstractProblem, sparse_glm
 from .base import FederatedClassifier
 
 
+@dataclass(eq=False, repr=False)
 class FederatedLogisticRegression(FederatedClassifier):
     """min_{w, b} mean logistic loss + l1 ||w||_1 + l2/2 ||w||^2 over the rows of all clients; softmax for more classes.
 
     With l2 = 0 this is scikit-learn's with C = 1 / (l1 n). For all else see `AbstractFederated`.
     """
 
-    def __init__(
-        self,
-        l1: Any = 0.01,
-        l2: Any = 0.0,
-        *,
-        tol: Any = 1e-4,
-        max_rounds: Any = 2000,
-        local_steps: Any = 10,
-        method: Any = None,
-    ):
-        super().__init__(tol, max_rounds, local_steps, method)
-        self.l1, self.l2 = l1, l2
+    l1: Any = 0.01
+    l2: Any = 0.0
+    _: KW_ONLY
+    tol: Any = 1e-4
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         return sparse_glm("logistic", X, label, clients, **self._penalty(size))

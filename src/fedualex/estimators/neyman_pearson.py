@@ -1,5 +1,6 @@
 """A classifier with a limit on the loss of one class."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ SMALLEST = 1e-15
 """Below about this the multiplier, which is up to loss / limit, makes rounding errors as large as the loss."""
 
 
+@dataclass(eq=False, repr=False)
 class NeymanPearsonClassifier(FederatedClassifier):
     """The least logistic loss of one class + l1 ||w||_1 + l2/2 ||w||^2 with that of the other <= limit.
 
@@ -25,20 +27,12 @@ class NeymanPearsonClassifier(FederatedClassifier):
 
     multiclass: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        limit: Any = 0.1,
-        limited: Any = None,
-        l1: Any = 0.01,
-        l2: Any = 0.0,
-        *,
-        tol: Any = 1e-2,
-        max_rounds: Any = 2000,
-        local_steps: Any = 10,
-        method: Any = None,
-    ):
-        super().__init__(tol, max_rounds, local_steps, method)
-        self.limit, self.limited, self.l1, self.l2 = limit, limited, l1, l2
+    limit: Any = 0.1
+    limited: Any = None
+    l1: Any = 0.01
+    l2: Any = 0.0
+    _: KW_ONLY
+    tol: Any = 1e-2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         limit = positive("limit", self.limit)

@@ -18,7 +18,7 @@ from ..runtime.options import RunOptions, SolveOptions
 from ..runtime.prepare import check_simulation
 from ..tree import Saddle
 from ..validation import positive
-from . import sources
+from . import tables
 from .names import METHODS, PROBLEMS, ConfigurationError, arrays_of, build_method, build_problem, check_keys, named
 
 T = TypeVar("T", bound=RunOptions)
@@ -124,7 +124,7 @@ def with_defaults(settings: Mapping[str, Any], table: Mapping[str, Any]) -> dict
     parameters = inspect.signature(named("name", settings["name"], table)).parameters.values()
     arrays = arrays_of(settings["name"])
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in arrays}
-    given = sources.with_defaults(settings) if "partition" in settings else settings
+    given = tables.with_defaults(settings) if "partition" in settings else settings
     return {"name": settings["name"], **defaults, **given}
 
 

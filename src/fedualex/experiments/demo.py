@@ -9,7 +9,7 @@ from . import folder
 from .configuration import configure
 from .exact import write_exact
 from .names import ConfigurationError
-from .single import solve_afresh
+from .run_folder import solve_afresh
 
 TITLE = "The paper's l1 game, 100 clients, 10 local steps a round"
 TOL = 0.01

@@ -17,8 +17,8 @@ from ..runtime.rules import answer_of, best_gap, stop_of
 from ..runtime.status import status_of
 from . import seal
 from .folder import StoredRun
+from .provenance import other_versions
 from .reach import Begun, Reached, averages, begun, is_deployment
-from .surroundings import other_versions
 from .verdict import Check
 
 SAME = 1e-6

@@ -33,7 +33,7 @@ def convexity_checks(run: StoredRun, reached: Reached) -> list[Check]:
     points = [point_of(problem, z) for z in stored if all(np.all(np.isfinite(array)) for array in z.values())]
     with double():
         examination = Examination(problem, trust=settings.get("convexity") == "trust")
-        found = examination.reason([problem.admit(point) for point in points])
+        found = examination.reason([problem.validate_point(point) for point in points])
     if said:
         return [Check("", "why the run ended (DISPROVED)", _said(status), found, True if found else None)]
     return [Check("", "what was seen of f", _said(status), examination.sentence, _said(status) == examination.sentence)]

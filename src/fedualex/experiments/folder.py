@@ -2,7 +2,6 @@
 
 import io
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,13 @@ from .. import tree
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import Run, fingerprint
-from ..storage import write_atomically, write_json
+from ..storage import read_arrays, write_atomically, write_json
 from .description import describe
-from .fields import check_manifest, check_status, is_record, read_json
+from .fields import check_manifest, check_status, read_json
+from .history import lines, read_history
 from .names import ConfigurationError
+from .provenance import provenance
 from .seal import sealed
-from .surroundings import surroundings
 
 SCHEMA = 2
 KINDS = ("run", "experiment", "comparison", "reproduction")
@@ -38,12 +38,15 @@ class StoredRun:
     def points(self, output: str) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
         """z and g of an output, array by array."""
         groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}}
+
+        def belongs(key: str) -> bool:
+            name, _, _ = key.split("/", 2)
+            return name == output
+
         try:
-            with open(self.path / "solution.npz", "rb") as stream, np.load(stream, allow_pickle=False) as file:
-                for key in file.files:
-                    name, kind, leaf = key.split("/", 2)
-                    if name == output:
-                        groups[kind][leaf] = file[key]
+            for key, array in read_arrays(self.path / "solution.npz", belongs).items():
+                _, kind, leaf = key.split("/", 2)
+                groups[kind][leaf] = array
         except Exception as error:  # a missing, truncated or foreign file can fail in many ways
             raise ConfigurationError(f"{self.path / 'solution.npz'} cannot be read: {error}") from None
         return groups["z"], groups["g"]
@@ -62,7 +65,7 @@ def begin(path: Path, problem: AbstractProblem, resolved: dict[str, Any]) -> Non
     manifest = {
         "schema": SCHEMA,
         "kind": "run",
-        **surroundings(),
+        **provenance(),
         "configuration": resolved,
         "data_sha256": fingerprint(problem),
         "geometry": describe(problem.geometry),
@@ -81,7 +84,7 @@ def reopen(path: Path, known: StoredRun, resolved: dict[str, Any]) -> None:
     """Make the folder that of a run that goes on: no status, and no line of history that a crash cut."""
     (path / "status.json").unlink(missing_ok=True)
     write_json(path / "manifest.json", known.manifest | {"configuration": resolved})
-    write_atomically(path / "history.jsonl", _lines(known.history))
+    write_atomically(path / "history.jsonl", lines(known.history))
 
 
 def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
@@ -90,7 +93,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         {key: _plain(column[i]) for key, column in run.history.items()}
         for i in range(len(next(iter(run.history.values()), ())))
     ]
-    write_atomically(path / "history.jsonl", _lines(records))
+    write_atomically(path / "history.jsonl", lines(records))
     arrays: dict[str, Any] = {}
     summaries: dict[str, Any] = {}
     with double():
@@ -143,21 +146,7 @@ def load(path: Path) -> StoredRun:
     if (path / "status.json").exists():
         status = read_json(path / "status.json")
         check_status(path / "status.json", status)
-    return StoredRun(path, manifest, _read_history(path / "history.jsonl", ended=status is not None), status)
-
-
-def _read_history(file: Path, ended: bool) -> list[dict[str, Any]]:
-    lines = file.read_text(errors="replace").splitlines() if ended or file.exists() else []
-    history = []
-    for number, line in enumerate(lines, 1):
-        record = None
-        with suppress(ValueError, RecursionError):
-            record = json.loads(line)
-        if record is not None and is_record(record):
-            history.append(record)
-        elif ended or number < len(lines):  # else the last line of a run that was killed while it was written
-            raise ConfigurationError(f"{file} is damaged in line {number}")
-    return history
+    return StoredRun(path, manifest, read_history(path / "history.jsonl", ended=status is not None), status)
 
 
 def check_collection(path: Path, kind: str) -> None:
@@ -169,7 +158,7 @@ def check_collection(path: Path, kind: str) -> None:
 def write_collection(path: Path, kind: str, **entries: Any) -> None:
     """The manifest of a folder of runs: a comparison or a reproduction."""
     path.mkdir(parents=True, exist_ok=True)
-    write_json(path / "manifest.json", {"schema": SCHEMA, "kind": kind, **surroundings(), **entries})
+    write_json(path / "manifest.json", {"schema": SCHEMA, "kind": kind, **provenance(), **entries})
 
 
 def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
@@ -192,10 +181,6 @@ def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is a folder of kind {manifest['kind']!r}; one of kind {kind!r} is needed")
     check_manifest(file, manifest)
     return manifest
-
-
-def _lines(records: list[dict[str, Any]]) -> bytes:
-    return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
 
 
 def finite(value: float | None) -> float | None:

@@ -15,7 +15,7 @@ from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
 from ..problems.built_from import sources_of
 from ..validation import hint, short
-from . import sources
+from . import tables
 
 METHODS: dict[str, Callable[..., AbstractMethod]] = {
     name: getattr(algorithms, name) for name in algorithms.__all__ if name != "AbstractMethod"
@@ -83,15 +83,15 @@ def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
     name = settings["name"]
     constructor = named("problem", name, PROBLEMS)
     arrays = arrays_of(name)
-    origin = ["file"] * bool(arrays) + list(sources.KEYS) * ("y" in arrays)
+    origin = ["file"] * bool(arrays) + list(tables.KEYS) * ("y" in arrays)
     arguments = {key: value for key, value in settings.items() if key not in ("name", *origin)}
     known = [key for key in inspect.signature(constructor).parameters if key not in arrays]
     check_keys("[problem]", [key for key in settings if key != "name"], known + origin)
     for block in ("x", "y"):  # an array of these names cannot be among the settings
         if block in arguments:
             arguments[block] = build_regularizer(arguments[block], f"[problem] {block}")
-    if any(key in settings for key in sources.KEYS):
-        arguments |= _call("[problem]", lambda: sources.load(sources.with_defaults(settings), folder), {})
+    if any(key in settings for key in tables.KEYS):
+        arguments |= _call("[problem]", lambda: tables.load(tables.with_defaults(settings), folder), {})
     elif arrays:
         arguments |= _load_arrays(settings.get("file"), arrays, folder)
     return _call("[problem]", constructor, arguments)

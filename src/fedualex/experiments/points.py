@@ -144,7 +144,7 @@ def _operator_sizes(problem: AbstractProblem, z: Arrays) -> dict[str, float]:
 def _operator(problem: AbstractProblem, point: Saddle) -> Arrays:
     """The exact operator in float64, whatever the data is stored in: as the run computed it."""
     with double():
-        g = operator_at(exact_problem(problem), problem.admit(point))
+        g = operator_at(exact_problem(problem), problem.validate_point(point))
         return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(g)}
 
 

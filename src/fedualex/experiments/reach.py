@@ -14,10 +14,10 @@ from ..runtime.prepare import prepare
 from ..runtime.state import Setup, State
 from ..validation import short
 from .configuration import run_options, weighted_problem
-from .deployment import server_problem, task_of
+from .deployment_settings import server_problem, task_of
 from .folder import StoredRun
 from .names import build_method
-from .surroundings import other_versions
+from .provenance import other_versions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..storage import write_json
 from . import folder, protocol
 from .exact import write_exact
 from .names import ConfigurationError, named
-from .protocol import Experiment, paper_experiments
+from .plan import Experiment, paper_experiments
 from .workers import pool
 
 Show = Callable[[str, str, int, int], None]

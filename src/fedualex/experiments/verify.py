@@ -12,8 +12,8 @@ from .examined import convexity_checks
 from .folder import StoredRun
 from .limits import limit_checks
 from .names import ConfigurationError
+from .plan import Experiment
 from .points import output_checks
-from .protocol import Experiment
 from .reach import reach
 from .verdict import DATA, Check, Result
 

@@ -16,7 +16,8 @@ from typing import Any
 from ..problems import AbstractProblem
 from . import protocol
 from .names import build_problem
-from .protocol import Experiment, Task
+from .plan import Experiment
+from .protocol import Task
 
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 

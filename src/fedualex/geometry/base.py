@@ -96,7 +96,7 @@ class AbstractGeometry(eqx.Module):
         """ell(z) + tau psi(z) + (ell + tau psi)^*(omega) - <omega, z> >= 0, for z in C (Definition 2)."""
         potential = self.potential(dual)
         # One LAPACK call at a time: psi may be spectral.
-        z = tree.after(z, potential)
+        z = tree.depend_on(z, potential)
         return self.ell(z) + jnp.asarray(dual.tau) * self.psi(z) + potential - tree.dot(dual.omega, z)
 
     def generalized_prox(self, dual: Dual, g: Tree) -> Tree:

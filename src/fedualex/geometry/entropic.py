@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero, constant_of, split
 from ..regularizers.maps import capped_profile, nonzero
-from ..tree import Vector, as_real, typed
+from ..tree import Vector, as_real, cast_like
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
 from .softmax import capped_softmax, relative_entropy
@@ -39,8 +39,8 @@ class EntropicSimplex(AbstractGeometry):
         """softmax((w + tau lam log q) / (1 + tau lam)), w = omega - tau c; with a cap, min(cap, exp(w - kappa))."""
         core, _, c = split(self.regularizer)
         omega = as_real(dual.omega)
-        tau = typed(dual.tau, omega)
-        omega = omega - tau * typed(c, omega)
+        tau = cast_like(dual.tau, omega)
+        omega = omega - tau * cast_like(c, omega)
         if isinstance(core, CappedSimplex):
             core.check_size(omega.size)
             return capped_softmax(omega, core.cap)
@@ -66,7 +66,7 @@ class EntropicSimplex(AbstractGeometry):
     def psi_conjugate(self, s: Vector) -> Array:
         """max(s - c) - constant; lam logsumexp((s - c) / lam + log q) with an entropy; row 20's sum with a cap."""
         core, _, c = split(self.regularizer)
-        slope, constant = as_real(s) - typed(c, s), typed(constant_of(self.regularizer), s)
+        slope, constant = as_real(s) - cast_like(c, s), cast_like(constant_of(self.regularizer), s)
         if isinstance(core, CappedSimplex):
             return core.conjugate(slope) - constant
         lam, log_q = _entropy_of(core, slope)
@@ -124,4 +124,4 @@ class EntropicSimplex(AbstractGeometry):
 def _entropy_of(core: AbstractRegularizer, like: Array) -> tuple[Array, Array]:
     """lam and log q of lam sum x log(x / q); lam = 0 where there is no entropy."""
     lam, q = (core.lam, core.q) if isinstance(core, KL) else (0.0, 1.0)
-    return typed(lam, like), jnp.log(typed(q, like))
+    return cast_like(lam, like), jnp.log(cast_like(q, like))

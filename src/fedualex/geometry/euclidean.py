@@ -7,7 +7,7 @@ from jaxtyping import Array
 
 from ..regularizers import AbstractRegularizer, Zero
 from ..regularizers.maps import norm
-from ..tree import Vector, after, as_real
+from ..tree import Vector, as_real, depend_on
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
 
@@ -65,7 +65,7 @@ class Euclidean(AbstractGeometry):
     def B0(self, omega0: Vector) -> Array:
         """1/2 (the farthest distance from omega0 to C)^2 - 1/2 (the nearest)^2."""
         nearest = norm(jnp.asarray(omega0) - self.project(omega0))
-        farthest = self.regularizer.farthest(after(jnp.asarray(omega0), nearest))  # one LAPACK call at a time
+        farthest = self.regularizer.farthest(depend_on(jnp.asarray(omega0), nearest))  # one LAPACK call at a time
         return (farthest - nearest) * (farthest + nearest) / 2
 
     def diameter(self, like: Vector) -> Array:

@@ -7,7 +7,7 @@ from jaxtyping import Array
 from ..regularizers import KL, constant_of, split
 from ..regularizers.fenchel import Fenchel, fenchel
 from ..regularizers.rounding import TINY, UNIT, has_rounding_bound
-from ..tree import Vector, as_real, typed
+from ..tree import Vector, as_real, cast_like
 from .base import AbstractGeometry
 from .entropic import EntropicSimplex
 from .euclidean import Euclidean
@@ -35,11 +35,11 @@ def is_bound(geometry: AbstractGeometry) -> bool:
 def _sizes(geometry: EntropicSimplex, z: Array, g: Array) -> Array:
     """The size of all that is added: constants, lam |z log z|, lam |z log q|, |c z|, |g| + |c|, lam (1 + |log q|)."""
     core, _, c = split(geometry.regularizer)
-    z, tilt = jnp.maximum(z, 0), jnp.abs(typed(c, z))
-    constant = jnp.abs(typed(constant_of(geometry.regularizer), z))
+    z, tilt = jnp.maximum(z, 0), jnp.abs(cast_like(c, z))
+    constant = jnp.abs(cast_like(constant_of(geometry.regularizer), z))
     sizes = jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt) + 2 * constant
     if isinstance(core, KL):
-        lam, log_q = typed(core.lam, z), jnp.abs(jnp.log(typed(core.q, z)))
+        lam, log_q = cast_like(core.lam, z), jnp.abs(jnp.log(cast_like(core.q, z)))
         inside = jnp.sum(jnp.abs(xlogy(z, z)) + z * log_q)
         return sizes + lam * (inside + jnp.max(log_q) + jnp.log(z.size) + 1)
     return sizes

@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from ..regularizers import L1, AbstractRegularizer, Zero
 from ..regularizers.maps import nonzero
-from ..tree import Scalar, Vector, as_real, typed
+from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import real_scalar, short
 from .base import AbstractGeometry, Dual, zero_weight
 
@@ -35,7 +35,7 @@ class PNorm(AbstractGeometry):
     def primal(self, dual: Dual) -> Array:
         """(p-1) sign(w_i) (|w_i| / ||w||_q)^(q-1) ||w||_q: grad ell^* at the thresholded w = soft(omega, tau lam)."""
         w = self.regularizer.prox(dual.omega, dual.tau)
-        p = typed(self.p, w)
+        p = cast_like(self.p, w)
         q = p / (p - 1)
         length = _norm(w, q)
         return (p - 1) * jnp.copysign((jnp.abs(w) / nonzero(length)) ** (q - 1), w) * length
@@ -43,14 +43,14 @@ class PNorm(AbstractGeometry):
     def dual(self, z: Vector) -> Dual:
         """sign(z_i) (|z_i| / ||z||_p)^(p-1) ||z||_p / (p - 1)."""
         z = as_real(z)
-        p = typed(self.p, z)
+        p = cast_like(self.p, z)
         length = _norm(z, p)
         omega = jnp.copysign((jnp.abs(z) / nonzero(length)) ** (p - 1), z) * length / (p - 1)
         return Dual(omega, zero_weight(z))
 
     def ell(self, z: Vector) -> Array:
         """||z||_p^2 / (2 (p - 1))."""
-        return self.norm(z) ** 2 / (2 * (typed(self.p, z) - 1))
+        return self.norm(z) ** 2 / (2 * (cast_like(self.p, z) - 1))
 
     def psi(self, z: Vector) -> Array:
         """The regularizer's value."""

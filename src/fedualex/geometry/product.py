@@ -100,7 +100,7 @@ class Product(AbstractGeometry):
     def _each(self, method: Callable[..., Tree], *trees: Tree) -> Tree:
         """method(part, leaf, ...) over the leaves; spectral parts one after the other.
 
-        Two LAPACK calls that may run at the same time can hang (see `tree.after`), so each spectral part waits for
+        Two LAPACK calls that may run at the same time can hang (see `tree.depend_on`), so each spectral part waits for
         the one before it, and whoever uses a result waits for the last of them.
         """
         structure: Any = jax.tree.structure(self.parts, is_leaf=is_geometry)
@@ -108,12 +108,12 @@ class Product(AbstractGeometry):
         for part, *leaves in zip(self._leaves(), *map(structure.flatten_up_to, trees), strict=True):
             spectral = calls_lapack(part)
             if spectral and previous is not None:
-                leaves = [tree.after(jnp.asarray(leaf), previous) for leaf in leaves]
+                leaves = [tree.depend_on(jnp.asarray(leaf), previous) for leaf in leaves]
             results.append(method(part, *leaves))
             if spectral:
                 previous = jnp.ravel(jax.tree.leaves(results[-1])[0])[0]
         if previous is not None and len(results) > 1:
-            results = tree.after(results, previous)
+            results = tree.depend_on(results, previous)
         return jax.tree.unflatten(structure, results)
 
     def _leaves(self) -> list[AbstractGeometry]:

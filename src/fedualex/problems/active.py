@@ -25,7 +25,7 @@ def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
     set of one point leaves no choice, and simplices are what they are: none of these is reported.
     """
     with double():
-        z = as_problem(problem).admit(z)
+        z = as_problem(problem).validate_point(z)
     parts = tree.leaves_with_names(problem.geometry.parts, is_leaf=is_geometry)
     leaves = [np.asarray(leaf) for _, leaf in tree.leaves_with_names(z)]
     active = [name for (name, part), leaf in zip(parts, leaves, strict=True) if _touches(part, leaf)]

@@ -15,7 +15,7 @@ from .built_from import built_from
 from .general import Problem
 from .losses import Logistic, linear_score
 from .penalties import Penalty, class_bias_box
-from .rows import Owners, labels_of_model, matrix, two_classes
+from .rows import RowClients, labels_of_model, matrix, two_classes
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 
@@ -46,7 +46,7 @@ def universal_adversarial(
     sign = two_classes(y, len(X))
     if nonnegative("l1", l1) == nonnegative("l2", l2) == 0:
         raise ValueError("l1 or l2 must be > 0: nothing else bounds the weights of the model")
-    owners = Owners(clients, weights, len(X))
+    owners = RowClients(clients, weights, len(X))
     penalty = Penalty(float(np.log(2)), (X.shape[1],), l1, l2, 0.0, None, None)
     bias = class_bias_box(X, (sign > 0).astype(int), owners.share, penalty.ball, float(np.log(2)), binary=True)
     return Problem(

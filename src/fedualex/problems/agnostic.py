@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..regularizers import Box
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, numbered, one_of
+from ..validation import encode_labels, nonnegative, one_of
 from .built_from import built_from
 from .general import Problem
 from .losses import (
@@ -71,7 +71,7 @@ def agnostic(
     X = matrix(X)
     if loss is not None:
         one_of("loss", loss, CLASSIFICATION + REGRESSION)
-    names, client = numbered("clients", clients, len(X))
+    names, client = encode_labels("clients", clients, len(X))
     l1, l2, kl = nonnegative("l1", l1), nonnegative("l2", l2), nonnegative("kl", kl)
     mixture = checked_prior(prior, len(names))
     share = (mixture / np.bincount(client))[client]

@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from ..regularizers import Box, SquaredL2
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, numbered
+from ..validation import encode_labels, nonnegative
 from .built_from import built_from
 from .general import Problem
 from .operator_error import Majorized
@@ -45,7 +45,7 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
     """
     X = matrix(X)
     sign = two_classes(y, len(X))
-    _, client = numbered("clients", clients, len(X))
+    _, client = encode_labels("clients", clients, len(X))
     l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
     ball = weight_ball(float(l1), 2 * float(l2), radius, 0.5)
     up, down = X[sign > 0].mean(axis=0), X[sign < 0].mean(axis=0)

@@ -90,17 +90,17 @@ class AbstractProblem(eqx.Module):
     def objective(self, z: Saddle) -> float:
         """phi(x, y) = f(x, y) + psi_1(x) - psi_2(y) in float64, for z in the domain."""
         with double():
-            z = self.admit(z)
+            z = self.validate_point(z)
             reports = for_reports(self.geometry)
             psi_x = Product(reports.parts.x).psi(z.x)
-            psi_y = Product(reports.parts.y).psi(tree.after(z.y, psi_x))
+            psi_y = Product(reports.parts.y).psi(tree.depend_on(z.y, psi_x))
             return float(self._wide().loss(z) + psi_x - psi_y)
 
     def _wide(self) -> "AbstractProblem":
         """With data in float64: what is stored in float32 would be computed with in float32."""
         return tree.cast_module(self, jnp.float64)
 
-    def admit(self, z: Any, name: str = "z") -> Saddle:
+    def validate_point(self, z: Any, name: str = "z") -> Saddle:
         """z as a float64 point of the problem's shapes; a clear refusal otherwise. Call within `double()`.
 
         name: what the caller calls z.
@@ -110,7 +110,7 @@ class AbstractProblem(eqx.Module):
     def project(self, z: Saddle) -> Saddle:
         """The point of the domain nearest to z, in float64, as numpy arrays."""
         with double():
-            projected = for_reports(self.geometry).project(self.admit(z))
+            projected = for_reports(self.geometry).project(self.validate_point(z))
             return jax.tree.map(np.asarray, projected)
 
     def certificate(self, z: Saddle) -> Certificate:
@@ -119,7 +119,7 @@ class AbstractProblem(eqx.Module):
         A point outside the domain gets infinity: project it first if it is meant to be inside.
         """
         with double():
-            z = self.admit(z)
+            z = self.validate_point(z)
             if reason := self.why_uncertifiable():
                 return Certificate(None, None, reason)
             exact = eqx.tree_at(lambda problem: problem.geometry, self._wide(), for_reports(self.geometry))

@@ -12,7 +12,7 @@ from ..geometry import EntropicSimplex, Product
 from ..precision import double
 from ..regularizers import for_reports
 from ..regularizers.rounding import UNIT
-from ..tree import Saddle, Tree, Vector, typed
+from ..tree import Saddle, Tree, Vector, cast_like
 from ..validation import real_array
 from .base import AbstractProblem
 from .built_from import built_from
@@ -64,13 +64,13 @@ class Bilinear(AbstractProblem):
 
     def operator(self, z: Saddle) -> Saddle:
         """(A^T y, b - A x)."""
-        A, b = typed(self.A, z.x), typed(self.b, z.x)
+        A, b = cast_like(self.A, z.x), cast_like(self.b, z.x)
         # For one vector y @ A reads A row by row; A.T @ y is ten times as slow in XLA on a CPU.
         return Saddle(z.y @ A if z.y.ndim == 1 else A.T @ z.y, b - A @ z.x)
 
     def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
         """(n + 8) UNIT |A|^T |y| and (m + 8) UNIT (|A| |x| + |b|) for n rows and m columns, in any order of sums."""
-        A, b, x, y = (jnp.abs(typed(a, z.x)) for a in (self.A, self.b, z.x, z.y))
+        A, b, x, y = (jnp.abs(cast_like(a, z.x)) for a in (self.A, self.b, z.x, z.y))
         n, m = A.shape
         return OperatorError(Saddle((n + 8) * UNIT * (A.T @ y), (m + 8) * UNIT * (A @ x + b)), False)
 
@@ -89,14 +89,14 @@ class Bilinear(AbstractProblem):
         printed formulas are the l1 and the nuclear case of it.
         """
         with double():
-            z = self.admit(z)
+            z = self.validate_point(z)
             parts = for_reports(self.geometry).parts
             if float(Product(parts).violation(z)) > FEASIBLE:
                 return float("inf")
             worst_y = parts.y.psi_conjugate(self.A @ z.x - self.b)
-            best_x = parts.x.psi_conjugate(tree.after(-(jnp.asarray(self.A).T @ z.y), worst_y))
-            psi_x = parts.x.psi(tree.after(z.x, best_x))
-            psi_y = parts.y.psi(tree.after(z.y, psi_x))
+            best_x = parts.x.psi_conjugate(tree.depend_on(-(jnp.asarray(self.A).T @ z.y), worst_y))
+            psi_x = parts.x.psi(tree.depend_on(z.x, best_x))
+            psi_y = parts.y.psi(tree.depend_on(z.y, psi_x))
             return float(worst_y + psi_x + best_x + psi_y + jnp.vdot(self.b, z.y))
 
     def __repr__(self) -> str:

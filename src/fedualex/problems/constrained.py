@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..regularizers import Box
 from ..tree import Saddle
-from ..validation import nonnegative, numbered, one_of, positive
+from ..validation import encode_labels, nonnegative, one_of, positive
 from .built_from import built_from
 from .feasibility import Lagrangian
 from .general import Problem
@@ -60,7 +60,7 @@ def constrained(
     one_of("loss", loss, ("logistic", "squared", "huber"))
     target = two_classes(y, len(X)) if loss == "logistic" else targets(y, len(X))
     rule: Loss = Logistic() if loss == "logistic" else regression_loss(loss, delta)
-    _, client = numbered("clients", clients, len(X))
+    _, client = encode_labels("clients", clients, len(X))
     shares, tau = group_shares(X, y, clients, groups, limits)
     l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..geometry import EntropicSimplex, Euclidean, Product
 from ..precision import double
-from ..tree import Saddle, Tree, typed
+from ..tree import Saddle, Tree, cast_like
 from ..validation import short
 from .active import TOLERANCE, domain_of
 from .base import AbstractProblem
@@ -32,13 +32,13 @@ class Lagrangian(Majorized):
     def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
         lam, shares = y["multipliers"], example["shares"]
         loss = self.loss(linear_score(x, example["row"]), example["target"])
-        return (shares[0] + jnp.vdot(shares[1:], lam)) * loss - jnp.vdot(lam, typed(self.limits, lam))
+        return (shares[0] + jnp.vdot(shares[1:], lam)) * loss - jnp.vdot(lam, cast_like(self.limits, lam))
 
     def majorant(self, x: Tree, y: Tree, example: Tree) -> Array:
         """The same of the size of the loss, with a plus."""
         lam, shares = y["multipliers"], example["shares"]
         size = self.loss.size(linear_score(x, jnp.abs(example["row"])), example["target"])
-        return (shares[0] + jnp.vdot(shares[1:], lam)) * size + jnp.vdot(lam, typed(self.limits, lam))
+        return (shares[0] + jnp.vdot(shares[1:], lam)) * size + jnp.vdot(lam, cast_like(self.limits, lam))
 
 
 class Excess(Majorized):
@@ -112,7 +112,7 @@ def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
     if lagrangian_of(problem) is None:
         raise TypeError(f"violation is for a problem made by fx.problems.constrained, got {short(problem)}")
     with double():
-        z = problem.admit(z)
+        z = problem.validate_point(z)
         above = excess(problem.operator(z))
     lam, bound = np.asarray(z.y["multipliers"]), problem.geometry.parts.y["multipliers"].regularizer.upper
     stuck = np.flatnonzero((lam >= (1 - TOLERANCE) * bound) & (bound > 0))

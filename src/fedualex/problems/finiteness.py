@@ -15,7 +15,7 @@ def where_not_finite(problem: AbstractProblem, z: Saddle, point: str) -> str:
     point: what z is, for the sentence, such as "the start".
     """
     with double():
-        z = problem.admit(z)
+        z = problem.validate_point(z)
         count = problem.clients or 1
         for m in range(count):
             g = tree.cast_module(problem.of_client(m), jnp.float64).operator(z)

@@ -11,7 +11,7 @@ from .built_from import built_from
 from .general import Problem
 from .losses import Logistic, Loss, OfScore, Softmax, Squared
 from .penalties import Penalty, bias_box, class_bias_box, class_shares
-from .rows import Owners, class_labels, matrix, targets
+from .rows import RowClients, class_labels, matrix, targets
 
 FAMILIES = ("squared", "logistic")
 
@@ -49,7 +49,7 @@ def sparse_glm(
     of_type("intercept", intercept, bool, "True or False")
     one_of("family", family, FAMILIES)
     X = matrix(X)
-    owners = Owners(clients, weights, len(X))
+    owners = RowClients(clients, weights, len(X))
     rule: Loss
     if family == "squared":
         target: NDArray[Any] = targets(y, len(X))

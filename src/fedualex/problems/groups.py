@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import classes, numbered, one_of, positive, short
+from ..validation import classes, encode_labels, one_of, positive, short
 
 
 def group_shares(X: NDArray[Any], y: Any, clients: Any, groups: Any, limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """The weights of all rows in loss_0 and in each limited group's loss, and the limits."""
     if isinstance(groups, str):
         by_class = one_of("groups", groups, ("clients", "classes")) == "classes"
-        names, group = classes("y", y, len(X)) if by_class else numbered("clients", clients, len(X))
+        names, group = classes("y", y, len(X)) if by_class else encode_labels("clients", clients, len(X))
     else:
-        names, group = numbered("groups", groups, len(X))
+        names, group = encode_labels("groups", groups, len(X))
     given = limits if isinstance(limits, Mapping) else dict.fromkeys(names.tolist(), limits)
     if not given:
         raise ValueError("limits must hold at least one limit")

@@ -14,7 +14,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..precision import double
-from ..tree import Tree, typed
+from ..tree import Tree, cast_like
 from ..validation import positive
 from .operator_error import Majorized
 
@@ -69,7 +69,7 @@ class Huber(eqx.Module):
         self.delta = positive("delta", delta)
 
     def __call__(self, score: Any, target: Any) -> Array:
-        inner = jnp.clip(score - target, -typed(self.delta, score), typed(self.delta, score))
+        inner = jnp.clip(score - target, -cast_like(self.delta, score), cast_like(self.delta, score))
         return inner * (score - target - inner / 2)
 
     def size(self, reach: Any, target: Any) -> Array:

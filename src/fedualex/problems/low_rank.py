@@ -10,7 +10,7 @@ from ..validation import of_type, positive
 from .built_from import built_from
 from .general import Problem
 from .losses import OfScore, Squared
-from .rows import Owners, matrix
+from .rows import RowClients, matrix
 
 
 @built_from("X", "Y", "clients", pooled=True)
@@ -31,7 +31,7 @@ def low_rank(
     if len(Y) != len(X):
         raise ValueError(f"Y must have {len(X)} rows, as many as X, got {len(Y)}")
     nuclear = positive("nuclear", nuclear)
-    owners = Owners(clients, weights, len(X))
+    owners = RowClients(clients, weights, len(X))
     center = owners.mean(Y) if intercept else np.zeros(Y.shape[1])
     constant = float(np.sum(owners.mean((Y - center) ** 2)) / 2)
     radius = constant / float(nuclear)

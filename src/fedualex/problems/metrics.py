@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tree import Tree
-from ..validation import numbered, one_of, real_array, short
+from ..validation import encode_labels, one_of, real_array, short
 from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
 from .rows import labels_of_model, matrix, targets, two_classes
 
@@ -66,7 +66,7 @@ def client_metrics(
     if not isinstance(x, Mapping) or not {"weights", "bias"} <= x.keys():
         raise TypeError(f'x must be a model {{"weights": w, "bias": b}}, got {short(x)}')
     scores = X @ np.asarray(x["weights"]) + np.asarray(x["bias"])
-    _, client = numbered("clients", clients, len(X))
+    _, client = encode_labels("clients", clients, len(X))
     rows = np.bincount(client)
     if loss is not None:
         one_of("loss", loss, CLASSIFICATION + REGRESSION)

@@ -8,7 +8,7 @@ import jax
 from jaxtyping import Array
 
 from ..random import normal
-from ..tree import Saddle, Tree, typed
+from ..tree import Saddle, Tree, cast_like
 from ..validation import nonnegative, whole_number
 from .base import AbstractProblem
 
@@ -44,7 +44,7 @@ class GaussianNoise(AbstractOracle):
     def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
         """g_m(z) with fresh noise from the key, one stream for each leaf."""
         leaves, structure = jax.tree.flatten(problem.client_operator(client, z))
-        noisy = [g + typed(self.sigma, g) * normal(key, g.shape, g.dtype, stream=i) for i, g in enumerate(leaves)]
+        noisy = [g + cast_like(self.sigma, g) * normal(key, g.shape, g.dtype, stream=i) for i, g in enumerate(leaves)]
         return jax.tree.unflatten(structure, noisy)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2
-from ..validation import nonnegative, numbered, positive
+from ..validation import encode_labels, nonnegative, positive
 
 Ball = L1Ball | L2Ball
 
@@ -90,6 +90,6 @@ class Penalty:
 
 
 def _groups(group: Any, groups: Any, shape: tuple[int, ...]) -> GroupL2:
-    names, label = numbered("groups", groups, shape[0])
+    names, label = encode_labels("groups", groups, shape[0])
     entries = np.broadcast_to(label.reshape(-1, *(1,) * (len(shape) - 1)), shape)
     return GroupL2(group, np.ascontiguousarray(entries), np.sqrt(np.bincount(entries.ravel(), minlength=len(names))))

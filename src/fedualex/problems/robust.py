@@ -14,7 +14,7 @@ from .general import Problem
 from .losses import linear_score
 from .operator_error import Majorized
 from .penalties import Penalty, bias_box
-from .rows import Owners, matrix, targets
+from .rows import RowClients, matrix, targets
 
 
 @built_from("X", "y", "clients", pooled=True)
@@ -42,7 +42,7 @@ def robust_regression(
     of_type("intercept", intercept, bool, "True or False")
     X = matrix(X)
     target = targets(y, len(X))
-    owners = Owners(clients, weights, len(X))
+    owners = RowClients(clients, weights, len(X))
     if np.any(owners.share <= 0):
         raise ValueError("weights must be > 0 for every client: a row of weight 0 has no sign to find")
     order = np.argsort(target)

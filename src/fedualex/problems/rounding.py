@@ -34,7 +34,7 @@ class Measured(NamedTuple):
 def measure(geometry: Product, z: Saddle, g: Saddle, error: Saddle) -> Measured:
     """The certificate's numbers at z for an operator g that may be wrong by `error`, entry by entry; compilable."""
     violation = geometry.violation(z)
-    parts = geometry.fenchel(tree.after(z, violation), g, error)  # one LAPACK call at a time
+    parts = geometry.fenchel(tree.depend_on(z, violation), g, error)  # one LAPACK call at a time
     x, y = _total(parts.x), _total(parts.y)
     adding = 8 * UNIT * (jnp.abs(x.gap) + jnp.abs(y.gap))
     size = tree.dot(*(jax.tree.map(jnp.abs, point) for point in (g, z)))

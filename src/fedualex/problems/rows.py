@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import classes, numbered, real_array, rows_of, short
+from ..validation import classes, encode_labels, real_array, rows_of, short
 from .data import objective_weights
 
 
@@ -60,14 +60,14 @@ def by_client(examples: dict[str, NDArray[Any]], client: NDArray[Any]) -> list[d
     return [{name: array[rows] for name, array in examples.items()} for rows in rows_of(client)]
 
 
-class Owners:
+class RowClients:
     """Whose row is whose: client numbers in sorted order of their ids, and the weight of each row in the objective.
 
     With weights "samples" all rows weigh alike, as if they were pooled; with "clients" all clients do.
     """
 
     def __init__(self, clients: Any, weights: Any, rows: int):
-        names, self.client = numbered("clients", np.zeros(rows, int) if clients is None else clients, rows)
+        names, self.client = encode_labels("clients", np.zeros(rows, int) if clients is None else clients, rows)
         self.count = len(names)
         sizes = np.bincount(self.client, minlength=self.count)
         self.weights = objective_weights(weights, sizes)

@@ -57,7 +57,7 @@ def least_violation(problem: AbstractProblem) -> LeastViolation:
         raise TypeError(f"least_violation is for a problem made by fx.problems.constrained, got {short(problem)}")
     with double():
         phase = tree.cast_module(phase, jnp.float64)
-        u = jax.tree.map(jnp.zeros_like, phase.admit(phase.like).x)
+        u = jax.tree.map(jnp.zeros_like, phase.validate_point(phase.like).x)
         first = np.asarray(_excesses(phase, u))
         lower, upper = -np.inf, float(first.max())
         mu, eps = upper / max(1.0, np.log(first.size)), upper

@@ -5,19 +5,38 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import Vector, as_real, typed
+from ..tree import Vector, as_real, cast_like
 from ..validation import nonnegative
 from .base import AbstractSet, Parameter, relative, show
 from .maps import norm, onto_simplex, radial
 
 
-class L2Ball(AbstractSet):
-    """||x||_2 <= radius, over all entries (the Frobenius norm of a matrix)."""
+class AbstractBall(AbstractSet):
+    """All points of norm <= radius around 0."""
 
     radius: Parameter
 
     def __init__(self, radius: Any):
-        self.radius = nonnegative("L2Ball: radius", radius)
+        self.radius = nonnegative(f"{type(self).__name__}: radius", radius)
+
+    def diameter(self, like: Vector) -> Array:
+        """2 radius."""
+        return 2 * cast_like(self.radius, like)
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return True
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({show(self.radius)})"
+
+
+class L2Ball(AbstractBall):
+    """||x||_2 <= radius, over all entries (the Frobenius norm of a matrix)."""
 
     def project(self, omega: Vector) -> Array:
         """omega min(1, radius / ||omega||)."""
@@ -25,70 +44,35 @@ class L2Ball(AbstractSet):
 
     def support(self, s: Vector) -> Array:
         """radius ||s||_2."""
-        return typed(self.radius, s) * norm(s)
+        return cast_like(self.radius, s) * norm(s)
 
     def violation(self, x: Vector) -> Array:
         """(||x||_2 - radius)_+ / radius."""
-        return relative(norm(x) - typed(self.radius, x), self.radius)
+        return relative(norm(x) - cast_like(self.radius, x), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """radius + ||center||_2."""
-        return typed(self.radius, center) + norm(center)
-
-    def diameter(self, like: Vector) -> Array:
-        """2 radius."""
-        return 2 * typed(self.radius, like)
-
-    @property
-    def finite_conjugate(self) -> bool:
-        return True
-
-    @property
-    def absolutely_symmetric(self) -> bool:
-        return True
-
-    def __repr__(self) -> str:
-        return f"L2Ball({show(self.radius)})"
+        return cast_like(self.radius, center) + norm(center)
 
 
-class L1Ball(AbstractSet):
+class L1Ball(AbstractBall):
     """||x||_1 <= radius, over all entries."""
-
-    radius: Parameter
-
-    def __init__(self, radius: Any):
-        self.radius = nonnegative("L1Ball: radius", radius)
 
     def project(self, omega: Vector) -> Array:
         """omega inside; outside, the simplex projection of |omega| with the signs of omega."""
         omega = as_real(omega)
         size = jnp.abs(omega)
         onto_face = jnp.copysign(onto_simplex(size, self.radius), omega)
-        return jnp.where(jnp.sum(size) <= typed(self.radius, omega), omega, onto_face)
+        return jnp.where(jnp.sum(size) <= cast_like(self.radius, omega), omega, onto_face)
 
     def support(self, s: Vector) -> Array:
         """radius max |s|."""
-        return typed(self.radius, s) * jnp.max(jnp.abs(s), initial=0)
+        return cast_like(self.radius, s) * jnp.max(jnp.abs(s), initial=0)
 
     def violation(self, x: Vector) -> Array:
         """(||x||_1 - radius)_+ / radius."""
-        return relative(jnp.sum(jnp.abs(x)) - typed(self.radius, x), self.radius)
+        return relative(jnp.sum(jnp.abs(x)) - cast_like(self.radius, x), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 + 2 radius max |center|), at a vertex."""
-        return jnp.sqrt(typed(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))
-
-    def diameter(self, like: Vector) -> Array:
-        """2 radius."""
-        return 2 * typed(self.radius, like)
-
-    @property
-    def finite_conjugate(self) -> bool:
-        return True
-
-    @property
-    def absolutely_symmetric(self) -> bool:
-        return True
-
-    def __repr__(self) -> str:
-        return f"L1Ball({show(self.radius)})"
+        return jnp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))

@@ -9,7 +9,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, as_real, typed
+from ..tree import Scalar, Vector, as_real, cast_like
 
 Parameter = Any
 """A number or array of a regularizer: numpy float64 at rest, so that float32 never rounds it; a tracer in a jit."""
@@ -119,7 +119,7 @@ def indicator(inside: Array, like: Vector) -> Array:
 
 def relative(excess: Array, size: Parameter) -> Array:
     """The part of `excess` above 0, over `size`; over 1 where the size is 0."""
-    size = typed(size, excess)
+    size = cast_like(size, excess)
     return jnp.maximum(excess, 0) / jnp.where(size > 0, size, 1)
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Vector, as_real, typed
+from ..tree import Vector, as_real, cast_like
 from ..validation import any_real_array, nonnegative, short
 from .base import AbstractSet, Parameter, relative, show
 from .maps import norm
@@ -44,12 +44,14 @@ class Box(AbstractSet):
     def project(self, omega: Vector) -> Array:
         """clip(omega, lower, upper)."""
         omega = as_real(omega)
-        return jnp.clip(omega, typed(self.lower, omega), typed(self.upper, omega))
+        return jnp.clip(omega, cast_like(self.lower, omega), cast_like(self.upper, omega))
 
     def support(self, s: Vector) -> Array:
         """sum_i max(lower_i s_i, upper_i s_i)."""
         s = as_real(s)
-        corner = jnp.where(s > 0, typed(self.upper, s), jnp.where(s < 0, typed(self.lower, s), self.project(0 * s)))
+        corner = jnp.where(
+            s > 0, cast_like(self.upper, s), jnp.where(s < 0, cast_like(self.lower, s), self.project(0 * s))
+        )
         bounded = jnp.isfinite(corner)
         # Never infinity times s: its slope is infinite where only another entry is asked for.
         return jnp.sum(jnp.where(bounded, jnp.where(bounded, corner, 0) * s, jnp.inf))
@@ -57,19 +59,19 @@ class Box(AbstractSet):
     def violation(self, x: Vector) -> Array:
         """The largest excess over a bound, relative to the entry's own finite bounds (to x if there are none)."""
         x = as_real(x)
-        lower, upper = typed(self.lower, x), typed(self.upper, x)
+        lower, upper = cast_like(self.lower, x), cast_like(self.upper, x)
         size = jnp.maximum(_finite_size(lower), _finite_size(upper))
         size = jnp.where(size > 0, size, jnp.max(jnp.abs(x), initial=0))
         return jnp.max(relative(jnp.maximum(lower - x, x - upper), size), initial=0)
 
     def farthest(self, center: Vector) -> Array:
         """||max(|lower - center|, |upper - center|)||_2."""
-        lower, upper = typed(self.lower, center), typed(self.upper, center)
+        lower, upper = cast_like(self.lower, center), cast_like(self.upper, center)
         return norm(jnp.maximum(jnp.abs(lower - center), jnp.abs(upper - center)))
 
     def diameter(self, like: Vector) -> Array:
         """||upper - lower||_2."""
-        return norm(jnp.broadcast_to(typed(self.upper - self.lower, like), jnp.shape(like)))
+        return norm(jnp.broadcast_to(cast_like(self.upper - self.lower, like), jnp.shape(like)))
 
     @property
     def finite_conjugate(self) -> bool:

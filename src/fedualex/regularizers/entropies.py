@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, as_real, typed
+from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import nonnegative, real_array
 from .base import AbstractRegularizer, Parameter, indicator, relative, show
 from .maps import nonzero, wright
@@ -29,13 +29,13 @@ class KL(AbstractRegularizer):
         x = as_real(x)
         x = jnp.where(x < 0, 0, x)
         logarithm = jnp.log(jnp.maximum(x, jnp.finfo(x.dtype).tiny))
-        return typed(self.lam, x) * jnp.sum(x * logarithm - x * jnp.log(typed(self.q, x)))
+        return cast_like(self.lam, x) * jnp.sum(x * logarithm - x * jnp.log(cast_like(self.q, x)))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The x > 0 with x + tau log(x / q) = omega - tau, tau = weight lam; max(omega, 0) at tau = 0."""
         omega = as_real(omega)
-        tau = typed(weight, omega) * typed(self.lam, omega)
-        q = typed(self.q, omega)
+        tau = cast_like(weight, omega) * cast_like(self.lam, omega)
+        q = cast_like(self.q, omega)
         divisor = nonzero(tau)
         c = omega / divisor - 1 + jnp.log(q) - jnp.log(divisor)
         # Where the entropy is lost to rounding, or tau is 0, the projection is the answer.
@@ -46,14 +46,14 @@ class KL(AbstractRegularizer):
     def conjugate(self, s: Vector) -> Array:
         """lam sum q exp(s / lam - 1); at lam = 0, that of x >= 0."""
         s = as_real(s)
-        lam = typed(self.lam, s)
-        entropic = lam * jnp.sum(typed(self.q, s) * jnp.exp(s / nonzero(lam) - 1))
+        lam = cast_like(self.lam, s)
+        entropic = lam * jnp.sum(cast_like(self.q, s) * jnp.exp(s / nonzero(lam) - 1))
         return jnp.where(lam > 0, entropic, indicator(jnp.all(s <= 0), s))
 
     def subgradient(self, x: Vector) -> Array:
         """lam (1 + log(x / q)), with x kept above the smallest normal number: there is no subgradient at 0."""
         x = jnp.maximum(as_real(x), jnp.finfo(jnp.result_type(as_real(x))).tiny)
-        return typed(self.lam, x) * (1 + jnp.log(x) - jnp.log(typed(self.q, x)))
+        return cast_like(self.lam, x) * (1 + jnp.log(x) - jnp.log(cast_like(self.q, x)))
 
     def violation(self, x: Vector) -> Array:
         """The largest negative entry, relative to the largest entry."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import Vector, after, as_real, typed
+from ..tree import Vector, as_real, cast_like, depend_on
 from .base import AbstractRegularizer
 from .boxes import Box
 from .maps import norm
@@ -33,7 +33,7 @@ def fenchel(psi: AbstractRegularizer, x: Vector, s: Vector, error: Vector) -> Fe
     if isinstance(psi, WithQuadratic):
         return _with_quadratic(psi, x, s, error)
     found = _evaluate(psi, x, s)
-    lam = typed(split(psi.psi)[1] if isinstance(psi, Spectral) else 0.0, s)
+    lam = cast_like(split(psi.psi)[1] if isinstance(psi, Spectral) else 0.0, s)
     return Fenchel(found.gap, cost_of_error(norm(error), found.reach, found.near, lam) + found.rounding)
 
 
@@ -46,16 +46,16 @@ def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fe
     Where the maximizer is beyond the largest float, u is x.
     """
     u, r = psi.divide(s)
-    lam, beyond = typed(psi.lam, s), ~jnp.all(jnp.isfinite(u))
+    lam, beyond = cast_like(psi.lam, s), ~jnp.all(jnp.isfinite(u))
     u = jnp.where(beyond, x, u)
-    r, step = jnp.where(beyond, s - typed(psi.c, s) - lam * x, r), x - u
-    unit = UNIT * (jnp.abs(s) + jnp.abs(typed(psi.c, s)) + lam * jnp.abs(u))
+    r, step = jnp.where(beyond, s - cast_like(psi.c, s) - lam * x, r), x - u
+    unit = UNIT * (jnp.abs(s) + jnp.abs(cast_like(psi.c, s)) + lam * jnp.abs(u))
     if not isinstance(psi.core, Spectral):
         slope = psi.core.subgradient(u)
         r = jnp.where(jnp.abs(r - slope) <= 4 * unit, slope, r)
-    core = _evaluate(psi.core, after(x, jnp.ravel(r)[0]), r)  # one LAPACK call at a time
+    core = _evaluate(psi.core, depend_on(x, jnp.ravel(r)[0]), r)  # one LAPACK call at a time
     inside = jnp.isfinite(core.gap) | (lam == 0) | beyond
-    at_u = psi.core.value(after(u, core.gap))
+    at_u = psi.core.value(depend_on(u, core.gap))
     gap = jnp.where(inside, core.gap, core.value - at_u - jnp.sum(r * step))
     square = jnp.sum((jnp.sqrt(lam) * step) ** 2) / 2  # a tiny lam may meet a huge step
     count = roundings(psi.core, x)
@@ -82,7 +82,7 @@ def _evaluate(psi: AbstractRegularizer, x: Array, s: Array) -> _Evaluation:
         case InBox():
             return _in_box(psi.domain, jnp.full_like(s, psi.penalty.lam), x, s)
     value = psi.value(x)
-    conjugate = psi.conjugate(after(s, value))
+    conjugate = psi.conjugate(depend_on(s, value))
     reach, near = distances(psi, x, s)
     terms = jnp.abs(value) + jnp.abs(conjugate) + norm(s) * (norm(x) + jnp.where(jnp.isfinite(near), near, 0))
     rounding = roundings(psi, x) * (UNIT * terms + TINY)
@@ -95,7 +95,7 @@ def _in_box(box: Box, lam: Array, x: Array, s: Array) -> _Evaluation:
     With sign = sign(u_i) that is (s_i - lam sign) (u_i - x_i) + lam (|x_i| - sign x_i): a box far from 0 costs no
     digits, because the last term is 0 where the box does not straddle 0.
     """
-    lower, upper = (jnp.broadcast_to(typed(end, x), x.shape) for end in (box.lower, box.upper))
+    lower, upper = (jnp.broadcast_to(cast_like(end, x), x.shape) for end in (box.lower, box.upper))
     best, turns = jnp.full_like(x, -jnp.inf), jnp.zeros_like(x)
     for u in (lower, upper, jnp.clip(jnp.zeros_like(x), lower, upper)):
         slope = s - lam * jnp.sign(u)

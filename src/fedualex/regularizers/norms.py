@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, as_real, typed
+from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import nonnegative, plain_array, real_array, short
 from .base import AbstractPenalty, Parameter, indicator, show
 from .maps import nonzero, soft
@@ -54,19 +54,19 @@ class L1(AbstractPenalty):
 
     def value(self, x: Vector) -> Array:
         """lam ||x||_1."""
-        return typed(self.lam, x) * jnp.sum(jnp.abs(x))
+        return cast_like(self.lam, x) * jnp.sum(jnp.abs(x))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """soft(omega, weight * lam)."""
-        return soft(omega, typed(weight, omega) * typed(self.lam, omega))
+        return soft(omega, cast_like(weight, omega) * cast_like(self.lam, omega))
 
     def conjugate(self, s: Vector) -> Array:
         """0 if max |s| <= lam, else infinity."""
-        return indicator(jnp.max(jnp.abs(s), initial=0) <= typed(self.lam, s), s)
+        return indicator(jnp.max(jnp.abs(s), initial=0) <= cast_like(self.lam, s), s)
 
     def subgradient(self, x: Vector) -> Array:
         """lam sign(x), 0 at 0."""
-        return typed(self.lam, x) * jnp.sign(x)
+        return cast_like(self.lam, x) * jnp.sign(x)
 
     @property
     def finite_conjugate(self) -> bool:
@@ -106,7 +106,7 @@ class GroupL2(AbstractPenalty):
 
     def thresholds(self, x: Vector) -> Array:
         """lam w_g, in the precision of x."""
-        return typed(self.lam, x) * typed(self.weights, x)
+        return cast_like(self.lam, x) * cast_like(self.weights, x)
 
     def norms(self, x: Vector) -> Array:
         """||x_g||_2 for each group, without overflow of the squares; its slope at a group of zeros is 0."""
@@ -125,7 +125,7 @@ class GroupL2(AbstractPenalty):
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """omega_g * max(0, 1 - weight lam w_g / ||omega_g||); a group at or under its threshold is exactly 0."""
         omega = as_real(omega)
-        norms, thresholds = self.norms(omega), typed(weight, omega) * self.thresholds(omega)
+        norms, thresholds = self.norms(omega), cast_like(weight, omega) * self.thresholds(omega)
         kept = jnp.where(thresholds > 0, jnp.maximum(norms - thresholds, 0) / nonzero(norms), 1)
         return omega * kept[self.groups]
 

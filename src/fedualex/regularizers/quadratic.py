@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, after, as_real, typed
+from ..tree import Scalar, Vector, as_real, cast_like, depend_on
 from ..validation import nonnegative, real_array
 from .base import AbstractRegularizer, Parameter, show
 from .maps import nonzero, norm
@@ -31,15 +31,15 @@ class WithQuadratic(AbstractRegularizer):
         """core(x) + lam/2 ||x||^2 + <c, x> + constant."""
         x = as_real(x)
         # Times x last: a square may overflow that the tiny or zero lam beside it does not let count.
-        terms = jnp.sum(typed(self.lam, x) / 2 * x * x) + jnp.sum(typed(self.c, x) * x)
-        return self.core.value(x) + terms + typed(self.constant, x)
+        terms = jnp.sum(cast_like(self.lam, x) / 2 * x * x) + jnp.sum(cast_like(self.c, x) * x)
+        return self.core.value(x) + terms + cast_like(self.constant, x)
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The core's prox of (omega - weight c) / s with weight / s, s = 1 + weight lam."""
         omega = as_real(omega)
-        weight = typed(weight, omega)
-        scale = 1 + weight * typed(self.lam, omega)
-        tilted = (omega - weight * typed(self.c, omega)) / scale
+        weight = cast_like(weight, omega)
+        scale = 1 + weight * cast_like(self.lam, omega)
+        tilted = (omega - weight * cast_like(self.c, omega)) / scale
         return self.core.prox(tilted, weight / scale)
 
     def divide(self, s: Vector) -> tuple[Array, Array]:
@@ -47,8 +47,8 @@ class WithQuadratic(AbstractRegularizer):
 
         x is the core's prox of (s - c) / lam with weight 1 / lam.
         """
-        slope = as_real(s) - typed(self.c, s)
-        lam = typed(self.lam, slope)
+        slope = as_real(s) - cast_like(self.c, s)
+        lam = cast_like(self.lam, slope)
         x = self.core.prox(slope / nonzero(lam), 1 / nonzero(lam))
         return x, slope - lam * x
 
@@ -57,8 +57,8 @@ class WithQuadratic(AbstractRegularizer):
 
         Never more than the core's conjugate, which is the answer at lam = 0 and where that point is out of range.
         """
-        slope = as_real(s) - typed(self.c, s)
-        lam = typed(self.lam, slope)
+        slope = as_real(s) - cast_like(self.c, s)
+        lam = cast_like(self.lam, slope)
         x, _ = self.divide(s)
         at_x = jnp.sum(slope * x - lam / 2 * x * x) - self.core.value(x)
         # A slope that is off by r moves the maximizer by r / lam, and at_x is below the maximum by r^2 / (2 lam).
@@ -66,11 +66,11 @@ class WithQuadratic(AbstractRegularizer):
         at_x = at_x + r * (r / nonzero(2 * lam))
         at_x = jnp.where((lam > 0) & jnp.isfinite(at_x), at_x, jnp.inf)
         # One LAPACK call at a time, should the core be spectral.
-        return jnp.minimum(at_x, self.core.conjugate(after(slope, at_x))) - typed(self.constant, slope)
+        return jnp.minimum(at_x, self.core.conjugate(depend_on(slope, at_x))) - cast_like(self.constant, slope)
 
     def subgradient(self, x: Vector) -> Array:
         """The core's, plus lam x + c."""
-        return self.core.subgradient(x) + typed(self.lam, x) * as_real(x) + typed(self.c, x)
+        return self.core.subgradient(x) + cast_like(self.lam, x) * as_real(x) + cast_like(self.c, x)
 
     def violation(self, x: Vector) -> Array:
         """The core's."""

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..tree import typed
+from ..tree import cast_like
 from .balls import L1Ball, L2Ball
 from .base import AbstractRegularizer
 from .boxes import Box
@@ -36,12 +36,12 @@ def cost_of_error(delta: Array, reach: Array, near: Array, lam: Array) -> Array:
 def distances(psi: AbstractRegularizer, x: Array, s: Array) -> tuple[Array, Array]:
     """Bounds on ||u - x|| for all u of the domain, and for the maximizer u of <s, u> - psi(u)."""
     if isinstance(psi, Spectral):  # symmetric, so that no LAPACK call is needed; ||u|| <= ||s|| / lam
-        lam, radius = typed(split(psi.psi)[1], s), psi.diameter(x) / 2
+        lam, radius = cast_like(split(psi.psi)[1], s), psi.diameter(x) / 2
         size = jnp.where(lam > 0, norm(s) / nonzero(lam), radius)
         return norm(x) + radius, norm(x) + jnp.minimum(size, radius)
     if isinstance(psi, KL):  # near s the maximizer q exp(s / lam - 1) at most doubles
-        lam = nonzero(typed(psi.lam, s))
-        reach = norm(x) + 2 * norm(typed(psi.q, s) * jnp.exp(s / lam - 1))
+        lam = nonzero(cast_like(psi.lam, s))
+        reach = norm(x) + 2 * norm(cast_like(psi.q, s) * jnp.exp(s / lam - 1))
         return reach, reach
     reach = psi.farthest(x)
     if type(psi) not in ANALYZED:

@@ -7,7 +7,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from ..tree import Vector, as_real, typed
+from ..tree import Vector, as_real, cast_like
 from ..validation import nonnegative, positive
 from .base import AbstractSet, Parameter, relative, show
 from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex
@@ -27,21 +27,21 @@ class Simplex(AbstractSet):
 
     def support(self, s: Vector) -> Array:
         """radius max s."""
-        return typed(self.radius, s) * jnp.max(jnp.asarray(s))
+        return cast_like(self.radius, s) * jnp.max(jnp.asarray(s))
 
     def violation(self, x: Vector) -> Array:
         """The larger of the error of the sum and the largest negative entry, over the radius."""
         x = as_real(x)
-        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - typed(self.radius, x)), jnp.max(-x)), self.radius)
+        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - cast_like(self.radius, x)), jnp.max(-x)), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 - 2 radius min center), at a vertex."""
         center = as_real(center)
-        return jnp.sqrt(typed(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(-center))
+        return jnp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(-center))
 
     def diameter(self, like: Vector) -> Array:
         """sqrt(2) radius, between two vertices; 0 if there is only one."""
-        return typed(np.sqrt(2) * self.radius if np.size(like) > 1 else 0.0, like)
+        return cast_like(np.sqrt(2) * self.radius if np.size(like) > 1 else 0.0, like)
 
     @property
     def finite_conjugate(self) -> bool:
@@ -83,7 +83,7 @@ class CappedSimplex(AbstractSet):
     def violation(self, x: Vector) -> Array:
         """The largest of the error of the sum, a negative entry, and an excess over the cap."""
         x = as_real(x)
-        outside = jnp.maximum(jnp.max(-x), jnp.max(x - typed(self.cap, x)))
+        outside = jnp.maximum(jnp.max(-x), jnp.max(x - cast_like(self.cap, x)))
         return relative(jnp.maximum(jnp.abs(jnp.sum(x) - 1), outside), 1.0)
 
     def farthest(self, center: Vector) -> Array:

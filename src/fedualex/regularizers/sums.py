@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..tree import Scalar, Vector, as_real, typed
+from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import short
 from .balls import L1Ball, L2Ball
 from .base import AbstractRegularizer, AbstractSet
@@ -87,7 +87,7 @@ class InBox(AbstractInSet):
     def conjugate(self, s: Vector) -> Array:
         """The box's support of soft(s, lam); a coordinate whose sign the box fixes loses lam with that sign."""
         s = as_real(s)
-        lam, lower, upper = (typed(p, s) for p in (self.penalty.lam, self.domain.lower, self.domain.upper))
+        lam, lower, upper = (cast_like(p, s) for p in (self.penalty.lam, self.domain.lower, self.domain.upper))
         straddling = soft(s, lam)
         slope = jnp.where(lower > 0, s - lam, jnp.where(upper < 0, s + lam, straddling))
         return self.domain.conjugate(slope)

@@ -40,7 +40,7 @@ def averaging(
     """
     series: dict[str, list[int | float]] = {name: [] for name in ("round", "clients", "lowest", "highest", "server")}
     with double():
-        z0 = problem.admit(problem.like if z0 is None else z0, "z0")
+        z0 = problem.validate_point(problem.like if z0 is None else z0, "z0")
         options = RunOptions(local_steps=local_steps, noise=noise, seed=seed, dtype=dtype)
         setup = build_setup(problem, method, options, clients)
         state = first_state(setup, z0, options)

@@ -22,7 +22,7 @@ class CachedPrimal:
     """A geometry that maps the same dual pair to its point once, however often it is asked.
 
     Extra-step methods map their half pair for its operator, and the outputs read that pair again. XLA removes such
-    repetitions itself, except for LAPACK calls that wait for one another (`tree.after`), the dearest of all.
+    repetitions itself, except for LAPACK calls that wait for one another (`tree.depend_on`), the dearest of all.
     """
 
     def __init__(self, geometry: AbstractGeometry):

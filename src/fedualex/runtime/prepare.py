@@ -46,7 +46,7 @@ def prepare(problem: AbstractProblem, method: AbstractMethod, options: Simulator
     mesh = fitting_mesh(options.mesh, problem)
     problem = problem if options.weights is None else problem.reweighted(options.weights)
     check_cohort(options.cohort, problem.client_weights(clients))
-    z0 = problem.admit(problem.like if options.z0 is None else options.z0, "z0")
+    z0 = problem.validate_point(problem.like if options.z0 is None else options.z0, "z0")
     alone = options.steps is not None
     method, chosen = with_theory_steps(method, problem, options, z0, clients=clients, rounds=rounds, alone=alone)
     setup = build_setup(problem, method, options, clients, chunk=options.chunk, fast=options.fast, mesh=mesh)

@@ -65,7 +65,7 @@ class Records:
         self.problem, self.setup, self.clients, self.judgement = problem, setup, clients, judgement
         self.examination = Examination(problem, trust=judgement.trust)
         first = problem.project(setup.method.point(start.server, setup.problem.geometry))
-        reason = clients.unsurveyed or self.examination.reason([problem.admit(first)], thorough=True)
+        reason = clients.unsurveyed or self.examination.reason([problem.validate_point(first)], thorough=True)
         self.evaluator = Evaluator(exact, clients.survey, elsewhere=clients.elsewhere, reason=reason, tol=judgement.tol)
         self.all: list[Record] = []
         self.best: Output | None = None

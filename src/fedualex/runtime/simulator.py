@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .. import tree
 from ..algorithms import AbstractMethod
-from ..precision import as_now, double
+from ..precision import double, keep_precision
 from ..problems import AbstractProblem
 from ..problems.finiteness import where_not_finite
 from . import checkpoint as checkpoints
@@ -44,7 +44,7 @@ def simulate(problem: AbstractProblem, method: AbstractMethod, options: Simulato
 def _run(problem: AbstractProblem, method: AbstractMethod, options: SolveOptions, *, stopping: bool) -> Run:
     started = time.perf_counter()
     keep_compiled_programs()
-    callback = options.callback and as_now(options.callback)
+    callback = options.callback and keep_precision(options.callback)
     with double():
         prepared = prepare(problem, method, options)
         mesh = prepared.setup.mesh

@@ -36,8 +36,11 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any 
         raise TypeError(f"oracle must be an oracle such as fx.GaussianNoise(0.1), got {short(oracle)}")
     samples = whole_number("samples", samples)
     with double():
-        geometry, zero = for_reports(problem.geometry), problem.admit(jax.tree.map(np.zeros_like, problem.like))
-        start = geometry.project(zero if z0 is None else problem.admit(z0, "z0"))
+        geometry, zero = (
+            for_reports(problem.geometry),
+            problem.validate_point(jax.tree.map(np.zeros_like, problem.like)),
+        )
+        start = geometry.project(zero if z0 is None else problem.validate_point(z0, "z0"))
         parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(zero), strict=True))
         beta, sigma = _closed_beta(problem), _closed_sigma(oracle, parts)
         how = {name: "estimate" if closed is None else "exact" for name, closed in (("beta", beta), ("sigma", sigma))}

@@ -22,7 +22,7 @@ def largest_seen(
     """The largest Jacobian norm, ||g_m||_* and root mean square noise at the start and at random feasible points."""
     rng, count = np.random.default_rng(seed), problem.clients or 1
     drawn = [jax.tree.map(lambda u: 10 ** rng.uniform(-2, 1) * rng.normal(size=u.shape), start) for _ in range(samples)]
-    points = [start, *(problem.admit(problem.project(z)) for z in drawn[1:])]
+    points = [start, *(problem.validate_point(problem.project(z)) for z in drawn[1:])]
     members = rng.choice(count, min(count, CLIENTS), replace=False)
     pairs = jnp.array([(i, m) for i in range(samples) for m in members])
     keys = jax.random.split(jax.random.key(seed), len(pairs))

@@ -1,15 +1,18 @@
 """A deployment's folder from its TOML file: keys, settings and start scripts for each party, and a README."""
 
+import shutil
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from ..deploy.control import control_of
-from ..storage import write_atomically
-from .deployment import ENGINES, SERVE, SITE, read, write_parties
+from ..storage import write_atomically, write_json
+from .deployment import SERVE, SITE
+from .deployment_settings import ENGINES, SETTINGS, read
 from .names import ConfigurationError, build_method, named
 
 EXAMPLE = Path(str(resources.files(__package__) / "deployment-example.toml"))
-
 README = """# A deployment of fedualex
 
 Engine: {engine}. Sites: {sites}. Server: {host}:{port}.
@@ -28,15 +31,12 @@ there. A run that was stopped or interrupted, or that lost its sites or its serv
 Each site names its own data in its `deployment.json`, as a file `....npz` in its folder or a Python function
 "module:function". The server is told of none.
 """
-
-
 REHEARSAL = """All parties run in one process, each from a folder of its own: `server/`, {folders}.
 
     fedualex deploy run FOLDER
 
 Ctrl-C ends it.
 """
-
 PARTIES = """| folder | belongs to | who runs what there |
 |---|---|---|
 | `server/` | the machine that sites can reach as {host} | `server/start.sh`; the run is kept in `server/run` |
@@ -53,7 +53,6 @@ A trial with all parties on one machine:
     fedualex deploy stop FOLDER
 """
 ADMIN = "| `admin/` | who submits runs | `fedualex deploy run`, beside `server/` |\n"
-
 LEAVES = """In every round its increment of the dual state (as many numbers as the model has) with its weight, and the
 weighted sum of its local points.{survey} When a certificate is due: its full-batch operator at the points it is asked
 for.{ergodic} Nothing else: no examples, no labels, no counts. This is not anonymous and not hidden from the server:
@@ -96,3 +95,30 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     )
     write_atomically(root / "README.md", text.encode())
     return sites
+
+
+def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None:
+    """The settings of each party in its folder: a site is told of its own data alone, the server of nobody's.
+
+    source: the folder of the TOML file, from which files are named and the modules of entry points copied.
+    """
+    public = {**settings, "sites": {name: {"weight": site["weight"]} for name, site in settings["sites"].items()}}
+    public["has_data"] = any(site["data"] is not None for site in settings["sites"].values())
+    if (arrays := settings["problem"].get("file")) is not None:  # wherever it lies, each party has it at home
+        public["problem"] = {**settings["problem"], "file": Path(arrays).name}
+    parties = {"server": root / "server"} | {name: root / "sites" / name for name in settings["sites"]}
+    for name, party in parties.items():
+        party.mkdir(parents=True, exist_ok=True)
+        own = {} if name == "server" else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
+        write_json(party / SETTINGS, {**public, **own})
+        entries = [settings["problem"].get("entry"), own.get("data")]
+        for module in {str(entry).partition(":")[0] for entry in entries if entry and ":" in str(entry)}:
+            if (source / f"{module}.py").exists():
+                shutil.copy(source / f"{module}.py", party / f"{module}.py")
+        if arrays is not None:
+            write_atomically(party / public["problem"]["file"], (source / arrays).read_bytes())
+
+
+def _placed(data: str | None, source: Path) -> str | None:
+    """A site's data as its own settings name it: an existing file by its whole path, anything else as it is."""
+    return str((source / data).resolve()) if data is not None and (source / data).is_file() else data

@@ -12,7 +12,7 @@ from typing import Any
 PACKAGES = ("fedualex", "jax", "jaxlib", "equinox", "numpy", "scipy")
 
 
-def surroundings() -> dict[str, Any]:
+def provenance() -> dict[str, Any]:
     """When, by which command, with which versions, on which machine."""
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,0 +1,113 @@
+"""The settings of a deployment, from its TOML file or a party's folder, and the problem and task they make."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..deploy import DeploymentOptions, Privacy, Task
+from ..problems import AbstractProblem
+from ..problems.built_from import sources_of
+from ..validation import short
+from .configuration import check_tables, read_toml, run_defaults, run_options, with_defaults
+from .names import (
+    METHODS,
+    PROBLEMS,
+    ConfigurationError,
+    build_method,
+    build_problem,
+    check_keys,
+    named,
+)
+
+ENGINES = ("local", "nvflare", "flower")
+SETTINGS = "deployment.json"
+RUN_DEFAULTS = run_defaults(DeploymentOptions)
+"""The keys of [run] in a deployment."""
+
+
+def read(file: Path) -> dict[str, Any]:
+    """The settings of a deployment's TOML file, with every default, checked as far as they can be without data."""
+    tables = read_toml(file)
+    private = tables.pop("privacy", None)
+    check_tables(tables, ("problem", "method", "run", "server", "sites"))
+    if private is not None and not (isinstance(private, dict) and {"clip", "noise"} <= private.keys()):
+        raise ConfigurationError(f"[privacy] must be a table with clip and noise, got {short(private)}")
+    check_keys("[privacy]", private or {}, ("clip", "noise", "delta"))
+    check_keys("[run]", tables["run"], RUN_DEFAULTS)
+    check_keys("[server]", tables["server"], ("engine", "host", "port"))
+    server = {"engine": "local", "host": "localhost", "port": 8002, **tables["server"]}
+    named("engine", server["engine"], dict.fromkeys(ENGINES))
+    for name, site in tables["sites"].items():
+        if not isinstance(site, dict):
+            raise ConfigurationError(f'[sites.{name}] must be a table, such as data = "mine.npz" or weight = 1')
+        check_keys(f"[sites.{name}]", site, ("data", "weight"))
+        if ("data" in site) != any(isinstance(other, dict) and "data" in other for other in tables["sites"].values()):
+            raise ConfigurationError(f"[sites.{name}] has no data, and another site has: give data to all or none")
+        if not isinstance(weight := site.get("weight", 1.0), int | float) or isinstance(weight, bool):
+            raise ConfigurationError(f"[sites.{name}] weight must be a number >= 0, got {weight!r}")
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", server["host"]):
+            raise ConfigurationError(
+                f"[sites.{name}]: a name is a letter, then letters, digits and dashes; not the server's"
+            )
+    if not tables["sites"]:
+        raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
+    if not isinstance(server["host"], str) or not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", server["host"]):
+        raise ConfigurationError(f"[server] host must be a name or an IPv4 address, got {server['host']!r}")
+    if type(server["port"]) is not int or not 0 < server["port"] < 65536:
+        raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
+    name = tables["problem"].get("name")
+    if name in PROBLEMS and (made := sources_of(PROBLEMS[name])) and made.pooled:
+        raise ConfigurationError(f'[problem] name = "{name}" is made from pooled data; use entry = "module:function"')
+    problem, _ = server_problem(tables, file.parent), build_method(tables["method"])
+    settings = {
+        "problem": with_defaults(tables["problem"], PROBLEMS),
+        "method": with_defaults(tables["method"], METHODS),
+        "run": {**RUN_DEFAULTS, **tables["run"]},
+        "privacy": private,
+        "server": server,
+        "sites": {name: {"data": None, "weight": 1.0, **site} for name, site in tables["sites"].items()},
+    }
+    task_of(settings, problem)
+    return settings
+
+
+def settings_of(party: Path) -> dict[str, Any]:
+    """What a party's folder says."""
+    try:
+        settings: dict[str, Any] = json.loads((party / SETTINGS).read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{party} is not the folder of a server or a site: {error}") from None
+    return settings
+
+
+def server_problem(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
+    """The problem as the server sees it, with nobody's data."""
+    return party_problem(settings, "elsewhere", party)
+
+
+def party_problem(settings: Mapping[str, Any], data: Any, party: Path) -> AbstractProblem:
+    """The problem as a party sees it; an entry point takes data= if any site has data."""
+    own = {key: value for key, value in settings["problem"].items() if value is not None}
+    has_data = settings.get("has_data", any(site.get("data") is not None for site in settings["sites"].values()))
+    if not has_data:
+        return build_problem(own, party)
+    if "entry" not in own:
+        raise ConfigurationError('[sites] have data, so [problem] needs entry = "module:function" that takes data=')
+    return build_problem({**own, "data": data}, party)
+
+
+def task_of(settings: Mapping[str, Any], problem: AbstractProblem) -> Task:
+    """What server and sites agree on."""
+    weights = tuple(float(site["weight"]) for site in settings["sites"].values())
+    try:
+        privacy = None if settings["privacy"] is None else Privacy(**settings["privacy"])
+        options = run_options(DeploymentOptions, settings["run"], problem, weights=weights, privacy=privacy)
+        task = Task(build_method(settings["method"]), tuple(settings["sites"]), options)
+        task.check(problem)
+    except ConfigurationError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"[run]: {error}") from None
+    return task

@@ -1,0 +1,36 @@
+"""Arguments turned into arrays, or refused in one sentence that names argument, value and what is accepted."""
+
+from .arrays import (
+    Array,
+    any_real_array,
+    nonnegative,
+    plain_array,
+    positive,
+    real_array,
+    real_scalar,
+    refuse_masked,
+    whole_number,
+)
+from .labels import classes, encode_labels, missing, refuse_mixed, rows_of
+from .words import hint, of_type, one_of, short
+
+__all__ = [
+    "Array",
+    "any_real_array",
+    "classes",
+    "encode_labels",
+    "hint",
+    "missing",
+    "nonnegative",
+    "of_type",
+    "one_of",
+    "plain_array",
+    "positive",
+    "real_array",
+    "real_scalar",
+    "refuse_masked",
+    "refuse_mixed",
+    "rows_of",
+    "short",
+    "whole_number",
+]
