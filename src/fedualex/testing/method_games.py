@@ -91,9 +91,7 @@ class Games:
 
     def on_simplices(self) -> Game:
         """A matrix game with entropic maps, where a dual vector is no point."""
-        return Game(
-            "a matrix game on simplices", matrix_game(self.A), Saddle(np.full(3, 1 / 3), np.array([0.9, 0.1]))
-        )
+        return Game("a matrix game on simplices", matrix_game(self.A), Saddle(np.full(3, 1 / 3), np.array([0.9, 0.1])))
 
 
 def sizes_of(method: AbstractMethod, problem: AbstractProblem) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ from ..precision import double
 from ..tree import Tree
 from ..validation import of_type, whole_number
 from .method_games import BETA, ETA, ROUNDS, Game, Games, complete, gap, outputs, sizes_of
-from .sampling import holds, require
+from .sampling import holds, require, same_arrays
 
 NEAR = 1e-2
 """What of the certified gap of the start may be left in the best output of an exact run."""
@@ -78,11 +78,11 @@ def round_laws(method: AbstractMethod, game: Game, kind: Any) -> Conditions:
     seen: Any = jax.eval_shape(lambda: one_round(method, game, kind, 0.0))
     z = jax.eval_shape(lambda: tree.cast(game.start, kind))
     laws = {
-        "a point has the shapes and precision of z": _same(seen["point"], z),
-        "a probe is read as a point": _same(seen["read"], z),
-        "local_step keeps the local state's shapes and precision": _same(seen["following"], seen["local"]),
-        "local_final keeps the memory's shapes and precision": _same(seen["remembered"], seen["memory"]),
-        "server_step keeps the server state's shapes and precision": _same(seen["after"], seen["server"]),
+        "a point has the shapes and precision of z": same_arrays(seen["point"], z),
+        "a probe is read as a point": same_arrays(seen["read"], z),
+        "local_step keeps the local state's shapes and precision": same_arrays(seen["following"], seen["local"]),
+        "local_final keeps the memory's shapes and precision": same_arrays(seen["remembered"], seen["memory"]),
+        "server_step keeps the server state's shapes and precision": same_arrays(seen["after"], seen["server"]),
         "a message has the precision of z": holds(all(leaf.dtype == kind for leaf in jax.tree.leaves(seen["message"]))),
         "a probe's weight is one number": holds(getattr(seen["weight"], "shape", None) == ()),
     }
@@ -122,9 +122,17 @@ def one_round(method: AbstractMethod, game: Game, kind: Any, push: Any) -> dict[
     message, remembered = own.local_final(following, server, memory)
     after = own.server_step(server, message, geometry, jnp.ones((), kind))
     return {
-        **{"server": server, "memory": memory, "local": local, "following": following, "probe": probe},
-        **{"weight": weight, "message": message, "remembered": remembered, "after": after},
-        **{"point": own.point(server, geometry), "read": own.read(probe, geometry)},
+        "server": server,
+        "memory": memory,
+        "local": local,
+        "following": following,
+        "probe": probe,
+        "weight": weight,
+        "message": message,
+        "remembered": remembered,
+        "after": after,
+        "point": own.point(server, geometry),
+        "read": own.read(probe, geometry),
     }
 
 
@@ -150,8 +158,9 @@ def _check_clients(method: AbstractMethod, games: Games) -> None:
     equal, unequal = games.with_data(3), games.with_data(3, equal=False)
     if (size := sizes_of(method, equal.problem)) is None:
         return
-    alone, together = outputs(games.with_data(), method, 1, size[1], equal.start), outputs(
-        equal, method, *size, equal.start
+    alone, together = (
+        outputs(games.with_data(), method, 1, size[1], equal.start),
+        outputs(equal, method, *size, equal.start),
     )
     apart = max(_apart(together[name], alone[name]) for name in alone)
     where = f"{size[0]} clients, local_steps={size[1]}"
@@ -166,14 +175,6 @@ def _size(method: AbstractMethod, game: Game) -> tuple[int, int] | None:
 
 def _inside(game: Game, z: Tree) -> float:
     return OUTSIDE - float(game.problem.geometry.violation(z))
-
-
-def _same(found: Tree, expected: Tree) -> float:
-    """Whether two trees have one structure, and equal shapes and precisions leaf by leaf."""
-    if jax.tree.structure(found) != jax.tree.structure(expected):
-        return holds(False)
-    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
-    return holds(all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
 
 
 def _numbers(a: Tree) -> NDArray[Any]:

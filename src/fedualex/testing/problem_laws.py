@@ -14,7 +14,7 @@ from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 from ..validation import of_type, whole_number
 from .problem_views import view_laws
-from .sampling import FEASIBLE, Laws, Margins, equal, holds, require, size
+from .sampling import FEASIBLE, Laws, Margins, equal, holds, require, same_arrays, size
 
 STEP = 1e-5
 SMOOTH = 1e-5
@@ -55,11 +55,7 @@ def declared_laws(problem: AbstractProblem) -> dict[str, float]:
             own, name = tree.cast_module(problem, kind), jnp.dtype(kind).name
             like = jax.eval_shape(lambda kind=kind: tree.cast(problem.like, kind))
             operator, loss = jax.eval_shape(own.operator, like), jax.eval_shape(own.loss, like)
-            same = jax.tree.structure(operator) == jax.tree.structure(like) and all(
-                (a.shape, a.dtype) == (b.shape, b.dtype)
-                for a, b in zip(jax.tree.leaves(operator), jax.tree.leaves(like), strict=True)
-            )
-            laws[f"the operator at {name} has the shapes and precision of z"] = holds(same)
+            laws[f"the operator at {name} has the shapes and precision of z"] = same_arrays(operator, like)
             laws[f"the loss at {name} is one real number"] = holds(getattr(loss, "shape", None) == ())
     return laws
 

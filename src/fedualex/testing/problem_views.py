@@ -72,7 +72,7 @@ def _bias(problem: AbstractProblem, client: Tree, z: Saddle, expected: Saddle, s
 def _sampled(problem: AbstractProblem, rng: np.random.Generator, z: Saddle) -> Saddle:
     clients = problem.clients or 1
     room = clients * max((np.size(leaf) for leaf in jax.tree.leaves(problem.data)), default=1)
-    return tree.cast_module(problem.sampled(room, rng), jnp.float64).operator(z)  # type: ignore[no-any-return]
+    return tree.cast_module(problem.sampled(room, rng), jnp.float64).operator(z)
 
 
 def _own(problem: AbstractProblem, client: Any, z: Saddle) -> Saddle:

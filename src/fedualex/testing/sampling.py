@@ -63,6 +63,15 @@ def holds(condition: Any) -> float:
     return 0.0 if condition else -1.0
 
 
+def same_arrays(found: Tree, expected: Tree) -> float:
+    """The margin of: two trees have one structure, and equal shapes and precisions leaf by leaf."""
+    structures: list[Any] = [jax.tree.structure(found), jax.tree.structure(expected)]
+    if structures[0] != structures[1]:
+        return holds(False)
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    return holds(all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
+
+
 def default_like(subject: Any) -> Tree:
     """Arrays of a shape that fits: a parameter's own, a matrix for what is spectral, else five entries."""
     if isinstance(subject, Product):
