@@ -10,6 +10,7 @@ import numpy as np
 from .. import tree
 from ..precision import double
 from ..problems import AbstractProblem
+from ..runtime.outputs import operator_at
 from ..tree import Saddle, Tree
 from .sampling import holds
 
@@ -24,7 +25,7 @@ def view_laws(problem: AbstractProblem, z: Saddle, rng: np.random.Generator) -> 
     """The margins of all laws between views, with operators at z."""
     with double():
         exact, point = tree.cast_module(problem, jnp.float64), tree.cast(z, jnp.float64)
-        whole, server = exact.operator(point), exact.without_data()
+        whole, server = operator_at(exact, point), exact.without_data()
         laws = {
             "without_data keeps the domain": holds(eqx.tree_equal(server.geometry, exact.geometry)),
             "without_data holds no data": holds(problem.data is None or not _sizes(server.data)),
@@ -47,14 +48,14 @@ def _client_laws(problem: AbstractProblem, z: Saddle, whole: Saddle, rng: np.ran
     laws = {
         "client_weights are >= 0 and sum to 1": SAME - abs(p.sum() - 1) if np.all(p >= 0) else -1.0,
         "the weighted mean of client operators is the operator": _agree(mean, whole, *own),
-        "of_client has the operator of that client": _agree(problem.of_client(m).operator(z), own[m]),
+        "of_client has the operator of that client": _agree(operator_at(problem.of_client(m), z), own[m]),
         "minibatches are unbiased": _bias(problem, data[m], z, own[m], int(rng.integers(2**31))),
     }
     try:
         alone = problem.reweighted(np.eye(clients)[m])
     except (TypeError, ValueError):  # its domains hold for its own weights
         return laws
-    return laws | {"reweighted to one client has its operator": _agree(alone.operator(z), own[m])}
+    return laws | {"reweighted to one client has its operator": _agree(operator_at(alone, z), own[m])}
 
 
 def _bias(problem: AbstractProblem, client: Tree, z: Saddle, expected: Saddle, seed: int) -> float:
@@ -72,9 +73,11 @@ def _bias(problem: AbstractProblem, client: Tree, z: Saddle, expected: Saddle, s
 def _sampled(problem: AbstractProblem, rng: np.random.Generator, z: Saddle) -> Saddle:
     clients = problem.clients or 1
     room = clients * max((np.size(leaf) for leaf in jax.tree.leaves(problem.data)), default=1)
-    return tree.cast_module(problem.sampled(room, rng), jnp.float64).operator(z)
+    sampled: Saddle = operator_at(tree.cast_module(problem.sampled(room, rng), jnp.float64), z)
+    return sampled
 
 
+@eqx.filter_jit
 def _own(problem: AbstractProblem, client: Any, z: Saddle) -> Saddle:
     return problem.client_operator(client, z)
 
