@@ -137,6 +137,8 @@ fx.reference.least_violation(problem=LIMITED)
 fx.reference.best_response(game=MATRICES, sweeps=3, tol=1e-6)
 fx.testing.check_regularizer(psi=fx.L1(0.1), like=np.zeros(2), samples=2, seed=0)
 fx.testing.check_geometry(geometry=fx.Euclidean(), like=np.zeros(2), samples=2, seed=0)
+fx.testing.check_method(method=fx.FeDualEx(0.1), composite=True, seed=0)
+fx.testing.check_problem(problem=GAME, samples=2, seed=0)
 # data
 fx.data.iid(rows=6, clients=2, seed=0)
 fx.data.by_column(values=WHO)

@@ -1,6 +1,6 @@
 """Where laws are tried, and how a broken one is reported."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -43,12 +43,7 @@ class Laws:
         with double():
             arguments = tree.cast((omega, other, weight), jnp.float64)
             margins = self._margins(*arguments)
-        broken = {law: float(margin) for law, margin in margins.items() if not float(margin) >= 0}
-        if broken:
-            raise AssertionError(
-                f"{self.subject!r} breaks {broken} (negative: by how much) at omega={omega!r}, other={other!r}, "
-                f"weight={weight!r}"
-            )
+        require(self.subject, margins, f"omega={omega!r}, other={other!r}, weight={weight!r}")
 
     def check_samples(self, samples: int, seed: int) -> None:
         """All laws at random points over several scales, some with ties and zeros."""
@@ -66,6 +61,27 @@ def checked_like(subject: Any, like: Tree) -> Tree:
     if jax.tree.structure(like) != structure:
         raise ValueError(f"like must have one array for each part of the product, got {short(like)}")
     return jax.tree.map(lambda leaf: real_array("like", leaf), like)
+
+
+def require(subject: Any, margins: Mapping[str, Any], where: str) -> None:
+    """An `AssertionError` that names every law whose margin is negative or nan, and where that was."""
+    broken = {law: float(margin) for law, margin in margins.items() if not float(margin) >= 0}
+    if broken:
+        raise AssertionError(f"{subject!r} breaks {broken} (negative: by how much) at {where}")
+
+
+def holds(condition: Any) -> float:
+    """The margin of a law that holds or does not: 0 or -1."""
+    return 0.0 if condition else -1.0
+
+
+def same_arrays(found: Tree, expected: Tree) -> float:
+    """The margin of: two trees have one structure, and equal shapes and precisions leaf by leaf."""
+    structures: list[Any] = [jax.tree.structure(found), jax.tree.structure(expected)]
+    if structures[0] != structures[1]:
+        return holds(False)
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    return holds(all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
 
 
 def default_like(subject: Any) -> Tree:
