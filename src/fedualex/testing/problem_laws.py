@@ -65,12 +65,12 @@ def point_laws(problem: AbstractProblem, like: Saddle, omega: Saddle, other: Sad
     exact = tree.cast_module(problem, jnp.float64)
     geometry = for_reports(exact.geometry)
     z = geometry.project(omega)
-    u = geometry.project(tree.after(other, jnp.sum(jax.tree.leaves(z.x)[0])))
-    back = geometry.project(tree.after(z, jnp.sum(jax.tree.leaves(u.x)[0])))
+    u = geometry.project(tree.depend_on(other, jnp.sum(jax.tree.leaves(z.x)[0])))
+    back = geometry.project(tree.depend_on(z, jnp.sum(jax.tree.leaves(u.x)[0])))
     g, g_other = exact.operator(z), exact.operator(u)
     error = exact.operator_error(z, g).size
     laws = {
-        "project lands in the domain": FEASIBLE - geometry.violation(tree.after(z, size(back))),
+        "project lands in the domain": FEASIBLE - geometry.violation(tree.depend_on(z, size(back))),
         "project is idempotent": equal(size(tree.subtract(back, z)), jnp.zeros(()), ROUNDING * (1 + size(z))),
         "the operator is finite": jnp.where(tree.is_finite(g), 0.0, -1.0),
         "the operator is (grad_x f, -grad_y f)": _slope_law(exact, z, u),
