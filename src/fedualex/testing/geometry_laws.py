@@ -7,13 +7,13 @@ from .. import tree
 from ..geometry import AbstractGeometry, Dual, Product
 from ..tree import Saddle, Tree
 from ..validation import of_type
-from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, equal, size
+from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, checked_like, equal, size
 
 
 def check_geometry(geometry: AbstractGeometry, like: Tree = None, *, samples: int = 20, seed: int = 0) -> None:
     """Check every law of a geometry at random points shaped as the pytree `like` (shapes that fit, if None)."""
     of_type("geometry", geometry, AbstractGeometry, "a geometry such as fx.Euclidean()")
-    Laws(geometry, like, geometry_laws).check_samples(samples, seed)
+    Laws(geometry, checked_like(geometry, like), geometry_laws).check_samples(samples, seed)
 
 
 def geometry_laws(geometry: AbstractGeometry, like: Tree, omega: Tree, other: Tree, weight: Tree) -> Margins:

@@ -29,7 +29,7 @@ class Laws:
 
     def __init__(self, subject: Any, like: Tree, margins: Callable[..., Margins]):
         self.subject = subject
-        self.like = checked_like(subject, like)
+        self.like = jax.tree.map(np.asarray, like)
 
         # Closed over, not traced: some properties, such as finite_conjugate, depend on the parameters' values.
         def evaluate(*point: Any) -> Margins:
