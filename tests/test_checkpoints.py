@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import rows
+from support import rows
 
 import fedualex as fx
 from fedualex.runtime import checkpoint as checkpoints

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tampering import alter, reseal
+from support.tampering import alter, reseal
 
 from fedualex.cli import main
 from fedualex.cli.common import STOPS, exit_code

@@ -253,8 +253,8 @@ def deploy(tmp_path, monkeypatch):
 
     def make(engine: str, *, watched=False, up=True, **settings) -> Deployment:
         if watched:
-            monkeypatch.setattr(parties, "SERVE", "deployed_parts:serve")
-            monkeypatch.setattr(parties, "SITE", "deployed_parts:load")
+            monkeypatch.setattr(parties, "SERVE", "support.deployed_parts:serve")
+            monkeypatch.setattr(parties, "SITE", "support.deployed_parts:load")
         root = tmp_path / f"{engine}-{len(made)}"
         root.mkdir()
         made.append(Deployment(root, engine, **settings))
@@ -611,8 +611,8 @@ def nvflare(tmp_path_factory):
     """Server and three sites for all faults; each test begins with everybody there, and a run of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-        patch.setattr(parties, "SERVE", "deployed_parts:serve")
-        patch.setattr(parties, "SITE", "deployed_parts:load")
+        patch.setattr(parties, "SERVE", "support.deployed_parts:serve")
+        patch.setattr(parties, "SITE", "support.deployed_parts:load")
         made = Deployment(tmp_path_factory.mktemp("nvflare"), "nvflare", run=FAULTY)
         try:
             cli("up", made.folder)
@@ -884,7 +884,7 @@ def test_seconds_a_round(deploy, monkeypatch, record_property, engine):
 
 
 def local_run(made: Deployment) -> None:
-    import deployed_parts
+    from support import deployed_parts
 
     works = {site: deployment.load_site(made.folder / "sites" / site).work for site in SITES}
     deployed_parts.serve(deployment.LocalEngine(works), made.folder / "server")

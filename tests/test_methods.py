@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import rows
 import twins
+from support import rows
 
 import fedualex as fx
 from fedualex import tree

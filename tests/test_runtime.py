@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from rich.console import Console
-from test_agnostic import digits
+from support.references import digits
 
 import fedualex as fx
 from fedualex.precision import double

@@ -10,11 +10,12 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from mesh_program import CASES, GAME, METHOD
+from support import mesh_program
+from support.mesh_program import CASES, GAME, METHOD
 
 import fedualex as fx
 
-PROGRAM = Path(__file__).with_name("mesh_program.py")
+PROGRAM = Path(mesh_program.__file__)
 TOLERANCE = {"float32": 1e-6}
 FAST = ["float32", "three steps", "data and a cohort"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SAYS = {
     "adversarial.py": ["UNCERTIFIED", "not concave", "density of the attack"],
     "estimators.py": [

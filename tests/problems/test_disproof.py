@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from catalogue import CATALOGUE, catalogue
+from support.catalogue import CATALOGUE, catalogue
 
 import fedualex as fx
 from fedualex.precision import double

@@ -3,10 +3,10 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from references import ball_of, inside, minimize, penalty, random_points, table
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from support.references import ball_of, inside, minimize, penalty, random_points, table
 
 import fedualex as fx
 from fedualex.problems import active_bounds, auc, roc_auc

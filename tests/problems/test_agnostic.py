@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from references import ball_of, inside, minimize, penalty
 from scipy.special import log_softmax, logsumexp
-from sklearn.datasets import load_digits
+from support.references import ball_of, digits, inside, minimize, penalty
 
 import fedualex as fx
 from fedualex import tree
@@ -296,18 +295,6 @@ def test_new_data_of_the_same_shapes_does_not_recompile():
 
 
 # --- digits --------------------------------------------------------------------------------------------------------
-
-
-def digits(rows=450, groups=15):
-    """Is a digit 5 or more? Fifteen clients, each with one or two kinds of digits only."""
-    X, digit = load_digits(return_X_y=True)
-    kept = np.random.default_rng(0).permutation(len(X))[:rows]
-    X, digit = X[kept], digit[kept]
-    spread = X.std(axis=0)
-    X = np.where(spread > 0, (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1), 0)
-    group = np.empty(rows, int)
-    group[np.argsort(digit, kind="stable")] = np.arange(rows) * groups // rows
-    return X, digit >= 5, group
 
 
 @pytest.mark.slow

@@ -18,13 +18,13 @@ import httpx
 import ml_dtypes
 import numpy as np
 import pytest
-from flower_toy import ADDS
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.proto.runtime_pb2 import AcquireTaskRequest
 from flwr.serverapp import Grid
 from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
+from support.flower_toy import ADDS
 
 from fedualex.deploy import processes
 from fedualex.deploy.engine import Request
@@ -33,7 +33,7 @@ from fedualex.deploy.flower import app, commands, keys, layout, runs, trial, wir
 from fedualex.deploy.flower.engine import FlowerEngine
 from fedualex.deploy.flower.provision import provision
 
-TOY = {"serve": "flower_toy:serve", "site": "flower_toy:load"}
+TOY = {"serve": "support.flower_toy:serve", "site": "support.flower_toy:load"}
 NODES = {"a": 11, "b": 12, "c": 13}
 NAMES = {name.encode(): name for name in NODES}
 X = np.array([1 / 3, np.pi, 1e-300])
@@ -85,7 +85,7 @@ def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Mess
     monkeypatch.setattr(TaskIdentity, "_run_id", 7)
     monkeypatch.setattr(TaskIdentity, "_task_id", 8)
     monkeypatch.setattr(TaskIdentity, "_node_id", 1)
-    monkeypatch.setenv("FEDUALEX_ENTRY", "flower_toy:load")
+    monkeypatch.setenv("FEDUALEX_ENTRY", "support.flower_toy:load")
 
     def answer(name: str, message: Message) -> Message:
         monkeypatch.setenv("FEDUALEX_FOLDER", str(tmp_path / name))
@@ -230,8 +230,8 @@ def test_a_stop_ends_the_wait(tmp_path, work):
 
 
 def test_entry_points():
-    assert resolve("flower_toy:load").__name__ == "load"
-    for bad in ("flower_toy", "flower_toy:nothing", "flower_toy:ADDS"):
+    assert resolve("support.flower_toy:load").__name__ == "load"
+    for bad in ("support.flower_toy", "support.flower_toy:nothing", "support.flower_toy:ADDS"):
         with pytest.raises(ValueError, match=f"entry='{bad}' must name a function"):
             resolve(bad)
 
@@ -294,7 +294,7 @@ def test_json_is_found_behind_talk():
 @pytest.fixture
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """SuperLink and three SuperNodes in processes of their own; ended by their ids, whatever the test does."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     folder = tmp_path / "deployment"
     provision(folder, ["a", "b", "c"], host="127.0.0.1", port=trial._free_port(), **TOY)
     try:

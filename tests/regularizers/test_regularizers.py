@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import GROUPS, REGULARIZERS, WITHOUT_CLOCK, C, Q, kinds_first
+from support import rows
+from support.rows import GROUPS, REGULARIZERS, WITHOUT_CLOCK, C, Q, kinds_first
 
 import fedualex as fx
 from fedualex import regularizers
@@ -69,7 +70,7 @@ def test_every_public_name_is_in_the_list():
         name for name in regularizers.__all__ if not name.startswith(("Abstract", "In", "With")) and name[0].isupper()
     ]
     assert sorted(constructors) == sorted(NAMES)
-    source = Path(__file__).with_name("rows.py").read_text()
+    source = Path(rows.__file__).read_text()
     assert [name for name in NAMES if f"fx.{name}(" not in source] == []
 
 

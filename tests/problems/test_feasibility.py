@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from references import inside, minimize, random_points, table
+from support.references import inside, minimize, random_points, table
 
 import fedualex as fx
 from fedualex.cli import main

@@ -3,8 +3,8 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from references import ball_of, box_of, inside, minimize, penalty, random_points, table
 from sklearn.datasets import load_diabetes
+from support.references import ball_of, box_of, inside, minimize, penalty, random_points, table
 
 import fedualex as fx
 from fedualex.problems import active_bounds, agnostic, client_metrics

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # workload: local steps, fast=, rounds of ours, rounds of the numpy loop
 WORKLOADS = {
     "W1 K=10": (10, None, 10, 1),

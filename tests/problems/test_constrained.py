@@ -5,7 +5,7 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
-from references import ball_of, box_of, inside, minimize, penalty, random_points, table
+from support.references import ball_of, box_of, inside, minimize, penalty, random_points, table
 
 import fedualex as fx
 from fedualex.precision import double

@@ -5,7 +5,7 @@ import warnings
 import cvxpy as cp
 import jax
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
 import fedualex as fx
 from fedualex.regularizers import InBall, split
@@ -23,6 +23,18 @@ def table(name, rows=120, features=6, clients=5, seed=0):
         y = (y - y.mean()) / y.std()
     client = np.searchsorted(np.quantile(X[:, 0], np.linspace(0, 1, clients + 1)[1:-1] ** 1.3), X[:, 0])
     return X, y, client
+
+
+def digits(rows=450, groups=15):
+    """Is a digit 5 or more? Fifteen clients, each with one or two kinds of digits only."""
+    X, digit = load_digits(return_X_y=True)
+    kept = np.random.default_rng(0).permutation(len(X))[:rows]
+    X, digit = X[kept], digit[kept]
+    spread = X.std(axis=0)
+    X = np.where(spread > 0, (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1), 0)
+    group = np.empty(rows, int)
+    group[np.argsort(digit, kind="stable")] = np.arange(rows) * groups // rows
+    return X, digit >= 5, group
 
 
 def minimize(objective, constraints=()):

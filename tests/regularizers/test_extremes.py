@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rows import GROUPS, REGULARIZERS, Q, kinds_first
+from support.rows import GROUPS, REGULARIZERS, Q, kinds_first
 
 import fedualex as fx
 from fedualex.experiments.description import describe

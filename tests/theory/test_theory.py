@@ -130,7 +130,7 @@ def test_constants_of_the_nuclear_game():
 
 
 def test_document_shows_what_its_code_prints():
-    text = (Path(__file__).parents[1] / "docs" / "theory.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "theory.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     (shown,) = re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
     printed = io.StringIO()

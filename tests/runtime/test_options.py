@@ -19,7 +19,7 @@ from fedualex.runtime.options import SimulatorOptions, SolveOptions
 from fedualex.runtime.sweeps import SweepOptions, TuneOptions
 from fedualex.validation import whole_number
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 GAME = fx.problems.bilinear(np.eye(2), np.ones(2), x=fx.Box(1.0), y=fx.Box(1.0))
 FUNCTIONS = {
     "solve": (fx.solve, SolveOptions),

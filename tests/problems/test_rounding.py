@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from catalogue import CATALOGUE, catalogue
-from rational import exact_certificate, exact_gap, number
+from support.catalogue import CATALOGUE, catalogue
+from support.rational import exact_certificate, exact_gap, number
 
 import fedualex as fx
 from fedualex import tree

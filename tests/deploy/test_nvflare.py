@@ -29,7 +29,7 @@ from fedualex.deploy.nvflare import trial as local
 from fedualex.deploy.nvflare.provision import provision
 
 SITES = ["site-1", "site-2", "site-3"]
-ENTRIES = {"server": "nvflare_toys:average", "site": "nvflare_toys:load"}
+ENTRIES = {"server": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
 PATIENCE = 240.0
 
 
@@ -78,7 +78,7 @@ class Trial:
 
 @pytest.fixture
 def trial(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     trials = []
 
     def start(sites=SITES, up=True) -> Trial:
@@ -357,7 +357,7 @@ def test_abort_and_a_broken_loop(trial):
     assert job.state(started.folder) == "aborted"
     started.until(lambda: not job_processes(started.folder, "server"), "the job to end")
     assert started.result()["rounds"] < 10_000
-    (started.folder / "server/kit/local/fedualex.json").write_text('{"entry": "nvflare_toys:fail"}')
+    (started.folder / "server/kit/local/fedualex.json").write_text('{"entry": "support.nvflare_toys:fail"}')
     job.submit(started.folder, 1)
     assert job.wait(started.folder, PATIENCE) == "failed"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import GEOMETRIES, GROUPS, MATRIX, REGULARIZERS, VECTOR, WITHOUT_CLOCK, C, Q, kinds_first
 from scipy.special import logsumexp
+from support.rows import GEOMETRIES, GROUPS, MATRIX, REGULARIZERS, VECTOR, WITHOUT_CLOCK, C, Q, kinds_first
 
 import fedualex as fx
 from fedualex import tree

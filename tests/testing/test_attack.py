@@ -19,7 +19,7 @@ from attack.terms import Term, evaluated
 import fedualex as fx
 from fedualex.problems import Certificate
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 CAUGHT = {"capture_output": True, "text": True, "check": True, "timeout": 250}
 ROOMS = ("algorithms", "data", "deploy", "estimators", "problems", "reference", "testing", "theory")
 
@@ -138,7 +138,7 @@ for call in json.loads(sys.stdin.read()):
 def test_wrong_calls_that_the_attack_found():
     """In a process of its own: here, annotations are checked before the library can speak."""
     told = subprocess.run(
-        [sys.executable, "-c", REFUSED], cwd=HERE, input=json.dumps([call for call, _ in FOUND]), **CAUGHT
+        [sys.executable, "-c", REFUSED], cwd=TESTS, input=json.dumps([call for call, _ in FOUND]), **CAUGHT
     )
     answers = [json.loads(line) for line in told.stdout.splitlines()]
     assert [answer for answer, (_, says) in zip(answers, FOUND, strict=True) if says not in answer] == []
@@ -153,5 +153,5 @@ def test_the_programs_parts_have_names_of_their_own():
 def test_smoke():
     """Twenty seconds of all parts, as `SECONDS=20 make attack` runs them."""
     program = [sys.executable, "-m", "attack"]
-    done = subprocess.run(program, cwd=HERE, env={**os.environ, "SECONDS": "20"}, capture_output=True, text=True)
+    done = subprocess.run(program, cwd=TESTS, env={**os.environ, "SECONDS": "20"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_data import METHODS, OUTPUTS, report_data
+from support.report_data import METHODS, OUTPUTS, report_data
 
 from fedualex.report.page import render
 from fedualex.runtime.outputs import NONZERO

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rows import GEOMETRIES, GROUPS, LOWER, MATRIX, REGULARIZERS, UPPER, VECTOR, C, Q
+from support.rows import GEOMETRIES, GROUPS, LOWER, MATRIX, REGULARIZERS, UPPER, VECTOR, C, Q
 
 import fedualex as fx
 from fedualex import tree
