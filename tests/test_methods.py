@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import twins
-from support import rows
+from support import rows, twins_federated, twins_one_machine, twins_shared
 
 import fedualex as fx
 from fedualex import tree
@@ -112,10 +111,10 @@ def data_problem(x, y, weights=UNEQUAL, data=EXAMPLES):
 
 @cache
 def case(name):
-    box = twins.L1Box(N_X, N_Y, LAM_X, LAM_Y, (-BOX_X, BOX_X), (-BOX_Y, BOX_Y))
-    only_box = twins.L1Box(N_X, N_Y, 0.0, 0.0, (-BOX_X, BOX_X), (-BOX_Y, BOX_Y))
-    kl = twins.L1BoxEntropy(N_X, N_Y, LAM_X, (-BOX_X, BOX_X), 0.4, KL_PRIOR)
-    free = twins.Free(N_X, N_Y)
+    box = twins_shared.L1Box(N_X, N_Y, LAM_X, LAM_Y, (-BOX_X, BOX_X), (-BOX_Y, BOX_Y))
+    only_box = twins_shared.L1Box(N_X, N_Y, 0.0, 0.0, (-BOX_X, BOX_X), (-BOX_Y, BOX_Y))
+    kl = twins_shared.L1BoxEntropy(N_X, N_Y, LAM_X, (-BOX_X, BOX_X), 0.4, KL_PRIOR)
+    free = twins_shared.Free(N_X, N_Y)
     boxes, zeros = {"x": fx.Box(BOX_X), "y": fx.Box(BOX_Y)}, {"x": fx.Zero(), "y": fx.Zero()}
     entropic = {"x": L1_BOX["x"], "y": fx.EntropicSimplex(fx.KL(0.4, KL_PRIOR))}
     game, alike, p = fx.problems.bilinear, np.ones(5), np.array(UNEQUAL)
@@ -168,7 +167,7 @@ def cohorts_of(the, size, rounds=ROUNDS):
         )
         drawn = [draw_cohort(setup, jnp.asarray(r)) for r in range(rounds)]
     for ids, a in drawn:
-        close(a, list(twins.cohort_weights(the.weights, np.asarray(ids)).values()))
+        close(a, list(twins_shared.cohort_weights(the.weights, np.asarray(ids)).values()))
     return [np.asarray(ids) for ids, _ in drawn]
 
 
@@ -210,28 +209,36 @@ def check_against_twin(run, twin, entropic=False):
 BOTH = (ETA_C, ETA_S)
 # name: (method, twin, the steps that the twin takes, its other options)
 FEDERATED = {
-    "FeDualEx": (fx.FeDualEx(*BOTH), twins.feDualEx, BOTH, {}),
-    "FeDualExCorrected fresh": (fx.FeDualExCorrected(*BOTH), twins.feDualExCorrected, BOTH, {"mode": "fresh"}),
+    "FeDualEx": (fx.FeDualEx(*BOTH), twins_federated.feDualEx, BOTH, {}),
+    "FeDualExCorrected fresh": (
+        fx.FeDualExCorrected(*BOTH),
+        twins_federated.feDualExCorrected,
+        BOTH,
+        {"mode": "fresh"},
+    ),
     "FeDualExCorrected stale": (
         fx.FeDualExCorrected(*BOTH, mode="stale"),
-        twins.feDualExCorrected,
+        twins_federated.feDualExCorrected,
         BOTH,
         {"mode": "stale"},
     ),
-    "FedDualAvg": (fx.FedDualAvg(*BOTH), twins.fedDualAvg, BOTH, {}),
+    "FedDualAvg": (fx.FedDualAvg(*BOTH), twins_federated.fedDualAvg, BOTH, {}),
     **{
         f"{name} {rule}": (method(*BOTH, server_prox=rule), twin, BOTH, {"server_prox": rule})
-        for name, method, twin in (("FedMiP", fx.FedMiP, twins.fedMiP), ("FedMiD", fx.FedMiD, twins.fedMiD))
+        for name, method, twin in (
+            ("FedMiP", fx.FedMiP, twins_federated.fedMiP),
+            ("FedMiD", fx.FedMiD, twins_federated.fedMiD),
+        )
         for rule in ("paper", "project", "none")
     },
-    "FedAvgS": (fx.FedAvgS(*BOTH), twins.fedAvgS, BOTH, {}),
-    "FedAvg": (fx.FedAvg(*BOTH), twins.fedAvgS, BOTH, {}),
-    "LocalSGDA": (fx.LocalSGDA(0.1, 0.07, ETA_S), twins.localSGDA, (0.1, 0.07, ETA_S), {}),
-    "ExtraStepLocalSGD": (fx.ExtraStepLocalSGD(*BOTH), twins.extraStepLocalSGD, BOTH, {}),
-    "ScaffoldS": (fx.ScaffoldS(*BOTH), twins.scaffoldS, BOTH, {"option": "I"}),
-    "ScaffoldSMemory": (fx.ScaffoldSMemory(*BOTH), twins.scaffoldS, BOTH, {"option": "II"}),
+    "FedAvgS": (fx.FedAvgS(*BOTH), twins_federated.fedAvgS, BOTH, {}),
+    "FedAvg": (fx.FedAvg(*BOTH), twins_federated.fedAvgS, BOTH, {}),
+    "LocalSGDA": (fx.LocalSGDA(0.1, 0.07, ETA_S), twins_federated.localSGDA, (0.1, 0.07, ETA_S), {}),
+    "ExtraStepLocalSGD": (fx.ExtraStepLocalSGD(*BOTH), twins_federated.extraStepLocalSGD, BOTH, {}),
+    "ScaffoldS": (fx.ScaffoldS(*BOTH), twins_federated.scaffoldS, BOTH, {"option": "I"}),
+    "ScaffoldSMemory": (fx.ScaffoldSMemory(*BOTH), twins_federated.scaffoldS, BOTH, {"option": "II"}),
 }
-SURVEYED = (twins.feDualExCorrected, twins.scaffoldS)
+SURVEYED = (twins_federated.feDualExCorrected, twins_federated.scaffoldS)
 MIRRORED = [name for name in FEDERATED if name.startswith(("FeDualEx", "FedDualAvg", "FedMi"))]
 
 UNEVEN = (1, 3, 2, 2)  # local steps
@@ -350,14 +357,18 @@ def with_subgradient(the):
 
 # name: (method, twin, whether psi enters through its subgradient)
 SEQUENTIAL = {
-    "StochasticDualExtrapolation": (fx.StochasticDualExtrapolation(0.2), twins.stochasticDualExtrapolation, False),
-    "NesterovDualExtrapolation": (fx.NesterovDualExtrapolation(0.2), twins.nesterovDualExtrapolation, True),
-    "MirrorDescent": (fx.MirrorDescent(0.2), twins.mirrorDescent, True),
-    "CompositeMirrorDescent": (fx.CompositeMirrorDescent(0.2), twins.compositeMirrorDescent, False),
-    "DualAveraging": (fx.DualAveraging(0.2), twins.dualAveraging, False),
-    "MirrorProx": (fx.MirrorProx(0.2), twins.mirrorProx, True),
-    "StochasticMirrorProx": (fx.StochasticMirrorProx(0.2), twins.stochasticMirrorProx, False),
-    "OptimisticMirrorDescent": (fx.OptimisticMirrorDescent(0.2), twins.optimisticMirrorDescent, False),
+    "StochasticDualExtrapolation": (
+        fx.StochasticDualExtrapolation(0.2),
+        twins_one_machine.stochasticDualExtrapolation,
+        False,
+    ),
+    "NesterovDualExtrapolation": (fx.NesterovDualExtrapolation(0.2), twins_one_machine.nesterovDualExtrapolation, True),
+    "MirrorDescent": (fx.MirrorDescent(0.2), twins_one_machine.mirrorDescent, True),
+    "CompositeMirrorDescent": (fx.CompositeMirrorDescent(0.2), twins_one_machine.compositeMirrorDescent, False),
+    "DualAveraging": (fx.DualAveraging(0.2), twins_one_machine.dualAveraging, False),
+    "MirrorProx": (fx.MirrorProx(0.2), twins_one_machine.mirrorProx, True),
+    "StochasticMirrorProx": (fx.StochasticMirrorProx(0.2), twins_one_machine.stochasticMirrorProx, False),
+    "OptimisticMirrorDescent": (fx.OptimisticMirrorDescent(0.2), twins_one_machine.optimisticMirrorDescent, False),
 }
 
 
@@ -375,12 +386,12 @@ def test_one_machine_methods_are_their_twins(name, noise):
 
 
 def prox(lam, radius):
-    return lambda v, tau: np.clip(twins.soft(v, tau * lam), -radius, radius)
+    return lambda v, tau: np.clip(twins_shared.soft(v, tau * lam), -radius, radius)
 
 
 def test_chambolle_pock_is_its_twin():
     run = fx.simulate(case("shared").problem, fx.ChambollePock(0.3, 0.2), steps=10, z0=saddle(START))
-    twin = twins.chambollePock(A, B, prox(LAM_X, BOX_X), prox(LAM_Y, BOX_Y), 0.3, 0.2, 10, START)
+    twin = twins_one_machine.chambollePock(A, B, prox(LAM_X, BOX_X), prox(LAM_Y, BOX_Y), 0.3, 0.2, 10, START)
     check_against_twin(run, twin)
 
 
@@ -389,7 +400,7 @@ def test_tseng_is_its_twin(T):
     beta = np.linalg.norm(A, 2)
     mu = 2 * beta * np.sqrt(np.sum((BOX_X + np.abs(START[:N_X])) ** 2) / (N_Y * BOX_Y**2)) / (T + 1)
     run = fx.simulate(case("shared").problem, fx.TsengAPG(mu, beta**2 / mu), steps=T, z0=saddle(START))
-    twin = twins.tsengAPG(A, B, LAM_X, BOX_X, LAM_Y, BOX_Y, T, beta, START[:N_X])
+    twin = twins_one_machine.tsengAPG(A, B, LAM_X, BOX_X, LAM_Y, BOX_Y, T, beta, START[:N_X])
     close(outputs(run, "last"), twin["last"])
 
 
@@ -403,9 +414,9 @@ def test_synchronous_methods_are_one_machine_with_the_mean_operator():
         return sum(n * data_operator(m, z) for m, n in enumerate(sizes)) / sum(sizes)
 
     prox = fx.simulate(problem, fx.SynchronousMirrorProx(0.2), **options)
-    check_against_twin(prox, twins.coMP(space, mean_operator, 10, 0.2, START))
+    check_against_twin(prox, twins_one_machine.coMP(space, mean_operator, 10, 0.2, START))
     dual = fx.simulate(problem, fx.SynchronousDualExtrapolation(0.2), **options)
-    check_against_twin(dual, twins.compositeDualExtrapolation(space, mean_operator, 10, 0.2, START))
+    check_against_twin(dual, twins_one_machine.compositeDualExtrapolation(space, mean_operator, 10, 0.2, START))
     same_run(fx.simulate(problem, fx.FeDualExCorrected(0.2), **options), dual)
     pooled = [tuple(np.concatenate(leaves) for leaves in zip(*EXAMPLES, strict=True))]
     alone = data_problem(**L1_BOX, data=pooled, weights="samples")
@@ -435,10 +446,10 @@ def test_one_client_is_algorithm_3_for_every_split(K):
     def g(z, t, s):
         return the.operator(0, z) + noise[t // K, 0, t % K, s]
 
-    twin = twins.stochasticDualExtrapolation(the.space, g, 12, 0.2, START)
+    twin = twins_one_machine.stochasticDualExtrapolation(the.space, g, 12, 0.2, START)
     check_against_twin(run, twin)
     close(outputs(run, "clients"), twin["ergodic"])
-    exact = twins.compositeDualExtrapolation(the.space, lambda z, t, s: the.operator(0, z), 12, 0.2, START)
+    exact = twins_one_machine.compositeDualExtrapolation(the.space, lambda z, t, s: the.operator(0, z), 12, 0.2, START)
     check_against_twin(fx.simulate(the.problem, fx.FeDualEx(0.2), clients=3, **options), exact)
 
 
@@ -542,7 +553,7 @@ def test_clock():
     run = fx.simulate(the.problem, fx.FedDualAvg(*BOTH), local_steps=2, **options)
     close(run.state.server.tau, ETA_S * ETA_C * 2 * ROUNDS)
     run = fx.simulate(the.problem, fx.FeDualEx(*BOTH), local_steps=np.array(UNEVEN), **options)
-    shares = [twins.cohort_weights(the.weights, cohort) for cohort in cohorts_of(the, 3)]
+    shares = [twins_shared.cohort_weights(the.weights, cohort) for cohort in cohorts_of(the, 3)]
     close(run.state.server.tau, ETA_S * ETA_C * sum(a[m] * UNEVEN[m] for a in shares for m in a))
 
 
@@ -576,7 +587,7 @@ def test_start_outside_the_domain():
         run = fx.simulate(problem, method, steps=T, z0=saddle(outside), init=init, record_every=1)
         gaps, first[init] = run.history["gap_ergodic"][1:], run.history["gap_last"][0]
         assert np.all(gaps <= size / (eta * np.arange(1, T + 1)) * (1 + 1e-9))
-        twin = twins.compositeDualExtrapolation(
+        twin = twins_one_machine.compositeDualExtrapolation(
             case("shared").space, lambda z, t, s: bilinear_operator(0, z), T, eta, outside, init
         )
         check_against_twin(run, twin)
@@ -707,13 +718,15 @@ def test_counterexample_to_the_printed_half_step():
     problem, z0 = fx.problems.bilinear([[beta]], [0.0], x=psi, y=psi), fx.Saddle(np.array([0.5]), np.array([0.5]))
     run = fx.simulate(problem, fx.CompositeDualExtrapolation(1 / beta), steps=T, z0=z0, record_every=1)
     assert np.max(run.history["gap_ergodic"][1:]) <= 1e-12
-    space = twins.L1Box(1, 1, 1.0, 1.0, (-1.0, 1.0), (-1.0, 1.0))
+    space = twins_shared.L1Box(1, 1, 1.0, 1.0, (-1.0, 1.0), (-1.0, 1.0))
 
     def g(z, t, s):
         return beta * np.array([z[1], -z[0]])
 
     for t in range(1, T + 1):
-        x, y = twins.compositeDualExtrapolation(space, g, t, 1 / beta, np.array([0.5, 0.5]), printed=True)["ergodic"]
+        x, y = twins_one_machine.compositeDualExtrapolation(space, g, t, 1 / beta, np.array([0.5, 0.5]), printed=True)[
+            "ergodic"
+        ]
         assert t * problem.gap(fx.Saddle(np.array([x]), np.array([y]))) > 0.9
 
 
@@ -768,7 +781,7 @@ def recorded(case_name, eta_s, cohorts, K=3):
     with double():
         first = server = method.start(geometry.dual(tree.cast(saddle(the.z0), jnp.float64)), geometry)
         for r, cohort in enumerate(cohorts):
-            a, messages = twins.cohort_weights(the.weights, cohort), []
+            a, messages = twins_shared.cohort_weights(the.weights, cohort), []
             for m in cohort:
                 local = method.local_init(server, None)
                 for k in range(K):
