@@ -200,10 +200,7 @@ def check_against_twin(run, twin, entropic=False):
         close(server.tau, twin["theta"])
 
 
-# --- 1. every method against its twin --------------------------------------------------------------------------------
-
 BOTH = (ETA_C, ETA_S)
-
 UNEVEN = (1, 3, 2, 2)  # local steps
 
 
