@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from nvflare.apis.fl_exception import FLCommunicationError
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
+from support.deployments import free_port
 
 from fedualex.deploy import processes
 from fedualex.deploy.engine import Request
@@ -95,12 +96,6 @@ def trial(tmp_path, monkeypatch):
 def job_processes(folder, name) -> list[int]:
     """The ids of what a party has started for a job."""
     return [process.pid for process in processes.members(folder, name)][1:]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def expected(rounds: int, numbers=(1, 2, 3), size: int = 128):

@@ -1,4 +1,4 @@
-"""What servers and sites of test_deployed.py run in their own processes: the real ones, watched and disturbed."""
+"""What servers and sites of deployed runs run in their own processes: the real ones, watched and disturbed."""
 
 import errno
 import json
