@@ -9,18 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.deploying import (  # noqa: F401
-    DEAD,
-    GAME,
-    OPTIONS,
-    Status,
-    Stop,
-    assert_close,
-    assert_same_run,
-    patience,
-    serve,
-    undisturbed,
-)
+from support.deploying import DEAD, OPTIONS, Status, Stop, assert_close, assert_same_run, patience, serve, undisturbed  # noqa: F401
+from support.games import GAME
 
 import fedualex as fx
 from fedualex.deploy import exchange

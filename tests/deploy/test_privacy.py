@@ -5,13 +5,8 @@ import sys
 import jax
 import numpy as np
 import pytest
-from support.deploying import (
-    GAME,
-    NAMES,
-    Stop,
-    patience,  # noqa: F401
-    serve,
-)
+from support.deploying import NAMES, Stop, patience, serve  # noqa: F401
+from support.games import GAME
 
 import fedualex as fx
 from fedualex.deploy import DeploymentOptions, Request, Task

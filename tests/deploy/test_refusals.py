@@ -1,11 +1,8 @@
 """What a deployment refuses before it begins."""
 
 import pytest
-from support.deploying import (
-    DATA,
-    GAME,
-    patience,  # noqa: F401
-)
+from support.deploying import DATA, patience  # noqa: F401
+from support.games import GAME
 
 import fedualex as fx
 from fedualex.deploy import DeploymentOptions, LocalEngine, Task

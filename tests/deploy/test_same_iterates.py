@@ -3,20 +3,19 @@
 import jax
 import numpy as np
 import pytest
-from support.deploying import (
+from support.deploying import (  # noqa: F401
     DATA,
-    GAME,
     NOISE,
     OPTIONS,
-    PSI,
     UP,
     Stop,
     assert_close,
     assert_same_run,
     loss_of_example,
-    patience,  # noqa: F401
+    patience,
     serve,
 )
+from support.games import GAME, PSI
 
 import fedualex as fx
 from fedualex.deploy import run as rehearse

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from support.deploying import (  # noqa: F401
     DEAD,
-    GAME,
     NAMES,
     Status,
     Stop,
@@ -27,6 +26,7 @@ from support.deploying import (  # noqa: F401
     undisturbed,
     works_of,
 )
+from support.games import GAME
 
 import fedualex as fx
 from fedualex.deploy import LocalEngine, RunHooks

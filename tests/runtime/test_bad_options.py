@@ -5,7 +5,8 @@ import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.simulating import GAME, PSI, SIZES, simulate, unequal
+from support.games import GAME, PSI
+from support.simulating import SIZES, simulate, unequal
 
 import fedualex as fx
 

@@ -6,8 +6,9 @@ import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.games import GAME
 from support.references import digits
-from support.simulating import GAME, NAMES, Status, assert_close, few_digits, leaves, simulate, solve, unequal
+from support.simulating import NAMES, Status, assert_close, few_digits, leaves, simulate, solve, unequal
 
 import fedualex as fx
 from fedualex.precision import double

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from rich.console import Console
-from support.simulating import GAME, SIZES, few_digits, game, simulate
+from support.games import GAME, game
+from support.simulating import SIZES, few_digits, simulate
 
 import fedualex as fx
 from fedualex.runtime import progress as progress_module

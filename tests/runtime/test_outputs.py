@@ -5,7 +5,8 @@ import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.simulating import GAME, NAMES, Status, simulate, solve
+from support.games import GAME
+from support.simulating import NAMES, Status, simulate, solve
 
 import fedualex as fx
 from fedualex.precision import double

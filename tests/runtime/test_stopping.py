@@ -5,7 +5,8 @@ import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.simulating import NAMES, PSI, Status, Stop, assert_finite, few_digits, simulate, solve
+from support.games import PSI
+from support.simulating import NAMES, Status, Stop, assert_finite, few_digits, simulate, solve
 
 import fedualex as fx
 from fedualex.runtime import rules

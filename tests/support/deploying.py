@@ -5,19 +5,14 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from support.games import GAME, PSI
 
 import fedualex as fx
 from fedualex.deploy import DeploymentOptions, LocalEngine, RunHooks, Task, clients
 
-PSI = fx.L1(0.1) + fx.Box(0.5)
 NAMES = ("amsterdam", "berlin", "cork")
 DEAD = NAMES[2]
 Status, Stop = fx.Status, fx.Stop
-
-
-def game():
-    rng = np.random.default_rng(0)
-    return fx.problems.bilinear(rng.uniform(-1, 1, (4, 5)), rng.uniform(-1, 1, 4), x=PSI, y=PSI)
 
 
 def loss_of_example(x, y, e):
@@ -32,7 +27,7 @@ def unequal():
     return fx.Problem(loss_of_example, x=PSI, y=PSI, like=like, data=data, weights="samples")
 
 
-GAME, DATA = game(), unequal()
+DATA = unequal()
 NOISE = fx.GaussianNoise(0.1)
 OPTIONS = {"method": fx.FeDualEx(0.3), "rounds": 12, "local_steps": 2, "noise": NOISE, "record_every": 4}
 

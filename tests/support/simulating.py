@@ -4,22 +4,14 @@ import jax
 import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
+from support.games import GAME, PSI
 from support.references import digits
 
 import fedualex as fx
 
 Status, Stop = fx.Status, fx.Stop
 NAMES = {"last", "clients", "ergodic", "polished"}
-PSI = fx.L1(0.1) + fx.Box(0.5)
 SIZES = {"clients": 3, "local_steps": 2}
-
-
-def game(seed=0, rows=4, columns=5):
-    rng = np.random.default_rng(seed)
-    return fx.problems.bilinear(rng.uniform(-1, 1, (rows, columns)), rng.uniform(-1, 1, rows), x=PSI, y=PSI)
-
-
-GAME = game()
 
 
 def simulate(eta=0.3, rounds=6, problem=GAME, **options):

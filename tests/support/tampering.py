@@ -18,3 +18,19 @@ def reseal(path):
     status = json.loads((path / "status.json").read_text())
     own = {key: value for key, value in status.items() if key not in ("files", "sha256")}
     (path / "status.json").write_text(json.dumps(seal.sealed(path, own)))
+
+
+def of_output(name, **changes):
+    return lambda path: alter(path, "status.json", lambda status: status["outputs"][name].update(changes))
+
+
+def of_status(**changes):
+    return lambda path: alter(path, "status.json", lambda status: status.update(changes))
+
+
+def of_run(**changes):
+    return lambda path: alter(path, "manifest.json", lambda m: m["configuration"]["run"].update(changes))
+
+
+def of_method(**changes):
+    return lambda path: alter(path, "manifest.json", lambda m: m["configuration"]["method"].update(changes))
