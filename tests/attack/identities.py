@@ -5,7 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from rows import GEOMETRIES, REGULARIZERS
+from support.rows import GEOMETRIES, REGULARIZERS
 
 import fedualex as fx
 from fedualex.precision import double

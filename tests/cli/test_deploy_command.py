@@ -1,0 +1,260 @@
+"""`fedualex deploy`: folders of deployed runs, and what is refused in one sentence.
+
+Whatever a test starts is ended by its process id, even when the test fails.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.deployments import (
+    GAME,
+    METHODS,
+    SITES,
+    Deployment,
+    assert_same,
+    cli,
+    command,
+    deploy,  # noqa: F401
+    one_sentence,
+    simulate,
+    the_game,
+    toml,
+    write_source,
+)
+
+from fedualex.deploy import control
+from fedualex.display import rounded_up
+from fedualex.experiments import deployment, deployment_files
+
+# Folders of deployed runs
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Deployment:
+    made = Deployment(tmp_path_factory.mktemp("finished"), "local")
+    made.run()
+    return made
+
+
+def test_records_are_shown_as_they_come(deploy):
+    made = deploy("local")
+    lines = cli("run", made.folder).stdout.splitlines()
+    records = map(json.loads, (made.run_folder / "history.jsonl").read_text().splitlines())
+    gaps = [min(v for k, v in record.items() if k.startswith("gap_") and v is not None) for record in records]
+    shown = [rounded_up(gap, 3) for gap in gaps]
+    assert lines[:3] == [f"round {r}: certified gap <= {gap}" for r, gap in zip((0, 3, 6), shown, strict=True)]
+
+
+def test_status_and_a_second_run(finished):
+    told = json.loads(cli("status", finished.folder, "--json").stdout)
+    assert told["engine"] == "local"
+    assert told["round"] == 6
+    assert told["run"] == str(finished.run_folder)
+    assert told["status"] == json.loads((finished.run_folder / "status.json").read_text())
+    assert "status: CERTIFIED, MAX_ROUNDS" in cli("status", finished.folder).stdout
+    for again in ("run", "resume"):
+        one_sentence(cli(again, finished.folder, code=2), "already holds a finished run; move it away")
+
+
+@pytest.mark.slow
+def test_verify_report_and_compare(finished, deploy, tmp_path):
+    checks = json.loads(command("verify", finished.run_folder, "--json").stdout)
+    assert checks["agrees"]
+    assert checks["complete"]
+    assert {check["output"] for check in checks["checks"]} >= {"last", "clients", "polished"}
+    command("report", finished.run_folder)
+    assert (finished.run_folder / "report.html").stat().st_size > 1000
+    other = deploy("local", method="FeDualExCorrected")
+    other.run()
+    table = json.loads(command("compare", finished.run_folder, other.run_folder, "--json").stdout)
+    assert {row["method"] for row in table} == set(METHODS)
+    command("compare", finished.run_folder, other.run_folder, "--out", tmp_path / "both")
+    assert (tmp_path / "both" / "report.html").exists()
+
+
+def test_exit_codes(deploy):
+    reached = deploy("local", run={"rounds": 40, "record_every": 5, "noise": 1e-3, "tol": 5.0})
+    assert reached.run()["status"] == "OPTIMAL"
+    short = deploy("local", run={"rounds": 2, "tol": 1e-9})
+    assert short.run(code=3)["stop"] == "MAX_ROUNDS"
+
+
+def test_a_local_run_goes_on_from_its_checkpoint(deploy, tmp_path):
+    made = deploy("local", run={"max_seconds": 1e-6})
+    one_sentence(cli("resume", made.folder, code=2), "there is nothing to resume")
+    assert made.run(code=3)["stop"] == "MAX_TIME"
+    assert made.round() == 1
+    settings = made.folder / "server" / "deployment.json"
+    known = json.loads(settings.read_text())
+    known["run"]["max_seconds"] = None
+    settings.write_text(json.dumps(known))
+    made.run("resume")
+    assert_same(made, *simulate(tmp_path, the_game(made.source), "FeDualEx"))
+
+
+def change_run(made: Deployment, **options) -> None:
+    file = made.folder / "server" / "deployment.json"
+    known = json.loads(file.read_text())
+    known["run"].update(options)
+    file.write_text(json.dumps(known))
+
+
+@pytest.mark.parametrize(
+    ("settings", "ends"),
+    [({"more": "[privacy]\nclip = 1.0\nnoise = 8.0"}, "UNCERTIFIED"), ({"run": {"tol": 1.0}}, "OPTIMAL_INACCURATE")],
+)
+def test_what_the_clock_cut_off_goes_on_whatever_its_last_point_is_worth(deploy, settings, ends):
+    limit = {"max_seconds": 1e-6, "output": None, "record_every": 1}
+    made = deploy("local", **{**settings, "run": {**limit, **settings.get("run", {})}})
+    assert made.run(code=None)["status"] == ends
+    assert made.round() == 1
+    change_run(made, max_seconds=None)
+    made.run("resume", code=None)
+    assert made.round() > 1
+    if ends == "UNCERTIFIED":
+        one_sentence(cli("resume", made.folder, code=2), "already holds a finished run")
+
+
+class InProcess(control.FlowerControl):
+    """An engine's control whose jobs run here; like an engine, it knows of a failed job only that it failed."""
+
+    poll, said = 0.0, "none"
+
+    def submit(self, folder: Path, sites: int) -> None:
+        InProcess.said = "finished"
+        try:
+            deployment.run_locally(folder)
+        except Exception:
+            InProcess.said = "failed"
+
+    def state(self, folder: Path) -> tuple[str, bool]:
+        return self.said, True
+
+
+def test_the_result_of_an_earlier_run_is_not_told_as_a_new_one(deploy, monkeypatch):
+    monkeypatch.setitem(control.CONTROLS, "flower", InProcess)
+    monkeypatch.setattr(InProcess, "said", "none")
+    made = deploy("local", run={"max_seconds": 1e-6})
+    file = made.folder / "server" / "deployment.json"
+    file.write_text(file.read_text().replace('"local"', '"flower"'))
+    one_sentence(cli("resume", made.folder, code=2), "there is nothing to resume")
+    assert made.run(code=3)["stop"] == "MAX_TIME"
+    change_run(made, max_seconds=None, rounds=7)
+    done = cli("resume", made.folder, code=1)
+    assert "the server could not go on: ValueError: " in done.stderr
+    assert "belongs to another run" in done.stderr
+    assert "MAX_TIME" not in done.output
+    change_run(made, rounds=6)
+    assert made.run("resume")["stop"] == "MAX_ROUNDS"
+    assert not (made.folder / "server" / "failure.json").exists()
+    monkeypatch.setattr(InProcess, "submit", lambda *_: pytest.fail("it was sent all the same"))
+    one_sentence(cli("run", made.folder, code=2), "already holds a finished run; move it away")
+
+
+def test_a_result_on_another_machine_is_said_to_be_there(deploy, monkeypatch):
+    monkeypatch.setitem(control.CONTROLS, "flower", InProcess)
+    monkeypatch.setattr(InProcess, "said", "none")
+    made = deploy("local")
+    file = made.folder / "server" / "deployment.json"
+    file.write_text(file.read_text().replace('"local"', '"flower"'))
+    monkeypatch.setattr(deployment, "run_locally", lambda folder: None)
+    done = cli("run", made.folder, code=1)
+    assert "its result is in server/run on the server's machine" in done.stderr
+
+
+def test_arrays_from_anywhere_are_at_home_in_each_party(tmp_path):
+    write_source(tmp_path / "data")
+    (tmp_path / "source").mkdir()
+    before = (tmp_path / "data" / "game.npz").read_bytes()
+    for number, path in enumerate((tmp_path / "data" / "game.npz", "../data/game.npz")):
+        problem = GAME.replace("game.npz", str(path))
+        (tmp_path / "source" / "far.toml").write_text(toml(problem=problem, run={"rounds": 2}))
+        folder = tmp_path / f"made-{number}"
+        cli("init", folder, "--config", tmp_path / "source" / "far.toml")
+        assert sorted(file.parent.name for file in folder.rglob("game.npz")) == ["server", *SITES]
+        assert (tmp_path / "data" / "game.npz").read_bytes() == before
+        (tmp_path / "data" / "game.npz").rename(tmp_path / "away.npz")
+        cli("run", folder)
+        (tmp_path / "away.npz").rename(tmp_path / "data" / "game.npz")
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"engine": "nvflair"}, "there is no engine 'nvflair'; did you mean 'nvflare'?"),
+        ({"sites": ()}, "[sites] must name at least one site"),
+        ({"data": True}, '[sites] have data, so [problem] needs entry = "module:function"'),
+        ({"problem": 'name = "agnostic"\nfile = "game.npz"'}, 'name = "agnostic" is made from pooled data'),
+        ({"problem": 'entry = "nowhere:build"'}, "No module named 'nowhere'"),
+        ({"problem": 'name = "bilinear"\nfile = "none.npz"'}, "none.npz cannot be read as an .npz file"),
+        ({"method": "FeDualExx"}, "there is no method 'FeDualExx'"),
+        ({"method": "ScaffoldSMemory"}, "ScaffoldSMemory keeps a memory at its clients, which sites do not have"),
+        ({"run": {"rounds": 0}}, "[run]: rounds must be"),
+        ({"run": {"round": 5}}, "[run] has no key 'round'"),
+        ({"run": {"min_replies": 4}}, "min_replies must be at most the sites of a round, 3"),
+        ({"run": {"timeout": 0}}, "timeout"),
+        ({"engine": "nvflare", "sites": ("a b",)}, "[sites."),
+        ({"engine": "flower", "sites": ("../a",)}, "[sites."),
+        ({"engine": "local", "sites": ("../a",)}, "[sites."),
+        ({"engine": "nvflare", "port": 0}, "port"),
+        ({"problem": ""}, '[problem] needs either name = "..." or entry'),
+        ({"more": "[privacy]"}, "[privacy] must be a table with clip and noise, got {}"),
+        ({"more": "[privacy]\nclip = 1.0\nnoise = -1.0"}, "privacy: noise must be a number > 0"),
+        ({"host": "::1"}, "[server] host must be a name or an IPv4 address, got '::1'"),
+        ({"sites": (), "more": "a = {}\nb = 5"}, "[sites.b] must be a table, such as data"),
+        ({"data": True, "more": "[sites.new]"}, "[sites.new] has no data, and another site has: give data to all or"),
+        (
+            {"problem": 'entry = "own_deployed:build"', "method": "FedMiP", "data": True},
+            "give eta_c: theory needs the data of all sites",
+        ),
+        ({"more": '[sites.new]\nweight = "x"'}, "[sites.new] weight must be a number >= 0, got 'x'"),
+        ({"engine": "nvflare", "host": "a b/../c"}, "[server] host must be a name or an IPv4 address, got 'a b/../c'"),
+    ],
+)
+def test_init_refuses_in_one_sentence_and_writes_nothing(tmp_path, settings, sentence):
+    write_source(tmp_path / "source")
+    (tmp_path / "source" / "bad.toml").write_text(toml(**settings))
+    one_sentence(cli("init", tmp_path / "new", "--config", tmp_path / "source" / "bad.toml", code=2), sentence)
+    assert not (tmp_path / "new").exists()
+
+
+def test_commands_refuse_in_one_sentence(tmp_path, finished):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    one_sentence(cli("init", tmp_path / "full", code=2), "is not empty: a deployment needs a folder of its own")
+    one_sentence(cli("init", tmp_path / "new", "--engine", "ray", code=2), "there is no engine 'ray'")
+    one_sentence(cli("init", tmp_path / "new", "--config", tmp_path / "none.toml", code=2), "there is no file")
+    assert not (tmp_path / "new").exists()
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
+    for name in ("up", "run", "status", "stop", "resume"):
+        one_sentence(cli(name, tmp_path / "none", code=2), "none")
+    assert "engine local needs nothing started" in cli("up", finished.folder).stdout
+    assert "Ctrl-C there ends it" in cli("stop", finished.folder).stdout
+
+
+@pytest.mark.slow
+def test_a_server_that_is_not_up_is_one_sentence(deploy):
+    made = deploy("nvflare", up=False)
+    told = json.loads(cli("status", made.folder, "--json").stdout)
+    assert told == {"engine": "unreachable", "round": None, "status": None, "run": str(made.run_folder)}
+    one_sentence(cli("run", made.folder, code=1), "cannot be reached: start it, or all with `up`")
+
+
+def test_the_readme_of_a_deployment_names_everybody(tmp_path):
+    cli("init", tmp_path / "local", "--engine", "local")
+    text = (tmp_path / "local" / "README.md").read_text()
+    assert all(f"sites/{site}/" in text for site in SITES)
+    assert "What leaves a site" in text
+    assert "{" not in text
+    assert "start.sh" not in text
+    assert "private keys" not in text
+    private = tmp_path / "private.toml"
+    private.write_text(deployment_files.EXAMPLE.read_text() + "\n[privacy]\nclip = 1.0\nnoise = 8.0\n")
+    cli("init", tmp_path / "private", "--config", private, "--engine", "local")
+    text = (tmp_path / "private" / "README.md").read_text()
+    assert "clipped to length 1.0 and with noise of 8.0 times" in text
+    assert "local points" not in text

@@ -1,0 +1,111 @@
+"""`fedualex theory`, `methods`, `problems` and `demo`, and the help of every command."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support.command_line import (
+    cli,
+    here,  # noqa: F401
+    read,
+    refused,
+    strict,
+    write_toml,
+)
+
+from fedualex.cli import main
+from fedualex.experiments.configuration import with_defaults
+from fedualex.experiments.names import METHODS, PROBLEMS, build_method
+
+
+@pytest.mark.parametrize(
+    ("name", "results"),
+    [
+        ("optimal", [("Theorem 1", "printed"), ("Theorem 1", "corrected"), ("Proposition B, corrected", "ours")]),
+        ("machine", [("Theorem 4", "printed"), ("Theorem 4", "corrected")]),
+        ("own", [("Theorem 2", "printed"), ("Theorem 2", "corrected"), ("Proposition B, corrected", "ours")]),
+    ],
+)
+def test_theory_prints_constants_and_bounds(here, name, results):
+    found = strict(cli("theory", here / f"{name}.toml", "--json").stdout)
+    assert [(bound["result"], bound["version"]) for bound in found["bounds"]] == results
+    assert found["constants"].keys() == {"beta", "sigma", "grad_bound", "B", "B0", "diameter", "kappa"}
+    assert found["constants"]["beta"]["value"] > 0
+    assert found["constants"]["sigma"]["value"] == 0
+    shown = cli("theory", here / f"{name}.toml").stdout
+    assert "Steps and bounds" in shown
+    assert "…" not in shown
+    assert f"{found['constants']['beta']['value']:.4g}" in shown
+    for bound in found["bounds"]:
+        if name == "own":  # unbounded: nothing is promised
+            assert bound["total"] is None
+        elif bound["version"] != "printed":
+            assert 0 < bound["best_step"] <= bound["step_limit"]
+            assert bound["total"] == pytest.approx(sum(bound["terms"].values()))
+
+
+def test_theory_knows_the_spectral_norm_and_the_noise(here):
+    file = write_toml(here / "theory.toml", run="rounds = 9\nclients = 4\nlocal_steps = 3\nnoise = 0.5")
+    constants = strict(cli("theory", file, "--json").stdout)["constants"]
+    with np.load(here / "game.npz") as data:
+        assert constants["beta"]["value"] == pytest.approx(np.linalg.norm(data["A"], 2))
+    assert constants["sigma"]["value"] == pytest.approx(0.5 * np.sqrt(7))
+    write_toml(here / "theory.toml", run="steps = 9\nnoise = 0.5")
+    assert {bound["result"] for bound in strict(cli("theory", file, "--json").stdout)["bounds"]} == {"Theorem 3"}
+
+
+def test_the_catalogue_lists_all_that_a_file_can_name():
+    methods, problems = (strict(cli(command, "--json").stdout) for command in ("methods", "problems"))
+    assert methods.keys() == METHODS.keys()
+    assert problems.keys() == PROBLEMS.keys()
+    assert all(text and "\n" not in text for text in [*methods.values(), *problems.values()])
+    for command, names in (("methods", methods), ("problems", problems)):
+        shown = cli(command).stdout
+        assert all(name in shown for name in names)
+
+
+def test_every_method_can_be_named_without_step_sizes_and_kept_as_json():
+    for name in METHODS:
+        build_method({"name": name})
+        assert strict(json.dumps(with_defaults({"name": name}, METHODS)))["name"] == name
+
+
+GROUPS = [name for name, command in main.commands.items() if hasattr(command, "commands")]
+COMMANDS = [[name] for name in main.commands if name not in GROUPS]
+COMMANDS += [[group, name] for group in GROUPS for name in main.commands[group].commands]
+
+
+@pytest.mark.parametrize("command", [[], *([group] for group in GROUPS), *COMMANDS])
+def test_help_of_every_command(command):
+    result = cli(*command, "--help")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: ")
+    if command in COMMANDS:
+        assert "--json" in result.stdout
+
+
+def test_the_program_starts_without_jax():
+    program = "import sys; from fedualex.cli import main; assert 'jax' not in sys.modules; main(['--version'])"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=250, check=True)
+    assert re.search(r"version \d+\.\d+\.\d+", result.stdout)
+
+
+@pytest.mark.slow
+def test_demo_is_optimal_and_writes_a_report(tmp_path):
+    out = tmp_path / "demo"
+    result = cli("demo", "--out", out, "--json")
+    assert result.exit_code == 0
+    found = strict(result.stdout)
+    assert found["folder"] == str(out)
+    assert found["status"]["status"] == "OPTIMAL"
+    assert found["status"]["gap"] <= 0.02
+    assert found["status"] == read(out / "FeDualEx", "status.json")
+    assert {row["method"] for row in found["table"]} == {"FeDualEx", "FedMiP", "FedDualAvg", "FedMiD"}
+    assert all(row["distance"] >= 0 for row in found["table"])
+    assert "FedDualAvg" in (out / "report.html").read_text()
+    for method in ("FeDualEx", "FedMiP", "FedDualAvg", "FedMiD"):
+        assert cli("verify", out / method).exit_code == 0
+    assert "holds something else" in refused("demo", "--out", out / "FeDualEx")

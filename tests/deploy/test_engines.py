@@ -1,0 +1,147 @@
+"""The simulator's iterates from real servers and sites of every engine, and what a round takes.
+
+Whatever a test starts is ended by its process id, even when the test fails.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.deployments import (
+    AT_SITES,
+    METHODS,
+    OWN,
+    SITES,
+    Deployment,
+    assert_same,
+    cli,
+    command,
+    deploy,  # noqa: F401
+    examples,
+    simulate,
+    the_game,
+)
+
+from fedualex.deploy import processes
+from fedualex.experiments import deployment
+
+
+@pytest.mark.slow
+def test_nvflare_smoke(deploy, tmp_path):
+    """Three sites, mutual TLS: the simulator's numbers. The one real deployment of `make test`."""
+    made = deploy("nvflare")
+    made.submit()
+    expected = simulate(tmp_path, the_game(made.source), "FeDualEx")  # while the job starts
+    assert made.until_ended() == "finished", made.logs()
+    assert_same(made, *expected)
+    told = json.loads(cli("status", made.folder, "--json").stdout)
+    assert (told["engine"], told["round"], told["status"]["stop"]) == ("finished", 6, "MAX_ROUNDS")
+    cli("stop", made.folder)
+    assert processes.running(made.folder) == {}
+
+
+@pytest.mark.parametrize("method", [pytest.param("FeDualEx", marks=pytest.mark.slow), "FeDualExCorrected"])
+def test_local_gives_the_simulators_iterates(deploy, tmp_path, method):
+    made = deploy("local", method=method)
+    made.run()
+    assert_same(made, *simulate(tmp_path, the_game(made.source), method))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["FeDualEx", "FeDualExCorrected"])
+def test_local_with_data_at_sites(deploy, tmp_path, method):
+    """The simulator's numbers; and `verify` says what it cannot check where the data is elsewhere."""
+    made = deploy("local", method=method, **AT_SITES)
+    assert_data_stays(made)
+    made.run()
+    assert_same(made, *simulate_own(tmp_path, made.source, method), outputs=("last", "clients"))
+    checks = json.loads(command("verify", made.run_folder, "--json", code=3).stdout)
+    assert checks["agrees"]
+    assert any("as reported by sites" in check["what"] for check in checks["checks"])
+    assert any("part of the certificate" in check["what"] and check["agrees"] for check in checks["checks"])
+    command("report", made.run_folder)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nvflare_gives_the_simulators_iterates(deploy, tmp_path):
+    """Both methods, then a problem whose data is at its sites, each a job of the same parties."""
+    made = deploy("nvflare", method="FeDualExCorrected")
+    made.run()
+    assert_same(made, *simulate(tmp_path, the_game(made.source), "FeDualExCorrected"))
+    made.again(method="FeDualEx")
+    made.run()
+    assert_same(made, *simulate(tmp_path, the_game(made.source), "FeDualEx"))
+    for method in METHODS:
+        made.again(method=method, **AT_SITES)
+        assert_data_stays(made)
+        made.run()
+        assert_same(made, *simulate_own(tmp_path, made.source, method), outputs=("last", "clients"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("method", METHODS)
+def test_flower_gives_the_simulators_iterates(deploy, tmp_path, method):
+    few = {"rounds": 3, "record_every": 3}
+    made = deploy("flower", method=method, run=few)
+    made.run()
+    assert_same(made, *simulate(tmp_path, the_game(made.source), method, **few))
+
+
+def simulate_own(root: Path, source: Path, method: str):
+    scope: dict = {}
+    exec(compile(OWN, "own", "exec"), scope)
+    data = [examples(int(site[-1])) for site in SITES]
+    return simulate(root, scope["build"](data), method, noise=0.2)
+
+
+def assert_data_stays(made: Deployment) -> None:
+    """A site is told of its own data alone, the server of nobody's."""
+    for site in SITES:
+        told = json.loads((made.folder / "sites" / site / "deployment.json").read_text())
+        assert told["data"] == str(made.source / f"{site}.npz")
+        assert not any(f"{other}.npz" in json.dumps(told) for other in SITES if other != site)
+    assert ".npz" not in (made.folder / "server" / "deployment.json").read_text()
+
+
+SIZES = {"1 kB": (64, 30), "1 MB": (64_000, 12), "10 MB": (640_000, 6)}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("engine", ["local", "nvflare", "flower"])
+def test_seconds_a_round(deploy, monkeypatch, record_property, engine):
+    """FeDualEx with one local step of a cheap operator, checkpoint included; printed with `pytest -s`."""
+    if engine != "local":
+        pytest.importorskip("nvflare" if engine == "nvflare" else "flwr")
+    made = None
+    for name, (size, rounds) in SIZES.items():
+        rounds = rounds if engine != "flower" else 4
+        settings = {
+            "problem": f'entry = "own_deployed:separable"\nsize = {size}',
+            "run": {"rounds": rounds, "record_every": rounds, "noise": None, "local_steps": 1, "output": "last"},
+        }
+        if made is None:
+            made = deploy(engine, watched=True, **settings)
+        else:
+            made.again(**settings)
+            if engine == "flower":  # a worker loads its site once
+                made.down()
+                cli("up", made.folder)
+        if engine == "local":
+            local_run(made)
+        else:
+            made.run()
+        gaps = np.diff([moment for _, _, moment, _ in made.requests()][1:])
+        median = float(np.median(gaps))
+        record_property(name, median)
+        print(f"\n{engine}, {name}: median {median:.4f} s, worst {gaps.max():.3f} s of {len(gaps)} rounds")
+
+
+def local_run(made: Deployment) -> None:
+    from support import deployed_parts
+
+    works = {site: deployment.load_site(made.folder / "sites" / site).work for site in SITES}
+    deployed_parts.serve(deployment.LocalEngine(works), made.folder / "server")

@@ -1,0 +1,433 @@
+"""The Flower adapter: its mapping in process, and real SuperLink and SuperNodes with TLS and keys on loopback."""
+
+import json
+import shutil
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import ml_dtypes
+import numpy as np
+import pytest
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.proto.runtime_pb2 import AcquireTaskRequest
+from flwr.serverapp import Grid
+from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supercore.task_identity import TaskIdentity
+from support.flower_toy import ADDS
+
+from fedualex.deploy import processes
+from fedualex.deploy.engine import Request
+from fedualex.deploy.entry import resolve
+from fedualex.deploy.flower import app, commands, keys, layout, runs, trial, wire, worker
+from fedualex.deploy.flower.engine import FlowerEngine
+from fedualex.deploy.flower.provision import provision
+
+TOY = {"serve": "support.flower_toy:serve", "site": "support.flower_toy:load"}
+NODES = {"a": 11, "b": 12, "c": 13}
+NAMES = {name.encode(): name for name in NODES}
+X = np.array([1 / 3, np.pi, 1e-300])
+
+
+class Board(Grid):
+    """Flower's message board in this process: what a node sends back is up to the test."""
+
+    def __init__(self, answer: Callable[[str, Message], Message | None]) -> None:
+        self.answer = answer
+        self.nodes = dict(NODES)
+        self.posted: dict[str, Message] = {}
+        self.one_at_a_time = threading.Lock()
+
+    def set_run(self, run: Any) -> None: ...
+
+    @property
+    def run(self) -> Any: ...
+
+    def create_message(self, *arguments: Any, **options: Any) -> Any: ...
+
+    def get_node_ids(self) -> list[int]:
+        return list(self.nodes.values())
+
+    def get_nodes(self) -> list[Any]:
+        nodes = [SimpleNamespace(node_id=number, public_key=name.encode()) for name, number in self.nodes.items()]
+        return [*nodes, SimpleNamespace(node_id=99, public_key=b"a stranger's")]
+
+    def push_messages(self, messages: Any) -> list[str]:
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = f"m{len(self.posted)}"
+            self.posted[message.metadata.message_id] = message
+        return [message.metadata.message_id for message in messages]
+
+    def pull_messages(self, message_ids: Any) -> list[Message]:
+        numbers = {number: name for name, number in self.nodes.items()}
+        posted = [self.posted[number] for number in message_ids]
+        with self.one_at_a_time:
+            answers = [self.answer(numbers[message.metadata.dst_node_id], message) for message in posted]
+        return [answer for answer in answers if answer is not None]
+
+    def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Message]:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Message], Message]:
+    """The real ClientApp, as a node of this name."""
+    monkeypatch.setattr(TaskIdentity, "_run_id", 7)
+    monkeypatch.setattr(TaskIdentity, "_task_id", 8)
+    monkeypatch.setattr(TaskIdentity, "_node_id", 1)
+    monkeypatch.setenv("FEDUALEX_ENTRY", "support.flower_toy:load")
+
+    def answer(name: str, message: Message) -> Message:
+        monkeypatch.setenv("FEDUALEX_FOLDER", str(tmp_path / name))
+        monkeypatch.setattr(TaskIdentity, "_node_id", NODES[name])
+        try:
+            context = Context(run_id=7, node_id=NODES[name], node_config={}, state=RecordDict(), run_config={})
+            return app.client(message=message, context=context)
+        except ArithmeticError as error:  # as Flower's process does
+            return Message(Error(2, str(error)), reply_to=message)
+        finally:
+            monkeypatch.setattr(TaskIdentity, "_node_id", 1)
+
+    return answer
+
+
+def request(number: int = 4, **arrays: Any) -> Request:
+    return Request("round", number, "run", {"x": X, **arrays})
+
+
+def test_numbers_arrive_bit_for_bit_and_a_name_follows_from_the_key(work, tmp_path):
+    board = Board(work)
+    engine = FlowerEngine(board, NAMES, tmp_path / "stop")
+    assert engine.sites() == ["a", "b", "c"]
+    replies = engine.broadcast(request(), ["c", "a"], timeout=30.0)
+    assert [reply.site for reply in replies] == ["c", "a"]
+    for reply in replies:
+        assert reply.error is None
+        assert (reply.round, reply.run_id) == (4, "run")
+        assert reply.arrays["x"].tobytes() == (X + ADDS[reply.site]).tobytes()
+    assert {message.metadata.dst_node_id for message in board.posted.values()} == {11, 13}
+
+
+def test_a_site_that_raises_is_an_error_and_the_others_count(work, tmp_path):
+    replies = FlowerEngine(Board(work), NAMES, tmp_path / "stop").broadcast(request(fault=1), ["a", "b", "c"], 30.0)
+    assert [reply.error for reply in replies] == [None, "the site raised: no data today", None]
+
+
+def test_silent_and_absent_sites_are_named(work, tmp_path):
+    board = Board(lambda name, message: None if name == "b" else work(name, message))
+    del board.nodes["c"]
+    replies = FlowerEngine(board, NAMES, tmp_path / "stop").broadcast(request(), ["a", "b", "c"], 3.0)
+    assert [reply.error for reply in replies] == [None, "timeout", "not connected"]
+    assert all((reply.arrays is None) == (reply.error is not None) for reply in replies)
+
+
+def test_a_pull_that_blocks_holds_up_nobody(work, tmp_path):
+    """As when a site dies while it replies: Flower's pull then waits for minutes."""
+    released = threading.Event()
+
+    class Blocking(Board):
+        def pull_messages(self, message_ids: Any) -> list[Message]:
+            if any(self.posted[number].metadata.dst_node_id == NODES["b"] for number in message_ids):
+                released.wait(60)
+                return []
+            return super().pull_messages(message_ids)
+
+    began = time.monotonic()
+    replies = FlowerEngine(Blocking(work), NAMES, tmp_path / "stop").broadcast(request(), ["a", "b", "c"], 3.0)
+    took = time.monotonic() - began
+    released.set()
+    assert [reply.error for reply in replies] == [None, "timeout", None]
+    assert took < 20
+
+
+def test_an_error_of_flower_itself_reaches_the_loop(tmp_path, work):
+    class Broken(Board):
+        def pull_messages(self, message_ids: Any) -> list[Message]:
+            raise ConnectionError("the SuperLink is gone")
+
+    with pytest.raises(ConnectionError, match="the SuperLink is gone"):
+        FlowerEngine(Broken(work), NAMES, tmp_path / "stop").broadcast(request(), ["a", "b"], 30.0)
+
+
+def test_late_and_forged_replies_are_not_taken(work, tmp_path):
+    late: list[Message] = []
+
+    def answer(name: str, message: Message) -> Message | None:
+        reply = work(name, message)
+        if name == "a":  # the reply to this round comes in the next one
+            late.append(reply)
+            return late[0] if message.metadata.message_id != late[0].metadata.reply_to_message_id else None
+        if name == "b":  # somebody who knows everything but the ticket
+            reply.content.config_records["reply"]["ticket"] = "guess"
+        if name == "c":
+            reply.metadata.__dict__["_src_node_id"] = NODES["b"]
+        return reply
+
+    engine = FlowerEngine(Board(answer), NAMES, tmp_path / "stop")
+    engine.broadcast(request(4), ["a"], 0.05)
+    replies = engine.broadcast(request(5), ["a", "b", "c"], 3.0)
+    assert replies[0].error == "timeout"
+    assert replies[1].error == "reply to another request: round 5 of run 'run'"
+    assert replies[2].error == "reply from another node"
+
+
+def test_an_error_of_the_superlink_is_mapped_by_the_message_it_answers(work, tmp_path):
+    def answer(name: str, message: Message) -> Message:
+        if name != "b":
+            return work(name, message)
+        reply = Message(Error(5, "gone"), reply_to=message)
+        reply.metadata.__dict__["_src_node_id"] = 1
+        return reply
+
+    replies = FlowerEngine(Board(answer), NAMES, tmp_path / "stop").broadcast(request(), ["a", "b", "c"], 30.0)
+    assert [reply.error for reply in replies] == [None, "the site is gone: gone", None]
+
+
+@pytest.mark.parametrize("bad", [np.array([None]), np.ones(2, ml_dtypes.bfloat16), np.array(["x"])])
+def test_only_plain_numbers_travel(work, tmp_path, bad):
+    with pytest.raises(TypeError, match=r"'x' of dtype .* only plain numbers travel"):
+        wire.pack_arrays({"x": bad})
+    if bad.dtype.kind == "O":
+        return  # Flower refuses to write these itself
+
+    def answer(name: str, message: Message) -> Message:
+        reply = work(name, message)
+        reply.content.array_records["arrays"]["x"] = type(reply.content.array_records["arrays"]["x"])(bad)
+        return reply
+
+    [reply] = FlowerEngine(Board(answer), NAMES, tmp_path / "stop").broadcast(request(), ["a"], 30.0)
+    assert reply.arrays is None
+    assert reply.error.startswith("malformed reply: TypeError: the message holds 'x' of dtype")
+
+
+@pytest.mark.parametrize("record", ["arrays", "reply"])
+def test_a_reply_that_lacks_a_part_is_malformed(work, tmp_path, record):
+    def answer(name: str, message: Message) -> Message:
+        reply = work(name, message)
+        del reply.content[record]
+        return reply
+
+    [reply] = FlowerEngine(Board(answer), NAMES, tmp_path / "stop").broadcast(request(), ["a"], 30.0)
+    assert reply.error.startswith("malformed reply")
+
+
+def test_a_stop_ends_the_wait(tmp_path, work):
+    engine = FlowerEngine(Board(lambda name, message: None), NAMES, tmp_path / "stop")
+    assert not engine.stopped()
+    (tmp_path / "stop").touch()
+    assert engine.stopped()
+    assert [reply.error for reply in engine.broadcast(request(), ["a"], 600.0)] == ["stopped"]
+
+
+def test_entry_points():
+    assert resolve("support.flower_toy:load").__name__ == "load"
+    for bad in ("support.flower_toy", "support.flower_toy:nothing", "support.flower_toy:ADDS"):
+        with pytest.raises(ValueError, match=f"entry='{bad}' must name a function"):
+            resolve(bad)
+
+
+def test_a_missing_extra_is_one_sentence():
+    code = "import sys; sys.modules['flwr'] = None; import fedualex.deploy; import fedualex.deploy.flower"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip().splitlines()[-1] == (
+        "ModuleNotFoundError: fedualex.deploy.flower needs Flower, which is not installed: pip install 'fedualex[flower]'"
+    )
+
+
+def test_everybody_gets_what_he_needs_and_no_key_of_another(tmp_path):
+    provision(tmp_path, ["a", "b"], host="example.org", port=9000, **TOY)
+    files = {str(path.relative_to(tmp_path)): path for path in tmp_path.rglob("*") if path.is_file()}
+    site = ("ca.crt", "node.key", "start.sh", "worker.key")
+    assert set(files) == {
+        *("authority/ca.crt", "authority/ca.key"),
+        *(f"server/{name}" for name in ("address.json", "app/pyproject.toml", "ca.crt", "keys/a.pub", "keys/b.pub")),
+        *(f"server/{name}" for name in ("server.crt", "server.key", "start.sh", "worker.key")),
+        *(f"sites/{name}/{file}" for name in "ab" for file in site),
+    }
+    private = {name for name, path in files.items() if b"PRIVATE KEY" in path.read_bytes()}
+    assert private == {"authority/ca.key", "server/server.key", "sites/a/node.key", "sites/b/node.key"}
+    assert len({files[name].read_bytes() for name in private}) == 4
+    secret = private | {"server/worker.key", "sites/a/worker.key", "sites/b/worker.key"}
+    assert all(stat.S_IMODE(files[name].stat().st_mode) == 0o600 for name in secret)
+    for home in ("authority", "server", "sites/a", "sites/b"):
+        assert stat.S_IMODE((tmp_path / home).stat().st_mode) == 0o700
+    assert sorted(keys.names_by_key(tmp_path / "server/keys").values()) == ["a", "b"]
+    assert "--superlink example.org:9000" in files["sites/a/start.sh"].read_text()
+    context = ssl.create_default_context(cafile=str(files["sites/a/ca.crt"]))
+    assert len(context.get_ca_certs()) == 1
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files["server/server.crt"], files["server/server.key"])
+    with pytest.raises(ValueError, match="has a deployment already"):
+        provision(tmp_path, ["a"], host="example.org", port=9000, **TOY)
+
+
+@pytest.mark.parametrize(
+    ("sites", "host", "port", "sentence"),
+    [
+        ([], "h", 1, "sites must be at least one name"),
+        (["a", "a"], "h", 1, "each once"),
+        (["../a"], "h", 1, "a site's name must be letters"),
+        (["a"], "h; rm", 1, "host must be a name or an address, got 'h; rm'"),
+        (["a"], "h", 0, "port must be between 1 and 65535, got 0"),
+    ],
+)
+def test_a_bad_deployment_is_refused_before_anything_is_written(tmp_path, sites, host, port, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        provision(tmp_path / "new", sites, host=host, port=port, **TOY)
+    assert not (tmp_path / "new").exists()
+
+
+def test_json_is_found_behind_talk():
+    assert commands._last_object('hello {x} {"a": {"b": 1}}\n{"success": true}\n') == {"success": True}
+    assert commands._last_object("nothing") is None
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """SuperLink and three SuperNodes in processes of their own; ended by their ids, whatever the test does."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    folder = tmp_path / "deployment"
+    provision(folder, ["a", "b", "c"], host="127.0.0.1", port=trial._free_port(), **TOY)
+    try:
+        trial.up(folder)
+        yield folder
+    finally:
+        trial.down(folder)
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    log = folder / "log.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def wait_for_line(folder: Path, condition: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
+    deadline = time.monotonic() + seconds
+    while not (found := [line for line in lines(folder) if condition(line)]):
+        assert time.monotonic() < deadline, lines(folder)
+        time.sleep(0.5)
+    return found[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_rounds_of_three_sizes_and_sites_that_fail(deployment):
+    sizes = [(125, 0, 600), (125, 0, 600), (125_000, 0, 600), (1_250_000, 0, 600)]
+    faults = [(125, 1, 600), (125, 0, 600), (125, 3, 600), (125, 0, 600), (125, 2, 60), (125, 0, 600)]
+    (deployment / "plan.json").write_text(json.dumps(sizes + faults))
+    number = runs.submit(deployment)
+    with pytest.raises(ValueError, match="stop it first"):
+        runs.submit(deployment)
+    assert runs.wait(deployment, 2400.0) == runs.State("finished", number, "the round loop returned")
+    log = lines(deployment)
+    print("\n".join(map(str, log)))
+    good = {"a": True, "b": True, "c": True}
+    found = [{name: line[name] for name in good} for line in log]
+    assert found[:4] == [good] * 4
+    assert found[4] == {**good, "b": "the site raised: ArithmeticError"}
+    assert "no data today" in (deployment / "sites" / "b" / "log.txt").read_text()
+    assert found[5] == good
+    assert isinstance(found[6].pop("b"), str)  # killed while it worked
+    assert found[6] == {"a": True, "c": True}
+    assert found[7] == good
+    assert found[8]["c"] == "timeout"
+    assert found[9] == good
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path):
+    home = deployment / "sites" / "stranger"
+    shutil.copytree(deployment / "sites" / "a", home, ignore=shutil.ignore_patterns("flwr", "log.txt"))
+    (home / "node.key").write_bytes(keys.private_ssh(keys.new_key()))
+    trial.start_site(deployment, "stranger")
+
+    other = keys.authority(keys.new_key())
+    (tmp_path / "other.crt").write_bytes(keys.certificate_pem(other))
+    context = ssl.create_default_context(cafile=str(tmp_path / "other.crt"))
+    address = ("127.0.0.1", layout.port(deployment))
+    with pytest.raises(ssl.SSLCertVerificationError), socket.create_connection(address, 30) as plain:
+        context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+    authority = (deployment / "server" / "ca.crt").read_bytes()
+    guess = SuperExecAuthHttpInterceptor(master_secret=b"guess" * 8, protected_methods=frozenset({worker.ACQUIRE}))
+    for interceptors in ([], [guess]):  # whoever takes the server's task would be the server
+        intruder = RuntimeHttpClient.from_server_address(f"127.0.0.1:{address[1]}", False, authority, interceptors)
+        with pytest.raises(httpx.HTTPStatusError, match=r"40\d"):
+            intruder.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
+        intruder.close()
+
+    (deployment / "plan.json").write_text(json.dumps([(125, 0, 120.0)] * 200))
+    runs.submit(deployment)
+    first = wait_for_line(deployment, lambda line: True, 600.0)
+    assert first["sites"] == ["a", "b", "c"]
+    deadline = time.monotonic() + 300
+    while processes.running(deployment)["stranger"]:
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    assert "Failed to activate SuperNode" in (home / "log.txt").read_text()
+
+    for process in processes.members(deployment, "c"):  # as if the power went off
+        process.kill()
+    killed = time.monotonic()
+    hurt = wait_for_line(deployment, lambda line: line["c"] is not True, 600.0)
+    print("killed:", time.monotonic() - killed, hurt)
+    assert (hurt["a"], hurt["b"]) == (True, True)
+    gone = wait_for_line(deployment, lambda line: line["sites"] == ["a", "b"], 600.0)
+    print("noticed:", time.monotonic() - killed, gone)
+
+    trial.start_site(deployment, "c")
+    back = wait_for_line(deployment, lambda line: line["round"] > gone["round"] and line["c"] is True, 600.0)
+    assert (back["a"], back["b"]) == (True, True)
+
+    stopped = runs.stop(deployment)
+    assert stopped.phase == "finished"
+    assert len(lines(deployment)) < 200
+    print("stopped after", len(lines(deployment)), "rounds")
+
+    (deployment / "plan.json").write_text("void")
+    runs.submit(deployment)
+    failed = runs.wait(deployment, 600.0)
+    assert failed.phase == "failed"
+    assert failed.detail.startswith("JSONDecodeError")
+
+    number = str(commands.flwr(deployment, "run", "app")["run-id"])  # as anybody can who reaches the port
+    deadline = time.monotonic() + 600
+    while not (row := _run(deployment, number))["status"].startswith("finished"):
+        assert time.monotonic() < deadline, row
+        time.sleep(5)
+    assert row["status"] == "finished:failed"
+    assert "was not submitted by this deployment" in row["status-details"]
+    assert runs.state(deployment) == failed
+
+    (deployment / "log.jsonl").unlink()
+    (deployment / "plan.json").write_text(json.dumps([(125, 0, 600.0)] * 200))
+    runs.submit(deployment)
+    wait_for_line(deployment, lambda line: True, 600.0)
+    started = processes.members(deployment, "server")
+    [superlink] = [process for process in started if "flower-superlink" in " ".join(process.cmdline())]
+    superlink.kill()
+    lost = runs.wait(deployment, 600.0)
+    assert lost.phase == "failed"
+    assert "the SuperLink is gone" in lost.detail
+    while processes.running(deployment)["server"]:
+        time.sleep(1)
+    (deployment / "log.jsonl").unlink()
+    trial.start_server(deployment)
+    trial.wait_until_connected(deployment, ["a", "b", "c"])
+    runs.submit(deployment)
+    again = wait_for_line(deployment, lambda line: line["sites"] == ["a", "b", "c"], 600.0)
+    assert (again["a"], again["b"], again["c"]) == (True, True, True)
+
+
+def _run(folder: Path, number: str) -> dict[str, Any]:
+    [row] = [row for row in commands.flwr(folder, "list")["runs"] if row["run-id"] == number]
+    return row

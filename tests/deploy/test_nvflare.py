@@ -1,0 +1,481 @@
+"""The NVFlare adapter: real servers and sites as processes on loopback, with mutual TLS.
+
+Whatever a test starts is ended by its process id, even when the test fails.
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import stat
+import sys
+import time
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from nvflare.apis.fl_exception import FLCommunicationError
+from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
+from support.deployments import free_port
+
+from fedualex.deploy import processes
+from fedualex.deploy.engine import Request
+from fedualex.deploy.nvflare import job, wire
+from fedualex.deploy.nvflare import trial as local
+from fedualex.deploy.nvflare.provision import provision
+
+SITES = ["site-1", "site-2", "site-3"]
+ENTRIES = {"server": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
+PATIENCE = 240.0
+
+
+class Trial:
+    """A deployment of toys, with what the tests do to it."""
+
+    def __init__(self, folder: Path, sites: list[str]) -> None:
+        self.folder, self.sites = folder, sites
+        self.port = free_port()
+        provision(folder, sites, port=self.port, viewers=["guest"], **ENTRIES)
+
+    def plan(self, **settings) -> None:
+        (self.folder / "server" / "result.json").unlink(missing_ok=True)
+        (self.folder / "server" / "plan.json").write_text(json.dumps({"size": 128, "timeout": 60.0} | settings))
+
+    def order(self, site: str, **settings) -> None:
+        (self.folder / "sites" / site / "orders.json").write_text(json.dumps(settings))
+
+    def run(self, **settings) -> dict:
+        self.plan(**settings)
+        job.submit(self.folder, len(self.sites))
+        assert job.wait(self.folder, PATIENCE) == "finished", self.logs()
+        return self.result()
+
+    def result(self) -> dict:
+        file = self.folder / "server" / "result.json"
+        return json.loads(file.read_text()) if file.exists() else {"rounds": 0}
+
+    def until(self, done, what: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while not done():
+            assert time.monotonic() < end, f"{what}\n{self.logs()}"
+            time.sleep(0.2)
+
+    def kill(self, *ids: int) -> None:
+        assert ids
+        for pid in ids:
+            os.kill(pid, signal.SIGKILL)
+
+    def pid(self, name: str) -> int:
+        return json.loads((self.folder / "processes.json").read_text())["parties"][name]["pid"]
+
+    def logs(self) -> str:
+        return "\n".join(f"{file}:\n{file.read_text()[-3000:]}" for file in self.folder.rglob("log.txt"))
+
+
+@pytest.fixture
+def trial(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    trials = []
+
+    def start(sites=SITES, up=True) -> Trial:
+        trials.append(Trial(tmp_path / f"trial-{len(trials)}", list(sites)))
+        if up:
+            local.up(trials[-1].folder, timeout=PATIENCE)
+        return trials[-1]
+
+    yield start
+    for started in trials:
+        processes.down(started.folder)
+
+
+def job_processes(folder, name) -> list[int]:
+    """The ids of what a party has started for a job."""
+    return [process.pid for process in processes.members(folder, name)][1:]
+
+
+def expected(rounds: int, numbers=(1, 2, 3), size: int = 128):
+    x = np.linspace(0.0, 1.0, size)
+    for _ in range(rounds):
+        x = np.mean([(x + number) / 2 for number in numbers], axis=0)
+    return x
+
+
+# What travels
+
+
+def test_only_plain_numbers_travel():
+    import jax.numpy as jnp
+
+    kept = wire.table({"a": jnp.arange(3.0), "b": np.float64(2.0), "c": np.ones((2, 3)).T, "d": 1}, "the request")
+    assert all(type(array) is np.ndarray and array.flags.c_contiguous for array in kept.values())
+    assert kept["b"].shape == ()
+    assert kept["c"].shape == (3, 2)
+    for bad in (np.array([object()]), np.array(["text"]), np.zeros(2, "V2"), jnp.ones(2, jnp.bfloat16)):
+        with pytest.raises(TypeError, match=r"the answer holds 'x' of dtype .* only plain numbers travel"):
+            wire.table({"x": bad}, "the answer")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        {},
+        3,
+        {"round": 1},
+        {"round": 0, "run_id": "r", "arrays": {"x": object()}},
+        {"round": float("inf")},
+    ],
+)
+def test_a_malformed_answer_is_an_error(message):
+    reply = wire.unpack_reply("site-1", message, Request("round", 7, "r", {}))
+    assert reply.arrays is None
+    assert reply.error.startswith("malformed answer")
+    assert reply.round == 7
+
+
+def test_answers_carry_their_round_and_run():
+    request = wire.unpack_request(wire.pack_request(Request("survey", 4, "run", {"x": np.ones(2)})))
+    reply = wire.unpack_reply("s", wire.pack_answer(request, {"y": np.ones(1)}), Request("round", 5, "r", {}))
+    assert (reply.round, reply.run_id, reply.error) == (4, "run", None)
+    assert wire.unpack_reply("s", wire.pack_failure(request, "no"), request).error == "no"
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install 'fedualex\[nvflare\]'"):
+        importlib.reload(sys.modules["fedualex.deploy.nvflare"])
+
+
+# Start-up kits
+
+
+def test_a_log_in_that_a_busy_server_does_not_answer_is_repeated(tmp_path, monkeypatch):
+    (tmp_path / "kit" / "startup").mkdir(parents=True)
+    (tmp_path / "kit" / "startup" / "fed_admin.json").write_text('{"admin": {"username": "lead"}}')
+    answers = [FLCommunicationError("error:client_registration"), Mock(spec=job.Session)]
+
+    def log_in(*_, **__):
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(job, "new_secure_session", log_in)
+    with job.session(tmp_path) as opened:
+        assert opened is answers[0]
+    monkeypatch.setattr(job, "CONNECT", 0.0)
+    answers[:] = [FLCommunicationError("error:client_registration")]
+    with pytest.raises(NoConnection, match="does not log lead in: error:client_registration"), job.session(tmp_path):
+        pass
+
+
+def test_each_party_gets_its_own_key_and_a_narrow_policy(tmp_path):
+    folder = tmp_path / "deployment"
+    provision(folder, SITES, port=8002, viewers=["guest"], **ENTRIES)
+    parties = [
+        folder / "server",
+        folder / "admin",
+        folder / "viewers" / "guest",
+        *(folder / "sites" / s for s in SITES),
+    ]
+    keys = [key for party in parties for key in party.rglob("*.key")]
+    assert len(keys) == len(parties) == len({key.read_text() for key in keys})
+    assert all(stat.S_IMODE(key.stat().st_mode) == 0o600 for key in keys)
+    secrets = [file for file in folder.rglob("*") if file.is_file() and "PRIVATE KEY" in file.read_text()]
+    assert set(secrets) == {*keys, folder / "authority/deployment/state/cert.json"}
+    assert stat.S_IMODE((folder / "authority/deployment/state/cert.json").stat().st_mode) == 0o600
+    authority = json.loads((folder / "authority/deployment/state/cert.json").read_text())
+    assert set(authority) == {"root_cert", "root_pri_key"}
+    for party in (folder / "server", folder / "sites" / "site-1"):
+        rights = json.loads((party / "kit/local/authorization.json").read_text())["permissions"]
+        assert set(rights) == {"lead", "member"}
+        assert rights["member"] == {"view": "any"}
+        assert rights["lead"]["byoc"] == rights["lead"]["shell_commands"] == "none"
+        assert len(json.loads((party / "kit/local/resources.json").read_text())["class_allow_list"]) == 2
+    assert all(os.access(party / "start.sh", os.X_OK) for party in parties)
+    with pytest.raises(FileExistsError, match="holds a deployment already"):
+        provision(folder, SITES, **ENTRIES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"sites": []}, "must name at least one site"),
+        ({"sites": ["a b"]}, "name 'a b' must be"),
+        ({"sites": ["server"]}, "not reserved"),
+        ({"sites": ["a", "a"]}, "different names"),
+        ({"sites": ["a"], "port": 0}, "port=0 must be"),
+        ({"sites": ["a"], "server": "nothing"}, "entry='nothing' must name a function"),
+    ],
+)
+def test_provision_refuses(tmp_path, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        provision(tmp_path / "deployment", **(ENTRIES | arguments))
+
+
+# Runs
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_smoke(trial):
+    """Two sites, twenty rounds, one of them with a failure; the smoke test of `make test` is in test_deployed.py."""
+    started = trial(SITES[:2])
+    started.order("site-2", **{"raise": 3})
+    result = started.run(rounds=20)
+    assert result["sites"] == SITES[:2]
+    assert result["errors"] == [[3, "site-2", "ValueError (the site's log says more)"]]
+    assert np.array_equal(result["x"], _with_a_gap(20, 3))
+    assert "secret 4711" in (started.folder / "sites/site-2/log.txt").read_text()
+    assert "secret 4711" not in "".join(
+        file.read_text(errors="replace") for file in (started.folder / "server").rglob("*") if file.is_file()
+    )
+    assert processes.running(started.folder) == {"server": True, "site-1": True, "site-2": True}
+    pids = [started.pid(name) for name in ("server", *started.sites)]
+    processes.down(started.folder)
+    assert not any(Path(f"/proc/{pid}/cmdline").exists() and _is_ours(pid, started) for pid in pids)
+
+
+def _with_a_gap(rounds: int, gap: int):
+    x = np.linspace(0.0, 1.0, 128)
+    for r in range(rounds):
+        x = np.mean([(x + number) / 2 for number in ((1,) if r == gap else (1, 2))], axis=0)
+    return x
+
+
+def _is_ours(pid: int, started: Trial) -> bool:
+    return str(started.folder) in Path(f"/proc/{pid}/cmdline").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_three_sites_faulty_answers_and_stragglers(trial):
+    started = trial()
+    started.order("site-2", **{"raise": 5})
+    started.order("site-3", sleep=7, seconds=12.0, object=9)
+    result = started.run(rounds=50, timeout=6.0)
+    more = "(the site's log says more)"
+    assert result["errors"] == [
+        [5, "site-2", f"ValueError {more}"],
+        [7, "site-3", "timeout"],
+        [9, "site-3", f"TypeError {more}"],
+    ]
+    assert result["sites"] == SITES
+    assert result["rounds"] == 50
+    x = np.linspace(0.0, 1.0, 128)
+    for r in range(50):
+        numbers = {5: (1, 3), 7: (1, 2), 9: (1, 2)}.get(r, (1, 2, 3))
+        x = np.mean([(x + number) / 2 for number in numbers], axis=0)
+    assert np.array_equal(result["x"], x)
+    assert sorted(result["seconds"])[-2] < 6.0  # only the straggler's round waited
+    assert list((started.folder / "server/store/jobs").iterdir())
+
+    (started.folder / "sites/site-1/unloadable").touch()  # the next job goes on without it
+    for site in SITES[1:]:
+        started.order(site)
+    result = started.run(rounds=10)
+    assert {(site, error) for _, site, error in result["errors"]} == {
+        ("site-1", f"the site cannot be loaded: OSError {more}")
+    }
+    assert np.array_equal(result["x"], expected(10, (2, 3)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_killed_site_is_silent_until_the_next_job(trial):
+    started = trial()
+    started.plan(rounds=15, timeout=5.0, pause=0.3)
+    job.submit(started.folder, 3)
+    started.until(lambda: started.result()["rounds"] >= 4, "four rounds")
+    started.kill(started.pid("site-3"), *job_processes(started.folder, "site-3"))
+    assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
+    result = started.result()
+    first = result["errors"][0][0]
+    assert result["errors"] == [[r, "site-3", "timeout"] for r in range(first, 15)]
+    assert processes.running(started.folder)["site-3"] is False
+    local.start(started.folder, "site-3")
+    started.until(lambda: job.connected(started.folder) == SITES, "site-3 to come back")
+    result = started.run(rounds=10)
+    assert result["errors"] == []
+    assert np.array_equal(result["x"], expected(10))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("victim", ["server", "site-1"])
+def test_a_killed_job_is_sent_again(trial, victim):
+    started = trial()
+    started.plan(rounds=40, timeout=10.0, pause=0.2, resume=True)
+    first = job.submit(started.folder, 3)
+    started.until(lambda: started.result()["rounds"] >= 4, "four rounds")
+    with pytest.raises(RuntimeError, match="is running: abort it first, or use resubmit"):
+        job.submit(started.folder, 3)
+    started.kill(*job_processes(started.folder, victim))
+    assert job.wait(started.folder, PATIENCE) in ("failed", "lost", "aborted"), started.logs()
+    assert started.result()["rounds"] < 40
+    assert job.resubmit(started.folder, 3) != first
+    assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
+    assert np.array_equal(started.result()["x"], expected(40))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_killed_server_comes_back_and_the_job_is_sent_again(trial):
+    started = trial()
+    started.plan(rounds=40, timeout=10.0, pause=0.2, resume=True)
+    job.submit(started.folder, 3)
+    started.until(lambda: started.result()["rounds"] >= 4, "four rounds")
+    started.kill(started.pid("server"), *job_processes(started.folder, "server"))
+    assert job.state(started.folder) == "unreachable"
+    local.start(started.folder, "server")
+    started.until(lambda: job.connected(started.folder) == SITES, "the sites to come back")
+    assert job.wait(started.folder, PATIENCE) == "lost"
+    job.resubmit(started.folder, 3)
+    assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
+    assert np.array_equal(started.result()["x"], expected(40))
+    started.until(lambda: not any(job_processes(started.folder, s) for s in SITES), "old job processes to end")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_abort_and_a_broken_loop(trial):
+    started = trial(SITES[:1])
+    started.plan(rounds=10_000, pause=0.1)
+    job.submit(started.folder, 1)
+    started.until(lambda: started.result()["rounds"] >= 3, "three rounds")
+    job.abort(started.folder)
+    assert job.state(started.folder) == "aborted"
+    started.until(lambda: not job_processes(started.folder, "server"), "the job to end")
+    assert started.result()["rounds"] < 10_000
+    (started.folder / "server/kit/local/fedualex.json").write_text('{"entry": "support.nvflare_toys:fail"}')
+    job.submit(started.folder, 1)
+    assert job.wait(started.folder, PATIENCE) == "failed"
+
+
+# Who is refused
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_strangers_wrong_certificates_and_people_without_rights_are_refused(trial):
+    started, other = trial(SITES[:2], up=False), trial(["stranger"], up=False)
+    folder = started.folder
+    _allow_code_at_the_server(folder)
+    local.start(folder, "server", "site-1")
+    started.until(lambda: job.connected(folder) == ["site-1"], "site-1")
+
+    # A site of another authority, and a site that shows another site's certificate.
+    target = other.folder / "sites/stranger/kit/startup/fed_client.json"
+    target.write_text(target.read_text().replace(str(other.port), str(started.port)))
+    local.start(other.folder, "stranger")
+    for name in ("client.crt", "client.key"):
+        shutil.copy(folder / "sites/site-1/kit/startup" / name, folder / "sites/site-2/kit/startup" / name)
+    local.start(folder, "site-2")
+    own, strange = folder / "sites/site-1/kit/startup", other.folder / "sites/stranger/kit/startup"
+    assert _handshake(started.port, own, own)
+    with pytest.raises(ssl.SSLCertVerificationError):  # the stranger refuses the server
+        _handshake(started.port, strange, strange)
+    assert _handshake(started.port, own, strange) == b""  # and the server has no word for the stranger
+    refusal = "authenticated as 'site-1' but claimed endpoint 'site-2'"
+    started.until(lambda: refusal in (folder / "server/log.txt").read_text(), "the false site-2's refusal")
+    time.sleep(10.0)
+    assert job.connected(folder) == ["site-1"]
+
+    # People: one who may only look, and an administrator of another authority.
+    with job.session(folder / "viewers/guest") as opened:
+        assert [client.name for client in opened.get_system_info().client_info] == ["site-1"]
+        with pytest.raises(AuthorizationError):
+            opened.submit_job(str(job.write_job(folder / "viewers/guest/job", 1)))
+    kit = other.folder / "admin/kit/startup/fed_admin.json"
+    kit.write_text(kit.read_text().replace(str(other.port), str(started.port)))
+    with pytest.raises(NoConnection), job.session(other.folder / "admin"):
+        pass
+
+    # The submitter: no code of his own, no other class, no shell, even if the server would let him.
+    with job.session(folder / "admin") as opened:
+        with pytest.raises(AuthorizationError):
+            opened.ls_target("site-1")
+        code = job.write_job(folder / "admin/code", 1)
+        (code / "app/custom").mkdir()
+        (code / "app/custom/own.py").write_text("")
+        meta = opened.get_job_meta(_ended(opened, opened.submit_job(str(code))))
+        assert meta["status"] == "FINISHED:FAILED_TO_RUN"
+        assert any("site-1" in line and "BYOC not permitted" in line for line in meta["job_deploy_detail"])
+        other_class = job.write_job(folder / "admin/class", 1)
+        config = other_class / "app/config/config_fed_client.json"
+        found = json.loads(config.read_text())
+        arguments = {"args": ["touch", str(folder / "touched")]}
+        found["components"].append({"id": "x", "path": "subprocess.Popen", "args": arguments})
+        config.write_text(json.dumps(found))
+        meta = opened.get_job_meta(_ended(opened, opened.submit_job(str(other_class))))
+        assert meta["status"] != "FINISHED:COMPLETED"
+        assert "'subprocess.Popen' at config path" in (folder / "sites/site-1/log.txt").read_text()
+        assert not (folder / "touched").exists()
+
+
+def _handshake(port: int, authority: Path, party: Path) -> bytes:
+    """The first word of the server to this party, which holds its certificate against this authority."""
+    context = ssl.create_default_context(cafile=str(authority / "rootCA.pem"))
+    context.load_cert_chain(party / "client.crt", party / "client.key")
+    context.set_alpn_protocols(["h2"])
+    raw = socket.create_connection(("127.0.0.1", port), timeout=30.0)
+    with raw, context.wrap_socket(raw, server_hostname="localhost") as connection:
+        try:
+            return connection.recv(1)
+        except (ssl.SSLError, ConnectionError):  # an alert, or cut off
+            return b""
+
+
+def _allow_code_at_the_server(folder: Path) -> None:
+    file = folder / "server/kit/local/authorization.json"
+    file.write_text(file.read_text().replace('"byoc": "none"', '"byoc": "any"'))
+
+
+def _ended(opened, job_id: str) -> str:
+    end = time.monotonic() + PATIENCE
+    while not opened.get_job_status(job_id).startswith("FINISHED"):
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    return job_id
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_server_listens_on_loopback_alone(trial):
+    import psutil
+
+    started = trial(SITES[:1])
+    connections = psutil.Process(started.pid("server")).net_connections(kind="inet")
+    listening = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
+    assert listening
+    assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+# What a round costs
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_round_overhead_and_memory(trial, record_property):
+    """Printed with `pytest -s`; docs/nvflare.md quotes such a run."""
+    started = trial()
+    for size, rounds in ((128, 200), (131_072, 30), (1_310_720, 12)):
+        seconds = np.array(started.run(rounds=rounds, size=size)["seconds"][2:])
+        median, worst = float(np.median(seconds)), float(seconds.max())
+        record_property(f"seconds_at_{8 * size}_bytes", median)
+        print(f"\n{8 * size:>10} bytes: median {median:.4f} s a round, worst {worst:.3f} s")
+        if size == 128:
+            assert median <= 0.1
+    result = started.run(rounds=500)
+    assert result["rounds"] == 500
+    assert result["errors"] == []
+    assert np.array_equal(result["x"], expected(500))
+    memory = dict(map(tuple, result["memory"]))
+    record_property("memory", memory)
+    print("MB of the server's job process after rounds:", {r: round(mb) for r, mb in memory.items()})
+    assert memory[500] - memory[50] < 150

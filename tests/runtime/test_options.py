@@ -1,0 +1,136 @@
+"""One definition of options: every surface is made from it."""
+
+import inspect
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedualex as fx
+from fedualex.deploy.options import DeploymentOptions, RehearsalOptions
+from fedualex.experiments import deployment_settings
+from fedualex.experiments.configuration import RUN_DEFAULTS, run_defaults, run_options
+from fedualex.runtime.keywords import decisive, listing, option, options, table, takes
+from fedualex.runtime.options import SimulatorOptions, SolveOptions
+from fedualex.runtime.sweeps import SweepOptions, TuneOptions
+from fedualex.validation import whole_number
+
+DOCS = Path(__file__).parents[2] / "docs"
+GAME = fx.problems.bilinear(np.eye(2), np.ones(2), x=fx.Box(1.0), y=fx.Box(1.0))
+FUNCTIONS = {
+    "solve": (fx.solve, SolveOptions),
+    "simulate": (fx.simulate, SimulatorOptions),
+    "sweep": (fx.sweep, SweepOptions),
+    "tune": (fx.tune, TuneOptions),
+    "deploy.run": (fx.deploy.run, RehearsalOptions),
+}
+
+
+@options
+class More(SolveOptions):
+    """The options of a run, and one more."""
+
+    patience: int = option(whole_number, "Records to wait for.", default=3)
+    mood: int = option(whole_number, "Of no part in the rounds.", default=1, decides=False, in_files=False)
+
+
+@takes(More)
+def solve_more(problem, method, options):
+    """Solve."""
+    return options
+
+
+def test_a_new_option_is_one_field_and_every_surface_has_it():
+    assert solve_more(GAME, fx.FeDualEx(), rounds=2, patience=np.int8(5)).patience == 5
+    assert inspect.signature(solve_more).parameters["patience"].default == 3
+    assert "patience: Records to wait for. Default: 3." in solve_more.__doc__
+    assert "| `patience` | `3` | Records to wait for. |" in table(More)
+    with pytest.raises(ValueError, match=r"patience must be a whole number >= 1, got 0"):
+        solve_more(GAME, fx.FeDualEx(), patience=0)
+    with pytest.raises(TypeError, match=r"there is no option 'patient'; did you mean 'patience'"):
+        solve_more(GAME, fx.FeDualEx(), patient=1)
+    assert run_defaults(More) == RUN_DEFAULTS | {"patience": 3}
+    assert run_options(More, run_defaults(More) | {"patience": 4, "rounds": 2}, GAME).patience == 4
+    assert decisive(More(patience=4)) != decisive(More())
+    assert decisive(More(mood=2)) == decisive(More())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_have_the_fields_of_their_options_as_keywords(name):
+    function, kind = FUNCTIONS[name]
+    problem, method, *keywords = inspect.signature(function).parameters.values()
+    assert (problem.name, method.name) == ("problem", "method")
+    assert [keyword.name for keyword in keywords] == [one.name for one in fields(kind)]
+    assert listing(kind) in function.__doc__
+    for one in fields(kind):
+        assert one.metadata["meaning"].endswith("."), one.name
+
+
+def test_a_deployment_has_the_same_options_in_its_file():
+    shared = {one.name for one in fields(fx.deploy.DeploymentOptions) if one.metadata["in_files"]}
+    assert deployment_settings.RUN_DEFAULTS.keys() == shared | {"noise", "minibatch", "start"}
+
+
+@pytest.mark.parametrize(("page", "kind"), [("simulator.md", SolveOptions), ("deployment.md", DeploymentOptions)])
+def test_the_table_of_the_docs_is_made_from_the_fields(page, kind):
+    text = (DOCS / page).read_text()
+    (found,) = re.findall(r"<!-- the options -->\n\n(.*?)\n\n<!-- end -->", text, re.DOTALL)
+    assert found == table(kind), table(kind)
+
+
+@pytest.mark.slow
+def test_a_type_checker_refuses_wrong_keywords_and_types(tmp_path):
+    lines = {
+        "fx.solve(game, method, rounds=3, tol=1e-3)": None,
+        "fx.solve(game, method, round=3)": 'Unexpected keyword argument "round"',
+        "fx.solve(game, 3)": 'Argument 2 to "solve" has incompatible type "int"',
+        'fx.simulate(game, method, rounds="3")': 'Argument "rounds" to "simulate" has incompatible type "str"',
+        "fx.simulate(game, method, rounds=3, tol=1e-3)": 'Unexpected keyword argument "tol"',
+        'fx.tune(game, method, rounds=3, grid={"eta_c": [0.1]}).method': None,
+    }
+    script = tmp_path / "script.py"
+    head = "import numpy as np\nimport fedualex as fx\ngame, method = fx.problems.paper_l1(), fx.FeDualEx(0.1)\n"
+    script.write_text(head + "\n".join(lines))
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(script)]
+    said = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600).stdout
+    for number, refusal in enumerate(lines.values(), start=4):
+        found = [line for line in said.splitlines() if line.startswith(f"script.py:{number}: error")]
+        assert (refusal is None) == (not found), said
+        assert refusal is None or refusal in found[0]
+
+
+# --- things that declare themselves ---------------------------------------------------------------------------------
+
+METHODS = [getattr(fx.algorithms, name) for name in fx.algorithms.__all__ if name != "AbstractMethod"]
+
+
+@pytest.mark.parametrize("make", METHODS)
+def test_methods_declare_their_step_sizes(make):
+    method = make()
+    names = method.step_names()
+    assert names
+    assert set(names) <= set(vars(method))
+    assert set(method.missing_steps()) <= set(names)
+    rule = method.theory_steps(0.1, 2.0, 10)
+    assert all(rule[name] > 0 for name in method.missing_steps())
+
+
+def test_every_problem_of_the_catalogue_says_what_it_is_built_from():
+    from fedualex.experiments.names import PROBLEMS, arrays_of
+
+    built = {
+        name
+        for name in fx.problems.__all__
+        if inspect.isfunction(getattr(fx.problems, name))
+        and inspect.signature(getattr(fx.problems, name)).return_annotation in PROBLEM_TYPES
+    }
+    assert built == set(PROBLEMS)
+    for name in PROBLEMS:
+        assert set(arrays_of(name)) <= set(inspect.signature(PROBLEMS[name]).parameters)
+
+
+PROBLEM_TYPES = ("Problem", fx.problems.Problem, "Bilinear", fx.problems.Bilinear)
