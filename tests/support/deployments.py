@@ -19,7 +19,7 @@ import fedualex as fx
 from fedualex.cli import main
 from fedualex.deploy import processes
 from fedualex.deploy.control import control_of
-from fedualex.experiments import deployment_files
+from fedualex.experiments import deployment_files, deployment_settings
 
 SITES = ("site-1", "site-2", "site-3")
 PATIENCE = 800.0

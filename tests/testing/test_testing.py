@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from catalogue import CATALOGUE
+from support.catalogue import CATALOGUE
 
 import fedualex as fx
 from fedualex import tree
