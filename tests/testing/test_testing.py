@@ -190,11 +190,6 @@ class WrongPrivacy(PlainDescent):
     private = True
 
 
-class WrongMessage(PlainDescent):
-    def server_step(self, server, message, geometry, fraction):
-        return super().server_step(server, tree.scale(1 + server.elapsed, message), geometry, fraction)
-
-
 class WrongPoint(fx.FeDualEx):
     def point(self, server, geometry):
         return server.omega
