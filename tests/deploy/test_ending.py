@@ -63,7 +63,7 @@ def test_the_best_point_waits_for_its_certificate(tmp_path):
 def test_without_an_answer_in_the_end_nothing_is_claimed(tmp_path, undisturbed):
     run, _ = serve(tmp_path, fault=silent_surveys(range(6, 100)), tol=1e-9)
     assert_close(run.state, undisturbed.state)
-    for name in ("last", "clients", "polished"):
+    for name in ("last", "client_average", "polished"):
         output = run.outputs[name]
         assert (output.status, output.gap, output.operator) == (Status.UNCERTIFIED, None, None)
         assert output.certificate.reason == UNANSWERED
@@ -85,7 +85,7 @@ def test_a_tol_that_was_met_is_not_claimed_of_points_without_certificate(tmp_pat
 
     run, _ = serve(tmp_path, fault=fault, callback=watch, **options)
     assert run.rounds == met[0] < 200
-    assert {run.outputs[name].status for name in ("last", "clients", "polished")} == {Status.UNCERTIFIED}
+    assert {run.outputs[name].status for name in ("last", "client_average", "polished")} == {Status.UNCERTIFIED}
     assert (run.status, run.output, run.best.gap <= 0.02) == (Status.OPTIMAL, "best", True)
     again, engine = serve(tmp_path, **options)  # with all sites there, the same point is what it is
     assert (again.status, again.rounds) == (Status.OPTIMAL, run.rounds)
@@ -117,7 +117,7 @@ def test_time_is_a_limit_and_may_be_extended(tmp_path, undisturbed):
 
 def test_which_output_is_the_answer(tmp_path, undisturbed):
     assert undisturbed.output == "polished"
-    assert list(undisturbed.outputs) == ["last", "clients", "polished"]
+    assert list(undisturbed.outputs) == ["last", "client_average", "polished"]
     last, _ = serve(tmp_path / "a", output="last")
     assert last.output == "last"
     assert last.gap == undisturbed.outputs["last"].gap

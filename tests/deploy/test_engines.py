@@ -55,7 +55,7 @@ def test_local_with_data_at_sites(deploy, tmp_path, method):
     made = deploy("local", method=method, **AT_SITES)
     assert_data_stays(made)
     made.run()
-    assert_same(made, *simulate_own(tmp_path, made.source, method), outputs=("last", "clients"))
+    assert_same(made, *simulate_own(tmp_path, made.source, method), outputs=("last", "client_average"))
     checks = json.loads(command("verify", made.run_folder, "--json", code=3).stdout)
     assert checks["agrees"]
     assert any("as reported by sites" in check["what"] for check in checks["checks"])
@@ -77,7 +77,7 @@ def test_nvflare_gives_the_simulators_iterates(deploy, tmp_path):
         made.again(method=method, **AT_SITES)
         assert_data_stays(made)
         made.run()
-        assert_same(made, *simulate_own(tmp_path, made.source, method), outputs=("last", "clients"))
+        assert_same(made, *simulate_own(tmp_path, made.source, method), outputs=("last", "client_average"))
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_clipping_is_to_the_length_and_noise_has_the_stated_size():
         (fx.FeDualExCorrected(0.1), {}, "covers FeDualEx"),
         (fx.FeDualEx(0.1), {"tol": 0.1}, "tol"),
         (fx.FeDualEx(0.1), {"ergodic": True}, "ergodic"),
-        (fx.FeDualEx(0.1), {"output": "clients"}, "'last'"),
+        (fx.FeDualEx(0.1), {"output": "client_average"}, "'last'"),
     ],
 )
 def test_privacy_refuses_what_it_does_not_cover(method, options, match):

@@ -51,9 +51,11 @@ def assert_equals_simulator(problem, dtype="float64", **changes):
     options = OPTIONS | {"rounds": 6, "record_every": 3, "local_steps": 1, "dtype": dtype} | changes
     method = options.pop("method")
     run = rehearse(problem, method, sites=3, ergodic=True, **options)
-    expected = fx.simulate(problem, method, clients=None if problem.clients else 3, output="clients", **options)
+    expected = fx.simulate(problem, method, clients=None if problem.clients else 3, output="client_average", **options)
     tolerance = 1e-12 if dtype == "float64" else 1e-5
-    names = ("last", "clients", "ergodic") if problem.clients else ("last", "clients", "ergodic", "polished")
+    names = (
+        ("last", "client_average", "ergodic") if problem.clients else ("last", "client_average", "ergodic", "polished")
+    )
     assert {leaf.dtype for leaf in jax.tree.leaves(run.state)} == {
         leaf.dtype for leaf in jax.tree.leaves(expected.state)
     }
@@ -64,7 +66,7 @@ def assert_equals_simulator(problem, dtype="float64", **changes):
     if problem.clients:  # a server that has no data does not know beta, so its grid is another one
         with double():
             grid = np.asarray(POLISH) * float(method.eta_c)
-            polished = Evaluator(exact_problem(problem)).polished(expected.outputs["clients"], grid)
+            polished = Evaluator(exact_problem(problem)).polished(expected.outputs["client_average"], grid)
         assert_close((run.outputs["polished"].z, run.outputs["polished"].gap), (polished.z, polished.gap), tolerance)
 
 
@@ -116,7 +118,7 @@ def test_who_is_dead_is_not_in_the_mean(tmp_path):
     run, _ = serve(tmp_path, fault=fault, min_replies=2)
     expected = fx.simulate(GAME, clients=2, **OPTIONS)
     assert_close(run.state.server, expected.state.server)
-    assert_close(run.state.sums.points["clients"], expected.state.sums.points["clients"])
+    assert_close(run.state.sums.points["client_average"], expected.state.sums.points["client_average"])
 
 
 # --- what travels --------------------------------------------------------------------------------------------------

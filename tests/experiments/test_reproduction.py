@@ -279,7 +279,7 @@ def test_seeds_are_whole_runs_that_can_be_verified(finished):
         for run in runs:
             assert run.label == label
             assert [record["round"] for record in run.history] == [0, 3, 6, 9, 12]
-            assert {f"gap_{name}" for name in ("last", "ergodic", "clients", "polished")} < set(run.history[0])
+            assert {f"gap_{name}" for name in ("last", "ergodic", "client_average", "polished")} < set(run.history[0])
         assert runs[0].history[-1]["gap_last"] != runs[1].history[-1]["gap_last"]
     checked = CliRunner().invoke(main, ["verify", str(root / "l1-k10" / "runs" / "FeDualEx" / "seed-1")])
     assert checked.exit_code == 0, checked.output
@@ -335,7 +335,7 @@ def test_report_of_a_reproduction(finished, tmp_path):
     names = {path.name for path in files[1:]}
     assert names == {
         f"l1-k10-{output}{x}.{kind}"
-        for output in ("last", "ergodic", "clients", "polished")
+        for output in ("last", "ergodic", "client_average", "polished")
         for x in ("", "-megabytes")
         for kind in ("png", "pdf")
     } | {"l1-k10-averaging.png", "l1-k10-averaging.pdf"}

@@ -80,8 +80,10 @@ def exchange_last(path):
     rewrite_arrays(
         path, lambda arrays: arrays.update({f"last/{k}/{b}": arrays[f"clients/{k}/{b}"] for k in "zg" for b in "xy"})
     )
-    rewrite_history(path, lambda records: records[-1].update(gap_last=records[-1]["gap_clients"]))
-    of_output("last", **{key: status["outputs"]["clients"][key] for key in status["outputs"]["clients"]})(path)
+    rewrite_history(path, lambda records: records[-1].update(gap_last=records[-1]["gap_client_average"]))
+    of_output("last", **{key: status["outputs"]["client_average"][key] for key in status["outputs"]["client_average"]})(
+        path
+    )
 
 
 def smaller_gap(path):

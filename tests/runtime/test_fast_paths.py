@@ -112,7 +112,7 @@ def test_the_merged_draw_is_the_one_that_is_described(game):
         found = one_round(setup, state)
         for one, two in zip(jax.tree.leaves(found.server), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(one, two, rtol=0, atol=1e-14)
-        for one, two in zip(jax.tree.leaves(found.sums.points["clients"]), jax.tree.leaves(mean), strict=True):
+        for one, two in zip(jax.tree.leaves(found.sums.points["client_average"]), jax.tree.leaves(mean), strict=True):
             np.testing.assert_allclose(one, ETA * two, rtol=0, atol=1e-14)
 
 

@@ -50,7 +50,7 @@ def test_means_are_the_definitions():
             dual = dual.descend(eta, GAME.operator(point))
             total = point if total is None else jax.tree.map(jnp.add, total, point)
         last, mean = np.asarray(GAME.geometry.primal(dual).x), np.asarray(total.x) / steps
-    for name, expected in (("clients", mean), ("ergodic", mean), ("last", last)):
+    for name, expected in (("client_average", mean), ("ergodic", mean), ("last", last)):
         np.testing.assert_allclose(run.outputs[name].z.x, expected, rtol=1e-12, atol=1e-14)
 
 

@@ -107,7 +107,7 @@ def assert_close(one, other, tolerance=1e-12):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
-def assert_same_run(run, expected, tolerance=1e-12, outputs=("last", "clients", "polished")):
+def assert_same_run(run, expected, tolerance=1e-12, outputs=("last", "client_average", "polished")):
     assert run.rounds == expected.rounds
     assert_close(run.state, expected.state, tolerance)
     for name in outputs:

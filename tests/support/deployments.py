@@ -221,7 +221,7 @@ def simulate(root: Path, problem, method: str, **options) -> tuple[list, fx.Run]
     return checkpoint(file), run
 
 
-def assert_same(found: Deployment, expected: list, run: fx.Run, outputs=("last", "clients", "polished")) -> None:
+def assert_same(found: Deployment, expected: list, run: fx.Run, outputs=("last", "client_average", "polished")) -> None:
     """State and gaps, as the run folder has them."""
     state = found.checkpoint()
     assert len(state) == len(expected) == 4

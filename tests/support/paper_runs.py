@@ -16,7 +16,7 @@ PAPER = {
     "Extra Step Local SGD": {"name": "ExtraStepLocalSGD"},
 }
 UNPROJECTED = {"FeDualEx unprojected start": {"name": "FeDualEx", "run": {"init": "paper"}}}
-OUTPUTS = ("last", "ergodic", "clients", "polished")
+OUTPUTS = ("last", "ergodic", "client_average", "polished")
 
 
 def write_run(path, label, numbers, rounds=(0, 5, 10), eta_c=0.1, data="a game"):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 METHODS = ("FeDualEx", "FeDualExCorrected", "FedDualAvg", "FedMiP", "FedMiD", "LocalSGDA", "ScaffoldS")
-OUTPUTS = ("last", "ergodic", "clients", "polished")
+OUTPUTS = ("last", "ergodic", "client_average", "polished")
 ROUNDS = np.unique(np.concatenate([np.arange(0, 20, 2), np.arange(20, 501, 10)]))
 CLIENTS, SIZE = 20, 600
 UNCERTIFIED = "psi of y has an unbounded domain"

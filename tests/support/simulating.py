@@ -10,8 +10,8 @@ from support.references import digits
 import fedualex as fx
 
 Status, Stop = fx.Status, fx.Stop
-NAMES = {"last", "clients", "ergodic", "polished"}
-SIZES = {"clients": 3, "local_steps": 2}
+NAMES = {"last", "client_average", "ergodic", "polished"}
+SIZES = {"client_average": 3, "local_steps": 2}
 
 
 def simulate(eta=0.3, rounds=6, problem=GAME, **options):

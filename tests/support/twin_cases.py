@@ -120,7 +120,9 @@ def case(name):
         "shared free": lambda: Case(game(A, B, **zeros), free, bilinear_operator, 5, alike, START),
         "shared entropic": lambda: Case(game(A, B, **entropic), kl, bilinear_operator, 5, alike, SIMPLEX_START),
         "data": lambda: Case(data_problem(**L1_BOX), box, data_operator, 4, p, START),
-        "data alike": lambda: Case(data_problem(**L1_BOX, weights="clients"), box, data_operator, 4, p * 0 + 1, START),
+        "data alike": lambda: Case(
+            data_problem(**L1_BOX, weights="client_average"), box, data_operator, 4, p * 0 + 1, START
+        ),
         "data entropic": lambda: Case(data_problem(**entropic), kl, data_operator, 4, p, SIMPLEX_START),
     }[name]()
 
@@ -178,7 +180,7 @@ def differ(ours, theirs, least=1e-3):
 
 
 def outputs(run, *names):
-    return np.concatenate([flat(run.outputs[name].z) for name in names or ("last", "clients", "ergodic")])
+    return np.concatenate([flat(run.outputs[name].z) for name in names or ("last", "client_average", "ergodic")])
 
 
 def same_run(left, right, *names):
@@ -187,7 +189,7 @@ def same_run(left, right, *names):
 
 def check_against_twin(run, twin, entropic=False):
     """Every output that the twin defines, and the server's dual pair; an entropic omega up to a constant."""
-    for name in ("last", "clients", "ergodic"):
+    for name in ("last", "client_average", "ergodic"):
         if name in twin:
             close(flat(run.outputs[name].z), twin[name])
     server = run.state.server

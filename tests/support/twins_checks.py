@@ -143,7 +143,7 @@ def _check_T12(game: _Game) -> None:
 
         fed = feDualEx(game.space, g, 1, K, R, [[0]] * R, one, eta, 1.0, game.z0)
         pairs += [(fed[name], alone[name]) for name in ("last", "omega", "theta", "ergodic")]
-        pairs += [(fed["clients"], alone["ergodic"]), (fed["points"], alone["points"][K - 1 :: K])]
+        pairs += [(fed["client_average"], alone["ergodic"]), (fed["points"], alone["points"][K - 1 :: K])]
         same = feDualEx(game.space, game.same, 3, K, R, [[0, 1, 2]] * R, game.p, eta, 1.0, game.z0)
         exact = compositeDualExtrapolation(game.space, game.exact, T, eta, game.z0)
         pairs += [(same[name], exact[name]) for name in ("last", "omega", "ergodic")]
@@ -219,7 +219,8 @@ def _check_bounds(game: _Game) -> None:
     opt = [optimisticMirrorDescent(space, game.exact, T, 0.5 / beta, z0)["ergodic"] for T in Ts]
     _bound("optimistic, B0/(eta N)", [game.gap(z) for z in opt], [2 * beta * B0 / T for T in Ts])
     slow = [
-        feDualEx(space, game.same, 3, 4, R, [[0, 2]] * R, game.p, 1 / beta, 0.6, z0)["clients"] for R in range(1, 16)
+        feDualEx(space, game.same, 3, 4, R, [[0, 2]] * R, game.p, 1 / beta, 0.6, z0)["client_average"]
+        for R in range(1, 16)
     ]
     _bound("Prop. B, sigma=0", [game.gap(z) for z in slow], [beta * B0 / (0.6 * 4 * R) for R in range(1, 16)])
     cp = [_pdhg(game, T)["ergodic"] for T in Ts]
@@ -362,8 +363,8 @@ def _check_T27(game: _Game) -> None:
     """Outputs A and B: equal where P is affine, different for l1 + box with noise."""
     args = (game.client, 3, 4, 3, [[0, 1], [1, 2], [0, 2]], game.p, 0.1, 0.7, game.z0)
     free, box = [[f(space, *args) for f in (feDualEx, fedDualAvg)] for space in (Free(4, 6), game.space)]
-    _same("T27 A = B without psi, C", *[(run["ergodic"], run["clients"]) for run in free])
-    assert all(_far(run["ergodic"], run["clients"]) > 1e-3 for run in box)
+    _same("T27 A = B without psi, C", *[(run["ergodic"], run["client_average"]) for run in free])
+    assert all(_far(run["ergodic"], run["client_average"]) > 1e-3 for run in box)
 
 
 def _check_unequal(game: _Game) -> None:

@@ -203,7 +203,7 @@ def all_clients(a: Vector, M: int, vectors: Sequence[Vector]) -> Vector:
 
 
 class Averages:
-    """Running means over (r, k): output A ("ergodic") and output B ("clients")."""
+    """Running means over (r, k): output A ("ergodic") and output B ("client_average")."""
 
     def __init__(self, K: list[int]) -> None:
         self.K, self.equal = K, len(set(K)) == 1

@@ -17,7 +17,7 @@ class FeDualEx(AbstractDualMethod):
 
     The half point has the weight tau + eta_c, as Algorithm 1 and all proofs have it; Algorithms 3 and 4 print tau.
     Theorem 1 covers equal clients, eta_s = 1 and the `ergodic` output; proposition B covers eta_s <= 1, any cohort, and
-    the `clients` output. Without step sizes: eta_c from proposition B, eta_s = 1.
+    the `client_average` output. Without step sizes: eta_c from proposition B, eta_s = 1.
     """
 
     eta_c: StepSize = step("eta_c")

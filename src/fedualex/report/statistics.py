@@ -10,7 +10,7 @@ from ..experiments.exact import structure_values
 from ..experiments.folder import StoredRun
 from ..experiments.summary import steps_text
 
-OUTPUTS = ("last", "ergodic", "clients", "polished", "best")
+OUTPUTS = ("last", "ergodic", "client_average", "polished", "best")
 
 
 def curve(label: str, output: str, runs: Sequence[StoredRun]) -> dict[str, Any]:

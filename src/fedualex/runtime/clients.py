@@ -91,7 +91,7 @@ class SimulatedClients:
 
 
 def bytes_per_round(setup: Setup) -> tuple[int, int]:
-    """What a network would carry in a round: state down, message and the sum behind `clients` up; surveys both ways."""
+    """Bytes up and down in a round: state down, message and the sum behind `client_average` up, surveys both ways."""
 
     def size(a: Any) -> int:
         return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))

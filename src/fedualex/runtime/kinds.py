@@ -57,12 +57,12 @@ KINDS: dict[str, OutputKind] = {
             increment=_mean_probes,
         ),
         OutputKind(
-            "clients",
+            "client_average",
             "the average of all points that clients probed",
             wire=("points", "point_weight"),
             increment=_own_points,
         ),
-        OutputKind("polished", "one composite step from the average of the clients", polishes="clients"),
+        OutputKind("polished", "one composite step from the average of the clients", polishes="client_average"),
     )
 }
 AVERAGES = tuple(kind.name for kind in KINDS.values() if kind.increment is not None)

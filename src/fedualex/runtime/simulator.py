@@ -85,7 +85,7 @@ def _judgement(prepared: Prepared, options: SolveOptions) -> Judgement:
         tol=options.tol,
         output=options.output,
         polish=polish_grid(prepared.problem),
-        everything=options.tol is not None or options.output in ("clients", "polished"),
+        everything=options.tol is not None or options.output in ("client_average", "polished"),
         trust=options.convexity == "trust",
     )
 

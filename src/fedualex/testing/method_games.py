@@ -13,6 +13,7 @@ from .. import tree
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem, Problem, bilinear, matrix_game
 from ..regularizers import Box, SquaredL2
+from ..runtime.kinds import AVERAGES
 from ..runtime.missing import Missing
 from ..runtime.options import RunOptions
 from ..runtime.outputs import Evaluator, exact_problem
@@ -112,7 +113,7 @@ def outputs(game: Game, method: AbstractMethod, clients: int, local_steps: int, 
     options = RunOptions(rounds=ROUNDS, local_steps=local_steps)
     setup = build_setup(game.problem, method, options, clients)
     state = advance(setup, first_state(setup, start, options), jnp.asarray(ROUNDS))
-    return points_of(setup, state, ("ergodic", "clients"))
+    return points_of(setup, state, AVERAGES)
 
 
 def gap(problem: AbstractProblem, points: dict[str, Tree]) -> float:
