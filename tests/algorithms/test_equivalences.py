@@ -61,7 +61,7 @@ def test_one_client_is_algorithm_3_for_every_split(K):
 
     twin = twins_one_machine.stochasticDualExtrapolation(the.space, g, 12, 0.2, START)
     check_against_twin(run, twin)
-    close(outputs(run, "clients"), twin["ergodic"])
+    close(outputs(run, "client_average"), twin["ergodic"])
     exact = twins_one_machine.compositeDualExtrapolation(the.space, lambda z, t, s: the.operator(0, z), 12, 0.2, START)
     check_against_twin(fx.simulate(the.problem, fx.FeDualEx(0.2), clients=3, **options), exact)
 
@@ -153,7 +153,7 @@ def test_players_can_be_swapped(method):
     run = fx.simulate(case("shared").problem, method, z0=saddle(START), **options)
     other = fx.problems.bilinear(-A.T, np.zeros(N_X), x=L1_BOX["y"] + fx.Linear(B), y=L1_BOX["x"])
     swapped = fx.simulate(other, method, z0=fx.Saddle(START[N_X:], START[:N_X]), **options)
-    for name in ("last", "clients", "ergodic"):
+    for name in ("last", "client_average", "ergodic"):
         close(swapped.outputs[name].z.y, run.outputs[name].z.x)
         close(swapped.outputs[name].z.x, run.outputs[name].z.y)
         assert swapped.outputs[name].gap == pytest.approx(run.outputs[name].gap, abs=1e-12)
@@ -222,8 +222,8 @@ def test_ergodic_is_clients_where_the_map_is_affine():
     many = {"clients": 5, "cohort": 3, "local_steps": 3, "noise": ORACLES["gauss"]}
     l1, affine = case("shared").problem, fx.problems.bilinear(A, B, x=fx.SquaredL2(0.4), y=fx.SquaredL2(0.3))
     run = fx.simulate(l1, fx.FeDualEx(*BOTH), clients=1, local_steps=4, noise=WAVE, **options)
-    close(outputs(run, "ergodic"), outputs(run, "clients"))
+    close(outputs(run, "ergodic"), outputs(run, "client_average"))
     run = fx.simulate(affine, fx.FeDualEx(*BOTH), **many, **options)
-    close(outputs(run, "ergodic"), outputs(run, "clients"))
+    close(outputs(run, "ergodic"), outputs(run, "client_average"))
     run = fx.simulate(l1, fx.FeDualEx(*BOTH), **many, **options)
-    differ(outputs(run, "ergodic"), outputs(run, "clients"))
+    differ(outputs(run, "ergodic"), outputs(run, "client_average"))

@@ -215,7 +215,7 @@ def test_one_machine_methods_are_their_twins(name, noise):
     run = fx.simulate(the.problem, method, steps=T, noise=ORACLES[noise], seed=SEED, z0=saddle(the.z0))
     expected = twin(the.space, lambda z, t, s: operator(z) + added[t, 0, 0, s], T, 0.2, the.z0)
     check_against_twin(run, expected)
-    close(outputs(run, "clients"), expected["ergodic"])
+    close(outputs(run, "client_average"), expected["ergodic"])
 
 
 def prox(lam, radius):

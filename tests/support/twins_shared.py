@@ -232,14 +232,14 @@ class Averages:
 
 
 def dual_result(out: Averages, omega: Vector, theta: float, points: list[Vector]) -> Result:
-    result = Result(last=points[-1], omega=omega, theta=theta, clients=out.clients(), points=points)
+    result = Result(last=points[-1], omega=omega, theta=theta, client_average=out.clients(), points=points)
     if out.equal:
         result["ergodic"] = out.ergodic()
     return result
 
 
 def primal_result(out: Averages, points: list[Vector]) -> Result:
-    result = Result(last=points[-1], clients=out.clients(), points=points)
+    result = Result(last=points[-1], client_average=out.clients(), points=points)
     if out.equal:
         result["ergodic"] = out.clients()  # sum over r, k of the cohort mean: the same vector
     return result
