@@ -11,7 +11,7 @@ import fedualex as fx
 
 Status, Stop = fx.Status, fx.Stop
 NAMES = {"last", "client_average", "ergodic", "polished"}
-SIZES = {"client_average": 3, "local_steps": 2}
+SIZES = {"clients": 3, "local_steps": 2}
 
 
 def simulate(eta=0.3, rounds=6, problem=GAME, **options):
