@@ -113,7 +113,8 @@ SIZES = {"1 kB": (64, 30), "1 MB": (64_000, 12), "10 MB": (640_000, 6)}
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("engine", ["local", "nvflare", "flower"])
 def test_seconds_a_round(deploy, monkeypatch, record_property, engine):
-    """FeDualEx with one local step of a cheap operator, checkpoint included; printed with `pytest -s`."""
+    """FeDualEx with one local step of a cheap operator, checkpoint included: each round is asked for once, and replies
+    are twice as long as the message; how long that takes is printed with `pytest -s`."""
     if engine != "local":
         pytest.importorskip("nvflare" if engine == "nvflare" else "flwr")
     made = None
@@ -134,7 +135,14 @@ def test_seconds_a_round(deploy, monkeypatch, record_property, engine):
             local_run(made)
         else:
             made.run()
-        gaps = np.diff([moment for _, _, moment, _ in made.requests()][1:])
+        requests = made.requests()
+        assert [number for _, number, _, _ in requests] == list(range(rounds))
+        record = json.loads((made.run_folder / "history.jsonl").read_text().splitlines()[-1])
+        survey = 2 * 8 * size  # of the first record: x and y
+        message = survey + 8  # and tau
+        assert record["bytes_down"] == len(SITES) * (rounds * message + survey)
+        assert record["bytes_up"] == len(SITES) * (rounds * 2 * message + survey)
+        gaps = np.diff([moment for _, _, moment, _ in requests][1:])
         median = float(np.median(gaps))
         record_property(name, median)
         print(f"\n{engine}, {name}: median {median:.4f} s, worst {gaps.max():.3f} s of {len(gaps)} rounds")
