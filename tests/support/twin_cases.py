@@ -120,9 +120,7 @@ def case(name):
         "shared free": lambda: Case(game(A, B, **zeros), free, bilinear_operator, 5, alike, START),
         "shared entropic": lambda: Case(game(A, B, **entropic), kl, bilinear_operator, 5, alike, SIMPLEX_START),
         "data": lambda: Case(data_problem(**L1_BOX), box, data_operator, 4, p, START),
-        "data alike": lambda: Case(
-            data_problem(**L1_BOX, weights="clients"), box, data_operator, 4, p * 0 + 1, START
-        ),
+        "data alike": lambda: Case(data_problem(**L1_BOX, weights="clients"), box, data_operator, 4, p * 0 + 1, START),
         "data entropic": lambda: Case(data_problem(**entropic), kl, data_operator, 4, p, SIMPLEX_START),
     }[name]()
 
