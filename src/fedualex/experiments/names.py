@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from .. import algorithms, geometry, problems, regularizers
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
 from ..problems.built_from import sources_of
+from ..storage import read_arrays
 from ..validation import hint, short
 from . import tables
 
@@ -168,12 +167,10 @@ def _load_arrays(file: Any, names: tuple[str, ...], folder: Path) -> dict[str, A
     if not isinstance(file, str):
         raise ConfigurationError(f'[problem] needs file = "....npz" with the arrays {", ".join(names)}')
     try:
-        with open(folder / file, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            missing = [name for name in names if name not in arrays]
-            if missing:
-                raise ConfigurationError(f"{file} must hold the arrays {', '.join(names)}; {missing[0]!r} is missing")
-            return {name: arrays[name] for name in names}
-    except ConfigurationError:
-        raise
+        arrays = read_arrays(folder / file, names.__contains__)
     except Exception as error:  # a missing, truncated or foreign file can fail in many ways
         raise ConfigurationError(f"{file} cannot be read as an .npz file: {error}") from None
+    for name in names:
+        if name not in arrays:
+            raise ConfigurationError(f"{file} must hold the arrays {', '.join(names)}; {name!r} is missing")
+    return arrays
