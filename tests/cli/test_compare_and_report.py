@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.command_line import OUTPUTS, cli, copied, here, read, refused, solved, strict  # noqa: F401
 
-from fedualex.experiments.names import build_problem
+from fedualex.experiments.registry import build_problem
 from fedualex.runtime import fingerprint
 
 

@@ -18,7 +18,7 @@ from support.command_line import (
 
 from fedualex.cli import main
 from fedualex.experiments.configuration import with_defaults
-from fedualex.experiments.names import METHODS, PROBLEMS, build_method
+from fedualex.experiments.registry import METHODS, PROBLEMS, build_method
 
 
 @pytest.mark.parametrize(

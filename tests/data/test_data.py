@@ -19,7 +19,7 @@ import fedualex as fx
 from fedualex import data
 from fedualex.experiments import folder
 from fedualex.experiments.configuration import ConfigurationError, configure
-from fedualex.experiments.names import build_problem
+from fedualex.experiments.registry import build_problem
 from fedualex.experiments.run_folder import solve_into
 from fedualex.experiments.verify import verify
 from fedualex.problems.rows import by_client

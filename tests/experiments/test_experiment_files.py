@@ -6,8 +6,8 @@ import pytest
 from support.paper_runs import PAPER, UNPROJECTED
 
 from fedualex.experiments import protocol
-from fedualex.experiments.names import ConfigurationError
 from fedualex.experiments.plan import Experiment, paper_experiments
+from fedualex.experiments.registry import ConfigurationError
 from fedualex.experiments.reproduce import chosen
 
 ETA_C = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001]

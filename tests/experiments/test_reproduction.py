@@ -20,8 +20,8 @@ from fedualex.cli import main
 from fedualex.experiments import folder, protocol
 from fedualex.experiments.claims import CLAIMS, write_claims
 from fedualex.experiments.configuration import start_point
-from fedualex.experiments.names import ConfigurationError, build_method
 from fedualex.experiments.plan import Experiment, paper_experiments
+from fedualex.experiments.registry import ConfigurationError, build_method
 from fedualex.experiments.reproduce import chosen, reproduce
 from fedualex.experiments.summary import seed_runs
 from fedualex.problems import Bilinear

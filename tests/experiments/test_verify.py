@@ -25,7 +25,7 @@ from support.verified_folders import (  # noqa: F401
 
 from fedualex.cli import main
 from fedualex.experiments import folder
-from fedualex.experiments.names import ConfigurationError
+from fedualex.experiments.registry import ConfigurationError
 from fedualex.experiments.verdict import DATA, Verdict
 from fedualex.experiments.verify import verify
 

@@ -120,7 +120,7 @@ def test_methods_declare_their_step_sizes(make):
 
 
 def test_every_problem_of_the_catalogue_says_what_it_is_built_from():
-    from fedualex.experiments.names import PROBLEMS, arrays_of
+    from fedualex.experiments.registry import PROBLEMS, arrays_of
 
     built = {
         name

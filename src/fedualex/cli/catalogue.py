@@ -13,7 +13,7 @@ from .common import json_option, one_line_errors, print_json, print_table
 @one_line_errors
 def methods(as_json: bool) -> None:
     """All methods that a configuration file can name."""
-    from ..experiments.names import METHODS
+    from ..experiments.registry import METHODS
 
     _print_table({name: _first_line(method) for name, method in METHODS.items()}, "method", as_json)
 
@@ -23,7 +23,7 @@ def methods(as_json: bool) -> None:
 @one_line_errors
 def problems(as_json: bool) -> None:
     """All problems that a configuration file can name."""
-    from ..experiments.names import PROBLEMS
+    from ..experiments.registry import PROBLEMS
 
     _print_table({name: _first_line(problem) for name, problem in PROBLEMS.items()}, "problem", as_json)
 

@@ -19,7 +19,7 @@ from ..runtime.prepare import check_simulation
 from ..tree import Saddle
 from ..validation import positive
 from . import tables
-from .names import METHODS, PROBLEMS, ConfigurationError, arrays_of, build_method, build_problem, check_keys, named
+from .registry import METHODS, PROBLEMS, ConfigurationError, arrays_of, build_method, build_problem, check_keys, named
 
 T = TypeVar("T", bound=RunOptions)
 

@@ -8,7 +8,7 @@ from ..runtime import Stop
 from . import folder
 from .configuration import configure
 from .exact import write_exact
-from .names import ConfigurationError
+from .registry import ConfigurationError
 from .run_folder import solve_afresh
 
 TITLE = "The paper's l1 game, 100 clients, 10 local steps a round"

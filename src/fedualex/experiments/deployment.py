@@ -15,7 +15,7 @@ from ..runtime.records import Record
 from ..storage import read_arrays, write_json
 from . import folder
 from .deployment_settings import party_problem, server_problem, settings_of, task_of
-from .names import ConfigurationError, call_entry
+from .registry import ConfigurationError, call_entry
 from .seal import CHECKPOINT
 
 SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"

@@ -10,7 +10,7 @@ from ..deploy.control import control_of
 from ..storage import write_atomically, write_json
 from .deployment import SERVE, SITE
 from .deployment_settings import ENGINES, SETTINGS, read
-from .names import ConfigurationError, build_method, named
+from .registry import ConfigurationError, build_method, named
 
 EXAMPLE = Path(str(resources.files(__package__) / "deployment-example.toml"))
 README = """# A deployment of fedualex

@@ -11,7 +11,7 @@ from ..problems import AbstractProblem
 from ..problems.built_from import sources_of
 from ..validation import short
 from .configuration import check_tables, read_toml, run_defaults, run_options, with_defaults
-from .names import (
+from .registry import (
     METHODS,
     PROBLEMS,
     ConfigurationError,

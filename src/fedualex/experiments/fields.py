@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..validation import short
-from .names import ConfigurationError
+from .registry import ConfigurationError
 
 Kind = Callable[[Any], bool]
 Fields = Mapping[str, Kind]

@@ -17,8 +17,8 @@ from ..storage import read_arrays, write_atomically, write_json
 from .description import describe
 from .fields import check_manifest, check_status, read_json
 from .history import lines, read_history
-from .names import ConfigurationError
 from .provenance import provenance
+from .registry import ConfigurationError
 from .seal import sealed
 
 SCHEMA = 2

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .fields import is_record
-from .names import ConfigurationError
+from .registry import ConfigurationError
 
 
 def read_history(file: Path, ended: bool) -> list[dict[str, Any]]:

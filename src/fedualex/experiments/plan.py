@@ -8,7 +8,7 @@ from typing import Any
 
 from ..problems import AbstractProblem
 from .configuration import RUN_DEFAULTS, check_tables, read_toml
-from .names import build_problem, check_keys
+from .registry import build_problem, check_keys
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from ..runtime.outputs import exact_problem, operator_at
 from ..tree import Saddle
 from . import recheck
 from .folder import StoredRun
-from .names import ConfigurationError
 from .reach import Reached
+from .registry import ConfigurationError
 from .verdict import Check
 
 ROUNDING = 1e-11

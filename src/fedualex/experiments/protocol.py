@@ -17,8 +17,8 @@ from ..runtime.options import SimulatorOptions, SolveOptions
 from ..storage import write_json
 from . import folder
 from .configuration import RUN_DEFAULTS, run_options
-from .names import ConfigurationError, build_method
 from .plan import Experiment
+from .registry import ConfigurationError, build_method
 
 Task = dict[str, Any]
 """One simulation: its `kind` ("grid" or "seed"), `method`, `steps` and `seed`. Plain data for workers."""

@@ -16,8 +16,8 @@ from ..validation import short
 from .configuration import run_options, weighted_problem
 from .deployment_settings import server_problem, task_of
 from .folder import StoredRun
-from .names import build_method
 from .provenance import other_versions
+from .registry import build_method
 
 
 @dataclass(frozen=True)

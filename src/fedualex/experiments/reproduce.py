@@ -10,8 +10,8 @@ from typing import Any
 from ..storage import write_json
 from . import folder, protocol
 from .exact import write_exact
-from .names import ConfigurationError, named
 from .plan import Experiment, paper_experiments
+from .registry import ConfigurationError, named
 from .workers import pool
 
 Show = Callable[[str, str, int, int], None]

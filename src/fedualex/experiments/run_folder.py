@@ -8,7 +8,7 @@ from ..runtime.keywords import fields_of
 from ..runtime.options import SolveOptions
 from . import folder
 from .configuration import Configuration
-from .names import ConfigurationError
+from .registry import ConfigurationError
 from .seal import CHECKPOINT
 
 

@@ -11,10 +11,10 @@ from .ending import checkpoint_checks, claim_checks, history_checks, seal_checks
 from .examined import convexity_checks
 from .folder import StoredRun
 from .limits import limit_checks
-from .names import ConfigurationError
 from .plan import Experiment
 from .points import output_checks
 from .reach import reach
+from .registry import ConfigurationError
 from .verdict import DATA, Check, Result
 
 NOTHING = Check("", "missing: there are no runs", None, None, None)

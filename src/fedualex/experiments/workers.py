@@ -15,9 +15,9 @@ from typing import Any
 
 from ..problems import AbstractProblem
 from . import protocol
-from .names import build_problem
 from .plan import Experiment
 from .protocol import Task
+from .registry import build_problem
 
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 

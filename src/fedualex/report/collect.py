@@ -7,7 +7,7 @@ from typing import Any
 
 from ..experiments import folder
 from ..experiments.folder import StoredRun
-from ..experiments.names import ConfigurationError
+from ..experiments.registry import ConfigurationError
 from ..experiments.summary import seed_runs
 from .statistics import blocks, common_outputs, curve, recorded_outputs, row, stored_outputs
 
