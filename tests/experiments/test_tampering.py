@@ -78,7 +78,8 @@ def exchange_last(path):
     """The point of another output, with the certificate that it has."""
     status = json.loads((path / "status.json").read_text())
     rewrite_arrays(
-        path, lambda arrays: arrays.update({f"last/{k}/{b}": arrays[f"clients/{k}/{b}"] for k in "zg" for b in "xy"})
+        path,
+        lambda arrays: arrays.update({f"last/{k}/{b}": arrays[f"client_average/{k}/{b}"] for k in "zg" for b in "xy"}),
     )
     rewrite_history(path, lambda records: records[-1].update(gap_last=records[-1]["gap_client_average"]))
     of_output("last", **{key: status["outputs"]["client_average"][key] for key in status["outputs"]["client_average"]})(
