@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,7 @@ def here(tmp_path_factory):
     np.savez(path / "tiny.npz", A=TINY * A, b=TINY * b)
     np.savez(path / "rows.npz", X=rng.normal(size=(30, 2)), y=rng.integers(0, 2, 30), clients=np.arange(30) % 3)
     (path / "verify_own.py").write_text(OWN)
+    sys.modules.pop("verify_own", None)  # of the folder of another file of tests
     return path
 
 
