@@ -7,11 +7,11 @@ demo: .venv/installed
 	$(BIN)/fedualex demo
 
 test: .venv/installed lint
-	$(BIN)/pytest -m "not slow" -n 2
+	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
 # Everything, compiled as users compile it, with types checked at run time.
 test-all: .venv/installed lint
-	COMPILER=full $(BIN)/pytest -n 2 --jaxtyping-packages=fedualex,beartype.beartype
+	COMPILER=full $(BIN)/pytest -n 2 --dist loadfile --jaxtyping-packages=fedualex,beartype.beartype
 
 # Every promise attacked with random cases for ten minutes. SECONDS=60 is a short one; SEED, PARTS and CASE repeat a failure.
 attack: .venv/installed

@@ -46,6 +46,7 @@ def test_a_recipe_has_code_that_runs_or_an_excerpt(name):
     assert kinds == (["text"] if name in INSIDE else ["python"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in INSIDE])
 def test_the_code_of_a_recipe_runs(name):
     for block in blocks(RECIPES[name], "python"):
