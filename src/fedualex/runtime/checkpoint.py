@@ -110,7 +110,7 @@ def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], st
     if header["version"] != __version__:
         raise ValueError(
             f"{path} was written by fedualex {header['version']}, and this is {__version__}, whose rounds may have "
-            "other bits: go on with that version, or delete it to start again"
+            "other bits: resume it with that version, or delete it to start again"
         )
     if header["run"] != run:
         raise ValueError(f"{path} belongs to another run: its problem, method, seed or sizes differ from this one's")

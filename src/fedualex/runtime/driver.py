@@ -26,7 +26,7 @@ Ending = tuple[Stop, str]
 
 @dataclass(frozen=True)
 class RunHooks:
-    """Who is told of a run."""
+    """Functions that are called as a run goes on."""
 
     begin: Callable[[], None] = lambda: None
     append: Callable[[Record], object] = lambda record: None
