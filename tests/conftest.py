@@ -13,7 +13,7 @@ import pytest
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 """Most programs of a test run once: they are compiled five times as fast, to run half as fast. `make test-all` compiles
 as users do."""
-MEMORY = limit = 1.2 * 2**30
+MEMORY = limit = 1.5 * 2**30
 """Bytes of a process above which its compiled programs are dropped."""
 
 if os.environ.get("COMPILER", "quick") == "quick":  # read when jax computes for the first time

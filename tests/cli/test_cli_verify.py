@@ -39,6 +39,7 @@ def test_a_run_without_certificates_cannot_be_verified_in_full(solved, name):
     assert result.stdout.splitlines()[-1].startswith("NOT FULLY CHECKED")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("with_data", [True, False])
 def test_verify_sees_every_altered_array(copied, with_data):

@@ -58,7 +58,7 @@ def by_name(point):
     return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(point)}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", ROWS)
 def test_agrees_with_the_library(name):
     geometry, like = product(ROWS[name][0]), ROWS[name][1]

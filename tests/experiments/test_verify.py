@@ -39,6 +39,7 @@ def test_an_untouched_run_is_verified(solved, name):
     assert result.verdict is Verdict.VERIFIED, [check for check in result.checks if not check.agrees]
 
 
+@pytest.mark.slow
 def test_untouched_collections_are_verified(solved, reproduction, tmp_path):
     names = [str(solved("game")), os.path.relpath(solved("optimal"), tmp_path)]  # a path and one from the folder
     folder.write_collection(tmp_path, "comparison", title="both", runs=names)

@@ -157,6 +157,7 @@ def test_nothing_is_asked_without_doubt(monkeypatch):
         least_violation(GAME)
 
 
+@pytest.mark.slow
 def test_phase_one_is_a_problem_like_any_other():
     problem, _, _ = built("one limited client")
     phase = phase_one(problem)
@@ -207,6 +208,7 @@ def test_a_run_on_infeasible_limits_is_not_optimal_and_says_why():
     assert "CERTIFIED, INFEASIBLE, the limits are infeasible: no model in this domain violates less than" in str(run)
 
 
+@pytest.mark.slow
 def test_a_feasible_run_reports_its_violation_beside_its_gap():
     problem = constrained(*table("cancer"), **FEASIBLE["some clients"])
     run = fx.solve(problem, fx.FeDualExCorrected(0.3), local_steps=5, rounds=200, record_every=50, tol=0.1)

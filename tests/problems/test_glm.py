@@ -115,7 +115,7 @@ class Model:
         return float(task.value), {"weights": w, "bias": b - (b.max() + b.min()) / 2}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("weights", ["samples", "clients"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", PENALTIES.values(), ids=PENALTIES)
@@ -175,6 +175,7 @@ def test_constant_target_is_solved_at_once():
 # --- against scikit-learn ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [fx.CompositeDualExtrapolation(), pytest.param(fx.AdaptiveDualExtrapolation(), marks=pytest.mark.slow)],

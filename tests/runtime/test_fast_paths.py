@@ -49,6 +49,7 @@ def test_clients_that_stand_together_do_what_each_does_alone(game, method):
                 np.testing.assert_allclose(one, two, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 @pytest.mark.parametrize("chunk", [CLIENTS, pytest.param(4, marks=pytest.mark.slow)])
 def test_without_noise_the_law_is_the_very_numbers(game, method, chunk):

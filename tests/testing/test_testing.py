@@ -300,7 +300,7 @@ def test_a_users_own_problem_keeps_the_laws():
     fx.testing.check_problem(Spoiled(), samples=5)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("problem", "law"),
     [
