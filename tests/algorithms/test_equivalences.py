@@ -159,6 +159,7 @@ def test_players_can_be_swapped(method):
         assert swapped.outputs[name].gap == pytest.approx(run.outputs[name].gap, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_clock():
     """T20: tau = eta_s eta_c K R, or eta_s eta_c sum_r sum_m a_m K_m, whoever takes part."""
     the = case("data")

@@ -11,7 +11,7 @@ from support.command_line import OUTPUTS, OWN, arrays_of, cli, copied, here, rea
 from support.tampering import alter, reseal
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "name", ["optimal", "short", "diverged", "noisy", "machine", "agnostic", "weighted", "spectral"]
 )
@@ -75,6 +75,7 @@ def test_verify_sees_numbers_that_no_run_stores(copied, value):
         np.savez(path / "solution.npz", **whole)
 
 
+@pytest.mark.slow
 def test_verify_sees_every_altered_gap(copied):
     path = copied("optimal")
     whole = (path / "status.json").read_text()

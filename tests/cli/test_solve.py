@@ -72,6 +72,7 @@ def test_solve_leaves_a_whole_folder_and_says_how_it_ended(solved, name, status,
         assert array.shape == arrays[key.replace("/z/", "/g/")].shape
 
 
+@pytest.mark.slow
 def test_a_history_is_a_table_for_other_programs(solved):
     for name in ("optimal", "noisy", "own"):
         records = records_of(solved(name)[0])

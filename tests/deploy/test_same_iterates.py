@@ -70,6 +70,7 @@ def assert_equals_simulator(problem, dtype="float64", **changes):
         assert_close((run.outputs["polished"].z, run.outputs["polished"].gap), (polished.z, polished.gap), tolerance)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "case",
     [

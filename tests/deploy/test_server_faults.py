@@ -186,6 +186,7 @@ def test_a_numerical_error_leaves_the_last_good_state(tmp_path, monkeypatch):
     assert (run.stop, run.rounds) == (Stop.NUMERICAL_ERROR, 7)
 
 
+@pytest.mark.slow
 def test_a_certificate_that_overflows_at_the_end_is_a_status_and_not_an_exception(tmp_path):
     """Steps far too large for psi*(g) = |g|^2 / 2 lambda; the state of the round before overflows there as well."""
     psi = fx.SquaredL2(0.01)

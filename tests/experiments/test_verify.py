@@ -32,7 +32,7 @@ from fedualex.experiments.verify import verify
 # --- untouched --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in RUNS])
 def test_an_untouched_run_is_verified(solved, name):
     result = verify(solved(name), trust=True)

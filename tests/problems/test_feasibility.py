@@ -268,6 +268,7 @@ class BothLimited(FederatedClassifier):
         return constrained(X, label, clients, groups="classes", limits=0.01, multiplier=5.0, l2=0.1)
 
 
+@pytest.mark.slow
 def test_a_fit_without_a_model_does_not_return_quietly():
     X, y, _ = noise()
     sentence = r"BothLimited has no model: the limits are infeasible: no model in this domain violates less than 0\.6"

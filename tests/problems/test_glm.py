@@ -212,6 +212,7 @@ def test_elastic_net_is_scikit_learns():
     np.testing.assert_allclose(run.z.x["weights"], reference.coef_, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "lam"),
     [pytest.param(load_breast_cancer, 0.02, marks=pytest.mark.slow), (load_wine, 0.05)],

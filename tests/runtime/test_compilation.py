@@ -82,6 +82,7 @@ def test_the_users_precision_is_untouched():
     assert jnp.zeros(1).dtype == jnp.result_type(float)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_programs_are_dropped_before_a_process_runs_out_of_memory_maps(tmp_path):
     program = """

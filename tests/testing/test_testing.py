@@ -233,6 +233,7 @@ PROBLEMS = {
 FAST = ("game", "auc")
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in PROBLEMS]
 )
