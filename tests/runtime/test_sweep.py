@@ -157,3 +157,12 @@ def test_a_sweep_that_is_interrupted_is_interrupted():
     ]:
         with pytest.raises((TypeError, ValueError), match=message):
             fx.sweep(game, fx.FeDualEx(), rounds=2, clients=2, **options)
+
+
+def test_options_of_one_run_are_refused_and_not_ignored():
+    grid = {"eta_c": [0.1]}
+    with pytest.raises(TypeError, match="seed is of one run: give seeds="):
+        fx.sweep(GAME, fx.FeDualEx(), grid=grid, seed=3, **SMALL)
+    for function in (fx.sweep, fx.tune):
+        with pytest.raises(TypeError, match="checkpoint is of one run"):
+            function(GAME, fx.FeDualEx(), grid=grid, checkpoint="run.npz", **SMALL)

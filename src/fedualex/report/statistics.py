@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from ..experiments.exact import structure_values
 from ..experiments.folder import StoredRun
 from ..experiments.summary import steps_text
+from ..runtime.kinds import KINDS
 
-OUTPUTS = ("last", "ergodic", "client_average", "polished", "best")
+OUTPUTS = (*KINDS, "best")
 
 
 def curve(label: str, output: str, runs: Sequence[StoredRun]) -> dict[str, Any]:

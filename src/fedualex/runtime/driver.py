@@ -74,7 +74,7 @@ class Keeping:
 class Driver:
     """One run. Call within `double()`.
 
-    stopping: whether records may end it. clock: seconds, alike in all processes that compute together.
+    stopping: whether records may end it. agree: seconds of this process as all that compute together see them.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class Driver:
         *,
         stopping: bool,
         max_seconds: float | None,
-        clock: Callable[[], float] = time.perf_counter,
+        agree: Callable[[float], float] = lambda seconds: seconds,
     ):
         self.clients, self.records, self.keeping = clients, records, keeping
-        self.stopping, self.max_seconds, self.clock = stopping, max_seconds, clock
+        self.stopping, self.max_seconds, self.agree = stopping, max_seconds, agree
 
     def run(self, start: State, *, steps: str, began: float) -> Run:
         """From the start, or from the checkpoint if there is one, to an answer.
 
-        steps: which step sizes theory chose. began: when the run did, by the clock.
+        steps: which step sizes theory chose. began: when the run did, by `time.perf_counter`.
         """
         self.state, self.began = start, began
         file, fence = self.keeping.file, self.keeping.fence
@@ -109,7 +109,8 @@ class Driver:
         except KeyboardInterrupt:
             ending = Stop.INTERRUPTED, ""
         stop, detail = ending or (Stop.MAX_ROUNDS, "")
-        run = self.records.finish(self.state, stop, detail, self._elapsed(), steps)
+        # Without agreement: another process may not have been interrupted.
+        run = self.records.finish(self.state, stop, detail, time.perf_counter() - self.began, steps)
         if run.stop is not Stop.INTERRUPTED:
             run = concluded(run, self.records.problem)
         with fence.held():
@@ -165,7 +166,7 @@ class Driver:
         return _ending(self.records.verdict()) if self.stopping else None
 
     def _elapsed(self) -> float:
-        return self.clock() - self.began
+        return self.agree(time.perf_counter() - self.began)
 
 
 def _ending(stop: Stop | None) -> Ending | None:

@@ -123,7 +123,8 @@ class RunOptions:
     )
     output: str | None = option(
         optional(one_word_of(*KINDS)),
-        "Which output is the answer; if None the one with the smallest gap, with tol the sparsest that meets it.",
+        f"Which output is the answer: {'; '.join(f'{kind.name!r}, {kind.label}' for kind in KINDS.values())}. "
+        "If None the one with the smallest gap, with tol the sparsest that meets it.",
         default=None,
     )
     dtype: str | type | np.dtype[Any] = option(

@@ -65,9 +65,9 @@ def _run(problem: AbstractProblem, method: AbstractMethod, options: SolveOptions
                 _keeping(prepared, options, RunHooks(append=tell)),
                 stopping=stopping,
                 max_seconds=options.max_seconds,
-                clock=lambda: agreed(mesh, time.perf_counter()),
+                agree=lambda seconds: agreed(mesh, seconds),
             )
-            return driver.run(prepared.start, steps=prepared.steps, began=agreed(mesh, started))
+            return driver.run(prepared.start, steps=prepared.steps, began=started)
 
 
 def _check_start(prepared: Prepared, exact: AbstractProblem) -> None:

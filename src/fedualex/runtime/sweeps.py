@@ -10,7 +10,7 @@ import numpy as np
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
 from ..validation import of_type, short
-from .keywords import fields_of, option, options, takes
+from .keywords import Check, fields_of, option, options, takes
 from .kinds import KINDS
 from .options import SimulatorOptions, one_word_of
 from .run import Run
@@ -27,23 +27,40 @@ def _seeds(name: str, value: Any) -> Any:
     return of_type(name, value, Iterable, "whole numbers such as (0, 1)")
 
 
+def _not_here(reason: str) -> Check:
+    """Nothing but None, for this reason."""
+
+    def check(name: str, value: Any) -> None:
+        if value is not None:
+            raise TypeError(f"{name} {reason}")
+
+    return check
+
+
 @options
-class SweepOptions(SimulatorOptions):
-    """The options of `fx.sweep`."""
+class GridOptions(SimulatorOptions):
+    """The options of many runs that differ in their step sizes."""
 
     grid: Mapping[str, Sequence[float]] = option(
         _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
     )
+    checkpoint: None = option(
+        _not_here("is of one run, and a sweep has many: call simulate for each"), "None: of one run.", default=None
+    )
+
+
+@options
+class SweepOptions(GridOptions):
+    """The options of `fx.sweep`."""
+
+    seed: None = option(_not_here("is of one run: give seeds="), "None: there are seeds.", default=None)  # type: ignore[assignment]
     seeds: Iterable[int] = option(_seeds, "Every combination of the grid is run with each.", default=(0,))
 
 
 @options
-class TuneOptions(SimulatorOptions):
+class TuneOptions(GridOptions):
     """The options of `fx.tune`."""
 
-    grid: Mapping[str, Sequence[float]] = option(
-        _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
-    )
     output: str | None = option(
         one_word_of(*KINDS), "The output whose final certified gap is compared.", default="last"
     )
@@ -71,8 +88,6 @@ class Tuned:
 @takes(SweepOptions)
 def sweep(problem: AbstractProblem, method: AbstractMethod, chosen: SweepOptions) -> list[Point]:
     """`simulate` at every combination of the grid's step sizes and every seed, in one compilation. The options:"""
-    if chosen.checkpoint is not None:
-        raise TypeError("checkpoint is of one run, and a sweep has many: call simulate for each")
     points = []
     for steps, seed in itertools.product(_combinations(method, chosen.grid), chosen.seeds):
         run = simulate(problem, with_steps(method, steps), **{**fields_of(chosen, SimulatorOptions), "seed": seed})
@@ -97,7 +112,7 @@ def tune(problem: AbstractProblem, method: AbstractMethod, chosen: TuneOptions) 
         method,
         grid=chosen.grid,
         seeds=(chosen.seed,),
-        **{**fields_of(chosen, SimulatorOptions), "output": None},
+        **{**fields_of(chosen, SimulatorOptions), "output": None, "seed": None},
     )
     table = [(point.steps, score(point.run, output)) for point in points]
     steps, best = min(table, key=lambda row: row[1])
