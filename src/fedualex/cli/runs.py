@@ -113,9 +113,11 @@ def verify(folder: Path, trust: bool, as_json: bool) -> None:
 
 def print_outputs(status: dict[str, Any]) -> None:
     """The certified outputs of a run."""
+    from rich import box
     from rich.table import Table
 
-    table = Table("output", "certified gap <=", "x part", "y part", "rounding", "density", "rank", "status")
+    names = ("output", "gap <=", "x part", "y part", "rounding", "density", "rank", "status")
+    table = Table(*names, title="certified gaps, * the answer", box=box.SIMPLE_HEAD, collapse_padding=True)
     for name, found in status["outputs"].items():
         rank = "" if found["rank"] is None else " / ".join(map(str, found["rank"]))
         density = "" if found["density"] is None else f"{found['density']:.3f}"
