@@ -87,6 +87,10 @@ class AbstractGeometry(eqx.Module):
         """The point of C nearest to z in the geometry's own sense."""
         return self.primal(self.dual(z))
 
+    def interior(self, z: Tree) -> Tree:
+        """A point of C near z from which every point of C has a moderate divergence: z, where ell has bounded slopes."""
+        return z
+
     def potential(self, dual: Dual) -> Array:
         """(ell + tau psi)^*(omega) = <omega, z> - ell(z) - tau psi(z) at z = primal(dual)."""
         z = self.primal(dual)

@@ -55,6 +55,10 @@ class EntropicSimplex(AbstractGeometry):
         """(log z, 0), up to a constant that nothing depends on; z is kept above the smallest normal number."""
         return Dual(jnp.log(jnp.maximum(as_real(z), jnp.finfo(jnp.result_type(as_real(z))).tiny)), zero_weight(z))
 
+    def interior(self, z: Vector) -> Array:
+        """99% of z and 1% of the uniform point: no divergence from there exceeds log(100 size)."""
+        return 0.99 * as_real(z) + 0.01 / jnp.size(z)
+
     def ell(self, z: Vector) -> Array:
         """sum z log z, with 0 log 0 = 0."""
         return -jnp.sum(entr(jnp.maximum(z, 0)))

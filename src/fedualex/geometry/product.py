@@ -37,6 +37,10 @@ class Product(AbstractGeometry):
         omega = self._each(lambda part, leaf: part.dual(leaf).omega, z)
         return Dual(omega, jnp.zeros((), jnp.result_type(*jax.tree.leaves(z))))
 
+    def interior(self, z: Tree) -> Tree:
+        """Leaf by leaf."""
+        return self._each(lambda part, leaf: part.interior(leaf), z)
+
     def ell(self, z: Tree) -> Array:
         """The sum."""
         return tree.total(self._each(lambda part, leaf: part.ell(leaf), z))

@@ -1,0 +1,154 @@
+"""FeDualSlide: certified dual extrapolation with a memory of surveys, for clients that differ."""
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from ..bundle import Flat, Known
+from ..geometry import Dual
+from ..problems import AbstractProblem
+from ..tree import Saddle, Tree
+from ..validation import real_scalar, short
+from .base import choice
+from .pulled import Pull, PulledSteps
+from .slide_server import (
+    FRESH,
+    LOCAL,
+    PATIENCE,
+    PHASES,
+    PROBE,
+    START,
+    STEPS,
+    SURVEY,
+    Pace,
+    SlideServer,
+    absorbed,
+    extrapolated,
+    first_server,
+    recentred,
+    standing,
+    weighed,
+)
+
+
+def _share(name: str, value: Any) -> float:
+    """A number in (0, 1)."""
+    number = float(real_scalar(name, value, "a number above 0 and below 1"))
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must be a number above 0 and below 1, got {number!r}")
+    return number
+
+
+class FeDualSlide(PulledSteps):
+    """Dual extrapolation whose server remembers exact surveys and weighs them anew after each (docs/slide.md).
+
+    A survey is one exchange that returns the mean operator g(u) and the value f(u) at a point u. A round is one
+    exchange, a survey or local steps; there is no step size to choose.
+
+        repeat                                                        # on the server alone
+            c = argmin_{c >= 0} pot(O(c)) + sum c_i (e_i - level)     # O(c) = (omega_c - sum c_i g_i, sum c_i)
+            better bounds of the optimal value from the weights c and the last survey
+            if gap > drop * (gap when the phase began): stop repeating
+            a new phase: level = kappa * gap, omega_c = grad ell(best point)
+        propose u: by the server, P(O(c).descend(T, g_i)) with the nearest survey i, or by `local_steps` of clients
+        survey u; weigh it by the largest step <= T for which the potential pays; T grows or shrinks
+
+    mode: "local" proposes by local steps (two exchanges a proposal), "survey" by the server alone (one); "auto" uses
+        what takes more off log(gap) an exchange. With one local step all of them are "survey".
+    memory: surveys that are remembered. sigma: how far local steps are pulled back in total. kappa, drop: the level of
+        a phase and the gap at which it ends, as shares of the gap with which it began.
+    Proved for exact surveys of all clients, whatever noise local steps have: every gap, and a rate (docs/slide.md).
+    """
+
+    mode: str = choice("FeDualSlide: mode", "auto", "local", "survey")
+    memory_size: int = eqx.field(static=True, default=20, converter=lambda value: int(value))
+    sigma: float = eqx.field(static=True, default=0.5, converter=lambda value: _share("sigma", value))
+    kappa: float = eqx.field(static=True, default=0.1, converter=lambda value: _share("kappa", value))
+    drop: float = eqx.field(static=True, default=0.3, converter=lambda value: _share("drop", value))
+    exchanging: ClassVar[bool] = True
+
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+        """Its clients take equally many steps, and its gaps need finite conjugates."""
+        if np.min(local_steps) != np.max(local_steps):
+            return f"FeDualSlide takes the same number of local_steps on all clients, got {short(local_steps)}"
+        if reason := problem.why_uncertifiable():
+            return f"FeDualSlide works with certificates, and there is none here: {reason}"
+        return ""
+
+    def opened(self, flat: Flat, z: Saddle, local_steps: int) -> SlideServer:
+        """The server before its first exchange, a survey of z."""
+        way = SURVEY if self.mode == "survey" or local_steps == 1 else STEPS
+        return first_server(flat, self.memory_size, z, way)
+
+    def pull(self, flat: Flat, server: SlideServer, local_steps: int) -> tuple[Pull, Tree] | None:
+        """What local steps start from and the reference (w, g(w)) they are corrected by; None if a survey is next.
+
+        rho = 1 - (1 - sigma)^(1/K) and eta = rho T / sigma make all K steps together one of size T.
+        """
+        if int(server.want) != LOCAL:
+            return None
+        rho = 1 - (1 - self.sigma) ** (1 / local_steps)
+        row, eta = int(server.row), rho * float(server.step) / self.sigma
+        reference = flat.point(server.cuts.points[row]), flat.point(server.cuts.operators[row])
+        return Pull(Dual(flat.point(server.omega), server.tau), eta, rho), reference
+
+    def stepped(self, flat: Flat, server: SlideServer, mean: Saddle) -> SlideServer:
+        """After local steps: the weighted mean of all half points is what is surveyed next."""
+        at = flat.geometry.project(mean)
+        return replace(server, want=PROBE, at=at, local_rounds=int(server.local_rounds) + 1)
+
+    def surveyed(
+        self, flat: Flat, known: Known, server: SlideServer, operator: Saddle, value: Any, local_steps: int
+    ) -> SlideServer:
+        """After a survey: its cut, new weights, better bounds, and what is asked for next."""
+        was, paces, way = int(server.want), list(server.paces), int(server.way)
+        step = jnp.asarray(server.step if was == PROBE else 0.0)
+        pair = server.omega, server.tau
+        cuts, row, top, size = absorbed(flat, server.cuts, pair, step, server.at, operator, value)
+        server = replace(server, cuts=cuts, surveys=int(server.surveys) + 1)
+        if was == FRESH:
+            return self._proposed(flat, server, int(row), float(paces[way].fresh))
+        if was == PROBE:
+            paces[way] = paces[way].judged(float(server.step), float(top))
+        if was == START:
+            unit = 1 / max(float(size), np.finfo(float).tiny)
+            paces = [Pace(unit, unit, True, 0)] * 2
+        server = self._weighed(flat, known, replace(server, paces=tuple(paces)), row, start=was == START)
+        return self._next_proposal(flat, server, local_steps)
+
+    def _weighed(self, flat: Flat, known: Known, server: SlideServer, row: Any, *, start: bool) -> SlideServer:
+        """Weights and bounds; new phases as long as the gap has dropped enough."""
+        phase = np.inf if start else float(server.phase)
+        for _ in range(PHASES):
+            level = self.kappa * phase if np.isfinite(phase) else 0.0
+            cuts, bounds = weighed(flat, known, server.cuts, server.bounds, row, jnp.asarray(level), server.centre)
+            server, gap = replace(server, cuts=cuts, bounds=bounds), float(bounds.gap)
+            if not gap <= self.drop * phase:
+                break
+            phase, centre = gap, recentred(flat, bounds)
+            server = replace(server, centre=centre, cuts=cuts.reweighted(0 * cuts.weights))
+        return replace(server, phase=phase)
+
+    def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
+        """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
+        way, windows, gap = int(server.way), server.windows, float(server.bounds.gap)
+        if self.mode == "auto" and local_steps > 1:
+            way, windows = windows.entered(way, server.exchanges, gap)
+        omega, tau, z, row = standing(flat, server.cuts, server.centre)
+        server = replace(server, way=way, windows=windows, omega=omega, tau=tau)
+        pace = server.paces[way]
+        if int(pace.poor) < PATIENCE:
+            return self._proposed(flat, server, int(row), float(pace.trial))
+        paces = tuple(replace(p, poor=-1) if index == way else p for index, p in enumerate(server.paces))
+        return replace(server, paces=paces, want=FRESH, at=z)
+
+    def _proposed(self, flat: Flat, server: SlideServer, row: int, step: float) -> SlideServer:
+        """A proposal of this step, with the operator of the survey in this row as reference."""
+        server = replace(server, row=row, step=step)
+        if int(server.way) == STEPS:
+            return replace(server, want=LOCAL)
+        at = extrapolated(flat, server.cuts, server.omega, server.tau, jnp.asarray(row), jnp.asarray(step))
+        return replace(server, want=PROBE, at=at)

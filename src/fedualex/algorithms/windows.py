@@ -1,0 +1,43 @@
+"""Which of two ways to go on is the better one, measured on the way."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+WINDOW = 8
+"""Exchanges after which the two ways are compared."""
+TRIAL = 4
+"""Every so many windows the way that was worse is tried again."""
+
+
+class Windows(eqx.Module):
+    """Two ways that take turns in windows of exchanges; the rate of a way is what an exchange takes off log(gap)."""
+
+    rates: tuple[Any, Any]
+    """Of the last window of each way; nan before the first."""
+    count: Any
+    began: Any
+    """Exchanges when the present window began."""
+    gap: Any
+    """The gap then."""
+
+    def entered(self, way: int, exchanges: int, gap: float) -> tuple[int, "Windows"]:
+        """The way to go on with after so many exchanges, and the windows then."""
+        if exchanges - int(self.began) < WINDOW:
+            return way, self
+        rate = (math.log(self.gap) - math.log(gap)) / (exchanges - int(self.began)) if min(self.gap, gap) > 0 else 0.0
+        rates = (rate, self.rates[1]) if way == 0 else (self.rates[0], rate)
+        count = int(self.count) + 1
+        better = int(rates[1] > rates[0])
+        untried = math.isnan(rates[1 - way])
+        following = 1 - way if untried else (1 - better if count % TRIAL == 0 else better)
+        return following, replace(self, rates=rates, count=count, began=exchanges, gap=gap)
+
+
+def no_windows() -> Windows:
+    """Before the first exchange."""
+    nothing, number = jnp.asarray(0), jnp.asarray(jnp.nan)
+    return Windows((number, number), nothing, nothing, number)

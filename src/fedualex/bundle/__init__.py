@@ -1,0 +1,22 @@
+"""What a server can do alone with the surveys that it remembers: weigh them, and bound the optimal value by them."""
+
+from .bounds import Bounds, Known, Side, improved, lower_bound, no_bounds, upper_bound
+from .cuts import Cuts, nearest, no_cuts
+from .flat import Flat
+from .level import level_weights, pair_of
+
+__all__ = [
+    "Bounds",
+    "Cuts",
+    "Flat",
+    "Known",
+    "Side",
+    "improved",
+    "level_weights",
+    "lower_bound",
+    "nearest",
+    "no_bounds",
+    "no_cuts",
+    "pair_of",
+    "upper_bound",
+]
