@@ -1,4 +1,4 @@
-"""What is proved of FeDualSlide's rounds: the step of a round, and the gap after R rounds (docs/slide.md, Theorem 2)."""
+"""What is proved of FeDualSlide: the step of a round, and the gap after R rounds (docs/slide.md, Theorem 2)."""
 
 from dataclasses import dataclass, replace
 from math import expm1, inf, log1p, sqrt
