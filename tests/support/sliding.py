@@ -12,8 +12,8 @@ class Flat:
     lam: float = 0.1
     D: float = 1.0
 
-    def P(self, O):
-        return np.clip(np.sign(O[0]) * np.maximum(np.abs(O[0]) - O[1] * self.lam, 0), -self.D, self.D)
+    def P(self, pair):
+        return np.clip(np.sign(pair[0]) * np.maximum(np.abs(pair[0]) - pair[1] * self.lam, 0), -self.D, self.D)
 
     def ell(self, v):
         return v @ v / 2
@@ -30,14 +30,14 @@ class Flat:
     def recentred(self, z):
         return (z, 0.0)
 
-    def H(self, O, v):
-        return self.ell(v) + O[1] * self.psi(v) - O[0] @ v
+    def H(self, pair, v):
+        return self.ell(v) + pair[1] * self.psi(v) - pair[0] @ v
 
-    def pot(self, O):
-        return -self.H(O, self.P(O))
+    def pot(self, pair):
+        return -self.H(pair, self.P(pair))
 
-    def V(self, O, v):
-        return self.H(O, v) + self.pot(O)
+    def V(self, pair, v):
+        return self.H(pair, v) + self.pot(pair)
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Entropic(Flat):
 
     n: int = 3
 
-    def P(self, O):
-        w = np.exp(O[0].reshape(2, self.n) - O[0].reshape(2, self.n).max(1, keepdims=True))
+    def P(self, pair):
+        w = np.exp(pair[0].reshape(2, self.n) - pair[0].reshape(2, self.n).max(1, keepdims=True))
         return (w / w.sum(1, keepdims=True)).ravel()
 
     def ell(self, v):
@@ -66,20 +66,20 @@ class Entropic(Flat):
         return (np.log(z), 0.0)
 
 
-def descend(O, T, g):
-    return (O[0] - T * g, O[1] + T)
+def descend(pair, T, g):
+    return (pair[0] - T * g, pair[1] + T)
 
 
-def pulled(L, O, rho):
-    return ((1 - rho) * L[0] + rho * O[0], (1 - rho) * L[1] + rho * O[1])
+def pulled(L, pair, rho):
+    return ((1 - rho) * L[0] + rho * pair[0], (1 - rho) * L[1] + rho * pair[1])
 
 
-def local_point(geometry, operator, O, rho, eta, K):
-    """One client's K pulled steps from O: the weighted mean of its half points."""
-    L, total, weights = O, 0.0, 0.0
+def local_point(geometry, operator, pair, rho, eta, K):
+    """One client's K pulled steps from pair: the weighted mean of its half points."""
+    L, total, weights = pair, 0.0, 0.0
     for k in range(K):
-        half = geometry.P(descend(pulled(L, O, rho), eta, operator(geometry.P(L))))
-        L = descend(pulled(L, O, rho), eta, operator(half))
+        half = geometry.P(descend(pulled(L, pair, rho), eta, operator(geometry.P(L))))
+        L = descend(pulled(L, pair, rho), eta, operator(half))
         w = (1 - rho) ** (K - 1 - k)
         total, weights = total + w * half, weights + w
     return total / weights
@@ -88,16 +88,16 @@ def local_point(geometry, operator, O, rho, eta, K):
 def rounds(geometry, J, b, a, z0, bound, T, R, K, optimistic, recentre):
     """R rounds on g_m(z) = J_m z + b_m with weights a: for each the probe, its operator and Err(T)."""
     G, offset = np.tensordot(a, J, 1), a @ b
-    O = geometry.recentred(z0)
-    w = geometry.P(O)
+    pair = geometry.recentred(z0)
+    w = geometry.P(pair)
     for _ in range(R):
-        w = w if optimistic else geometry.P(O)
-        F = [lambda z, m=m: J[m] @ (z - w) + G @ w + offset for m in range(len(a))]
-        u = sum(a[m] * local_point(geometry, F[m], O, bound.rho, bound.local_step(T), K) for m in range(len(a)))
+        w = w if optimistic else geometry.P(pair)
+        F = [lambda z, m=m, w=w: J[m] @ (z - w) + G @ w + offset for m in range(len(a))]
+        u = sum(a[m] * local_point(geometry, F[m], pair, bound.rho, bound.local_step(T), K) for m in range(len(a)))
         g = G @ u + offset
-        after = descend(O, T, g)
-        yield u, g, geometry.pot(after) - geometry.pot(O) + T * (g @ u + geometry.psi(u))
-        O, w = (geometry.recentred(geometry.P(after)) if recentre else after), u
+        after = descend(pair, T, g)
+        yield u, g, geometry.pot(after) - geometry.pot(pair) + T * (g @ u + geometry.psi(u))
+        pair, w = (geometry.recentred(geometry.P(after)) if recentre else after), u
 
 
 def certificate(geometry, cuts, c):

@@ -109,7 +109,7 @@ def test_a_known_bound_is_a_cut():
 
 def test_the_best_lower_bound_is_the_bundle_model():
     """psi_2 = 0, psi_1 = the box: max_lam L(lam) = min_x max(v, max_i cut_i(x)), whose dual weights attain it."""
-    cuts = [cut for cut in surveys(5, 2)]
+    cuts = surveys(5, 2)
     rows = [(gx, v - gx @ x) for x, _, gx, _, v in cuts] + [(np.zeros(N), 0.0)]
     matrix = np.array([[*g, -1.0] for g, _ in rows])
     solution = linprog([0] * N + [1], A_ub=matrix, b_ub=[-v for _, v in rows], bounds=[(-1, 1)] * N + [(None, None)])

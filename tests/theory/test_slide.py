@@ -23,9 +23,9 @@ PARTS = {
 KINDS = ["hilbert", "any"]
 
 
-def pulled_step(local, O, rho, eta, oracle, geometry):
+def pulled_step(local, pair, rho, eta, oracle, geometry):
     """The local step of FeDualSlide: dual extrapolation from the pair pulled back to the round's."""
-    base = jax.tree.map(lambda a, b: (1 - rho) * a + rho * b, local, O)
+    base = jax.tree.map(lambda a, b: (1 - rho) * a + rho * b, local, pair)
     half = base.descend(eta, oracle(geometry.primal(local), 0))
     return base.descend(eta, oracle(geometry.primal(half), 1)), half, eta
 
@@ -41,13 +41,13 @@ def test_identity_of_a_pulled_step(name):
     with double():
         V = geometry.generalized_divergence
         for _ in range(4):
-            O, local, eta, rho = random_pair(rng), random_pair(rng), rng.uniform(0.1, 2), rng.uniform()
+            pair, local, eta, rho = random_pair(rng), random_pair(rng), rng.uniform(0.1, 2), rng.uniform()
             F = [jnp.asarray(rng.normal(size=5)) for _ in range(2)]
-            after, half, _ = pulled_step(local, O, rho, eta, lambda z, s, F=F: F[s], geometry)
+            after, half, _ = pulled_step(local, pair, rho, eta, lambda z, s, F=F: F[s], geometry)
             h, z, v = geometry.primal(half), geometry.primal(after), geometry.project(jnp.asarray(rng.normal(size=5)))
             N = (1 - rho) * V(h, local) + V(z, half) - eta * jnp.vdot(F[1] - F[0], h - z)
             bracket = geometry.psi(h) - geometry.psi(v) + jnp.vdot(F[1], h - v)
-            right = (1 - rho) * V(v, local) + rho * V(v, O) - eta * bracket - N - rho * V(h, O)
+            right = (1 - rho) * V(v, local) + rho * V(v, pair) - eta * bracket - N - rho * V(h, pair)
             assert float(V(v, after)) == pytest.approx(float(right), rel=1e-12, abs=1e-12)
 
 
@@ -56,9 +56,9 @@ def test_without_a_pull_it_is_the_local_step_of_fedualex(name):
     geometry, rng = PARTS[name], np.random.default_rng(1)
     with double():
         A = jnp.asarray(rng.normal(size=(5, 5)))
-        O, local = random_pair(rng), random_pair(rng)
+        pair, local = random_pair(rng), random_pair(rng)
         for ours, theirs in zip(
-            pulled_step(local, O, 0.0, 0.3, lambda z, s: A @ z, geometry),
+            pulled_step(local, pair, 0.0, 0.3, lambda z, s: A @ z, geometry),
             extrapolate(local, 0.3, lambda z, s: A @ z, geometry),
             strict=True,
         ):
@@ -152,11 +152,11 @@ def test_theorem_4_with_memory():
         if len(c):
             better = minimize(Q, c, bounds=[(0, None)] * len(c), method="L-BFGS-B", options={"maxiter": 5}).x
             c = better if Q(better) <= Q(c) else c
-        O = state(c)
-        w = geometry.P(O)
-        u = geometry.P(descend(O, T, G @ w + offset))
+        pair = state(c)
+        w = geometry.P(pair)
+        u = geometry.P(descend(pair, T, G @ w + offset))
         g = G @ u + offset
-        assert geometry.pot(descend(O, T, g)) - geometry.pot(O) + T * (g @ u + geometry.psi(u)) <= 1e-12
+        assert geometry.pot(descend(pair, T, g)) - geometry.pot(pair) + T * (g @ u + geometry.psi(u)) <= 1e-12
         cuts, c, mass = [*cuts, (u, g)], np.append(c, T), mass + T
         assert Q(c) <= -level * mass + 1e-12
         value, S = certificate(geometry, cuts, c), c.sum()
@@ -169,9 +169,9 @@ def test_pulled_steps_approach_the_proximal_point():
     J, b, _ = affine_game(0, 1, 3, 0.0, True)
     beta, gamma = np.linalg.norm(J[0], 2), 2.0
     rho = 2 / (1 + np.sqrt(1 + 4 * (gamma * beta) ** 2))
-    O = (np.full(6, 0.2), 0.5)
-    u = local_point(geometry, lambda z: J[0] @ z + b[0], O, rho, rho * gamma, 3000)
-    assert u == pytest.approx(geometry.P(descend(O, gamma, J[0] @ u + b[0])), abs=1e-10)
+    pair = (np.full(6, 0.2), 0.5)
+    u = local_point(geometry, lambda z: J[0] @ z + b[0], pair, rho, rho * gamma, 3000)
+    assert u == pytest.approx(geometry.P(descend(pair, gamma, J[0] @ u + b[0])), abs=1e-10)
 
 
 # --- the functions of the library -----------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_similarity_is_an_eigenvalue(weights):
 
 
 def test_similarity_by_lanczos_iteration(monkeypatch):
-    J, problem = quadratic_problem()
+    _, problem = quadratic_problem()
     whole = theory.similarity(problem).delta
     monkeypatch.setitem(theory.similarity.__globals__, "SMALL", 0)
     assert theory.similarity(problem).delta == pytest.approx(whole)

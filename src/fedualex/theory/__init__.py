@@ -1,4 +1,4 @@
-"""Theory: the constants of a problem, and what theorems promise with them: the paper's, printed and corrected, and ours."""
+"""Theory: the constants of a problem, and what theorems promise: the paper's, printed and corrected, and ours."""
 
 from .bounds import Bound, Constants, Term
 from .constants import constants
