@@ -132,6 +132,8 @@ fx.theory.theorem2(constants=CONSTANTS, clients=2, local_steps=2, rounds=5, eta_
 fx.theory.theorem3(constants=CONSTANTS, steps=5)
 fx.theory.theorem4(constants=CONSTANTS, steps=5)
 fx.theory.proposition_b(constants=CONSTANTS, clients=2, local_steps=2, rounds=5, eta_s=1.0)
+fx.theory.slide(constants=CONSTANTS, delta=0.1, local_steps=2, rounds=5, reference='fresh', norm='any', sigma=0.5)
+fx.theory.similarity(problem=LIMITED, samples=2, seed=0)
 fx.reference.lp(game=GAME)
 fx.reference.least_violation(problem=LIMITED)
 fx.reference.best_response(game=MATRICES, sweeps=3, tol=1e-6)
@@ -164,6 +166,8 @@ NOT_CALLED = {
         *(
             "ConvexityCheck",
             "Bound",
+            "Similarity",
+            "SlideBound",
             "Constants",
             "Term",
             "Theorem",
