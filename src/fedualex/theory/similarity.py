@@ -32,7 +32,7 @@ class Similarity:
     how: str
 
 
-def similarity(problem: Any, *, samples: Any = 8, seed: int = 0) -> Similarity:
+def similarity(problem: Any, *, samples: Any = 8, seed: Any = 0) -> Similarity:
     """The smallest delta with sum_m p_m ||d_m(z) - d_m(w)||_*^2 <= delta^2 ||z - w||^2, d_m = g_m - sum_n p_n g_n.
 
     problem: its clients have the weights p, and its geometry the norms.
@@ -45,7 +45,7 @@ def similarity(problem: Any, *, samples: Any = 8, seed: int = 0) -> Similarity:
 
     Returns a `Similarity`. Clients that share one f have delta = 0.
     """
-    problem, samples = as_problem(problem), whole_number("samples", samples)
+    problem, samples, seed = as_problem(problem), whole_number("samples", samples), whole_number("seed", seed, 0)
     if problem.clients is None or problem.clients == 1:
         return Similarity(0.0, "exact")
     with double():
@@ -55,8 +55,10 @@ def similarity(problem: Any, *, samples: Any = 8, seed: int = 0) -> Similarity:
         blocks = jax.tree.leaves(geometry.parts, is_leaf=is_geometry)
         if is_affine(wide, start) and all(isinstance(block, Euclidean) for block in blocks):
             return Similarity(_largest_eigenvalue(wide, start) ** 0.5, "exact")
-        points = feasible_points(problem, start, samples, np.random.default_rng(seed))
-        return Similarity(float(_largest_spread(wide, points, jax.random.key(seed))), "estimate")
+        rng = np.random.default_rng(seed)
+        points = feasible_points(problem, start, samples, rng)
+        key = jax.random.key(int(rng.integers(2**31)))
+        return Similarity(float(_largest_spread(wide, points, key)), "estimate")
 
 
 def is_affine(problem: AbstractProblem, z: Saddle) -> bool:
