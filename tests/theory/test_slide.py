@@ -80,10 +80,14 @@ def affine_game(seed, clients, n, spread, quadratic):
     return J, rng.normal(size=(clients, 2 * n)), a / a.sum()
 
 
+def of_size(beta, B0):
+    """Constants of which FeDualSlide's bound uses these two."""
+    return theory.Constants(beta=float(beta), sigma=0.0, grad_bound=0.0, B=float(B0), B0=float(B0), diameter=1.0)
+
+
 def check_rounds(geometry, J, b, a, z0, beta, delta, reference, norm, sigma, K, recentre, R=12):
     B0 = geometry.B(z0)
-    constants = theory.Constants(beta=beta, sigma=0, grad_bound=0, B=B0, B0=B0, diameter=1)
-    bound = theory.slide(constants, delta, local_steps=K, rounds=R, reference=reference, norm=norm, sigma=sigma)
+    bound = theory.slide(of_size(beta, B0), delta, local_steps=K, rounds=R, reference=reference, norm=norm, sigma=sigma)
     T, cuts, errors = bound.best_step, [], 0.0
     for u, g, error in rounds(geometry, J, b, a, z0, bound, T, R, K, reference == "optimistic", recentre):
         cuts.append((u, g))
@@ -248,7 +252,7 @@ def test_clients_that_share_f_are_alike():
 
 
 def test_the_best_pull_is_the_best():
-    c = theory.Constants(beta=3.0, sigma=0, grad_bound=0, B=1, B0=2.0, diameter=1)
+    c = of_size(3.0, 2.0)
     for reference in ("fresh", "optimistic"):
         for norm in KINDS:
             run = {"local_steps": 6, "rounds": 9, "reference": reference, "norm": norm}
@@ -273,7 +277,7 @@ def test_the_best_pull_is_the_best():
     ],
 )
 def test_bad_input_is_named(change, said):
-    c = theory.Constants(beta=1.0, sigma=0, grad_bound=0, B=1, B0=1, diameter=1)
+    c = of_size(1.0, 1.0)
     run = {"constants": c, "delta": 1.0, "local_steps": 2, "rounds": 3} | change
     with pytest.raises((ValueError, TypeError), match=said):
         theory.slide(run.pop("constants"), run.pop("delta"), **run)

@@ -31,18 +31,18 @@ class SlideBound(Bound):
 
 
 def slide(
-    constants: Constants,
-    delta: Scalar,
+    constants: Any,
+    delta: Any,
     *,
-    local_steps: int,
-    rounds: int,
+    local_steps: Any,
+    rounds: Any,
     reference: str = "fresh",
     norm: str = "hilbert",
-    sigma: Scalar | None = None,
+    sigma: Any = None,
 ) -> SlideBound:
     """The average of the probes of R rounds of FeDualSlide with a constant step T, for affine operators.
 
-    constants: of which beta and B0 are used.
+    constants: `Constants`, of which beta and B0 are used.
     delta: the constant of similarity, such as `similarity(problem).delta`.
     local_steps, rounds: K and R.
     reference: "fresh" surveys the round's own point first (three exchanges a round), "optimistic" takes the previous
