@@ -52,13 +52,14 @@ def similarity(problem: Any, *, samples: Any = 8, seed: Any = 0) -> Similarity:
         geometry = for_reports(problem.geometry)
         start = geometry.project(problem.validate_point(jax.tree.map(np.zeros_like, problem.like)))
         wide = tree.cast_module(problem, jnp.float64)
+        p = jnp.asarray(problem.client_weights(problem.clients))
         blocks = jax.tree.leaves(geometry.parts, is_leaf=is_geometry)
         if is_affine(wide, start) and all(isinstance(block, Euclidean) for block in blocks):
-            return Similarity(_largest_eigenvalue(wide, start) ** 0.5, "exact")
+            return Similarity(_largest_eigenvalue(wide, p, start) ** 0.5, "exact")
         rng = np.random.default_rng(seed)
         points = feasible_points(problem, start, samples, rng)
         key = jax.random.key(int(rng.integers(2**31)))
-        return Similarity(float(_largest_spread(wide, points, key)), "estimate")
+        return Similarity(float(_largest_spread(wide, p, points, key)), "estimate")
 
 
 def is_affine(problem: AbstractProblem, z: Saddle) -> bool:
@@ -80,9 +81,9 @@ def _client(problem: AbstractProblem, m: Any) -> Tree:
     return jax.tree.map(lambda u: jnp.asarray(u)[m], problem.data)
 
 
-def _spread(problem: AbstractProblem, z: Saddle) -> tuple[Any, Any, Array]:
-    """The maps v -> (D_m v)_m and (s_m)_m -> sum_m p_m D_m^T s_m at z, and p."""
-    members, p = jnp.arange(problem.clients or 1), jnp.asarray(problem.client_weights(problem.clients or 1))
+def _spread(problem: AbstractProblem, p: Array, z: Saddle) -> tuple[Any, Any]:
+    """The maps v -> (D_m v)_m and (s_m)_m -> sum_m p_m D_m^T s_m at z."""
+    members = jnp.arange(p.size)
 
     def centered(values: Tree) -> Tree:
         return jax.tree.map(lambda u: u - jnp.tensordot(p, u, 1), values)
@@ -97,16 +98,16 @@ def _spread(problem: AbstractProblem, z: Saddle) -> tuple[Any, Any, Array]:
         each = jax.lax.map(lambda item: jax.vjp(of(item[0]), z)[1](item[1])[0], (members, centered(s)))
         return jax.tree.map(lambda u: jnp.tensordot(p, u, 1), each)
 
-    return forward, backward, p
+    return forward, backward
 
 
-def _largest_eigenvalue(problem: AbstractProblem, z: Saddle) -> float:
+def _largest_eigenvalue(problem: AbstractProblem, p: Array, z: Saddle) -> float:
     """Of sum_m p_m D_m^T D_m: from the whole matrix if it is small, else by Lanczos iteration, to rounding."""
     flat, unflatten = ravel_pytree(z)
 
     @eqx.filter_jit
     def applied(problem: Any, v: Array) -> Array:
-        forward, backward, _ = _spread(problem, z)
+        forward, backward = _spread(problem, p, z)
         return ravel_pytree(backward(forward(unflatten(v))))[0]
 
     def times(v: Any) -> Any:
@@ -123,13 +124,13 @@ def _largest_eigenvalue(problem: AbstractProblem, z: Saddle) -> float:
 
 
 @eqx.filter_jit
-def _largest_spread(problem: Any, points: Saddle, key: Array) -> Array:
+def _largest_spread(problem: Any, p: Array, points: Saddle, key: Array) -> Array:
     """The largest sqrt(sum_m p_m ||D_m v||_*^2) over ||v|| = 1 and the points."""
     norm, (flat, unflatten) = problem.geometry.dual_norm, ravel_pytree(jax.tree.map(lambda u: u[0], points))
     first = aligned(norm, unflatten(jax.random.normal(key, flat.shape)))
 
     def at(z: Saddle) -> Array:
-        forward, backward, p = _spread(problem, z)
+        forward, backward = _spread(problem, p, z)
 
         def sweep(_: Any, v: Saddle) -> Saddle:
             # The convex function v -> sum_m p_m ||D_m v||_*^2 / 2 is at least its linear part, which this maximizes.
