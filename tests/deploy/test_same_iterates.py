@@ -133,7 +133,7 @@ def test_the_lead_alone_works_and_every_round_trip_is_counted(tmp_path, mode):
     """Its own surveys are at one point, as is that of the record of the start; later records are at two or more."""
     method = fx.LeadSliding(0.4, 0.15, mode=mode, lead=1)
     options = {"rounds": 3, "record_every": 3, "local_steps": 2}
-    run, engine = serve(tmp_path, DATA, method=method, noise=None, **options)
+    run, engine = serve(tmp_path, DATA, method=method, noise=None, weights=(3, 5, 2), **options)
     assert_close(run.state.server, fx.simulate(DATA, method, **options).state.server)
     assert [engine.asked(name) for name in NAMES] == [[], [0, 1, 2], []]
     surveys = [sites for request, sites in engine.requests if len(request.arrays.get("points.x", ())) == 1]
