@@ -159,7 +159,7 @@ def _point(setup: Setup, state: State) -> Tree:
 
 @eqx.filter_jit
 def _survey_point(setup: Setup, state: State, index: int) -> Tree:
-    return survey_point(setup, state, index)
+    return survey_point(setup.method, state, setup.problem.geometry, index)
 
 
 @eqx.filter_jit

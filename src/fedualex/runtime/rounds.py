@@ -10,10 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
+from ..algorithms import AbstractMethod
+from ..geometry import AbstractGeometry
 from ..random import fold_in
 from ..tree import Tree
 from .kinds import accumulated
-from .local_steps import local_rounds
+from .local_steps import CachedPrimal, local_rounds
 from .sharding import collect, over_devices, shard_memory
 from .state import Contribution, Setup, State
 
@@ -29,11 +31,12 @@ def advance(setup: Setup, state: State, rounds: Array) -> State:
 def one_round(setup: Setup, state: State) -> State:
     """Surveys if the method asks for them, local rounds on the cohort, aggregation, server step."""
     method, geometry, survey = setup.method, setup.problem.geometry, None
-    point = method.point(state.server, geometry)
+    once: Any = CachedPrimal(geometry)
+    point = method.point(state.server, once)
     for index in range(method.surveys):
-        at = survey_point(setup, state, index)
+        at = survey_point(method, state, once, index)
         survey = (at, setup.problem.operator(at))
-        state = replace(state, server=method.surveyed(state.server, survey[1], geometry, index))
+        state = replace(state, server=method.surveyed(state.server, survey[1], once, index))
     ids, a = draw_cohort(setup, state.round)
     mean_steps = jnp.vdot(a, setup.steps[ids].astype(a.dtype))
     work = partial(_over_chunks, setup, state, survey, mean_steps)
@@ -43,11 +46,9 @@ def one_round(setup: Setup, state: State) -> State:
     return State(server, memory, point, accumulated(setup, state.sums, total), state.round + 1)
 
 
-def survey_point(setup: Setup, state: State, index: int) -> Tree:
+def survey_point(method: AbstractMethod, state: State, geometry: AbstractGeometry, index: int) -> Tree:
     """Where the round's survey of this index is taken."""
-    if setup.method.survey == "stale":
-        return state.reference
-    return setup.method.survey_point(state.server, setup.problem.geometry, index)
+    return state.reference if method.survey == "stale" else method.survey_point(state.server, geometry, index)
 
 
 def draw_cohort(setup: Setup, round_index: Array) -> tuple[Array, Array]:
