@@ -42,6 +42,8 @@ from support.twin_cases import (
 
 import fedualex as fx
 
+SLIDING = (0.4, 0.15)
+
 # name: (method, twin, the steps that the twin takes, its other options)
 FEDERATED = {
     "FeDualEx": (fx.FeDualEx(*BOTH), twins_federated.feDualEx, BOTH, {}),
@@ -57,6 +59,22 @@ FEDERATED = {
         BOTH,
         {"mode": "stale"},
     ),
+    "FeDualExCorrected recentred": (
+        fx.FeDualExCorrected(*BOTH, recentre=True),
+        twins_federated.feDualExCorrected,
+        BOTH,
+        {"recentre": True},
+    ),
+    "FedGDAGT": (fx.FedGDAGT(*BOTH), twins_federated.fedGDAGT, BOTH, {}),
+    **{
+        f"LeadSliding {mode}": (
+            fx.LeadSliding(*SLIDING, mode=mode, lead=1),
+            twins_federated.leadSliding,
+            SLIDING,
+            {"mode": mode, "lead": 1},
+        )
+        for mode in ("extragradient", "optimistic")
+    },
     "FedDualAvg": (fx.FedDualAvg(*BOTH), twins_federated.fedDualAvg, BOTH, {}),
     **{
         f"{name} {rule}": (method(*BOTH, server_prox=rule), twin, BOTH, {"server_prox": rule})
@@ -73,14 +91,22 @@ FEDERATED = {
     "ScaffoldS": (fx.ScaffoldS(*BOTH), twins_federated.scaffoldS, BOTH, {"option": "I"}),
     "ScaffoldSMemory": (fx.ScaffoldSMemory(*BOTH), twins_federated.scaffoldS, BOTH, {"option": "II"}),
 }
-SURVEYED = (twins_federated.feDualExCorrected, twins_federated.scaffoldS)
-MIRRORED = [name for name in FEDERATED if name.startswith(("FeDualEx", "FedDualAvg", "FedMi"))]
+SURVEYED = (
+    twins_federated.feDualExCorrected,
+    twins_federated.fedGDAGT,
+    twins_federated.leadSliding,
+    twins_federated.scaffoldS,
+)
+MIRRORED = [
+    name for name in FEDERATED if name.startswith(("FeDualEx", "FedDualAvg", "FedGDAGT", "FedMi", "LeadSliding"))
+]
 
 
 def compare(name, case_name, local_steps, noise, cohort=3, **options):
     method, twin, steps, extra = FEDERATED[name]
     the = case(case_name)
     added = noise_table(case_name, noise)
+    cohort = cohort if method.lead is None else None
 
     def g(m, z, r, k, s):
         return the.operator(m, z) + added[r, m, k, s]
@@ -98,7 +124,7 @@ def compare(name, case_name, local_steps, noise, cohort=3, **options):
         **options,
     )
     survey = (the.operator,) if twin in SURVEYED else ()
-    cohorts = cohorts_of(the, cohort)
+    cohorts = [[method.lead]] * ROUNDS if cohort is None else cohorts_of(the, cohort)
     expected = twin(
         the.space, g, *survey, the.clients, local_steps, ROUNDS, cohorts, the.weights, *steps, the.z0, **extra
     )
@@ -111,6 +137,10 @@ FAST = [
     ("FeDualEx", "data", UNEVEN, "wave"),
     ("FeDualExCorrected fresh", "data", 2, "wave"),
     ("FeDualExCorrected stale", "data entropic", 2, "wave"),
+    ("FeDualExCorrected recentred", "data", 2, "wave"),
+    ("FedGDAGT", "data", UNEVEN, "wave"),
+    ("LeadSliding extragradient", "data", UNEVEN, "wave"),
+    ("LeadSliding optimistic", "data entropic", 2, "wave"),
     ("FedDualAvg", "data", 2, "wave"),
     ("FedMiP paper", "data", UNEVEN, "wave"),
     ("FedMiD project", "data entropic", 2, "wave"),

@@ -65,7 +65,9 @@ fx.FedAvgS(eta_c=0.1, eta_s=1.0)
 fx.FedDualAvg(eta_c=0.1, eta_s=1.0)
 fx.ScaffoldS(eta_c=0.1, eta_s=1.0)
 fx.ScaffoldSMemory(eta_c=0.1, eta_s=1.0)
-fx.FeDualExCorrected(eta_c=0.1, eta_s=1.0, mode='fresh')
+fx.FeDualExCorrected(eta_c=0.1, eta_s=1.0, mode='fresh', recentre=False)
+fx.FedGDAGT(eta_c=0.1, eta_s=1.0)
+fx.LeadSliding(eta=0.1, eta_c=0.1, mode='extragradient', lead=0)
 fx.FedMiD(eta_c=0.1, eta_s=1.0, server_prox='paper')
 fx.FedMiP(eta_c=0.1, eta_s=1.0, server_prox='paper')
 fx.BacktrackingCoMP(eta=1.0, growth=1.0)
@@ -132,6 +134,8 @@ fx.theory.theorem2(constants=CONSTANTS, clients=2, local_steps=2, rounds=5, eta_
 fx.theory.theorem3(constants=CONSTANTS, steps=5)
 fx.theory.theorem4(constants=CONSTANTS, steps=5)
 fx.theory.proposition_b(constants=CONSTANTS, clients=2, local_steps=2, rounds=5, eta_s=1.0)
+fx.theory.slide(constants=CONSTANTS, delta=0.1, local_steps=2, rounds=5, reference='fresh', norm='any', sigma=0.5)
+fx.theory.similarity(problem=LIMITED, samples=2, seed=0)
 fx.reference.lp(game=GAME)
 fx.reference.least_violation(problem=LIMITED)
 fx.reference.best_response(game=MATRICES, sweeps=3, tol=1e-6)
@@ -164,6 +168,8 @@ NOT_CALLED = {
         *(
             "ConvexityCheck",
             "Bound",
+            "Similarity",
+            "SlideBound",
             "Constants",
             "Term",
             "Theorem",

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from support.deploying import (  # noqa: F401
     DATA,
+    NAMES,
     NOISE,
     OPTIONS,
     UP,
@@ -37,6 +38,14 @@ CASES = {
         "local_steps": (1, 4, 2),
         "cohort": 2,
     },
+}
+LONG = ("game float32", "data stale", "data lead", "data lead, two surveys", "data tracked", "data recentred")
+LEAD = {"method": fx.LeadSliding(0.4, 0.15, mode="optimistic", lead=1), "local_steps": (1, 4, 2)}
+CASES |= {
+    "data lead": {"problem": DATA, **LEAD, "noise": fx.Minibatch(2)},
+    "data lead, two surveys": {"problem": DATA, "method": fx.LeadSliding(0.4, 0.15, lead=2), "local_steps": 3},
+    "data tracked": {"problem": DATA, "method": fx.FedGDAGT(0.1), "local_steps": 3},
+    "data recentred": {"problem": DATA, "method": fx.FeDualExCorrected(0.1, recentre=True), "local_steps": 3},
 }
 METHODS = [
     fx.FeDualEx(0.2, 0.9),
@@ -73,10 +82,7 @@ def assert_equals_simulator(problem, dtype="float64", **changes):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(CASES[name], id=name, marks=pytest.mark.slow if name in ("game float32", "data stale") else [])
-        for name in CASES
-    ],
+    [pytest.param(CASES[name], id=name, marks=pytest.mark.slow if name in LONG else []) for name in CASES],
 )
 def test_same_iterates_as_the_simulator(case):
     assert_equals_simulator(**case)
@@ -120,6 +126,19 @@ def test_who_is_dead_is_not_in_the_mean(tmp_path):
     expected = fx.simulate(GAME, clients=2, **OPTIONS)
     assert_close(run.state.server, expected.state.server)
     assert_close(run.state.sums.points["client_average"], expected.state.sums.points["client_average"])
+
+
+@pytest.mark.parametrize("mode", ["extragradient", pytest.param("optimistic", marks=pytest.mark.slow)])
+def test_the_lead_alone_works_and_every_round_trip_is_counted(tmp_path, mode):
+    """Its own surveys are at one point, as is that of the record of the start; later records are at two or more."""
+    method = fx.LeadSliding(0.4, 0.15, mode=mode, lead=1)
+    options = {"rounds": 3, "record_every": 3, "local_steps": 2}
+    run, engine = serve(tmp_path, DATA, method=method, noise=None, weights=(3, 5, 2), **options)
+    assert_close(run.state.server, fx.simulate(DATA, method, **options).state.server)
+    assert [engine.asked(name) for name in NAMES] == [[], [0, 1, 2], []]
+    surveys = [sites for request, sites in engine.requests if len(request.arrays.get("points.x", ())) == 1]
+    assert len(surveys) - 1 + 3 == 3 * method.exchanges
+    assert set(surveys) == {NAMES}
 
 
 # --- what travels --------------------------------------------------------------------------------------------------

@@ -75,9 +75,12 @@ def feDualEx(
 
 def feDualExCorrected(
     space: Space, g: ClientOracle, full: ClientOperator, M: int, K: Steps, R: int, cohorts: Cohorts, a: Vector,
-    eta_c: float, eta_s: float, z0: Vector, init: str = "project", mode: str = "fresh",
+    eta_c: float, eta_s: float, z0: Vector, init: str = "project", mode: str = "fresh", recentre: bool = False,
 ) -> Result:  # fmt: skip
-    """Section 9.2: Algorithm 1 with hat g_m = g_m - c_m + c at both half steps of every local step."""
+    """Section 9.2: Algorithm 1 with hat g_m = g_m - c_m + c at both half steps of every local step.
+
+    recentre: a round ends at its point alone, with omega = grad ell(z) and theta = 0.
+    """
     K = local_steps(K, M)
     omega, theta = start_dual(space, z0, init), 0.0
     z_r = z_previous = space.P(omega, theta)
@@ -96,6 +99,8 @@ def feDualExCorrected(
         omega = omega + eta_s * increment(a_r, K, omega, end)
         theta = theta + eta_s * eta_c * mean_steps(a_r, K)
         z_previous, z_r = z_r, space.P(omega, theta)
+        if recentre:
+            omega, theta = space.grad_ell(z_r), 0.0
         points.append(z_r)
     return dual_result(out, omega, theta, points)
 
@@ -216,6 +221,57 @@ def fedMiD(
     return _mirror_rounds(
         _fedMiD_client, space, g, M, K, R, cohorts, a, eta_c, eta_s, z0, init, server_prox, client_prox, difference
     )
+
+
+def fedGDAGT(
+    space: Space, g: ClientOracle, full: ClientOperator, M: int, K: Steps, R: int, cohorts: Cohorts, a: Vector,
+    eta_c: float, eta_s: float, z0: Vector, init: str = "project",
+) -> Result:  # fmt: skip
+    """Sun and Wei 2022, Algorithm 2, with a composite mirror step in place of the gradient step."""
+    K = local_steps(K, M)
+    z = start_point(space, z0, init)
+    out, points = Averages(K), []
+    for r in range(R):
+        a_r = cohort_weights(a, cohorts[r])
+        c_clients = [full(m, z) for m in range(M)]
+        c = all_clients(a, M, c_clients)
+        end, news = {}, {}
+        for m in a_r:
+            end[m], news[m] = _fedMiD_client(space, _corrected(at(g, m, r), c_clients[m], c), z, K[m], eta_c, eta_c)
+        out.primal(a_r, news)
+        z = space.project(z + eta_s * increment(a_r, K, z, end))
+        points.append(z)
+    return primal_result(out, points)
+
+
+def leadSliding(
+    space: Space, g: ClientOracle, full: ClientOperator, M: int, K: Steps, R: int, cohorts: Cohorts, a: Vector,
+    eta: float, eta_c: float, z0: Vector, init: str = "project", mode: str = "extragradient", lead: int = 0,
+) -> Result:  # fmt: skip
+    """Sliding with a lead client, in the order of the papers: the lead solves, then z steps with g(u).
+
+    The last u is not surveyed any more, so it is not in the averages.
+    """
+    K_lead, rho = local_steps(K, M)[lead], min(eta_c / eta, 1.0)
+    z = w = start_point(space, z0, init)
+    answers: list[Vector] = []
+    for r in range(R):
+        if mode == "extragradient":
+            w = z
+        c = all_clients(a, M, [full(m, w) for m in range(M)])
+        F = _corrected(at(g, lead, r), full(lead, w), c)
+        omega, theta = space.grad_ell(z), 0.0
+        for k in range(K_lead):
+            back = (1 - rho) * omega + rho * space.grad_ell(z)
+            theta_next = (1 - rho) * theta + rho * eta
+            half = space.P(back - rho * eta * F(space.P(omega, theta), k, 0), theta_next)
+            omega, theta = back - rho * eta * F(half, k, 1), theta_next
+        u = space.P(omega, theta)
+        answers.append(u)
+        z = space.P(space.grad_ell(z) - eta * all_clients(a, M, [full(m, u) for m in range(M)]), eta)
+        w = u
+    mean = np.mean(answers[:-1], axis=0)
+    return Result(last=answers[-1], client_average=mean, ergodic=mean)
 
 
 def _subgradient_client(

@@ -16,9 +16,11 @@ from .chambolle_pock import ChambollePock
 from .extra_step import ExtraStepLocalSGD
 from .fedavg import FedAvg, FedAvgS
 from .feddualavg import FedDualAvg
+from .fedgda_gt import FedGDAGT
 from .fedmid import FedMiD
 from .fedmip import FedMiP
 from .fedualex import FeDualEx, FeDualExCorrected
+from .lead_sliding import LeadSliding
 from .local_sgda import LocalSGDA
 from .nesterov import NesterovDualExtrapolation
 from .optimistic import OptimisticMirrorDescent
@@ -43,8 +45,10 @@ __all__ = [
     "FedAvg",
     "FedAvgS",
     "FedDualAvg",
+    "FedGDAGT",
     "FedMiD",
     "FedMiP",
+    "LeadSliding",
     "LocalSGDA",
     "MirrorDescent",
     "MirrorProx",

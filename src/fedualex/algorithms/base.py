@@ -12,7 +12,7 @@ import numpy as np
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
-from ..validation import one_of, positive
+from ..validation import of_type, one_of, positive
 
 Oracle = Callable[[Tree, int], Tree]
 """oracle(z, s): the client's s-th sample of its operator at z in this local step; the method never sees a key."""
@@ -28,7 +28,8 @@ class AbstractMethod(eqx.Module):
 
     With a `survey`, the oracle of a round is corrected in operator space to g_m(z) - g_m(z_ref) + g(z_ref), where g is
     the mean over all clients of their full-batch operators and z_ref is the round's server point ("fresh") or the
-    previous round's ("stale"). A client recomputes its own g_m(z_ref), so nobody keeps a memory.
+    previous round's ("stale"). A client recomputes its own g_m(z_ref), so nobody keeps a memory. A method may want
+    several fresh surveys a round, one after the other, at points of its own: the last one corrects the oracle.
     """
 
     survey: ClassVar[Survey] = "none"
@@ -66,6 +67,29 @@ class AbstractMethod(eqx.Module):
         if self.one_machine and (clients > 1 or np.max(local_steps) > 1):
             return f"{type(self).__name__} is a method for one machine: use steps=, on one client"
         return ""
+
+    @property
+    def lead(self) -> int | None:
+        """The client that alone takes the local steps of every round; None if the cohort does."""
+        return None
+
+    @property
+    def surveys(self) -> int:
+        """How many surveys a round begins with."""
+        return 0 if self.survey == "none" else 1
+
+    @property
+    def exchanges(self) -> int:
+        """The round trips of one round: one for the local steps, and one for every survey that is not stale."""
+        return 1 + (0 if self.survey == "stale" else self.surveys)
+
+    def survey_point(self, server: Tree, geometry: AbstractGeometry, index: int) -> Tree:
+        """Where the fresh survey of this index is taken: the server's point."""
+        return self.point(server, geometry)
+
+    def surveyed(self, server: Tree, g: Tree, geometry: AbstractGeometry, index: int) -> Tree:
+        """The server's state that clients are sent once this survey has found g: the same."""
+        return server
 
     @abstractmethod
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Tree:
@@ -108,6 +132,11 @@ def step(name: str, default: float | None = None) -> Any:
 def choice(name: str, default: str, *others: str) -> Any:
     """The field of a choice among words, which is compiled in."""
     return eqx.field(static=True, default=default, converter=partial(one_of, name, choices=(default, *others)))
+
+
+def switch(name: str) -> Any:
+    """The field of something that is off unless asked for, which is compiled in."""
+    return eqx.field(static=True, default=False, converter=partial(of_type, name, kind=bool, accepted="True or False"))
 
 
 def step_size(name: str, value: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar
-from .base import Oracle, StepSize, Survey, choice, step
+from .base import Oracle, StepSize, Survey, choice, step, switch
 from .dual import AbstractDualMethod
 
 
@@ -38,11 +38,15 @@ class FeDualExCorrected(AbstractDualMethod):
     synchronous dual extrapolation. mode "stale": z_ref is the previous round's server point, whose operators all
     clients sent with that round's increments: one exchange is enough if all clients take part. The first round is
     fresh in both modes. No theorem is known: heuristic, with a certificate.
+
+    recentre: the server ends every round with server <- (grad ell(z), 0), z = P(server), as if it started again there;
+    psi then weighs eta_c K in a round, not the sum over all. Meant for eta_s = 1.
     """
 
     eta_c: StepSize = step("eta_c")
     eta_s: StepSize = step("eta_s", 1.0)
     mode: Survey = choice("FeDualExCorrected: mode", "fresh", "stale")
+    recentre: bool = switch("FeDualExCorrected: recentre")
     linear_sample = 1
 
     @property

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +15,7 @@ from .. import tree
 from ..runtime import Stop
 from ..runtime.kinds import accumulated
 from ..runtime.missing import Missing
-from ..runtime.rounds import draw_cohort
+from ..runtime.rounds import draw_cohort, survey_point
 from ..runtime.state import Contribution, Setup, State
 from ..tree import Tree
 from .engine import Engine
@@ -114,13 +115,14 @@ class SiteClients:
         return Stop.NUMERICAL_ERROR if self.exchange.overflown else None
 
     def _round(self, state: State) -> State | Missing:
-        method, point, survey = self.setup.method, _point(self.setup, state), None
-        if method.survey != "none":
-            at = point if method.survey == "fresh" else state.reference
+        point, survey = _point(self.setup, state), None
+        for index in range(self.setup.method.surveys):
+            at = _survey_point(self.setup, state, index)
             found = self.survey([at])
             if isinstance(found, Missing):
                 return found
             survey = (at, tree.cast(found[0], self.setup.weights.dtype))
+            state = replace(state, server=_surveyed(self.setup, state, survey[1], index))
         cohort = [self.sites[int(m)] for m in draw_cohort(self.setup, state.round)[0]]
         needed = min(self.needed or len(cohort), len(cohort))
         replies = self.exchange.ask(
@@ -134,7 +136,7 @@ class SiteClients:
         """sum_m a_m reply_m, in the order of the sites, so that the sum has the same bits whoever was first."""
         kind = np.dtype(self.setup.weights.dtype)
         ids = [self.sites.index(site) for site in replies]
-        p = np.asarray(self.weights)[ids]
+        p = np.ones(1) if self.setup.method.lead is not None else np.asarray(self.weights)[ids]
         a, steps = (p / p.sum()).astype(kind), np.asarray(self.setup.steps)[ids].astype(kind)
         scaled = a * (a @ steps) / steps  # increments count a step of everybody alike (unequal local steps)
         factors = dict.fromkeys(("message", "points", "point_weight"), scaled)
@@ -153,6 +155,16 @@ def _combine(factors: Any, trees: list[Tree]) -> Tree:
 @eqx.filter_jit
 def _point(setup: Setup, state: State) -> Tree:
     return setup.method.point(state.server, setup.problem.geometry)
+
+
+@eqx.filter_jit
+def _survey_point(setup: Setup, state: State, index: int) -> Tree:
+    return survey_point(setup.method, state, setup.problem.geometry, index)
+
+
+@eqx.filter_jit
+def _surveyed(setup: Setup, state: State, g: Tree, index: int) -> Tree:
+    return setup.method.surveyed(state.server, g, setup.problem.geometry, index)
 
 
 @eqx.filter_jit

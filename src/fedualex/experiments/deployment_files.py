@@ -79,9 +79,9 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     write_atomically(root / "deployment.toml", file.read_bytes())
     rows = "\n".join(f"| `sites/{name}/` | {name} | `sites/{name}/start.sh` |" for name in sites)
     admin = ADMIN if server["engine"] == "nvflare" else ""
-    survey = " Before it, as this method needs it, its full-batch operator at one point." * (
-        build_method(settings["method"]).survey != "none"
-    )
+    surveys = build_method(settings["method"]).surveys
+    at = "one point" if surveys == 1 else f"{surveys} points, one after the other"
+    survey = f" Before it, as this method needs it, its full-batch operator at {at}." * bool(surveys)
     ergodic = " With `ergodic = true` also the K probes of a round." * bool(settings["run"]["ergodic"])
     text = README.format(
         sites=", ".join(sites),

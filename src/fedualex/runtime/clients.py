@@ -96,10 +96,13 @@ def bytes_per_round(setup: Setup) -> tuple[int, int]:
     def size(a: Any) -> int:
         return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))
 
+    method = setup.method
     like = tree.cast(setup.problem.like, setup.weights.dtype)
     dual = jax.eval_shape(setup.problem.geometry.dual, like)
-    server = jax.eval_shape(lambda d: setup.method.start(d, setup.problem.geometry), dual)
-    up, down = setup.cohort * (size(server) + size(like)), setup.cohort * size(server)
-    if setup.method.survey != "none":
-        up, down = up + setup.clients * size(like), down + (setup.clients + setup.cohort) * size(like)
-    return up, down
+    server = jax.eval_shape(lambda d: method.start(d, setup.problem.geometry), dual)
+    message = jax.eval_shape(
+        lambda s: method.local_final(method.local_init(s, method.memory(s)), s, method.memory(s))[0], server
+    )
+    asked = method.surveys * setup.clients
+    up, down = setup.cohort * (size(message) + size(like)) + asked * size(like), setup.cohort * size(server)
+    return up, down + (asked + bool(asked) * setup.cohort) * size(like)

@@ -10,10 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
+from ..algorithms import AbstractMethod
+from ..geometry import AbstractGeometry
 from ..random import fold_in
 from ..tree import Tree
 from .kinds import accumulated
-from .local_steps import local_rounds
+from .local_steps import CachedPrimal, local_rounds
 from .sharding import collect, over_devices, shard_memory
 from .state import Contribution, Setup, State
 
@@ -27,11 +29,14 @@ def advance(setup: Setup, state: State, rounds: Array) -> State:
 
 
 def one_round(setup: Setup, state: State) -> State:
-    """Survey if the method asks for it, local rounds on the cohort, aggregation, server step."""
-    method, geometry = setup.method, setup.problem.geometry
-    point = method.point(state.server, geometry)
-    at = {"none": None, "fresh": point, "stale": state.reference}[method.survey]
-    survey = None if at is None else (at, setup.problem.operator(at))
+    """Surveys if the method asks for them, local rounds on the cohort, aggregation, server step."""
+    method, geometry, survey = setup.method, setup.problem.geometry, None
+    once: Any = CachedPrimal(geometry)
+    point = method.point(state.server, once)
+    for index in range(method.surveys):
+        at = survey_point(method, state, once, index)
+        survey = (at, setup.problem.operator(at))
+        state = replace(state, server=method.surveyed(state.server, survey[1], once, index))
     ids, a = draw_cohort(setup, state.round)
     mean_steps = jnp.vdot(a, setup.steps[ids].astype(a.dtype))
     work = partial(_over_chunks, setup, state, survey, mean_steps)
@@ -41,8 +46,15 @@ def one_round(setup: Setup, state: State) -> State:
     return State(server, memory, point, accumulated(setup, state.sums, total), state.round + 1)
 
 
+def survey_point(method: AbstractMethod, state: State, geometry: AbstractGeometry, index: int) -> Tree:
+    """Where the round's survey of this index is taken."""
+    return state.reference if method.survey == "stale" else method.survey_point(state.server, geometry, index)
+
+
 def draw_cohort(setup: Setup, round_index: Array) -> tuple[Array, Array]:
-    """The ids of the round's clients, uniform and without replacement, and their aggregation weights."""
+    """The ids of the round's clients and their aggregation weights: the lead, or uniform and without replacement."""
+    if setup.method.lead is not None:
+        return jnp.asarray([setup.method.lead]), jnp.ones_like(setup.weights[:1])
     ids = jnp.arange(setup.clients)
     if setup.cohort < setup.clients:
         # Counter 0 is the cohort's, client m has counter m + 1: no stream is used twice.

@@ -34,6 +34,7 @@ def build_setup(
     kind = jnp.dtype(options.dtype)
     per_client = np.broadcast_to(np.asarray(options.local_steps, int), (clients,))
     cohort = clients if options.cohort is None else int(options.cohort)
+    cohort = cohort if method.lead is None else 1
     at_once = clients_per_device(mesh, clients, cohort, settled=problem.clients is not None)
     oracle = oracle_of(options)
     return Setup(

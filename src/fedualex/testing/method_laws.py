@@ -70,6 +70,9 @@ def declared_laws(method: AbstractMethod) -> Conditions:
             all(id(value) in leaves and hasattr(value, "dtype") for value in arrays)
         ),
         "survey is none, fresh or stale": holds(method.survey in get_args(Survey)),
+        "surveys is 0 for none, 1 for stale, at least 1 for fresh": holds(
+            method.surveys >= 1 if method.survey == "fresh" else method.surveys == (method.survey == "stale")
+        ),
     }
 
 
@@ -79,6 +82,8 @@ def round_laws(method: AbstractMethod, game: Game, kind: Any) -> Conditions:
     z = jax.eval_shape(lambda: tree.cast(game.start, kind))
     laws = {
         "a point has the shapes and precision of z": same_arrays(seen["point"], z),
+        "a survey is taken at such a point": same_arrays(seen["at"], z),
+        "surveyed keeps the server state's shapes and precision": same_arrays(seen["ready"], seen["server"]),
         "a probe is read as a point": same_arrays(seen["read"], z),
         "local_step keeps the local state's shapes and precision": same_arrays(seen["following"], seen["local"]),
         "local_final keeps the memory's shapes and precision": same_arrays(seen["remembered"], seen["memory"]),
@@ -117,12 +122,18 @@ def one_round(method: AbstractMethod, game: Game, kind: Any, push: Any) -> dict[
 
     server = own.start(geometry.dual(z), geometry)
     memory = own.memory(server)
-    local = own.local_init(server, memory)
+    at, ready = own.point(server, geometry), server
+    for index in range(own.surveys):
+        at = own.survey_point(ready, geometry, index)
+        ready = own.surveyed(ready, oracle(at, -1), geometry, index)
+    local = own.local_init(ready, memory)
     following, probe, weight = own.local_step(local, oracle, geometry)
-    message, remembered = own.local_final(following, server, memory)
-    after = own.server_step(server, message, geometry, jnp.ones((), kind))
+    message, remembered = own.local_final(following, ready, memory)
+    after = own.server_step(ready, message, geometry, jnp.ones((), kind))
     return {
         "server": server,
+        "at": at,
+        "ready": ready,
         "memory": memory,
         "local": local,
         "following": following,

@@ -21,13 +21,26 @@ def largest_seen(
 ) -> list[float]:
     """The largest Jacobian norm, ||g_m||_* and root mean square noise at the start and at random feasible points."""
     rng, count = np.random.default_rng(seed), problem.clients or 1
-    drawn = [jax.tree.map(lambda u: 10 ** rng.uniform(-2, 1) * rng.normal(size=u.shape), start) for _ in range(samples)]
-    points = [start, *(problem.validate_point(problem.project(z)) for z in drawn[1:])]
+    points = feasible_points(problem, start, samples, rng)
     members = rng.choice(count, min(count, CLIENTS), replace=False)
     pairs = jnp.array([(i, m) for i in range(samples) for m in members])
     keys = jax.random.split(jax.random.key(seed), len(pairs))
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *points)
-    return [float(value) for value in _largest(problem, oracle, stacked, pairs, keys)]
+    return [float(value) for value in _largest(problem, oracle, points, pairs, keys)]
+
+
+def feasible_points(problem: AbstractProblem, start: Saddle, samples: int, rng: np.random.Generator) -> Saddle:
+    """The start and random points of the domain, `samples` in all, along the first axis."""
+    drawn = [jax.tree.map(lambda u: 10 ** rng.uniform(-2, 1) * rng.normal(size=u.shape), start) for _ in range(samples)]
+    points = [start, *(problem.validate_point(problem.project(z)) for z in drawn[1:])]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *points)
+
+
+def aligned(norm: Any, w: Tree) -> Tree:
+    """The point of the unit ball that maximizes <., w>: the gradient at w of the norm dual to the ball's.
+
+    A block of zeros has no direction: autodiff says nan, and 0 is one of its subgradients.
+    """
+    return jax.tree.map(lambda u: jnp.nan_to_num(u, posinf=0, neginf=0), jax.grad(norm)(w))
 
 
 @eqx.filter_jit
@@ -48,14 +61,13 @@ def _largest(problem: Any, oracle: Any, points: Saddle, pairs: Array, keys: Arra
 def _jacobian_norm(operator: Any, norm: Any, z: Saddle, key: Array) -> Array:
     """max ||J v||_* over ||v|| = 1 by u = argmax <u, J v>, v = argmax <J^T u, v>: power iteration in any norm.
 
-    The point of the unit ball that maximizes <., w> is the gradient of ||.||_* at w. Never above the true norm.
+    Never above the true norm.
     """
-
-    def aligned(w: Tree) -> Tree:
-        # A block of zeros has no direction: autodiff says nan, and 0 is one of its subgradients.
-        return jax.tree.map(lambda u: jnp.nan_to_num(u, posinf=0, neginf=0), jax.grad(norm)(w))
-
     (_, forward), (_, backward) = jax.linearize(operator, z), jax.vjp(operator, z)
     flat, unflatten = ravel_pytree(z)
-    v = aligned(unflatten(jax.random.normal(key, flat.shape)))
-    return norm(forward(jax.lax.fori_loop(0, SWEEPS, lambda _, v: aligned(backward(aligned(forward(v)))[0]), v)))
+    v = aligned(norm, unflatten(jax.random.normal(key, flat.shape)))
+
+    def sweep(_: Any, v: Tree) -> Tree:
+        return aligned(norm, backward(aligned(norm, forward(v)))[0])
+
+    return norm(forward(jax.lax.fori_loop(0, SWEEPS, sweep, v)))
