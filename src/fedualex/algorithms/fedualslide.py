@@ -23,6 +23,7 @@ from .slide_server import (
     START,
     STEPS,
     SURVEY,
+    UNBALANCED,
     Pace,
     SlideServer,
     absorbed,
@@ -93,19 +94,19 @@ class FeDualSlide(PulledSteps):
         rho = 1 - (1 - self.sigma) ** (1 / local_steps)
         row, eta = int(server.row), rho * float(server.step) / self.sigma
         reference = flat.point(server.cuts.points[row]), flat.point(server.cuts.operators[row])
-        return Pull(Dual(flat.point(server.omega), server.tau), eta, rho), reference
+        return Pull(Dual(flat.point(server.omega), server.tau), eta, rho, server.scale), reference
 
-    def stepped(self, flat: Flat, server: SlideServer, mean: Saddle) -> SlideServer:
+    def after_steps(self, flat: Flat, server: SlideServer, mean: Saddle) -> SlideServer:
         """After local steps: the weighted mean of all half points is what is surveyed next."""
         at = flat.geometry.project(mean)
         return replace(server, want=PROBE, at=at, local_rounds=int(server.local_rounds) + 1)
 
-    def surveyed(
+    def after_survey(
         self, flat: Flat, known: Known, server: SlideServer, operator: Saddle, value: Any, local_steps: int
     ) -> SlideServer:
         """After a survey: its cut, new weights, better bounds, and what is asked for next."""
         was, paces, way = int(server.want), list(server.paces), int(server.way)
-        step = jnp.asarray(server.step if was == PROBE else 0.0)
+        flat, step = flat.scaled(server.scale), jnp.asarray(server.step if was == PROBE else 0.0)
         pair = server.omega, server.tau
         cuts, row, top, size = absorbed(flat, server.cuts, pair, step, server.at, operator, value)
         server = replace(server, cuts=cuts, surveys=int(server.surveys) + 1)
@@ -120,20 +121,25 @@ class FeDualSlide(PulledSteps):
         return self._next_proposal(flat, server, local_steps)
 
     def _weighed(self, flat: Flat, known: Known, server: SlideServer, row: Any, *, start: bool) -> SlideServer:
-        """Weights and bounds; new phases as long as the gap has dropped enough."""
+        """Weights and bounds; new phases as long as the gap has dropped enough, or x and y are out of balance."""
         phase = np.inf if start else float(server.phase)
         for _ in range(PHASES):
-            level = self.kappa * phase if np.isfinite(phase) else 0.0
-            cuts, bounds = weighed(flat, known, server.cuts, server.bounds, row, jnp.asarray(level), server.centre)
+            level, scaled = self.kappa * phase if np.isfinite(phase) else 0.0, flat.scaled(server.scale)
+            cuts, bounds, scale = weighed(
+                scaled, known, server.cuts, server.bounds, row, jnp.asarray(level), server.centre
+            )
             server, gap = replace(server, cuts=cuts, bounds=bounds), float(bounds.gap)
-            if not gap <= self.drop * phase:
+            balanced = 1 / UNBALANCED <= float(scale) / float(server.scale) <= UNBALANCED
+            if not gap <= self.drop * phase and balanced:
                 break
-            phase, centre = gap, recentred(flat, bounds)
-            server = replace(server, centre=centre, cuts=cuts.reweighted(0 * cuts.weights))
+            phase = gap
+            cuts = cuts.reweighted(0 * cuts.weights)
+            server = replace(server, centre=recentred(flat, bounds), scale=scale, cuts=cuts)
         return replace(server, phase=phase)
 
     def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
         """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
+        flat = flat.scaled(server.scale)
         way, windows, gap = int(server.way), server.windows, float(server.bounds.gap)
         if self.mode == "auto" and local_steps > 1:
             way, windows = windows.entered(way, server.exchanges, gap)

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from .. import tree
+from ..bundle import scaled_primal
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar, Tree
 from .base import AbstractMethod, Oracle, Survey
@@ -17,6 +18,8 @@ class Pull(eqx.Module):
     dual: Dual
     eta: Any
     rho: Any
+    scale: Any
+    """Of x's part of ell (`bundle.Flat`)."""
 
 
 class Pulled(eqx.Module):
@@ -42,7 +45,7 @@ class PulledSteps(AbstractMethod):
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Pull:
         """The pair, with a step of size 0."""
         nothing = jnp.zeros((), jnp.result_type(dual.tau))
-        return Pull(dual, nothing, nothing)
+        return Pull(dual, nothing, nothing, nothing + 1)
 
     def local_init(self, server: Pull, memory: None) -> Pulled:
         """At the pair."""
@@ -50,9 +53,9 @@ class PulledSteps(AbstractMethod):
 
     def local_step(self, local: Pulled, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Pulled, Tree, Scalar]:
         """The half point is the probe."""
-        eta, rho = local.origin.eta, local.origin.rho
+        eta, rho, scale = local.origin.eta, local.origin.rho, local.origin.scale
         back = tree.add(tree.scale(1 - rho, local.dual), tree.scale(rho, local.origin.dual))
-        half = geometry.primal(back.descend(eta, oracle(geometry.primal(local.dual), 0)))
+        half = scaled_primal(geometry, back.descend(eta, oracle(scaled_primal(geometry, local.dual, scale), 0)), scale)
         following = back.descend(eta, oracle(half, 1))
         return Pulled(following, local.origin, local.weight / (1 - rho)), half, local.weight
 
@@ -66,7 +69,7 @@ class PulledSteps(AbstractMethod):
 
     def point(self, server: Pull, geometry: AbstractGeometry) -> Tree:
         """P of the pair."""
-        return geometry.primal(server.dual)
+        return scaled_primal(geometry, server.dual, server.scale)
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
         """The half point."""

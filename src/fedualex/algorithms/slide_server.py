@@ -16,8 +16,10 @@ START, PROBE, FRESH, LOCAL = range(4)
 """What the next exchange is: the first survey, one of a proposal, one of the server's own point, or local steps."""
 SURVEY, STEPS = range(2)
 """How proposals are made: by the server alone, or by local steps of the clients."""
-PATIENCE = 2
+PATIENCE = 8
 """Steps in a row that are short against T_f before the server's own point is surveyed."""
+UNBALANCED = 10.0
+"""A phase also ends when x and y have to go so unequally far."""
 PHASES = 6
 """New phases that one survey may begin at most."""
 BISECTIONS = 40
@@ -49,6 +51,9 @@ class SlideServer(eqx.Module):
     """Everything that the server remembers, in float64."""
 
     centre: Array
+    """The point from which the level problem measures distances."""
+    scale: Any
+    """Of x's part of ell, so that x and y have equally far to go."""
     cuts: Cuts
     bounds: Bounds
     phase: Any
@@ -107,22 +112,32 @@ def absorbed(
 @eqx.filter_jit
 def weighed(
     flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, row: Array, level: Array, centre: Array
-) -> tuple[Cuts, Bounds]:
-    """The weights of the level problem, and the bounds that they and the survey of this row make better."""
-    cuts = cuts.reweighted(level_weights(flat, cuts, centre, level))
-    return cuts, improved(flat, cuts, known, row, bounds)
+) -> tuple[Cuts, Bounds, Array]:
+    """Weights of the level problem, bounds that they and the survey of this row make better, and a balanced scale.
+
+    The scale is D_y / D_x, by the divergences of the best point from the centre.
+    """
+    cuts = cuts.reweighted(level_weights(flat, cuts, flat.dual(centre), level))
+    bounds = improved(flat, cuts, known, row, bounds)
+    x, y = flat.divergences(best_point(bounds), centre)
+    return cuts, bounds, jnp.where((x > 0) & (y > 0), y / jnp.where(x > 0, x, 1.0), flat.scale)
+
+
+def best_point(bounds: Bounds) -> Array:
+    """x of the best upper bound and y of the best lower one."""
+    return jnp.concatenate([bounds.upper.point, bounds.lower.point])
 
 
 @eqx.filter_jit
 def recentred(flat: Flat, bounds: Bounds) -> Array:
-    """The dual image of the best point, a little inside of the domain."""
-    return flat.centre(jnp.concatenate([bounds.upper.point, bounds.lower.point]))
+    """The best point, a little inside of the domain."""
+    return flat.interior(best_point(bounds))
 
 
 @eqx.filter_jit
 def standing(flat: Flat, cuts: Cuts, centre: Array) -> tuple[Array, Array, Saddle, Array]:
     """The pair O(c), its point, and the row of the survey that is nearest to it."""
-    omega, tau = pair_of(cuts, centre)
+    omega, tau = pair_of(cuts, flat.dual(centre))
     z = flat.mapped(omega, tau).point
     return omega, tau, flat.point(z), nearest(cuts, z)
 
@@ -136,17 +151,18 @@ def extrapolated(flat: Flat, cuts: Cuts, omega: Array, tau: Array, row: Array, s
 @eqx.filter_jit
 def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
     """Before the first exchange, which is a survey of z."""
-    centre, one, zero, none = flat.centre(flat.vector(z)), jnp.ones(()), jnp.zeros(()), jnp.asarray(0)
+    centre, one, zero, none = flat.interior(flat.vector(z)), jnp.ones(()), jnp.zeros(()), jnp.asarray(0)
     pace = Pace(one, one, jnp.asarray(True), none)
     return SlideServer(
         centre=centre,
+        scale=one,
         cuts=no_cuts(memory, centre.size),
         bounds=no_bounds(flat, memory),
         phase=zero,
         paces=(pace, pace),
         way=jnp.asarray(way),
         windows=no_windows(),
-        omega=centre,
+        omega=flat.dual(centre),
         tau=zero,
         row=none,
         step=zero,

@@ -2,7 +2,7 @@
 
 from .bounds import Bounds, Known, Side, improved, lower_bound, no_bounds, upper_bound
 from .cuts import Cuts, nearest, no_cuts
-from .flat import Flat
+from .flat import Flat, scaled_primal
 from .level import level_weights, pair_of
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "no_bounds",
     "no_cuts",
     "pair_of",
+    "scaled_primal",
     "upper_bound",
 ]

@@ -9,7 +9,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ..geometry import Dual, Product
+from .. import tree
+from ..geometry import Dual, Product, calls_lapack
 from ..tree import Saddle, Tree
 
 
@@ -27,6 +28,8 @@ class Flat(eqx.Module):
 
     geometry: Product
     like: Saddle
+    scale: Array
+    """s: ell is s ell_x + ell_y, so that a step of one size moves both variables by what they have to go."""
 
     def vector(self, z: Tree) -> Array:
         """All entries of a point, x first."""
@@ -48,26 +51,43 @@ class Flat(eqx.Module):
     @property
     def x(self) -> "Flat":
         """The same of x alone."""
-        return Flat(Product(Saddle(self.geometry.parts.x)), Saddle(self.like.x))
+        return Flat(Product(Saddle(self.geometry.parts.x)), Saddle(self.like.x), self.scale)
 
     @property
     def y(self) -> "Flat":
         """The same of y alone, in the place of x."""
-        return Flat(Product(Saddle(self.geometry.parts.y)), Saddle(self.like.y))
+        return Flat(Product(Saddle(self.geometry.parts.y)), Saddle(self.like.y), jnp.ones(()))
 
     def mapped(self, omega: Array, tau: Array) -> Mapped:
         """P_tau(omega), psi there, and the potential."""
-        point = self.geometry.primal(Dual(self.point(omega), tau))
+        point = scaled_primal(self.geometry, Dual(self.point(omega), tau), self.scale)
         psi, z = self.geometry.psi(point), self.vector(point)
-        return Mapped(z, psi, jnp.vdot(omega, z) - self.geometry.ell(point) - tau * psi)
+        return Mapped(z, psi, jnp.vdot(omega, z) - self.ell(point) - tau * psi)
+
+    def ell(self, z: Saddle) -> Array:
+        """s ell_x + ell_y."""
+        parts = self.geometry.parts
+        own = 0.0 if z.y is None else Product(parts.y).ell(z.y)
+        return self.scale * Product(parts.x).ell(z.x) + own
 
     def dual(self, v: Array) -> Array:
         """grad ell."""
-        return self.vector(self.geometry.dual(self.point(v)).omega)
+        omega = self.vector(self.geometry.dual(self.point(v)).omega)
+        return omega.at[: self.split].multiply(self.scale)
 
-    def centre(self, v: Array) -> Array:
-        """grad ell at a point near v from which nothing is too far away."""
-        return self.vector(self.geometry.dual(self.geometry.interior(self.point(v))).omega)
+    def interior(self, v: Array) -> Array:
+        """A point near v from which nothing is too far away."""
+        return self.vector(self.geometry.interior(self.point(v)))
+
+    def scaled(self, scale: Array) -> "Flat":
+        """The same with another s."""
+        return Flat(self.geometry, self.like, jnp.asarray(scale, jnp.float64))
+
+    def divergences(self, v: Array, reference: Array) -> tuple[Array, Array]:
+        """How far v is from a reference: D_x without s, and D_y."""
+        z, at, parts = self.point(v), self.point(reference), self.geometry.parts
+        x = Product(parts.x).divergence(z.x, at.x)
+        return x, jnp.zeros(()) if z.y is None else Product(parts.y).divergence(z.y, at.y)
 
     def psi(self, v: Array) -> Array:
         """The regularizers' value, 0 where there is nothing."""
@@ -76,3 +96,19 @@ class Flat(eqx.Module):
     def conjugate(self, s: Array) -> Array:
         """psi^*(s)."""
         return self.geometry.psi_conjugate(self.point(s)) if s.size else jnp.zeros(())
+
+
+def scaled_primal(geometry: Product, dual: Dual, scale: Array) -> Saddle:
+    """argmin s ell_x + ell_y + tau psi - <omega, .>: for x what (omega_x / s, tau / s) stands for without s."""
+    parts, omega = geometry.parts, dual.omega
+    x = Product(parts.x).primal(Dual(tree.scale(1 / scale, omega.x), dual.tau / scale))
+    if omega.y is None:
+        return Saddle(x)
+    return Saddle(x, Product(parts.y).primal(Dual(_after(x, omega.y, parts), dual.tau)))
+
+
+def _after(x: Tree, omega: Tree, parts: Saddle) -> Tree:
+    """omega, which is not used before x is there where both variables call LAPACK."""
+    if not (calls_lapack(parts.x) and calls_lapack(parts.y)):
+        return omega
+    return tree.depend_on(omega, jnp.ravel(jax.tree.leaves(x)[0])[0])
