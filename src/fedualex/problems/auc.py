@@ -74,4 +74,4 @@ class PairwiseSquare(Majorized):
         """The same with a plus everywhere."""
         score = jnp.abs(example["row"]) @ x["weights"]
         center = jnp.where(example["sign"] > 0, x["a"], x["b"])
-        return example["weight"] * ((score + center) ** 2 + 2 * (1 + alpha) * score)
+        return example["weight"] * ((score + center) ** 2 + 2 * (1 + alpha) * score) + 1
