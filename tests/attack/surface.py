@@ -179,7 +179,7 @@ NOT_CALLED = {
             "Standardizer",
             "Table",
         ),
-        *("Encoder", "BUNDLED", "Arrays", "Reply", "Request", "RunHooks", "DeploymentOptions"),
+        *("Encoder", "BUNDLED", "Floor", "Surveyed", "Arrays", "Reply", "Request", "RunHooks", "DeploymentOptions"),
     },
     "abstract": {"AbstractOracle", "AbstractProblem", "AbstractMethod", "AbstractFederated", "FederatedClassifier"},
     "needs a network or an engine": {"openml", "Engine", "LocalEngine", "Site", "Task"},

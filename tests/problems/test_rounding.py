@@ -239,8 +239,8 @@ def test_a_server_without_data_has_an_estimate_from_the_operator():
     z = problem.project(problem.like)
     certificate = problem.certificate(z)
     with double():
-        g = tree.cast_module(problem, jnp.float64).operator(z)
-        server = Evaluator(exact_problem(problem.without_data()), lambda points: [g], elsewhere=True)
+        found = tree.cast_module(problem, jnp.float64).survey(z)
+        server = Evaluator(exact_problem(problem.without_data()), lambda points: [found], elsewhere=True)
         output = server.outputs({"last": z})["last"]
     assert output.certificate.estimated
     assert output.certificate.x == pytest.approx(certificate.x, rel=1e-12)
@@ -252,9 +252,9 @@ def test_operators_that_come_from_elsewhere_have_an_estimated_rounding():
     game = far_game(0)
     z = game.project(game.like)
     with double():
-        g = game.operator(jax.tree.map(jnp.asarray, z))
+        found = game.survey(jax.tree.map(jnp.asarray, z))
         assert (
-            Evaluator(exact_problem(game), lambda points: [g], elsewhere=True)
+            Evaluator(exact_problem(game), lambda points: [found], elsewhere=True)
             .outputs({"last": z})["last"]
             .certificate.estimated
         )
@@ -310,7 +310,7 @@ def test_an_infeasible_point_has_no_number_in_a_run_either():
     outside = jax.tree.map(lambda leaf: np.zeros_like(leaf), game.like)
     with double():
         evaluator = Evaluator(exact_problem(game))
-        output = evaluator.output("last", outside, game.operator(jax.tree.map(jnp.asarray, outside)))
+        output = evaluator.output("last", outside, game.survey(jax.tree.map(jnp.asarray, outside)))
     assert output.gap is None
     assert "outside the domain" in output.certificate.reason
     assert game.certificate(outside).x == np.inf

@@ -99,10 +99,10 @@ def test_about_fifty_records_by_default():
 
 @pytest.mark.parametrize(
     ("survey", "up", "down"),
-    [("none", 0, 0), ("fresh", 3 * 9, (3 + 2) * 9), ("stale", 3 * 9, (3 + 2) * 9)],
+    [("none", 0, 0), ("fresh", 3 * 10, (3 + 2) * 9), ("stale", 3 * 10, (3 + 2) * 9)],
 )
 def test_bytes_are_the_formula(survey, up, down):
-    """Down: omega (9) and tau to 2 of 3 clients; up: the increment and the sum of points. Surveys: all 3 send g_m."""
+    """Down: omega (9) and tau to 2 of 3 clients; up: the increment and the sum of points. Surveys: all 3 send g_m, f_m."""
     method = fx.FeDualEx(0.1) if survey == "none" else fx.FeDualExCorrected(0.1, mode=survey)
     run = fx.simulate(GAME, method, rounds=2, clients=3, cohort=2)
     np.testing.assert_array_equal(run.history["bytes_up"], 8 * (2 * (10 + 9) + up) * np.arange(3))

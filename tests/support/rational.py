@@ -286,6 +286,39 @@ def exact_operator(problem, z):
     return {**g, **others, "multipliers": others["y"]}
 
 
+def exact_value(problem, z):
+    """f(z) of a problem of the catalogue at the float64 point z."""
+    w = [numbers(row) for row in np.reshape(z.x["weights"], (len(z.x["weights"]), -1))]
+    b = numbers(z.x["bias"]) if "bias" in z.x else [Fraction(0)] * len(w[0])
+    y = numbers(z.y["multipliers"] if isinstance(z.y, dict) else [] if z.y is None else z.y)
+    center = {name: number(z.x[name]) for name in ("a", "b") if name in z.x}
+    total = Fraction(0)
+    for share, example in weighted_examples(problem):
+        row = numbers(example["row"])
+        score = [dot(row, column) + b_k for column, b_k in zip(zip(*w, strict=True), b, strict=True)]
+        total += share * exact_example(problem.f, score, y, center, example)
+    return total
+
+
+def exact_example(f, score, y, center, example):
+    """The loss of one example."""
+    match f:
+        case OfScore():
+            return loss_of(f.loss, score, example["target"])
+        case Weighted():
+            return len(y) * y[int(example["client"])] * loss_of(f.loss, score, example["target"])
+        case Lagrangian():
+            first, *shares = numbers(example["shares"])
+            return (first + dot(shares, y)) * loss_of(f.loss, score, example["target"]) - dot(y, numbers(f.limits))
+        case PairwiseSquare():
+            weight, sign = number(example["weight"]), number(example["sign"])
+            apart = score[0] - center["a" if sign > 0 else "b"]
+            return weight * (apart**2 - 2 * (1 + y[0]) * sign * score[0]) + 1
+        case SignedResidual():
+            return y[int(example["index"])] / number(example["root"]) * (score[0] - number(example["target"]))
+    raise NotImplementedError(repr(f))
+
+
 def weighted_examples(problem):
     """All examples with their exact weights in the objective."""
     for m, (weight, count) in enumerate(zip(problem.weights, problem.data.counts, strict=True)):

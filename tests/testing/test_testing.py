@@ -293,6 +293,22 @@ class WrongCertificate(Spoiled):
         return fx.problems.Certificate(0.0, 0.0)
 
 
+class WrongSurvey(Spoiled):
+    def survey(self, z):
+        found = super().survey(z)
+        return found._replace(value=found.value + 1e-6)
+
+
+def with_floor(value, each=False):
+    return fx.Problem(
+        lambda x, example: (example * x - 1) ** 2,
+        x=fx.Box(1.0),
+        like=fx.Saddle(np.zeros(())),
+        data=[np.array([1.0]), np.array([-1.0, -2.0])],
+        floor=fx.problems.Floor(None, value, each=each),
+    )
+
+
 def convex_in_y(x, y, example):
     return example * x @ y + 0.5 * x @ x + 0.5 * y @ y
 
@@ -301,7 +317,11 @@ def test_a_users_own_problem_keeps_the_laws():
     fx.testing.check_problem(Spoiled(), samples=5)
 
 
-@pytest.mark.sampled(9)
+def test_a_right_floor_keeps_the_laws():
+    fx.testing.check_problem(with_floor(0.5), samples=2)
+
+
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("problem", "law"),
     [
@@ -313,6 +333,9 @@ def test_a_users_own_problem_keeps_the_laws():
         (WrongServer(), "without_data holds no data"),
         (WrongMinibatch(), "minibatches are unbiased"),
         (WrongReweighting(), "reweighted to one client has its operator"),
+        (WrongSurvey(), "a survey is the operator and the loss"),
+        (with_floor(0.95), "f is never below its floor"),
+        (with_floor(0.5, each=True), "f of a client is never below the floor that it keeps"),
         (Spoiled(convex_in_y), "f is convex in x and concave in y"),
     ],
 )

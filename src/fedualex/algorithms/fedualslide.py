@@ -23,7 +23,6 @@ from .slide_server import (
     START,
     STEPS,
     SURVEY,
-    UNBALANCED,
     Pace,
     SlideServer,
     absorbed,
@@ -121,7 +120,7 @@ class FeDualSlide(PulledSteps):
         return self._next_proposal(flat, server, local_steps)
 
     def _weighed(self, flat: Flat, known: Known, server: SlideServer, row: Any, *, start: bool) -> SlideServer:
-        """Weights and bounds; new phases as long as the gap has dropped enough, or x and y are out of balance."""
+        """Weights and bounds; new phases as long as the gap has dropped enough."""
         phase = np.inf if start else float(server.phase)
         for _ in range(PHASES):
             level, scaled = self.kappa * phase if np.isfinite(phase) else 0.0, flat.scaled(server.scale)
@@ -129,8 +128,7 @@ class FeDualSlide(PulledSteps):
                 scaled, known, server.cuts, server.bounds, row, jnp.asarray(level), server.centre
             )
             server, gap = replace(server, cuts=cuts, bounds=bounds), float(bounds.gap)
-            balanced = 1 / UNBALANCED <= float(scale) / float(server.scale) <= UNBALANCED
-            if not gap <= self.drop * phase and balanced:
+            if not gap <= self.drop * phase:
                 break
             phase = gap
             cuts = cuts.reweighted(0 * cuts.weights)

@@ -18,8 +18,8 @@ SURVEY, STEPS = range(2)
 """How proposals are made: by the server alone, or by local steps of the clients."""
 PATIENCE = 8
 """Steps in a row that are short against T_f before the server's own point is surveyed."""
-UNBALANCED = 10.0
-"""A phase also ends when x and y have to go so unequally far."""
+FACTOR, MOVED = 10.0, 1e-9
+"""By how much a phase may change the scale, and divergences that say nothing about it."""
 PHASES = 6
 """New phases that one survey may begin at most."""
 BISECTIONS = 40
@@ -115,12 +115,15 @@ def weighed(
 ) -> tuple[Cuts, Bounds, Array]:
     """Weights of the level problem, bounds that they and the survey of this row make better, and a balanced scale.
 
-    The scale is D_y / D_x, by the divergences of the best point from the centre.
+    The scale is the geometric mean of what it was and of D_y / D_x, by the divergences of the best point from the
+    centre, and moves by FACTOR at most.
     """
     cuts = cuts.reweighted(level_weights(flat, cuts, flat.dual(centre), level))
     bounds = improved(flat, cuts, known, row, bounds)
     x, y = flat.divergences(best_point(bounds), centre)
-    return cuts, bounds, jnp.where((x > 0) & (y > 0), y / jnp.where(x > 0, x, 1.0), flat.scale)
+    moved = (x > MOVED) & (y > MOVED)
+    ratio = jnp.sqrt(jnp.where(moved, y / jnp.where(moved, x, 1.0), flat.scale) / flat.scale)
+    return cuts, bounds, flat.scale * jnp.clip(ratio, 1 / FACTOR, FACTOR)
 
 
 def best_point(bounds: Bounds) -> Array:

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from ..algorithms import AbstractMethod
 from ..precision import keep_precision
 from ..problems import AbstractProblem
+from ..problems.floor import floor_of_views, with_floor
 from ..runtime import Run
 from ..runtime.driver import RunHooks
 from ..runtime.keywords import fields_of, takes
@@ -44,6 +45,8 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     given = fields_of(options, DeploymentOptions)
     if problem.clients is not None and options.weights is None:
         given["weights"] = tuple(map(float, problem.client_weights(count)))
+    elif problem.clients is not None and problem.floor is not None:  # which may hold for the problem's own weights only
+        problem = with_floor(problem, floor_of_views(problem.floor))
     names = tuple(f"site-{m:0{len(str(count))}d}" for m in range(1, count + 1))
     task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)

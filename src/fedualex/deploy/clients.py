@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
+from ..problems.survey import Surveyed
 from ..runtime import Stop
 from ..runtime.kinds import accumulated
 from ..runtime.missing import Missing
@@ -62,16 +63,17 @@ class SiteClients:
         self.unsurveyed = "" if privacy is None else PRIVATE
         self._failures = 0
 
-    def survey(self, points: list[Tree]) -> list[Tree] | Missing:
-        """sum_m p_m g_m at each point, from all sites: fewer would be the operator of another problem."""
+    def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
+        """sum_m p_m g_m and sum_m p_m f_m at each point, from all sites: fewer would be those of another problem."""
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
         like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), stacked)
+        numbers = jax.ShapeDtypeStruct((len(points),), jax.tree.leaves(like)[0].dtype)
         try:
-            replies = self.exchange.survey(pack(points=stacked), operators=like)
+            replies = self.exchange.survey(pack(points=stacked), operators=like, values=numbers)
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
             return Missing(UNANSWERED, self._stop())
-        mean = _combine(self.weights, [reply["operators"] for reply in replies.values()])
+        mean = _combine(self.weights, [Surveyed(reply["operators"], reply["values"]) for reply in replies.values()])
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
 
     def local(self, state: State, rounds: int) -> State | Missing:
@@ -121,7 +123,7 @@ class SiteClients:
             found = self.survey([at])
             if isinstance(found, Missing):
                 return found
-            survey = (at, tree.cast(found[0], self.setup.weights.dtype))
+            survey = (at, tree.cast(found[0].operator, self.setup.weights.dtype))
             state = replace(state, server=_surveyed(self.setup, state, survey[1], index))
         cohort = [self.sites[int(m)] for m in draw_cohort(self.setup, state.round)[0]]
         needed = min(self.needed or len(cohort), len(cohort))

@@ -1,4 +1,4 @@
-"""The client's side of every engine: local rounds and full-batch operators, from its own data. Keeps no state."""
+"""The client's side of every engine: local rounds and full-batch surveys, from its own data. Keeps no state."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,6 +12,7 @@ import numpy as np
 from .. import tree
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem
+from ..problems.survey import Surveyed
 from ..runtime.kinds import KINDS, no_sums
 from ..runtime.local_steps import local_rounds
 from ..runtime.state import Contribution, Setup, State
@@ -61,11 +62,12 @@ class Site:
     def _survey(self, request: Request) -> Arrays:
         """Certificates ask in float64, and are answered from the data as it is, whatever the rounds are computed in."""
         if self.privacy is not None:
-            raise PermissionError("operators are not covered by the privacy of this run")
+            raise PermissionError("operators and values are not covered by the privacy of this run")
         like = survey_like(self.problem, request.arrays)
         points = unpack(request.arrays, points=like)["points"]
         exact = tree.cast_module(self.problem, jax.tree.leaves(like)[0].dtype)
-        return pack(operators=_operators(exact, points))
+        found = _survey(exact, points)
+        return pack(operators=found.operator, values=found.value)
 
 
 def round_like(setup: Setup) -> dict[str, Tree]:
@@ -118,5 +120,6 @@ def _contribute(setup: Setup, server: Tree, survey: Tree, data: Tree, round_inde
 
 
 @eqx.filter_jit
-def _operators(problem: AbstractProblem, points: Tree) -> Saddle:
-    return jax.lax.map(problem.operator, points)
+def _survey(problem: AbstractProblem, points: Tree) -> Surveyed:
+    found = jax.lax.map(problem.survey, points)
+    return found._replace(value=found.value.astype(jax.tree.leaves(points)[0].dtype))

@@ -10,6 +10,7 @@ from .certificate import Certificate
 from .constrained import constrained
 from .convexity import ConvexityCheck, check_convex_concave
 from .feasibility import phase_one, violation
+from .floor import Floor
 from .general import Problem
 from .glm import sparse_glm
 from .low_rank import low_rank
@@ -17,6 +18,7 @@ from .metrics import ClientMetrics, client_metrics, roc_auc
 from .oracles import AbstractOracle, Exact, GaussianNoise, Minibatch
 from .paper import paper_l1, paper_nuclear
 from .robust import robust_regression
+from .survey import Surveyed
 
 __all__ = [
     "AbstractOracle",
@@ -27,9 +29,11 @@ __all__ = [
     "ClientMetrics",
     "ConvexityCheck",
     "Exact",
+    "Floor",
     "GaussianNoise",
     "Minibatch",
     "Problem",
+    "Surveyed",
     "active_bounds",
     "agnostic",
     "attack_report",

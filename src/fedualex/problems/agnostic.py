@@ -11,6 +11,7 @@ from ..regularizers import Box
 from ..tree import Saddle, Tree
 from ..validation import encode_labels, nonnegative, one_of
 from .built_from import built_from
+from .floor import Floor
 from .general import Problem
 from .losses import (
     CLASSIFICATION,
@@ -66,6 +67,7 @@ def agnostic(
     B = max_m loss_m >= phi at w = 0, b = t. Jensen's inequality at y = prior puts |b + <w, mu> - t| within the reach of
     B, sqrt(2 B) (for "huber" B / delta + delta / 2 if that is more than delta), so |b - t| <= (the largest |<w, mu>|
     for w in its ball) + reach. Unless B = 0, no derived bound is active at a solution; a given radius may be.
+    Losses are >= 0, so f(x, y) >= 0 at any mixture: the floor is 0 at the prior, which no cap excludes.
     Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
     """
     X = matrix(X)
@@ -89,6 +91,7 @@ def agnostic(
         data=by_client({"row": X, "target": model.target, "client": client}, client),
         by_construction=True,
         own_weights=True,
+        floor=Floor(mixture, 0.0, each=True),
     )
 
 

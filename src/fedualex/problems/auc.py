@@ -5,14 +5,17 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from ..regularizers import Box, SquaredL2
+from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree
 from ..validation import encode_labels, nonnegative
 from .built_from import built_from
+from .floor import Floor
 from .general import Problem
 from .operator_error import Majorized
-from .penalties import largest_product, penalized, weight_ball
+from .penalties import Ball, largest_product, penalized, weight_ball
 from .rows import by_client, matrix, two_classes
 
 
@@ -41,6 +44,8 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
     L2Ball((2 l2)^(-1/2)), the one of smaller radius, or in L2Ball(radius) if radius= is given. alpha's best response
     is d: Box(c), c the largest |<w, mu+ - mu->| for w in its ball, has it for every w, so the certificate bounds how
     far the objective over pairs of w is from its minimum.
+    At alpha = -min(1, c) the floor of f, which is without -alpha^2, is 1 - 2 (1 + alpha) c, less what rounding may add:
+    the squares are >= 0, and m+ - m- = <w, mu+ - mu-> <= c for every w of the ball.
     Ying, Wen, Lyu, Stochastic Online AUC Maximization, NeurIPS 2016.
     """
     X = matrix(X)
@@ -50,16 +55,29 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
     ball = weight_ball(float(l1), 2 * float(l2), radius, 0.5)
     up, down = X[sign > 0].mean(axis=0), X[sign < 0].mean(axis=0)
     weight = np.where(sign > 0, len(X) / np.sum(sign > 0), len(X) / np.sum(sign < 0))
+    rows, bound = X - (up + down) / 2, largest_product(ball, up - down)[0]
     return Problem(
         PairwiseSquare(),
         x={"weights": penalized(ball, l1, l2), "a": Box(lower=0, upper=1), "b": Box(lower=-1, upper=0)},
-        y=SquaredL2(2.0) + Box(largest_product(ball, up - down)[0]),
+        y=SquaredL2(2.0) + Box(bound),
         like=Saddle({"weights": np.zeros(X.shape[1]), "a": np.zeros(()), "b": np.zeros(())}, np.zeros(())),
-        data=by_client({"row": X - (up + down) / 2, "sign": sign, "weight": weight}, client),
+        data=by_client({"row": rows, "sign": sign, "weight": weight}, client),
         weights="samples",
         by_construction=True,
         own_weights=True,
+        floor=_floor(rows, sign * weight / len(X), ball, float(bound)),
     )
+
+
+def _floor(rows: NDArray[Any], factor: NDArray[Any], ball: Ball, bound: float) -> Floor:
+    """1 - 2 (1 + alpha) S, S >= the largest m+ - m- = sum_i factor_i <w, row_i> over the ball, as the rows are stored.
+
+    Without the term in S, for bound >= 1, every row obeys it, and so does a client's own f.
+    """
+    alpha, unit = -min(1.0, bound), (len(rows) + 64) * UNIT
+    largest = np.abs(factor @ rows) + unit * (np.abs(factor) @ np.abs(rows))
+    most = 2 * (1 + alpha) * float(largest_product(ball, largest)[0])
+    return Floor(np.asarray(alpha), 1 - most - unit * (1 + most), each=alpha == -1.0)
 
 
 class PairwiseSquare(Majorized):
@@ -74,4 +92,4 @@ class PairwiseSquare(Majorized):
         """The same with a plus everywhere."""
         score = jnp.abs(example["row"]) @ x["weights"]
         center = jnp.where(example["sign"] > 0, x["a"], x["b"])
-        return example["weight"] * ((score + center) ** 2 + 2 * (1 + alpha) * score)
+        return example["weight"] * ((score + center) ** 2 + 2 * (1 + alpha) * score) + 1

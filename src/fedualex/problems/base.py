@@ -7,7 +7,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
@@ -18,11 +17,11 @@ from ..tree import Saddle, Tree
 from ..validation import of_type
 from .certificate import Certificate
 from .domains import point_like, why_unbounded
-from .operator_error import OperatorError
 from .rounding import Measured, certificate_of, measure
+from .survey import AbstractSurveyed
 
 
-class AbstractProblem(eqx.Module):
+class AbstractProblem(AbstractSurveyed):
     """min_x max_y sum_m p_m f_m(x, y) + psi_1(x) - psi_2(y), through its operators g_m = (grad_x f_m, -grad_y f_m)."""
 
     geometry: eqx.AbstractVar[Product]
@@ -66,26 +65,6 @@ class AbstractProblem(eqx.Module):
     @abstractmethod
     def sampled(self, examples: int, rng: np.random.Generator) -> "AbstractProblem":
         """The problem with about so many examples of all clients together, at random; itself if it has no more."""
-
-    @abstractmethod
-    def loss(self, z: Saddle) -> Array:
-        """f(x, y) = sum_m p_m f_m(x, y), without psi."""
-
-    @abstractmethod
-    def operator(self, z: Saddle) -> Saddle:
-        """g(z) = sum_m p_m g_m(z), exact."""
-
-    @abstractmethod
-    def client_operator(self, client: Tree, z: Saddle) -> Saddle:
-        """g_m(z), exact; `client` is one client's slice of `data`."""
-
-    @abstractmethod
-    def minibatch_operator(self, client: Tree, z: Saddle, size: int, key: Array) -> Saddle:
-        """The operator of `size` of the client's examples, drawn uniformly with replacement."""
-
-    @abstractmethod
-    def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
-        """How far g, the operator at z as float64 computed it, may be from the exact one."""
 
     def objective(self, z: Saddle) -> float:
         """phi(x, y) = f(x, y) + psi_1(x) - psi_2(y) in float64, for z in the domain."""

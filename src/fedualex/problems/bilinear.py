@@ -19,6 +19,8 @@ from .built_from import built_from
 from .domains import build_geometry
 from .operator_error import OperatorError
 from .rounding import FEASIBLE
+from .survey import Surveyed
+from .value_error import LossError
 
 
 class Bilinear(AbstractProblem):
@@ -73,6 +75,11 @@ class Bilinear(AbstractProblem):
         A, b, x, y = (jnp.abs(cast_like(a, z.x)) for a in (self.A, self.b, z.x, z.y))
         n, m = A.shape
         return OperatorError(Saddle((n + 8) * UNIT * (A.T @ y), (m + 8) * UNIT * (A @ x + b)), False)
+
+    def value_error(self, z: Saddle, found: Surveyed) -> LossError:
+        """(m + k + 8) UNIT <|A| |x| + |b|, |y|> for m columns and k entries of y, in any order of sums."""
+        A, b, x, y = (jnp.abs(cast_like(a, z.x)) for a in (self.A, self.b, z.x, z.y))
+        return LossError((A.shape[1] + y.size + 8) * UNIT * jnp.vdot(A @ x + b, y), False)
 
     def client_operator(self, client: Tree, z: Saddle) -> Saddle:
         """The operator: every client has the same f."""

@@ -10,6 +10,7 @@ from ..tree import Saddle
 from ..validation import encode_labels, nonnegative, one_of, positive
 from .built_from import built_from
 from .feasibility import Lagrangian
+from .floor import Floor
 from .general import Problem
 from .groups import group_shares
 from .losses import Huber, Logistic, Loss, Squared, constant_losses, regression_loss
@@ -54,6 +55,7 @@ def constrained(
     (the largest |<w, mu>| for w in its ball); likewise from above for the sign -1. The best of these is taken over
     loss_0 and all groups. For "squared" and "huber", with the means t and mu of the rows of loss_0, |b - t| <= (the
     largest |<w, mu>|) + the reach of B as in `agnostic`.
+    At lam = 0 the Lagrangian is loss_0 >= 0, which is its floor.
     Rigollet, Tong, Neyman-Pearson Classification, Convexity and Stochastic Constraints, JMLR 2011.
     """
     X = matrix(X)
@@ -77,6 +79,7 @@ def constrained(
         weights="samples",
         by_construction=True,
         own_weights=True,
+        floor=Floor({"multipliers": np.zeros(tau.size)}, 0.0, each=True),
     )
 
 

@@ -30,8 +30,15 @@ class Clients(eqx.Module):
         longest = jax.tree.leaves(self.examples)[0].shape[jnp.ndim(self.counts)]
         return jnp.where(jnp.arange(longest) < counts, 1 / counts, 0.0)
 
+    def of(self, m: int) -> "Clients":
+        """Client m alone."""
+        own: Clients = jax.tree.map(lambda leaf: leaf[m : m + 1], self)
+        return own
+
     def pooled(self, weights: Any) -> tuple[Tree, Array]:
         """The examples of all clients along one axis, and the weight of each in the objective."""
+        if not self.counts.size:
+            raise TypeError("the data of this problem is elsewhere, so its loss and operator cannot be computed here")
         every = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.examples)
         return every, (jnp.asarray(weights)[:, None] * self.shares()).ravel()
 
@@ -52,6 +59,16 @@ class Clients(eqx.Module):
 
 ELSEWHERE = Clients(None, np.zeros(0, int))
 """No examples of no client."""
+
+
+def problem_data(data: Sequence[Tree] | str | None, weights: Any) -> "tuple[Clients | None, NDArray[Any]]":
+    """What `Problem` was given as data= and weights=, checked."""
+    if isinstance(data, str) and data == "elsewhere":
+        if not (isinstance(weights, str) and weights == "clients"):
+            raise ValueError(f"weights={short(weights)} of clients elsewhere: they belong to the deployment")
+        return ELSEWHERE, np.zeros(0)
+    stacked = None if data is None else stack_clients(data)
+    return stacked, objective_weights(weights, None if stacked is None else stacked.counts)
 
 
 def stack_clients(data: Sequence[Tree] | str) -> Clients:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from ..geometry import EntropicSimplex, Euclidean, Product
 from ..precision import double
+from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree, cast_like
 from ..validation import short
 from .active import TOLERANCE, domain_of
 from .base import AbstractProblem
 from .certificate import Certificate
+from .floor import Floor, with_floor
 from .general import Problem
 from .losses import Loss, linear_score
 from .operator_error import Majorized
@@ -63,13 +65,18 @@ def phase_one(problem: AbstractProblem) -> Problem | None:
 
     problem: one made by `constrained`. Data, clients and the domain of x are its own, and there is no penalty, so that
         the value is the least violation in this domain: above 0, no model of the domain meets all limits.
-    Returns None for a problem without limits.
+    Returns None for a problem without limits. Losses are >= 0, so at the vertex lam of the least limit f is at least
+    -limit, which is its floor (lowered by UNIT for each client and some more: weights sum to 1 up to rounding).
     """
     if not isinstance(problem, Problem) or (f := lagrangian_of(problem)) is None:
         return None
     sets = {name: Euclidean(domain_of(part.regularizer)) for name, part in problem.geometry.parts.x.items()}
     geometry = Product(Saddle(sets, {"multipliers": EntropicSimplex()}))
-    return eqx.tree_at(lambda p: (p.f, p.geometry), problem, (Excess(f), geometry))
+    found = eqx.tree_at(lambda p: (p.f, p.geometry), problem, (Excess(f), geometry))
+    limits = np.asarray(f.limits, np.float64)
+    vertex = np.where(np.arange(limits.size) == np.argmin(limits), 1.0, 0.0)
+    least = -limits.min() * (1 + (problem.weights.size + 32) * UNIT)
+    return with_floor(found, Floor({"multipliers": vertex}, np.asarray(least), each=True))
 
 
 def lower_bound(certificate: Certificate, g: Saddle) -> float:

@@ -14,10 +14,13 @@ from ..geometry import Product
 from ..tree import Saddle, Tree
 from ..validation import short
 from .base import AbstractProblem
-from .data import ELSEWHERE, Clients, objective_weights, stack_clients
+from .data import ELSEWHERE, Clients, objective_weights, problem_data
 from .domains import build_geometry
+from .floor import Floor, checked_floor, floor_of_views, with_floor
 from .operator_error import OperatorError, error_of_loss
-from .user_loss import check_loss, saddle_gradient, template
+from .survey import Surveyed
+from .user_loss import check_loss, of_example, saddle_gradient, saddle_survey, template, weighted_loss
+from .value_error import LossError, error_of_value
 
 
 class Problem(AbstractProblem):
@@ -34,6 +37,7 @@ class Problem(AbstractProblem):
     uncertified: a sentence that says why certificates would be wrong, where f is known not to be convex-concave.
     by_construction: whether f is convex-concave by the way it is built; otherwise runs look for a disproof first.
     own_weights: whether f or the domains were made for these weights, so that other ones would be wrong.
+    floor: `fx.problems.Floor(y, value)` if f(x, y) >= value is known for every x of the domain, at this one y.
     """
 
     f: Callable[..., Any]
@@ -44,6 +48,7 @@ class Problem(AbstractProblem):
     uncertified: str = eqx.field(static=True)  # type: ignore[misc]
     by_construction: bool = eqx.field(static=True)  # type: ignore[misc]
     own_weights: bool = eqx.field(static=True)
+    floor: Floor | None  # type: ignore[misc]
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class Problem(AbstractProblem):
         uncertified: str = "",
         by_construction: bool = False,
         own_weights: bool = False,
+        floor: Floor | None = None,
     ):
         if not callable(f):
             raise TypeError(f"f must be a function of (x, y, example), got {short(f)}")
@@ -64,15 +70,11 @@ class Problem(AbstractProblem):
         self.uncertified, self.by_construction, self.own_weights = uncertified, by_construction, own_weights
         self.like = template(like, saddle=y is not None)
         self.geometry = build_geometry(x, y, self.like)
-        if isinstance(data, str) and data == "elsewhere":
-            if not (isinstance(weights, str) and weights == "clients"):
-                raise ValueError(f"weights={short(weights)} of clients elsewhere: they belong to the deployment")
-            self.data, self.weights = ELSEWHERE, np.zeros(0)
-            return
-        self.data = None if data is None else stack_clients(data)
-        self.weights = objective_weights(weights, None if self.data is None else self.data.counts)
-        example = () if self.data is None else (jax.tree.map(lambda leaf: leaf[0, 0], self.data.examples),)
-        check_loss(f, self.like, example, self._of_example, self.operator)
+        self.floor = checked_floor(floor, self.geometry, self.like)
+        self.data, self.weights = problem_data(data, weights)
+        if self.data is not ELSEWHERE:
+            example = () if self.data is None else (jax.tree.map(lambda leaf: leaf[0, 0], self.data.examples),)
+            check_loss(f, self.like, example, self.operator)
 
     @property
     def clients(self) -> int | None:
@@ -89,60 +91,58 @@ class Problem(AbstractProblem):
             raise ValueError("weights weigh clients with data of their own; without data= all clients share f")
         if self.own_weights:
             raise ValueError("weights belong to this problem, whose domains hold for them: give them where it is made")
-        return eqx.tree_at(lambda problem: problem.weights, self, objective_weights(weights, self.data.counts))
+        return self._with(self.data, objective_weights(weights, self.data.counts), floor_of_views(self.floor))
 
     def of_client(self, m: int) -> "Problem":
         """With the data of client m alone."""
-        if self.data is None:
-            return self
-        own = jax.tree.map(lambda leaf: leaf[m : m + 1], self.data)
-        return eqx.tree_at(lambda problem: (problem.data, problem.weights), self, (own, np.ones(1)))
+        return self if self.data is None else self._with(self.data.of(m), np.ones(1), floor_of_views(self.floor))
 
     def without_data(self) -> "Problem":
         """With its data elsewhere."""
-        if self.data is None:
-            return self
-        return eqx.tree_at(lambda problem: (problem.data, problem.weights), self, (ELSEWHERE, np.zeros(0)))
+        return self if self.data is None else self._with(ELSEWHERE, np.zeros(0), self.floor)
 
     def sampled(self, examples: int, rng: np.random.Generator) -> "Problem":
         """With as many examples of each client, drawn with replacement."""
         few = None if self.data is None else self.data.sampled(examples, rng)
-        return self if few is None else eqx.tree_at(lambda problem: problem.data, self, few)
+        return self if few is None else self._with(few, self.weights, floor_of_views(self.floor))
+
+    def _with(self, data: Clients, weights: NDArray[Any], floor: Floor | None) -> Any:
+        return with_floor(eqx.tree_at(lambda p: (p.data, p.weights), self, (data, weights)), floor)
 
     def loss(self, z: Saddle) -> Array:
         """f(x, y)."""
         if self.data is None:
-            return self._of_example(z)
-        if not self.data.counts.size:
-            raise TypeError("the data of this problem is elsewhere, so its loss and operator cannot be computed here")
-        return self._weighted_loss(z, *self.data.pooled(self.weights))
+            return of_example(self.f, z)
+        return weighted_loss(self.f, z, *self.data.pooled(self.weights))
 
     def operator(self, z: Saddle) -> Saddle:
         """(grad_x f, -grad_y f) over all clients."""
         return saddle_gradient(self.loss, z)
 
+    def survey(self, z: Saddle) -> Surveyed:
+        """The operator and f, from one pass."""
+        return saddle_survey(self.loss, z)
+
     def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
         """A bound if f is `Majorized`, else an estimate."""
         return error_of_loss(self, z, g)
+
+    def value_error(self, z: Saddle, found: Surveyed) -> LossError:
+        """A bound if f is `Majorized`, else an estimate."""
+        return error_of_value(self, z, found.operator, found.value)
 
     def client_operator(self, client: Any, z: Saddle) -> Saddle:
         """(grad_x f_m, -grad_y f_m)."""
         if self.data is None:
             return self.operator(z)
-        return saddle_gradient(lambda at: self._weighted_loss(at, client.examples, client.shares()), z)
+        return saddle_gradient(lambda at: weighted_loss(self.f, at, client.examples, client.shares()), z)
 
     def minibatch_operator(self, client: Any, z: Saddle, size: int, key: Array) -> Saddle:
         """The mean operator of `size` examples drawn uniformly, with replacement; padding is never drawn."""
         if self.data is None:
             raise TypeError("this problem has no data= to draw a Minibatch from; use GaussianNoise or no noise")
         batch = client.minibatch(size, key)
-        return saddle_gradient(lambda at: self._weighted_loss(at, batch, jnp.full(size, 1 / size)), z)
-
-    def _weighted_loss(self, z: Saddle, examples: Tree, share: Array) -> Array:
-        return jnp.vdot(share, jax.vmap(lambda example: self._of_example(z, example))(examples))
-
-    def _of_example(self, z: Saddle, *example: Tree) -> Array:
-        return self.f(z.x, *example) if z.y is None else self.f(z.x, z.y, *example)
+        return saddle_gradient(lambda at: weighted_loss(self.f, at, batch, jnp.full(size, 1 / size)), z)
 
     def __repr__(self) -> str:
         name = getattr(self.f, "__name__", repr(self.f))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ..tree import Saddle
 from ..validation import of_type, one_of
 from .built_from import built_from
+from .floor import Floor
 from .general import Problem
 from .losses import Logistic, Loss, OfScore, Softmax, Squared
 from .penalties import Penalty, bias_box, class_bias_box, class_shares
@@ -45,6 +46,7 @@ def sparse_glm(
     without intercept): w is in a ball that says so (`Penalty`), or in L2Ball(radius). For "squared", with mu the mean
     of the rows and S the largest |<w, mu>| for w in the ball, Jensen's inequality gives |b - mean y| <= S + sqrt(2 F);
     for classes see `class_bias_box`. Unless F = 0, no derived bound is active at a solution; a given radius may be.
+    As the loss is >= 0, so is f: its floor is 0.
     """
     of_type("intercept", intercept, bool, "True or False")
     one_of("family", family, FAMILIES)
@@ -81,4 +83,5 @@ def sparse_glm(
         weights=owners.weights,
         by_construction=True,
         own_weights=True,
+        floor=Floor(None, 0.0, each=True),
     )

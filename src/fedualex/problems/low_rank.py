@@ -8,6 +8,7 @@ from ..regularizers import L1, Box, L1Ball, Spectral
 from ..tree import Saddle
 from ..validation import of_type, positive
 from .built_from import built_from
+from .floor import Floor
 from .general import Problem
 from .losses import OfScore, Squared
 from .rows import RowClients, matrix
@@ -25,6 +26,7 @@ def low_rank(
     Bounds, none of them active at a solution: with F the loss of the best constant answer (of 0 without intercept),
     the singular values of W are in L1Ball(F / nuclear), and with mu and c the means of X and Y, Jensen's inequality
     gives |b - c| <= (F / nuclear) ||mu|| + sqrt(2 F), entry by entry.
+    f is a mean of squares, so its floor is 0.
     """
     of_type("intercept", intercept, bool, "True or False")
     X, Y = matrix(X), matrix(Y, "Y")
@@ -49,4 +51,5 @@ def low_rank(
         weights=owners.weights,
         by_construction=True,
         own_weights=True,
+        floor=Floor(None, 0.0, each=True),
     )

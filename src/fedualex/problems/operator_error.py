@@ -33,10 +33,11 @@ class Majorized(eqx.Module):
 
     @abstractmethod
     def majorant(self, *arguments: Any) -> Array:
-        """F(x, example) or F(x, y, example) at |x| and |y|, whose gradient measures the rounding of the loss's own.
+        """F(x, example) or F(x, y, example) at |x| and |y|: the size of the loss's terms, which measures its rounding.
 
         With n the length of the longest sum, the loss's computed gradient errs by at most (n + 32) UNIT grad F, entry
-        by entry. For a polynomial F is the loss with a plus and absolute values everywhere.
+        by entry, and its computed value by at most (n + 32) UNIT (F + <grad F, |z|>). For a polynomial F is the loss
+        with a plus and absolute values everywhere, its constants included.
         """
 
 
@@ -52,21 +53,35 @@ def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(g)]))
         return OperatorError(jax.tree.map(lambda a: jnp.full_like(a, UNSEEN * UNIT * largest), g), estimated=True)
     if isinstance(problem.f, Majorized):
-        majorant = eqx.tree_at(lambda p: p.f, problem, problem.f.majorant)
-        n = sum(leaf.size for leaf in jax.tree.leaves(z)) + (0 if data is None else data.shares().size)
-        gradient = jax.grad(majorant.loss)(jax.tree.map(jnp.abs, z))
-        return OperatorError(tree.scale((n + 32) * UNIT, gradient), estimated=False)
+        gradient = jax.grad(majorized(problem).loss)(jax.tree.map(jnp.abs, z))
+        return OperatorError(tree.scale((longest_sum(problem, z) + 32) * UNIT, gradient), estimated=False)
     first, second = (_changes(problem, z, g, jax.random.key(seed)) for seed in range(2))
     size = jax.tree.map(lambda a, b, c: 16 * UNIT * _spread(a) + 2 * (_spread(b) + _spread(c)), g, first, second)
     return OperatorError(size, estimated=True)
 
 
+def majorized(problem: Any) -> Any:
+    """The problem with the majorant of its f in place of f."""
+    return eqx.tree_at(lambda p: p.f, problem, problem.f.majorant)
+
+
+def longest_sum(problem: Any, z: Saddle) -> int:
+    """The number of examples and of entries of z."""
+    examples = 0 if problem.data is None else problem.data.shares().size
+    return examples + sum(leaf.size for leaf in jax.tree.leaves(z))
+
+
 def _changes(problem: Any, z: Saddle, g: Saddle, key: Array) -> Saddle:
     """By how much g changes if z and the data are shaken."""
-    data, moved = _shaken((problem.data, z), key)
-    other = eqx.tree_at(lambda p: p.data, problem, data, is_leaf=lambda node: node is None).operator(moved)
-    changes: Saddle = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(b), a - b, 0), g, other)
+    other, moved = shaken_problem(problem, z, key)
+    changes: Saddle = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(b), a - b, 0), g, other.operator(moved))
     return changes
+
+
+def shaken_problem(problem: Any, z: Saddle, key: Array) -> tuple[Any, Saddle]:
+    """The problem and z with their data and entries moved by SHAKE of their size."""
+    data, moved = _shaken((problem.data, z), key)
+    return eqx.tree_at(lambda p: p.data, problem, data, is_leaf=lambda node: node is None), moved
 
 
 def _shaken(a: Tree, key: Array) -> Tree:

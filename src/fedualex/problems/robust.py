@@ -10,6 +10,7 @@ from ..regularizers import Box
 from ..tree import Saddle, Tree
 from ..validation import of_type
 from .built_from import built_from
+from .floor import Floor
 from .general import Problem
 from .losses import linear_score
 from .operator_error import Majorized
@@ -38,6 +39,7 @@ def robust_regression(
     Bounds: with F the loss of the best constant, the weighted median of y (of 0 without intercept), w is in
     L1Ball(F / l1) or L2Ball(sqrt(2 F / l2)), the one of smaller radius, or in L2Ball(radius); by Jensen's inequality
     |b - mean y| <= max |<w, mean X>| over the ball + F. Unless F = 0, no derived bound is active at a solution.
+    At u = 0 f is 0 for every x, which is its floor.
     """
     of_type("intercept", intercept, bool, "True or False")
     X = matrix(X)
@@ -65,6 +67,7 @@ def robust_regression(
         weights=owners.weights,
         by_construction=True,
         own_weights=True,
+        floor=Floor(np.zeros(len(X)), 0.0, each=True),
     )
 
 

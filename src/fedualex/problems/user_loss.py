@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,23 +15,42 @@ from .. import tree
 from ..precision import double
 from ..tree import Saddle, Tree, is_floating
 from ..validation import any_real_array, short
+from .survey import Surveyed
 
 
 def saddle_gradient(loss: Callable[[Saddle], Array], z: Saddle) -> Saddle:
     """(grad_x, -grad_y) of a loss."""
-    gradient = jax.grad(loss)(z)
+    return _operator_of(jax.grad(loss)(z))
+
+
+def saddle_survey(loss: Callable[[Saddle], Array], z: Saddle) -> Surveyed:
+    """(grad_x, -grad_y) of a loss and its value, from one pass."""
+    value, gradient = jax.value_and_grad(loss)(z)
+    return Surveyed(_operator_of(gradient), value)
+
+
+def _operator_of(gradient: Saddle) -> Saddle:
     return Saddle(gradient.x, jax.tree.map(jnp.negative, gradient.y))
 
 
-def check_loss(
-    f: Any, like: Saddle, example: tuple[Tree, ...], evaluate: Callable[..., Any], operator: Callable[..., Any]
-) -> None:
+def of_example(f: Callable[..., Any], z: Saddle, *example: Tree) -> Array:
+    """f(x, y, example), or without y or an example."""
+    value: Array = f(z.x, *example) if z.y is None else f(z.x, z.y, *example)
+    return value
+
+
+def weighted_loss(f: Callable[..., Any], z: Saddle, examples: Tree, share: Array) -> Array:
+    """sum_i share_i f(x, y, example_i)."""
+    return jnp.vdot(share, jax.vmap(lambda example: of_example(f, z, example))(examples))
+
+
+def check_loss(f: Callable[..., Any], like: Saddle, example: tuple[Tree, ...], operator: Callable[..., Any]) -> None:
     """One abstract evaluation, so that a wrong f is found here and not inside a run."""
     z = jax.tree.map(jnp.asarray, like)
     arguments = "(x, y" if like.y is not None else "(x"
     call = f"f{arguments}{', example)' if example else ')'}"
     try:
-        result = jax.eval_shape(evaluate, z, *example)
+        result = jax.eval_shape(partial(of_example, f), z, *example)
     except Exception as error:  # whatever f raises, the user should see where and on what
         raise TypeError(f"{call} could not be evaluated on arrays shaped as `like`: {_cause(f, error)}") from None
     shapes = [getattr(leaf, "shape", None) for leaf in jax.tree.leaves(result)]

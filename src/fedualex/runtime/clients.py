@@ -1,4 +1,4 @@
-"""The seam between a run and those who hold its data: they are asked for operators, and for rounds of local steps."""
+"""The seam between a run and those who hold its data: they are asked for surveys, and for rounds of local steps."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -7,10 +7,11 @@ import jax.numpy as jnp
 
 from .. import tree
 from ..problems import AbstractProblem
+from ..problems.survey import Surveyed
 from ..tree import Tree
 from .kinds import AVERAGES
 from .missing import Missing
-from .outputs import operator_at
+from .outputs import survey_at
 from .rounds import advance
 from .sharding import local
 from .state import Setup, State
@@ -23,12 +24,12 @@ class Clients(Protocol):
     averages: tuple[str, ...]
     """The outputs whose sums come with a round of local steps."""
     elsewhere: bool
-    """Whether their operators are summed where nobody here can bound the rounding."""
+    """Whether their operators and values are summed where nobody here can bound the rounding."""
     unsurveyed: str
     """Why nobody is ever asked for exact operators, so that there are no certificates; empty if they are."""
 
-    def survey(self, points: list[Tree]) -> list[Tree] | Missing:
-        """sum_m p_m g_m at each point, exactly."""
+    def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
+        """sum_m p_m g_m and sum_m p_m f_m at each point, exactly."""
         ...
 
     def local(self, state: State, rounds: int) -> State | Missing:
@@ -66,9 +67,9 @@ class SimulatedClients:
         self.exact, self.setup = exact, setup
         self.up, self.down = bytes_per_round(setup)
 
-    def survey(self, points: list[Tree]) -> list[Tree]:
-        """One operator after the other."""
-        return [operator_at(self.exact, z) for z in points]
+    def survey(self, points: list[Tree]) -> list[Surveyed]:
+        """One point after the other."""
+        return [survey_at(self.exact, z) for z in points]
 
     def local(self, state: State, rounds: int) -> State:
         """All of the rounds."""
@@ -103,6 +104,7 @@ def bytes_per_round(setup: Setup) -> tuple[int, int]:
     message = jax.eval_shape(
         lambda s: method.local_final(method.local_init(s, method.memory(s)), s, method.memory(s))[0], server
     )
+    number = setup.weights.dtype.itemsize  # f_m, beside g_m
     asked = method.surveys * setup.clients
-    up, down = setup.cohort * (size(message) + size(like)) + asked * size(like), setup.cohort * size(server)
+    up, down = setup.cohort * (size(message) + size(like)) + asked * (size(like) + number), setup.cohort * size(server)
     return up, down + (asked + bool(asked) * setup.cohort) * size(like)

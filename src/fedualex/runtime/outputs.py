@@ -16,6 +16,7 @@ from ..geometry import is_geometry
 from ..problems import AbstractProblem, Certificate
 from ..problems.feasibility import largest_violation
 from ..problems.rounding import certificate_of
+from ..problems.survey import Surveyed
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
 from .missing import Missing
@@ -33,6 +34,8 @@ class Output:
     z: Saddle
     operator: Saddle | None
     """The exact operator at z; None if it could not be had."""
+    value: float | None
+    """f(z), exact; None if it could not be had."""
     certificate: Certificate
     density: float | None
     """The share of nonzero entries in all blocks that are not spectral; None if there is no such block."""
@@ -65,8 +68,8 @@ class Output:
         return (self.density or 0.0) + sum(self.rank or ())
 
 
-Survey = Callable[[list[Tree]], "list[Tree] | Missing"]
-"""The exact operators at some points of the domain, or why they could not be had."""
+Survey = Callable[[list[Tree]], "list[Surveyed] | Missing"]
+"""The exact operators and values at some points of the domain, or why they could not be had."""
 
 
 def exact_problem(problem: AbstractProblem) -> AbstractProblem:
@@ -79,7 +82,7 @@ def exact_problem(problem: AbstractProblem) -> AbstractProblem:
 class Evaluator:
     """Certificates of a problem, compiled once; call within `double()`.
 
-    exact: the problem, as `exact_problem` makes it. survey: where exact operators come from; the problem itself if
+    exact: the problem, as `exact_problem` makes it. survey: where operators and values come from; the problem itself if
     None. elsewhere: whether they are summed where nobody here can bound the rounding. reason: why nothing is certified,
     beyond what the problem itself says. tol: what outputs are judged against.
     """
@@ -95,15 +98,15 @@ class Evaluator:
     ):
         self.problem, self.elsewhere, self.tol = exact, elsewhere, tol
         self.reason = exact.why_uncertifiable() or reason
-        self.survey: Survey = survey or (lambda points: [operator_at(exact, z) for z in points])
+        self.survey: Survey = survey or (lambda points: [survey_at(exact, z) for z in points])
 
     def outputs(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
         """Points projected onto the domain, each with its certificate and structure."""
         projected = [project(self.problem, z) for z in points.values()]
-        operators = self.survey(projected)
-        if isinstance(operators, Missing):
-            return operators
-        return {name: self.output(name, z, g) for name, z, g in zip(points, projected, operators, strict=True)}
+        found = self.survey(projected)
+        if isinstance(found, Missing):
+            return found
+        return {name: self.output(name, z, at) for name, z, at in zip(points, projected, found, strict=True)}
 
     def unanswered(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
         """The same without operators, and without certificates for this reason."""
@@ -116,31 +119,37 @@ class Evaluator:
             return dataclasses.replace(average, name="polished")
         candidates = _polish(self.problem, average.z, average.operator, jnp.asarray(steps, jnp.float64))
         points = [project(self.problem, jax.tree.map(lambda leaf, i=i: leaf[i], candidates)) for i in range(len(steps))]
-        operators, outputs = self.survey(points), []
-        if isinstance(operators, Missing):
-            return operators
-        for z, g in zip(points, operators, strict=True):
+        found, outputs = self.survey(points), []
+        if isinstance(found, Missing):
+            return found
+        for z, at in zip(points, found, strict=True):
             with suppress(FloatingPointError):  # a step may leave the region where the operator is finite
-                outputs.append(self.output("polished", z, g))
+                outputs.append(self.output("polished", z, at))
         if not outputs:
             return dataclasses.replace(average, name="polished")
         return min(outputs, key=lambda output: np.inf if output.gap is None else output.gap)
 
-    def output(self, name: str, z: Tree, g: Tree) -> Output:
-        """The certificate of a point z of the domain with the exact operator g there."""
+    def output(self, name: str, z: Tree, at: Surveyed) -> Output:
+        """The certificate of a point z of the domain from the survey there."""
         if self.reason:
-            return self._made(name, z, g, Certificate(None, None, self.reason))
-        measured, estimated = _measure(self.problem, z, g)
+            return self._made(name, z, at, Certificate(None, None, self.reason))
+        measured, estimated = _measure(self.problem, z, at.operator)
         certificate = certificate_of(measured, estimated or self.elsewhere)
         if certificate.gap == np.inf:  # a projection that left the domain: nothing is claimed of it
             certificate = Certificate(None, None, certificate.reason)
-        return self._made(name, z, g, certificate)
+        return self._made(name, z, at, certificate)
 
-    def _made(self, name: str, z: Tree, g: Tree | None, certificate: Certificate) -> Output:
-        point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, g))
-        status, violation = status_of(certificate.gap, self.tol), largest_violation(self.problem, operator)
+    def _made(self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate) -> Output:
+        point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, None if at is None else at.operator))
         return Output(
-            name, point, operator, certificate, *structure_of(self.problem, point), status, violation=violation
+            name,
+            point,
+            operator,
+            None if at is None else float(at.value),
+            certificate,
+            *structure_of(self.problem, point),
+            status_of(certificate.gap, self.tol),
+            violation=largest_violation(self.problem, operator),
         )
 
 
@@ -158,6 +167,12 @@ def project(problem: AbstractProblem, z: Tree) -> Tree:
 def operator_at(problem: AbstractProblem, z: Tree) -> Tree:
     """The exact operator at z."""
     return problem.operator(z)
+
+
+@eqx.filter_jit
+def survey_at(problem: AbstractProblem, z: Tree) -> Surveyed:
+    """The exact operator and f at z."""
+    return problem.survey(z)
 
 
 @eqx.filter_jit

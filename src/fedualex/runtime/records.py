@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..problems import AbstractProblem
+from ..problems.survey import Surveyed
 from ..tree import Tree
 from . import checkpoint as checkpoints
 from .clients import Clients
@@ -86,20 +87,20 @@ class Records:
         return record
 
     def save(self, file: Path, state: State, run_id: str) -> None:
-        """Write a checkpoint: the state, the best point so far with its operator, and the records."""
-        best, origin = (
-            ((None, None), None) if self.best is None else ((self.best.z, self.best.operator), self.best.origin)
-        )
-        checkpoints.save(file, (state, self.clients.ledger(), best), self.all, run_id, origin)
+        """Write a checkpoint: the state, the best point so far with its survey, and the records."""
+        best, origin = self.best, None if self.best is None else self.best.origin
+        kept = (None, None) if best is None else (best.z, (best.operator, best.value))
+        checkpoints.save(file, (state, self.clients.ledger(), kept), self.all, run_id, origin)
 
     def resume(self, file: Path, state: State, run_id: str) -> State:
         """Continue from a checkpoint, exactly as if the run had not stopped."""
-        like = None if checkpoints.read(file)[0]["best"] is None else self.problem.like
-        shape = state, self.clients.ledger(), (like, like)
-        (state, ledger, (z, g)), self.all, origin = checkpoints.load(file, shape, run_id)
+        like = self.problem.like
+        best = (None, None) if checkpoints.read(file)[0]["best"] is None else (like, (like, np.zeros(())))
+        shape = state, self.clients.ledger(), best
+        (state, ledger, (z, at)), self.all, origin = checkpoints.load(file, shape, run_id)
         self.clients.restore(ledger)
         if origin is not None:
-            self.best = dataclasses.replace(self.evaluator.output("best", z, g), origin=origin)
+            self.best = dataclasses.replace(self.evaluator.output("best", z, Surveyed(*at)), origin=origin)
         return state
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output] | Missing:

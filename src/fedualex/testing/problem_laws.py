@@ -9,10 +9,11 @@ from jaxtyping import Array
 
 from .. import tree
 from ..precision import double
-from ..problems import AbstractProblem, check_convex_concave
+from ..problems import AbstractProblem, Surveyed, check_convex_concave
 from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 from ..validation import of_type, whole_number
+from .floor_laws import floor_laws
 from .problem_views import view_laws
 from .sampling import FEASIBLE, Laws, Margins, equal, holds, require, same_arrays, size
 
@@ -39,6 +40,7 @@ def check_problem(problem: AbstractProblem, *, samples: int = 10, seed: int = 0)
         z, other = (problem.project(_draw(problem, rng)) for _ in range(2))
         require(problem, bound_laws(problem, z, other), f"z={z!r}, other={other!r}")
         require(problem, view_laws(problem, z, rng), f"z={z!r}")
+    require(problem, floor_laws(problem, z, rng), f"floor={problem.floor!r}, z={z!r}")
     if not problem.uncertified and not problem.by_construction:
         found = check_convex_concave(problem, pairs=20 * samples, seed=seed)
         law = "f is convex in x and concave in y"
@@ -57,6 +59,10 @@ def declared_laws(problem: AbstractProblem) -> dict[str, float]:
             operator, loss = jax.eval_shape(own.operator, like), jax.eval_shape(own.loss, like)
             laws[f"the operator at {name} has the shapes and precision of z"] = same_arrays(operator, like)
             laws[f"the loss at {name} is one real number"] = holds(getattr(loss, "shape", None) == ())
+            survey = jax.eval_shape(own.survey, like)
+            laws[f"a survey at {name} has the shapes of operator and loss"] = same_arrays(
+                survey, Surveyed(operator, loss)
+            )
     return laws
 
 
@@ -75,6 +81,8 @@ def point_laws(problem: AbstractProblem, like: Saddle, omega: Saddle, other: Sad
         "the operator is finite": jnp.where(tree.is_finite(g), 0.0, -1.0),
         "the operator is (grad_x f, -grad_y f)": _slope_law(exact, z, u),
         "operator_error is a size >= 0": jnp.min(jnp.stack([jnp.min(leaf) for leaf in jax.tree.leaves(error)])),
+        "a survey is the operator and the loss": _survey_law(exact, z, g),
+        "value_error is a size >= 0": exact.value_error(z, Surveyed(g, exact.loss(z))).size,
     }
     middle = _between(z, u, 0.5)
     if problem.shared_affine:
@@ -86,6 +94,13 @@ def point_laws(problem: AbstractProblem, like: Saddle, omega: Saddle, other: Sad
         bent = jnp.abs(ends[0] - 2 * ends[1] + ends[2]) + jnp.abs(sides[0] - 2 * sides[1] + sides[2])
         laws["bilinear is true"] = ROUNDING * (1 + sum(map(jnp.abs, ends + sides))) - bent
     return laws
+
+
+def _survey_law(problem: AbstractProblem, z: Saddle, g: Saddle) -> Array:
+    """|g - survey.operator| + |f - survey.value| is rounding."""
+    found, value = problem.survey(z), problem.loss(z)
+    apart = size(tree.subtract(found.operator, g)) + jnp.abs(found.value - value)
+    return ROUNDING * (1e-12 + size(g) * (1 + size(z)) + jnp.abs(value)) - apart
 
 
 def _slope_law(problem: AbstractProblem, z: Saddle, u: Saddle) -> Array:
