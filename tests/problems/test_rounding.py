@@ -17,7 +17,8 @@ from fedualex.problems import Certificate
 from fedualex.problems.rounding import Measured, certificate_of
 from fedualex.regularizers.fenchel import fenchel
 from fedualex.regularizers.rounding import UNIT
-from fedualex.runtime.outputs import Evaluator, exact_problem
+from fedualex.runtime.evaluator import Evaluator
+from fedualex.runtime.outputs import exact_problem
 
 
 def below(certificate, exact):

@@ -20,6 +20,7 @@ from .fedgda_gt import FedGDAGT
 from .fedmid import FedMiD
 from .fedmip import FedMiP
 from .fedualex import FeDualEx, FeDualExCorrected
+from .fedualslide import FeDualSlide
 from .lead_sliding import LeadSliding
 from .local_sgda import LocalSGDA
 from .nesterov import NesterovDualExtrapolation
@@ -42,6 +43,7 @@ __all__ = [
     "ExtraStepLocalSGD",
     "FeDualEx",
     "FeDualExCorrected",
+    "FeDualSlide",
     "FedAvg",
     "FedAvgS",
     "FedDualAvg",

@@ -17,7 +17,7 @@ from ..validation import of_type, one_of, positive
 Oracle = Callable[[Tree, int], Tree]
 """oracle(z, s): the client's s-th sample of its operator at z in this local step; the method never sees a key."""
 
-Survey = Literal["none", "fresh", "stale"]
+Survey = Literal["none", "fresh", "stale", "given"]
 StepSize = Any
 """A number > 0, or None for what theory or a rule of the method chooses; stored as an array."""
 
@@ -27,8 +27,8 @@ class AbstractMethod(eqx.Module):
     the weighted mean of their messages goes to `server_step`.
 
     With a `survey`, the oracle of a round is corrected in operator space to g_m(z) - g_m(z_ref) + g(z_ref), where g is
-    the mean over all clients of their full-batch operators and z_ref is the round's server point ("fresh") or the
-    previous round's ("stale"). A client recomputes its own g_m(z_ref), so nobody keeps a memory. A method may want
+    the mean over all clients of their full-batch operators and z_ref is the round's server point ("fresh"), the
+    previous round's ("stale"), or one whose operator the server knows already ("given"). A client recomputes its own g_m(z_ref), so nobody keeps a memory. A method may want
     several fresh surveys a round, one after the other, at points of its own: the last one corrects the oracle.
     """
 
@@ -45,6 +45,9 @@ class AbstractMethod(eqx.Module):
     Where clients share an affine operator with Gaussian noise, a simulator may then draw the mean of these samples at
     once, which has the same law.
     """
+
+    exchanging: ClassVar[bool] = False
+    """Whether a round is one exchange that the method itself decides on, a survey or local steps (`FeDualSlide`)."""
 
     @classmethod
     def step_names(cls) -> tuple[str, ...]:
@@ -76,7 +79,7 @@ class AbstractMethod(eqx.Module):
     @property
     def surveys(self) -> int:
         """How many surveys a round begins with."""
-        return 0 if self.survey == "none" else 1
+        return int(self.survey in ("fresh", "stale"))
 
     @property
     def exchanges(self) -> int:

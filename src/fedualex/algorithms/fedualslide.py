@@ -11,7 +11,7 @@ from ..bundle import Flat, Known
 from ..geometry import Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Tree
-from ..validation import real_scalar, short
+from ..validation import real_scalar, short, whole_number
 from .base import choice
 from .pulled import Pull, PulledSteps
 from .slide_server import (
@@ -51,20 +51,20 @@ class FeDualSlide(PulledSteps):
         repeat                                                        # on the server alone
             c = argmin_{c >= 0} pot(O(c)) + sum c_i (e_i - level)     # O(c) = (omega_c - sum c_i g_i, sum c_i)
             better bounds of the optimal value from the weights c and the last survey
-            if gap > drop * (gap when the phase began): stop repeating
+            if gap > drop * (gap when the phase began), and the phase is not too old: stop repeating
             a new phase: level = kappa * gap, omega_c = grad ell(best point)
         propose u: by the server, P(O(c).descend(T, g_i)) with the nearest survey i, or by `local_steps` of clients
         survey u; weigh it by the largest step <= T for which the potential pays; T grows or shrinks
 
     mode: "local" proposes by local steps (two exchanges a proposal), "survey" by the server alone (one); "auto" uses
         what takes more off log(gap) an exchange. With one local step all of them are "survey".
-    memory: surveys that are remembered. sigma: how far local steps are pulled back in total. kappa, drop: the level of
+    remember: how many surveys. sigma: how far local steps are pulled back in total. kappa, drop: the level of
         a phase and the gap at which it ends, as shares of the gap with which it began.
     Proved for exact surveys of all clients, whatever noise local steps have: every gap, and a rate (docs/slide.md).
     """
 
     mode: str = choice("FeDualSlide: mode", "auto", "local", "survey")
-    memory_size: int = eqx.field(static=True, default=20, converter=lambda value: int(value))
+    remember: int = eqx.field(static=True, default=20, converter=lambda value: whole_number("remember", value, 2))
     sigma: float = eqx.field(static=True, default=0.5, converter=lambda value: _share("sigma", value))
     kappa: float = eqx.field(static=True, default=0.1, converter=lambda value: _share("kappa", value))
     drop: float = eqx.field(static=True, default=0.3, converter=lambda value: _share("drop", value))
@@ -78,10 +78,20 @@ class FeDualSlide(PulledSteps):
             return f"FeDualSlide works with certificates, and there is none here: {reason}"
         return ""
 
+    def point(self, server: Any, geometry: Any) -> Tree:
+        """Where the next survey is; of a `Pull`, the point of its pair."""
+        return server.at if isinstance(server, SlideServer) else super().point(server, geometry)
+
+    def traffic(self, server: SlideServer, clients: int, itemsize: int) -> dict[str, int]:
+        """Bytes up and down so far: surveys in float64, local steps in the precision of the rounds."""
+        size, surveys, rounds = server.omega.size, clients * int(server.surveys), clients * int(server.local_rounds)
+        up = surveys * (size + 1) * 8 + rounds * (size + 1) * itemsize
+        return {"bytes_up": up, "bytes_down": surveys * size * 8 + rounds * (3 * size + 4) * itemsize}
+
     def opened(self, flat: Flat, z: Saddle, local_steps: int) -> SlideServer:
         """The server before its first exchange, a survey of z."""
         way = SURVEY if self.mode == "survey" or local_steps == 1 else STEPS
-        return first_server(flat, self.memory_size, z, way)
+        return first_server(flat, self.remember, z, way)
 
     def pull(self, flat: Flat, server: SlideServer, local_steps: int) -> tuple[Pull, Tree] | None:
         """What local steps start from and the reference (w, g(w)) they are corrected by; None if a survey is next.
@@ -116,24 +126,22 @@ class FeDualSlide(PulledSteps):
         if was == START:
             unit = 1 / max(float(size), np.finfo(float).tiny)
             paces = [Pace(unit, unit, True, 0)] * 2
-        server = self._weighed(flat, known, replace(server, paces=tuple(paces)), row, start=was == START)
+        server = self._weighed(flat, known, replace(server, paces=tuple(paces)), start=was == START)
         return self._next_proposal(flat, server, local_steps)
 
-    def _weighed(self, flat: Flat, known: Known, server: SlideServer, row: Any, *, start: bool) -> SlideServer:
-        """Weights and bounds; new phases as long as the gap has dropped enough."""
-        phase = np.inf if start else float(server.phase)
+    def _weighed(self, flat: Flat, known: Known, server: SlideServer, *, start: bool) -> SlideServer:
+        """Weights and bounds; a new phase whenever the gap has dropped enough or the phase has lasted long enough."""
+        phase, age, span = np.inf if start else float(server.phase), int(server.age), int(server.span)
         for _ in range(PHASES):
-            level, scaled = self.kappa * phase if np.isfinite(phase) else 0.0, flat.scaled(server.scale)
-            cuts, bounds, scale = weighed(
-                scaled, known, server.cuts, server.bounds, row, jnp.asarray(level), server.centre
-            )
+            level, scaled = jnp.asarray(self.kappa * phase if np.isfinite(phase) else 0.0), flat.scaled(server.scale)
+            cuts, bounds, scale = weighed(scaled, known, server.cuts, server.bounds, level, server.centre)
             server, gap = replace(server, cuts=cuts, bounds=bounds), float(bounds.gap)
-            if not gap <= self.drop * phase:
+            if not gap <= self.drop * phase and age < span:
                 break
-            phase = gap
+            phase, age, span = gap, 0, span if gap <= self.drop * phase else 2 * span
             cuts = cuts.reweighted(0 * cuts.weights)
             server = replace(server, centre=recentred(flat, bounds), scale=scale, cuts=cuts)
-        return replace(server, phase=phase)
+        return replace(server, phase=phase, age=age + 1, span=span)
 
     def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
         """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""

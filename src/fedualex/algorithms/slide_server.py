@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..bundle import Bounds, Cuts, Flat, Known, improved, level_weights, nearest, no_bounds, no_cuts, pair_of
-from ..tree import Saddle, Tree
+from ..tree import Saddle
 from .windows import Windows, no_windows
 
 START, PROBE, FRESH, LOCAL = range(4)
@@ -20,6 +20,8 @@ PATIENCE = 8
 """Steps in a row that are short against T_f before the server's own point is surveyed."""
 FACTOR, MOVED = 10.0, 1e-9
 """By how much a phase may change the scale, and divergences that say nothing about it."""
+SPAN = 10
+"""Surveys that the first phase lasts at most."""
 PHASES = 6
 """New phases that one survey may begin at most."""
 BISECTIONS = 40
@@ -58,6 +60,10 @@ class SlideServer(eqx.Module):
     bounds: Bounds
     phase: Any
     """The gap when the phase began."""
+    age: Any
+    """Surveys since then."""
+    span: Any
+    """Surveys after which a phase ends in any case; doubled whenever one does."""
     paces: tuple[Pace, Pace]
     way: Any
     """How proposals are made at present."""
@@ -111,17 +117,19 @@ def absorbed(
 
 @eqx.filter_jit
 def weighed(
-    flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, row: Array, level: Array, centre: Array
+    flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, level: Array, centre: Array
 ) -> tuple[Cuts, Bounds, Array]:
-    """Weights of the level problem, bounds that they and the survey of this row make better, and a balanced scale.
+    """Weights of the level problem, bounds that they make better, and a balanced scale.
 
-    The scale is the geometric mean of what it was and of D_y / D_x, by the divergences of the best point from the
-    centre, and moves by FACTOR at most.
+    The scale is the geometric mean of what it was and of D_y / D_x, by the divergences of the surveys' weighted mean
+    from the centre, and moves by FACTOR at most.
     """
     cuts = cuts.reweighted(level_weights(flat, cuts, flat.dual(centre), level))
-    bounds = improved(flat, cuts, known, row, bounds)
-    x, y = flat.divergences(best_point(bounds), centre)
-    moved = (x > MOVED) & (y > MOVED)
+    bounds = improved(flat, cuts, known, bounds)
+    total = jnp.sum(cuts.weights)
+    mean = cuts.weights / jnp.where(total > 0, total, 1.0) @ cuts.points
+    x, y = flat.divergences(mean, centre)
+    moved = (total > 0) & (x > MOVED) & (y > MOVED)
     ratio = jnp.sqrt(jnp.where(moved, y / jnp.where(moved, x, 1.0), flat.scale) / flat.scale)
     return cuts, bounds, flat.scale * jnp.clip(ratio, 1 / FACTOR, FACTOR)
 
@@ -162,6 +170,8 @@ def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
         cuts=no_cuts(memory, centre.size),
         bounds=no_bounds(flat, memory),
         phase=zero,
+        age=none,
+        span=jnp.asarray(SPAN),
         paces=(pace, pace),
         way=jnp.asarray(way),
         windows=no_windows(),

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 
 WINDOW = 8
 """Exchanges after which the two ways are compared."""
+UNTRIED = -1e300
+"""A rate that nobody measured."""
 TRIAL = 4
 """Every so many windows the way that was worse is tried again."""
 
@@ -17,7 +19,7 @@ class Windows(eqx.Module):
     """Two ways that take turns in windows of exchanges; the rate of a way is what an exchange takes off log(gap)."""
 
     rates: tuple[Any, Any]
-    """Of the last window of each way; nan before the first."""
+    """Of the last window of each way; UNTRIED before the first."""
     count: Any
     began: Any
     """Exchanges when the present window began."""
@@ -26,18 +28,21 @@ class Windows(eqx.Module):
 
     def entered(self, way: int, exchanges: int, gap: float) -> tuple[int, "Windows"]:
         """The way to go on with after so many exchanges, and the windows then."""
+        if float(self.gap) == UNTRIED:
+            return way, replace(self, began=exchanges, gap=gap)
         if exchanges - int(self.began) < WINDOW:
             return way, self
-        rate = (math.log(self.gap) - math.log(gap)) / (exchanges - int(self.began)) if min(self.gap, gap) > 0 else 0.0
+        both = min(float(self.gap), gap) > 0
+        rate = (math.log(self.gap) - math.log(gap)) / (exchanges - int(self.began)) if both else 0.0
         rates = (rate, self.rates[1]) if way == 0 else (self.rates[0], rate)
         count = int(self.count) + 1
         better = int(rates[1] > rates[0])
-        untried = math.isnan(rates[1 - way])
+        untried = float(rates[1 - way]) == UNTRIED
         following = 1 - way if untried else (1 - better if count % TRIAL == 0 else better)
         return following, replace(self, rates=rates, count=count, began=exchanges, gap=gap)
 
 
 def no_windows() -> Windows:
     """Before the first exchange."""
-    nothing, number = jnp.asarray(0), jnp.asarray(jnp.nan)
+    nothing, number = jnp.asarray(0), jnp.asarray(UNTRIED)
     return Windows((number, number), nothing, nothing, number)

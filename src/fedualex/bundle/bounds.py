@@ -13,6 +13,8 @@ from .flat import Flat
 from .level import model_weights
 
 GOLDEN = (5**0.5 - 1) / 2
+UNKNOWN = 1e300
+"""A bound that says nothing."""
 SECTIONS = 40
 """Golden sections of a line search: the interval ends below 1e-8."""
 
@@ -41,6 +43,10 @@ class Side(eqx.Module):
     """Where the surveys were made, one a row."""
     weights: Array
     """Of the surveys, and last of what is known beforehand; they sum to 1."""
+    largest: Array
+    """The largest entry of the surveys' operators."""
+    value_size: Array
+    """The largest of the surveys' values."""
 
 
 class Bounds(eqx.Module):
@@ -48,6 +54,11 @@ class Bounds(eqx.Module):
 
     upper: Side
     lower: Side
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a bound on both sides."""
+        return bool(self.upper.bound < UNKNOWN) and bool(self.lower.bound > -UNKNOWN)
 
     @property
     def gap(self) -> Array:
@@ -61,10 +72,11 @@ def no_bounds(flat: Flat, memory: int) -> Bounds:
 
     def nothing(bound: float, own: int) -> Side:
         rows, weights = jnp.zeros((memory, size)), jnp.zeros(memory + 1)
-        return Side(jnp.asarray(bound), jnp.zeros(own), jnp.zeros(size - own), jnp.zeros(()), rows, weights)
+        zero = jnp.zeros(())
+        return Side(jnp.asarray(bound), jnp.zeros(own), jnp.zeros(size - own), zero, rows, weights, zero, zero)
 
     # The slope of the upper side is in y, and that of the lower one in x.
-    upper, lower = nothing(jnp.inf, split), nothing(-jnp.inf, size - split)
+    upper, lower = nothing(UNKNOWN, split), nothing(-UNKNOWN, size - split)
     return Bounds(upper, lower)
 
 
@@ -86,49 +98,60 @@ def lower_bound(flat: Flat, cuts: Cuts, known: Known, lam: Array) -> Array:
     return jnp.vdot(lam, offsets) - conjugate - flat.y.psi(tree.depend_on(lam @ ys, conjugate))
 
 
-def improved(flat: Flat, cuts: Cuts, known: Known, newest: Array, bounds: Bounds) -> Bounds:
-    """The bounds with what a new survey, in the row `newest`, and the weights of all make better.
+def improved(flat: Flat, cuts: Cuts, known: Known, bounds: Bounds) -> Bounds:
+    """The bounds with what the surveys and their weights make better.
 
-    Tried from above: the survey alone, and the weighted mean. From below: the survey alone, the weighted mean, the
-    multipliers of the model of all surveys, and what mixing each with what is known makes of it.
+    Tried from above: every survey alone, and the weighted mean. From below: every survey alone, and, mixed with what is
+    known beforehand, the best of these, the weighted mean, and the multipliers of the model of all surveys.
     """
     pure = cuts.used & cuts.pure
-    alone = jax.nn.one_hot(newest, pure.size, dtype=cuts.weights.dtype)
-    mean = _normalized(jnp.where(pure, cuts.weights, 0.0), alone)
-    upper = _upper(flat, cuts, jnp.stack([alone, mean]), bounds.upper)
+    alone = jnp.where(pure[:, None], jnp.eye(pure.size), 0.0)
+    mean = _normalized(jnp.where(pure, cuts.weights, 0.0))
+    upper = _upper(flat, cuts, jnp.concatenate([alone, mean[None]]), bounds.upper)
     slopes, offsets, _ = _minorants(flat, cuts, known)
-    level = (upper.bound + jnp.where(jnp.isfinite(bounds.lower.bound), bounds.lower.bound, upper.bound)) / 2
-    usable = jnp.append(pure, known.there)
-    found = model_weights(flat.x, slopes, offsets, usable, flat.x.dual(upper.point), level)
-    alone, mean = jnp.append(alone, 0.0), jnp.append(mean, 0.0)
-    lower = _lower(flat, cuts, known, jnp.stack([alone, mean, _normalized(found, alone)]), bounds.lower)
-    return Bounds(upper, lower)
+    level = (upper.bound + jnp.where(bounds.lower.bound > -UNKNOWN, bounds.lower.bound, upper.bound)) / 2
+    found = model_weights(flat.x, slopes, offsets, jnp.append(pure, known.there), flat.x.dual(upper.point), level)
+    alone, mean = jnp.pad(alone, ((0, 0), (0, 1))), jnp.append(mean, 0.0)
+    values = jax.lax.map(lambda lam: _valued(lower_bound(flat, cuts, known, lam), lam, -jnp.inf), alone)
+    tried = jnp.stack([alone[jnp.argmax(values)], mean, _normalized(found)])
+    return Bounds(upper, _lower(flat, cuts, known, tried, bounds.lower))
 
 
 def _upper(flat: Flat, cuts: Cuts, tried: Array, present: Side) -> Side:
-    bounds = jax.lax.map(lambda mu: upper_bound(flat, cuts, mu), tried)
+    bounds = jax.lax.map(lambda mu: _valued(upper_bound(flat, cuts, mu), mu, jnp.inf), tried)
     mu, bound, split = tried[jnp.argmin(bounds)], jnp.min(bounds), flat.split
     x, slope = mu @ cuts.points[:, :split], mu @ cuts.operators[:, split:]
-    side = Side(bound, x, slope, _majorant_offset(flat, cuts, mu), cuts.points, jnp.append(mu, 0.0))
+    offset = _majorant_offset(flat, cuts, mu)
+    side = Side(bound, x, slope, offset, cuts.points, jnp.append(mu, 0.0), *_sizes(cuts))
     return _better(bound < present.bound, side, present)
 
 
 def _lower(flat: Flat, cuts: Cuts, known: Known, candidates: Array, present: Side) -> Side:
-    nothing_new = jnp.zeros(candidates.shape[1]).at[-1].set(1.0)
+    beforehand = jnp.zeros(candidates.shape[1]).at[-1].set(1.0)
 
     def mixed(lam: Array) -> Array:
         def at(share: Array) -> Array:
-            return share * lam + (1 - share) * nothing_new
+            return share * lam + (1 - share) * beforehand
 
         share = largest_of_concave(lambda share: lower_bound(flat, cuts, known, at(share)))
-        return at(jnp.where(known.there, share, 1.0))
+        return at(jnp.where(known.there & (jnp.sum(lam) > 0), share, 1.0))
 
-    tried = jnp.concatenate([candidates, jax.lax.map(mixed, candidates)])
-    bounds = jax.lax.map(lambda lam: lower_bound(flat, cuts, known, lam), tried)
+    tried = jnp.concatenate([candidates, jax.lax.map(mixed, candidates), known.there * beforehand[None]])
+    bounds = jax.lax.map(lambda lam: _valued(lower_bound(flat, cuts, known, lam), lam, -jnp.inf), tried)
     lam, bound = tried[jnp.argmax(bounds)], jnp.max(bounds)
     slopes, offsets, ys = _minorants(flat, cuts, known)
-    side = Side(bound, lam @ ys, lam @ slopes, jnp.vdot(lam, offsets), cuts.points, lam)
+    side = Side(bound, lam @ ys, lam @ slopes, jnp.vdot(lam, offsets), cuts.points, lam, *_sizes(cuts))
     return _better(bound > present.bound, side, present)
+
+
+def _valued(bound: Array, weights: Array, otherwise: float) -> Array:
+    """A bound, where there are weights and it is a number."""
+    return jnp.where((jnp.sum(weights) > 0) & jnp.isfinite(bound), bound, otherwise)
+
+
+def _sizes(cuts: Cuts) -> tuple[Array, Array]:
+    """The largest entry of all operators, and the largest value."""
+    return jnp.max(jnp.abs(cuts.operators)), jnp.max(jnp.abs(cuts.values))
 
 
 def _majorant_offset(flat: Flat, cuts: Cuts, mu: Array) -> Array:
@@ -145,9 +168,10 @@ def _minorants(flat: Flat, cuts: Cuts, known: Known) -> tuple[Array, Array, Arra
     return slopes, offsets, jnp.concatenate([cuts.points[:, split:], known.y[None]])
 
 
-def _normalized(weights: Array, otherwise: Array) -> Array:
+def _normalized(weights: Array) -> Array:
+    """Divided by their sum, if that is positive."""
     total = jnp.sum(weights)
-    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), otherwise)
+    return weights / jnp.where(total > 0, total, 1.0)
 
 
 def _better(condition: Array, one: Side, other: Side) -> Side:

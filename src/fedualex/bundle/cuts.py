@@ -6,7 +6,6 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 
-
 class Cuts(eqx.Module):
     """Surveys as the rows of arrays, so many at most; a row is in use or empty.
 
@@ -70,5 +69,3 @@ def nearest(cuts: Cuts, point: Array) -> Array:
     """The row whose point is nearest."""
     distance = jnp.sum((cuts.points - point) ** 2, axis=1)
     return jnp.argmin(jnp.where(cuts.used, distance, jnp.inf))
-
-

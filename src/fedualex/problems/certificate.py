@@ -9,6 +9,7 @@ from ..display import rounded_up
 class Certificate:
     """<g, z> + psi(z) + psi^*(-g) at a point z, split over x and y; it bounds the duality gap from above.
 
+    From several surveys with weights (`evidence`), g is their weighted mean, and `shift` is added to the parts.
     x, y: the parts as float64 computed them; each is >= 0 up to rounding. A point outside the domain has infinite
         parts. Where no bound may be claimed there is no number: the parts are None. `reason` says why in both cases.
     rounding: how far x + y may be below the number that exact arithmetic would give.
@@ -20,11 +21,12 @@ class Certificate:
     reason: str = ""
     rounding: float = 0.0
     estimated: bool = False
+    shift: float = 0.0
 
     @property
     def gap(self) -> float | None:
-        """The certified bound, max(x + y, 0) + rounding; None where there is no certificate."""
-        return None if self.x is None or self.y is None else max(self.x + self.y, 0.0) + self.rounding
+        """The certified bound, max(x + y + shift, 0) + rounding; None where there is no certificate."""
+        return None if self.x is None or self.y is None else max(self.x + self.y + self.shift, 0.0) + self.rounding
 
     def __str__(self) -> str:
         if self.x is None or self.y is None or self.gap is None:
@@ -34,4 +36,6 @@ class Certificate:
             return f"{bound}: {self.reason}"
         kind = "an estimate" if self.estimated else "a bound"
         parts = f"x part {rounded_up(self.x, 6)}, y part {rounded_up(self.y, 6)}"
+        if self.shift:
+            parts += f", shift {self.shift:.6g}"
         return f"{bound} ({parts}, rounding {rounded_up(self.rounding, 2)}, {kind})"

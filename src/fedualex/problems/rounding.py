@@ -41,8 +41,8 @@ def measure(geometry: Product, z: Saddle, g: Saddle, error: Saddle) -> Measured:
     return Measured(x.gap, y.gap, x.rounding + y.rounding + adding, size, violation, tree.is_finite((z, g)))
 
 
-def certificate_of(measured: Measured, estimated: bool) -> Certificate:
-    """The certificate; infinite outside the domain, and a `FloatingPointError` where float64 has no number to trust."""
+def certificate_of(measured: Measured, estimated: bool, shift: float = 0.0) -> Certificate:
+    """The certificate, with a shift of its parts' sum; infinite outside the domain, and a `FloatingPointError` where float64 has no number to trust."""
     x, y, rounding, size, violation = (float(number) for number in measured[:-1])
     if not measured.finite:
         raise FloatingPointError("the operator of this problem is not finite at z, so z has no certificate")
@@ -59,7 +59,7 @@ def certificate_of(measured: Measured, estimated: bool) -> Certificate:
                 f"the {name} part of the certificate is {part:.3g}, and rounding explains {-rounding:.3g} only: a "
                 "conjugate is wrong in float64, so z has no certificate"
             )
-    return Certificate(x, y, "", rounding, estimated)
+    return Certificate(x, y, "", rounding, estimated, shift)
 
 
 def _total(block: Tree) -> Fenchel:

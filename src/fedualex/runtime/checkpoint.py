@@ -17,7 +17,7 @@ import numpy as np
 from .. import __version__
 from ..storage import write_atomically
 
-SCHEMA = 4
+SCHEMA = 5
 """Of the file and of the fingerprint: whoever changes what one of them holds counts this up."""
 
 

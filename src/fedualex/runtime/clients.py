@@ -36,6 +36,10 @@ class Clients(Protocol):
         """The state after at least one and at most so many rounds of local steps."""
         ...
 
+    def attempted(self, found: Any) -> Any:
+        """What an exchange of the method found; where that is missing, after a pause, or as the end of the run."""
+        ...
+
     def announce(self) -> bool:
         """Count what the next round will release; whether that must be stored before it happens."""
         ...
@@ -76,12 +80,18 @@ class SimulatedClients:
         following: State = local(self.setup.mesh, advance(self.setup, state, jnp.asarray(rounds)))
         return following
 
+    def attempted(self, found: Any) -> Any:
+        """It is there."""
+        return found
+
     def announce(self) -> bool:
         """Nothing is released."""
         return False
 
     def spent(self, state: State) -> dict[str, Any]:
         """What a network would have carried."""
+        if self.setup.method.exchanging:
+            return self.setup.method.traffic(state.server, self.setup.clients, self.setup.weights.dtype.itemsize)
         return {"bytes_up": int(state.round) * self.up, "bytes_down": int(state.round) * self.down}
 
     def ledger(self) -> None:

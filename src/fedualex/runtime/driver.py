@@ -137,7 +137,7 @@ class Driver:
         if not bool(tree.is_finite((following.server, following.sums, following.memory))):
             return Stop.NUMERICAL_ERROR, ""
         record = None
-        if self.records.judgement.is_due(int(following.round)):
+        if self.records.is_due(following):
             try:
                 found = self.records.record(following, self._elapsed())
             except FloatingPointError as error:

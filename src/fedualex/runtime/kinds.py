@@ -62,6 +62,7 @@ KINDS: dict[str, OutputKind] = {
             wire=("points", "point_weight"),
             increment=_own_points,
         ),
+        OutputKind("bounds", "x of the best upper bound of the optimal value, and y of the best lower bound"),
         OutputKind("polished", "one composite step from the average of the clients", polishes="client_average"),
     )
 }

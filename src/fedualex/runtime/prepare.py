@@ -13,6 +13,7 @@ from ..problems import AbstractProblem
 from ..regularizers import is_spectral
 from ..validation import short
 from . import checkpoint as checkpoints
+from .exchanges import first_exchange
 from .keywords import decisive
 from .options import RunOptions, SimulatorOptions
 from .setup import build_setup, first_state
@@ -50,7 +51,8 @@ def prepare(problem: AbstractProblem, method: AbstractMethod, options: Simulator
     alone = options.steps is not None
     method, chosen = with_theory_steps(method, problem, options, z0, clients=clients, rounds=rounds, alone=alone)
     setup = build_setup(problem, method, options, clients, chunk=options.chunk, fast=options.fast, mesh=mesh)
-    return Prepared(problem, options, setup, first_state(setup, z0, options), rounds, chosen)
+    start = first_exchange(setup, problem, z0) if method.exchanging else first_state(setup, z0, options)
+    return Prepared(problem, options, setup, start, rounds, chosen)
 
 
 def check_simulation(problem: AbstractProblem, method: AbstractMethod, options: SimulatorOptions) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ from ..problems.survey import Surveyed
 from ..tree import Tree
 from . import checkpoint as checkpoints
 from .clients import Clients
+from .evaluator import Evaluator
 from .examination import Examination
 from .kinds import polishing
 from .missing import Missing
-from .outputs import Evaluator, Output
+from .outputs import Output
 from .rules import answer_of, best_gap, stop_of
 from .run import Run, columns
 from .state import Setup, State
 from .status import Stop
+from .trace import no_trace, traced
 
 Record = dict[str, Any]
 
@@ -70,10 +73,22 @@ class Records:
         self.evaluator = Evaluator(exact, clients.survey, elsewhere=clients.elsewhere, reason=reason, tol=judgement.tol)
         self.all: list[Record] = []
         self.best: Output | None = None
+        """The best of all records but for the bounds, which never become worse."""
+        self.trace = None if setup.method.exchanging or self.evaluator.reason else no_trace(exact)
+
+    def is_due(self, state: State) -> bool:
+        """Whether there is a record of this state: also when the method itself says that tol is met."""
+        rule, rounds = self.judgement, int(state.round)
+        if not self.setup.method.exchanging:
+            return rule.is_due(rounds)
+        met = rule.tol is not None and float(state.server.bounds.gap) <= rule.tol
+        return rounds > 0 and (rule.is_due(rounds) or rounds == 1 or met)
 
     def record(self, state: State, seconds: float) -> Record | Missing:
         """Certificates and structure of the recorded outputs, and the cost so far; or whose answer is missing."""
-        record: Record = {"round": int(state.round), "seconds": seconds, **self.clients.spent(state)}
+        exchanges = exchanges_of(self.setup, state)
+        record: Record = {"round": int(state.round), "exchanges": exchanges, "seconds": seconds}
+        record |= self.clients.spent(state)
         outputs = self.outputs(state, self.judgement.everything)
         if isinstance(outputs, Missing):
             return outputs
@@ -81,7 +96,7 @@ class Records:
             record[f"gap_{name}"] = output.gap
             record[f"density_{name}"] = output.density
             record[f"rank_{name}"] = output.rank
-            if _gap(output) < _gap(self.best):
+            if name != "bounds" and _gap(output) < _gap(self.best):
                 self.best = dataclasses.replace(output, name="best", origin=f"{name} of round {int(state.round)}")
         self.all.append(record)
         return record
@@ -90,14 +105,14 @@ class Records:
         """Write a checkpoint: the state, the best point so far with its survey, and the records."""
         best, origin = self.best, None if self.best is None else self.best.origin
         kept = (None, None) if best is None else (best.z, (best.operator, best.value))
-        checkpoints.save(file, (state, self.clients.ledger(), kept), self.all, run_id, origin)
+        checkpoints.save(file, (state, self.clients.ledger(), self.trace, kept), self.all, run_id, origin)
 
     def resume(self, file: Path, state: State, run_id: str) -> State:
         """Continue from a checkpoint, exactly as if the run had not stopped."""
         like = self.problem.like
         best = (None, None) if checkpoints.read(file)[0]["best"] is None else (like, (like, np.zeros(())))
-        shape = state, self.clients.ledger(), best
-        (state, ledger, (z, at)), self.all, origin = checkpoints.load(file, shape, run_id)
+        shape = state, self.clients.ledger(), self.trace, best
+        (state, ledger, self.trace, (z, at)), self.all, origin = checkpoints.load(file, shape, run_id)
         self.clients.restore(ledger)
         if origin is not None:
             self.best = dataclasses.replace(self.evaluator.output("best", z, Surveyed(*at)), origin=origin)
@@ -105,6 +120,26 @@ class Records:
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output] | Missing:
         """The outputs of a state; before the first round all are its point."""
+        if self.setup.method.exchanging:
+            return self._bounded(state.server)
+        outputs = self._asked(state, everything)
+        if isinstance(outputs, Missing) or self.trace is None:
+            return outputs
+        several = [outputs["last"], min(outputs.values(), key=_gap)]
+        found = [Surveyed(output.operator, np.asarray(output.value)) for output in several]
+        self.trace = traced(self.evaluator.problem, self.trace, [output.z for output in several], found)
+        with suppress(FloatingPointError):
+            outputs["bounds"] = self.evaluator.bounded(self.trace.bounds)
+        return outputs
+
+    def _bounded(self, server: Any) -> dict[str, Output]:
+        """What the server's own surveys bound."""
+        if not server.bounds.known:
+            return self.evaluator.unanswered({"bounds": server.at}, "nobody was asked for an operator yet")
+        return {"bounds": self.evaluator.bounded(server.bounds)}
+
+    def _asked(self, state: State, everything: bool) -> dict[str, Output] | Missing:
+        """The outputs that clients are asked about."""
         points = self._points(state, everything)
         if self.clients.unsurveyed:
             return self._uncertified(points, self.clients.unsurveyed)
@@ -145,6 +180,9 @@ class Records:
         if isinstance(outputs, Missing):
             outputs = self._uncertified(self._points(state, everything=True), outputs.reason)
         best = None if _gap(self.best) == np.inf else self.best
+        bounds = outputs.get("bounds")
+        if bounds is not None and _gap(bounds) < _gap(best):
+            best = bounds
         if best is not None and _gap(best) < min(map(_gap, outputs.values())):
             outputs["best"] = best
         certified = [output.z for output in outputs.values() if output.gap is not None]
@@ -161,6 +199,7 @@ class Records:
             best=best,
             history=columns(self.all),
             rounds=int(state.round),
+            exchanges=exchanges_of(self.setup, state),
             seconds=seconds,
             steps=steps,
             state=state,
@@ -168,6 +207,12 @@ class Records:
             disproof=self.examination.found,
             epsilon=self.clients.spent(state).get("epsilon"),
         )
+
+
+def exchanges_of(setup: Setup, state: State) -> int:
+    """Round trips of the method until this state; those of certificates that it does not need itself are not counted."""
+    method = setup.method
+    return int(state.server.exchanges) if method.exchanging else int(state.round) * method.exchanges
 
 
 def without_gaps(record: Record) -> Record:

@@ -30,7 +30,8 @@ def advance(setup: Setup, state: State, rounds: Array) -> State:
 
 def one_round(setup: Setup, state: State) -> State:
     """Surveys if the method asks for them, local rounds on the cohort, aggregation, server step."""
-    method, geometry, survey = setup.method, setup.problem.geometry, None
+    method, geometry = setup.method, setup.problem.geometry
+    survey = state.reference if method.survey == "given" else None
     once: Any = CachedPrimal(geometry)
     point = method.point(state.server, once)
     for index in range(method.surveys):
@@ -43,7 +44,8 @@ def one_round(setup: Setup, state: State) -> State:
     total, memory = over_devices(setup.mesh, setup.clients, work, setup.problem.data, state.memory, ids, a)
     fraction = jnp.asarray(setup.cohort / setup.clients, a.dtype)
     server = method.server_step(state.server, total.message, geometry, fraction)
-    return State(server, memory, point, accumulated(setup, state.sums, total), state.round + 1)
+    reference = survey if method.survey == "given" else point
+    return State(server, memory, reference, accumulated(setup, state.sums, total), state.round + 1)
 
 
 def survey_point(method: AbstractMethod, state: State, geometry: AbstractGeometry, index: int) -> Tree:

@@ -30,6 +30,8 @@ class Run:
     """The output with the smallest certificate of all records; None where there are no certificates."""
     history: dict[str, NDArray[Any]]
     rounds: int
+    exchanges: int
+    """Round trips between server and clients; those of certificates that the method itself does not need not counted."""
     seconds: float
     steps: str
     """Which step sizes theory chose; empty if all were given."""
@@ -75,7 +77,7 @@ class Run:
         if self.violation is not None:
             claim += f", violation <= {rounded_up(self.violation)}"
         detail = f", {self.detail}" if self.detail else ""
-        return f"{self.status}, {self.stop}{detail}: {claim}, {self.rounds} rounds, {self.seconds:.1f} s"
+        return f"{self.status}, {self.stop}{detail}: {claim}, {self.rounds} rounds, {self.exchanges} exchanges, {self.seconds:.1f} s"
 
 
 def columns(records: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:

@@ -9,9 +9,10 @@ from ..precision import double, keep_precision
 from ..problems import AbstractProblem
 from ..problems.finiteness import where_not_finite
 from . import checkpoint as checkpoints
-from .clients import SimulatedClients
+from .clients import Clients, SimulatedClients
 from .compilation import keep_compiled_programs
 from .driver import Driver, Keeping, RunHooks
+from .exchanges import ExchangeClients
 from .keywords import fields_of, meanings, takes
 from .options import SimulatorOptions, SolveOptions, StoppingOptions
 from .outputs import exact_problem, operator_at
@@ -50,7 +51,9 @@ def _run(problem: AbstractProblem, method: AbstractMethod, options: SolveOptions
         mesh = prepared.setup.mesh
         exact = exact_problem(spread(prepared.problem, mesh))
         _check_start(prepared, exact)
-        clients = SimulatedClients(exact, prepared.setup)
+        clients: Clients = SimulatedClients(exact, prepared.setup)
+        if prepared.setup.method.exchanging:
+            clients = ExchangeClients(clients, exact, prepared.setup)
         judgement = _judgement(prepared, options)
         records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
         with progress_bar(prepared.rounds, shown=is_writer(mesh)) as show:

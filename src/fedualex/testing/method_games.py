@@ -13,10 +13,11 @@ from .. import tree
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem, Problem, bilinear, matrix_game
 from ..regularizers import Box, SquaredL2
+from ..runtime.evaluator import Evaluator
 from ..runtime.kinds import AVERAGES
 from ..runtime.missing import Missing
 from ..runtime.options import RunOptions
-from ..runtime.outputs import Evaluator, exact_problem
+from ..runtime.outputs import exact_problem
 from ..runtime.records import points_of
 from ..runtime.rounds import advance
 from ..runtime.setup import build_setup, first_state

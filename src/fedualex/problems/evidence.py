@@ -1,0 +1,83 @@
+"""The certificate of a pair (x, y) whose bounds come from several surveys."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .. import tree
+from ..bundle import Bounds, Flat, Known
+from ..regularizers import for_reports
+from ..regularizers.rounding import UNIT
+from ..tree import Saddle
+from .operator_error import Majorized
+from .rounding import Measured, measure
+from .survey import Surveyed
+
+ESTIMATE = 4.0
+"""How many times larger than at one survey the error of others may be, where it is an estimate anyway."""
+
+
+def flat_of(problem: Any) -> Flat:
+    """The geometry of a problem in float64 on vectors, with spectral parts on the SVD route."""
+    geometry = tree.cast_module(for_reports(problem.geometry), jnp.float64)
+    like = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), jnp.float64), problem.like)
+    return Flat(geometry, like, jnp.ones(()))
+
+
+def known_of(problem: Any, flat: Flat) -> Known:
+    """The floor of a problem as bounds take it."""
+    floor = problem.floor
+    size = sum(leaf.size for leaf in jax.tree.leaves(flat.like)) - flat.split
+    if floor is None:
+        return Known(jnp.zeros(size), jnp.zeros(()), jnp.asarray(False))
+    y = flat.vector(Saddle(flat.like.x, floor.y))[flat.split :]
+    return Known(y, jnp.asarray(floor.value, jnp.float64), jnp.asarray(True))
+
+
+def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]:
+    """z = (x of the upper bound, y of the lower one), g = (lower slope, upper slope), and the shift of their gap.
+
+    upper - lower = <g, z> + psi(z) + psi^*(-g) + shift, shift = upper.offset - lower.offset - <g, z>.
+    """
+    z = jnp.concatenate([bounds.upper.point, bounds.lower.point])
+    g = jnp.concatenate([bounds.lower.slope, bounds.upper.slope])
+    return flat.point(z), flat.point(g), bounds.upper.offset - bounds.lower.offset - jnp.vdot(g, z)
+
+
+def measure_bounds(problem: Any, bounds: Bounds) -> tuple[Measured, Array]:
+    """The numbers of the certificate of the pair, and its shift; compilable. The rounding is an estimate.
+
+    With a majorant, errors are taken where every entry is as large as at any of the surveys, which bounds them all; but
+    those of means of several points are estimated.
+    """
+    flat = flat_of(problem)
+    z, g, shift = pair_with_slopes(flat, bounds)
+    sides = bounds.upper, bounds.lower
+    there = [jnp.where(side.weights[:-1, None] > 0, jnp.abs(side.points), 0.0).max(axis=0) for side in sides]
+    reach = flat.point(jnp.maximum(jnp.maximum(*there), jnp.abs(flat.vector(z))))
+    largest = jnp.maximum(bounds.upper.largest, bounds.lower.largest)
+    sizes = jnp.maximum(bounds.upper.value_size, bounds.lower.value_size)
+    error, value_error = _errors(problem, flat, bounds, reach, largest, sizes)
+    measured = measure(problem.geometry, z, g, error)
+    entries = jnp.sum(flat.vector(reach))
+    count = flat.vector(reach).size + bounds.upper.weights.size + 64
+    summed = sizes + 2 * largest * entries + jnp.abs(bounds.upper.offset) + jnp.abs(bounds.lower.offset)
+    more = 2 * (value_error + tree.dot(error, reach)) + 4 * count * UNIT * summed
+    return measured._replace(rounding=measured.rounding + more), shift
+
+
+def _errors(
+    problem: Any, flat: Flat, bounds: Bounds, reach: Saddle, largest: Array, sizes: Array
+) -> tuple[Saddle, Array]:
+    """How far operators and values of all surveys may be from the exact ones."""
+    elsewhere = problem.data is not None and problem.clients == 0
+    if isinstance(getattr(problem, "f", None), Majorized) or elsewhere:
+        at, found = reach, Surveyed(jax.tree.map(lambda leaf: jnp.full_like(leaf, largest), reach), sizes)
+        factor = 1.0
+    else:
+        at = flat.point(bounds.lower.points[jnp.argmax(bounds.lower.weights[:-1])])
+        found, factor = problem.survey(at), ESTIMATE
+    error, value = problem.operator_error(at, found.operator), problem.value_error(at, found)
+    return tree.scale(factor, error.size), factor * value.size

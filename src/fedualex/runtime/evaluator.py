@@ -1,0 +1,145 @@
+"""From points, or from surveys that are remembered, to certified outputs."""
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..bundle import Bounds
+from ..problems import AbstractProblem, Certificate
+from ..problems.evidence import flat_of, measure_bounds, pair_with_slopes
+from ..problems.feasibility import largest_violation
+from ..problems.rounding import certificate_of
+from ..problems.survey import Surveyed
+from ..tree import Tree
+from .missing import Missing
+from .outputs import Evidence, Output, project, structure_of, survey_at
+from .status import status_of
+
+Survey = Callable[[list[Tree]], "list[Surveyed] | Missing"]
+"""The exact operators and values at some points of the domain, or why they could not be had."""
+
+
+class Evaluator:
+    """Certificates of a problem, compiled once; call within `double()`.
+
+    exact: the problem, as `exact_problem` makes it. survey: where operators and values come from; the problem itself if
+    None. elsewhere: whether they are summed where nobody here can bound the rounding. reason: why nothing is certified,
+    beyond what the problem itself says. tol: what outputs are judged against.
+    """
+
+    def __init__(
+        self,
+        exact: AbstractProblem,
+        survey: Survey | None = None,
+        *,
+        elsewhere: bool = False,
+        reason: str = "",
+        tol: float | None = None,
+    ):
+        self.problem, self.elsewhere, self.tol = exact, elsewhere, tol
+        self.reason = exact.why_uncertifiable() or reason
+        self.survey: Survey = survey or (lambda points: [survey_at(exact, z) for z in points])
+
+    def outputs(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
+        """Points projected onto the domain, each with its certificate and structure."""
+        projected = [project(self.problem, z) for z in points.values()]
+        found = self.survey(projected)
+        if isinstance(found, Missing):
+            return found
+        return {name: self.output(name, z, at) for name, z, at in zip(points, projected, found, strict=True)}
+
+    def unanswered(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
+        """The same without operators, and without certificates for this reason."""
+        projected = {name: project(self.problem, z) for name, z in points.items()}
+        return {name: self._made(name, z, None, Certificate(None, None, reason)) for name, z in projected.items()}
+
+    def polished(self, average: Output, steps: Any) -> Output | Missing:
+        """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from an output, with the exact g."""
+        if average.operator is None:
+            return dataclasses.replace(average, name="polished")
+        candidates = _polish(self.problem, average.z, average.operator, jnp.asarray(steps, jnp.float64))
+        points = [project(self.problem, jax.tree.map(lambda leaf, i=i: leaf[i], candidates)) for i in range(len(steps))]
+        found, outputs = self.survey(points), []
+        if isinstance(found, Missing):
+            return found
+        for z, at in zip(points, found, strict=True):
+            with suppress(FloatingPointError):  # a step may leave the region where the operator is finite
+                outputs.append(self.output("polished", z, at))
+        if not outputs:
+            return dataclasses.replace(average, name="polished")
+        return min(outputs, key=lambda output: np.inf if output.gap is None else output.gap)
+
+    def output(self, name: str, z: Tree, at: Surveyed) -> Output:
+        """The certificate of a point z of the domain from the survey there."""
+        if self.reason:
+            return self._made(name, z, at, Certificate(None, None, self.reason))
+        measured, estimated = _measure(self.problem, z, at.operator)
+        certificate = certificate_of(measured, estimated or self.elsewhere)
+        if certificate.gap == np.inf:  # a projection that left the domain: nothing is claimed of it
+            certificate = Certificate(None, None, certificate.reason)
+        return self._made(name, z, at, certificate)
+
+    def bounded(self, bounds: Bounds) -> Output:
+        """The pair of the best bounds of both sides, with the surveys that it follows from."""
+        z, g, _ = _pair(self.problem, bounds)
+        measured, shift = _measure_bounds(self.problem, bounds)
+        certificate = certificate_of(measured, estimated=True, shift=float(shift))
+        if certificate.gap == np.inf:
+            certificate = Certificate(None, None, certificate.reason)
+        made = self._made("bounds", z, Surveyed(g, jnp.nan), certificate)
+        return dataclasses.replace(made, value=None, evidence=_evidence(self.problem, bounds))
+
+    def _made(self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate) -> Output:
+        point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, None if at is None else at.operator))
+        return Output(
+            name,
+            point,
+            operator,
+            None if at is None else float(at.value),
+            certificate,
+            *structure_of(self.problem, point),
+            status_of(certificate.gap, self.tol),
+            violation=largest_violation(self.problem, operator),
+        )
+
+
+@eqx.filter_jit
+def _measure(problem: AbstractProblem, z: Tree, g: Tree) -> Any:
+    return problem.measure(z, g)
+
+
+@eqx.filter_jit
+def _measure_bounds(problem: AbstractProblem, bounds: Bounds) -> Any:
+    return measure_bounds(problem, bounds)
+
+
+@eqx.filter_jit
+def _pair(problem: AbstractProblem, bounds: Bounds) -> Any:
+    return pair_with_slopes(flat_of(problem), bounds)
+
+
+def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
+    """Those of the surveys that have a weight, first of the upper bound and then of the lower one."""
+    sides = [(np.asarray(side.points), np.asarray(side.weights)) for side in (bounds.upper, bounds.lower)]
+    rows = [np.flatnonzero(weights[:-1]) for _, weights in sides]
+    points = np.concatenate([points[own] for (points, _), own in zip(sides, rows, strict=True)])
+    flat, nothing = flat_of(problem), [np.zeros(own.size) for own in rows]
+    own = [weights[row] for (_, weights), row in zip(sides, rows, strict=True)]
+    return Evidence(
+        points=jax.tree.map(np.asarray, jax.vmap(flat.point)(jnp.asarray(points))),
+        upper=np.concatenate([own[0], nothing[1]]),
+        lower=np.concatenate([nothing[0], own[1]]),
+        floor=float(sides[1][1][-1]),
+    )
+
+
+@eqx.filter_jit
+def _polish(problem: AbstractProblem, z: Tree, g: Tree, steps: Any) -> Tree:
+    center = problem.geometry.dual(z)
+    return jax.lax.map(lambda eta: problem.geometry.primal(center.descend(eta, g)), steps)

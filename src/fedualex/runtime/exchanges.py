@@ -1,0 +1,99 @@
+"""Clients of a method that decides itself, exchange by exchange, whether they are surveyed or take local steps."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .. import tree
+from ..problems import AbstractProblem
+from ..problems.evidence import flat_of, known_of
+from ..problems.survey import Surveyed
+from ..tree import Saddle, Tree
+from .clients import Clients
+from .kinds import no_sums
+from .missing import Missing
+from .state import Setup, State
+
+AVERAGE = "client_average"
+"""The sum that the points of local steps come back in."""
+
+
+def first_exchange(setup: Setup, problem: AbstractProblem, z: Saddle) -> State:
+    """The state before the first exchange, which is a survey of z, projected."""
+    flat = flat_of(problem)
+    server = setup.method.opened(flat, flat.geometry.project(tree.cast(z, jnp.float64)), setup.local_steps)
+    return State(server, None, None, no_sums(setup, ()), jnp.asarray(0))
+
+
+class ExchangeClients:
+    """The clients of a run, asked for one exchange at a time; `clients` are those who are asked.
+
+    exact: the problem in float64, of which the domain and what is known of f are used, not the data.
+    """
+
+    averages: tuple[str, ...] = ()
+
+    def __init__(self, clients: Clients, exact: AbstractProblem, setup: Setup):
+        self.clients, self.setup = clients, setup
+        self.flat, self.method = flat_of(exact), setup.method
+        self.known = known_of(exact, self.flat)
+        self.elsewhere, self.unsurveyed = clients.elsewhere, clients.unsurveyed
+
+    def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
+        """As they answer."""
+        return self.clients.survey(points)
+
+    def local(self, state: State, rounds: int) -> State | Missing:
+        """The state after the exchange that the method asks for."""
+        server = state.server
+        pull = self.method.pull(self.flat, server, self.setup.local_steps)
+        if pull is None:
+            found = self.clients.attempted(self.clients.survey([server.at]))
+            if isinstance(found, Missing):
+                return found
+            if not tree.is_finite(found[0]):
+                raise FloatingPointError("an operator or a value of f is not finite where the method asks for it")
+            server = self.method.after_survey(self.flat, self.known, server, *found[0], self.setup.local_steps)
+        else:
+            mean = self._mean_point(state, *pull)
+            if isinstance(mean, Missing):
+                return mean
+            server = self.method.after_steps(self.flat, server, mean)
+        return replace(state, server=as_arrays(server), round=state.round + 1)
+
+    def _mean_point(self, state: State, pull: Tree, reference: Tree) -> Tree | Missing:
+        """The weighted mean of all points that clients probe in their local steps from `pull`."""
+        kind = self.setup.weights.dtype
+        sums = no_sums(self.setup, (AVERAGE,))
+        start = State(tree.cast(pull, kind), None, tree.cast(reference, kind), sums, state.round)
+        found = self.clients.local(start, 1)
+        if isinstance(found, Missing):
+            return found
+        return tree.cast(tree.scale(1 / found.sums.weight, found.sums.points[AVERAGE]), jnp.float64)
+
+    def attempted(self, found: Any) -> Any:
+        """As they judge."""
+        return self.clients.attempted(found)
+
+    def announce(self) -> bool:
+        """As they do."""
+        return self.clients.announce()
+
+    def spent(self, state: State) -> dict[str, Any]:
+        """As they count."""
+        return self.clients.spent(state)
+
+    def ledger(self) -> Tree:
+        """Theirs."""
+        return self.clients.ledger()
+
+    def restore(self, ledger: Tree) -> None:
+        """Theirs."""
+        self.clients.restore(ledger)
+
+
+def as_arrays(server: Tree) -> Tree:
+    """The same with arrays for Python's numbers, as a checkpoint has them."""
+    return jax.tree.map(jnp.asarray, server)

@@ -1,0 +1,44 @@
+"""What the surveys of records say together: bounds of the optimal value from above and from below."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..bundle import Bounds, Cuts, improved, no_bounds, no_cuts
+from ..problems import AbstractProblem
+from ..problems.evidence import flat_of, known_of
+from ..problems.survey import Surveyed
+from ..tree import Saddle
+
+SURVEYS, ENTRIES = 20, 2**22
+"""How many surveys are remembered, and of how many numbers at most."""
+
+
+class Trace(eqx.Module):
+    """The last surveys of a run, and the best bounds of all."""
+
+    cuts: Cuts
+    bounds: Bounds
+    oldest: Array
+    """The row that is overwritten next."""
+
+
+def no_trace(problem: AbstractProblem) -> Trace:
+    """Before the first survey."""
+    flat = flat_of(problem)
+    size = sum(leaf.size for leaf in jax.tree.leaves(flat.like))
+    rows = max(2, min(SURVEYS, ENTRIES // size))
+    return Trace(no_cuts(rows, size), no_bounds(flat, rows), jnp.asarray(0))
+
+
+@eqx.filter_jit
+def traced(problem: AbstractProblem, trace: Trace, points: list[Saddle], found: list[Surveyed]) -> Trace:
+    """The trace with more surveys; the oldest are forgotten."""
+    flat, cuts, row = flat_of(problem), trace.cuts, trace.oldest
+    true, zero = jnp.asarray(True), jnp.zeros(())
+    for z, at in zip(points, found, strict=True):
+        new = Cuts(flat.vector(z), flat.vector(at.operator), jnp.asarray(at.value, jnp.float64), zero, zero, true, true)
+        cuts = jax.tree.map(lambda rows, one, row=row: rows.at[row].set(one), cuts, new)
+        row = (row + 1) % cuts.used.size
+    return Trace(cuts, improved(flat, cuts, known_of(problem, flat), trace.bounds), row)
