@@ -28,8 +28,9 @@ class AbstractMethod(eqx.Module):
 
     With a `survey`, the oracle of a round is corrected in operator space to g_m(z) - g_m(z_ref) + g(z_ref), where g is
     the mean over all clients of their full-batch operators and z_ref is the round's server point ("fresh"), the
-    previous round's ("stale"), or one whose operator the server knows already ("given"). A client recomputes its own g_m(z_ref), so nobody keeps a memory. A method may want
-    several fresh surveys a round, one after the other, at points of its own: the last one corrects the oracle.
+    previous round's ("stale"), or one whose operator the server knows already ("given"). A client recomputes its own
+    g_m(z_ref), so nobody keeps a memory. A method may want several fresh surveys a round, one after the other, at
+    points of its own: the last one corrects the oracle.
     """
 
     survey: ClassVar[Survey] = "none"

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from ..bundle import Flat, Known
 from ..geometry import Dual
@@ -13,25 +14,10 @@ from ..problems import AbstractProblem
 from ..tree import Saddle, Tree
 from ..validation import real_scalar, short, whole_number
 from .base import choice
+from .pace import Pace, with_pace
 from .pulled import Pull, PulledSteps
-from .slide_server import (
-    FRESH,
-    LOCAL,
-    PATIENCE,
-    PHASES,
-    PROBE,
-    START,
-    STEPS,
-    SURVEY,
-    Pace,
-    SlideServer,
-    absorbed,
-    extrapolated,
-    first_server,
-    recentred,
-    standing,
-    weighed,
-)
+from .slide_server import FRESH, LOCAL, PHASES, PROBE, START, STEPS, SURVEY, SlideServer, first_server
+from .slide_steps import absorbed, extrapolated, recentred, standing, weighed
 
 
 def _share(name: str, value: Any) -> float:
@@ -114,26 +100,26 @@ class FeDualSlide(PulledSteps):
         self, flat: Flat, known: Known, server: SlideServer, operator: Saddle, value: Any, local_steps: int
     ) -> SlideServer:
         """After a survey: its cut, new weights, better bounds, and what is asked for next."""
-        was, paces, way = int(server.want), list(server.paces), int(server.way)
-        flat, step = flat.scaled(server.scale), jnp.asarray(server.step if was == PROBE else 0.0)
+        was, paces, way = int(server.want), server.paces, int(server.way)
+        flat, step = flat.scaled(server.scale), _number(server.step if was == PROBE else 0.0)
         pair = server.omega, server.tau
         cuts, row, top, size = absorbed(flat, server.cuts, pair, step, server.at, operator, value)
         server = replace(server, cuts=cuts, surveys=int(server.surveys) + 1)
         if was == FRESH:
             return self._proposed(flat, server, int(row), float(paces[way].fresh))
         if was == PROBE:
-            paces[way] = paces[way].judged(float(server.step), float(top))
+            paces = with_pace(paces, way, paces[way].judged(float(server.step), float(top)))
         if was == START:
             unit = 1 / max(float(size), np.finfo(float).tiny)
-            paces = [Pace(unit, unit, True, 0)] * 2
-        server = self._weighed(flat, known, replace(server, paces=tuple(paces)), start=was == START)
+            paces = Pace(unit, unit, True, 0), Pace(unit, unit, True, 0)
+        server = self._weighed(flat, known, replace(server, paces=paces), start=was == START)
         return self._next_proposal(flat, server, local_steps)
 
     def _weighed(self, flat: Flat, known: Known, server: SlideServer, *, start: bool) -> SlideServer:
         """Weights and bounds; a new phase whenever the gap has dropped enough or the phase has lasted long enough."""
         phase, age, span = np.inf if start else float(server.phase), int(server.age), int(server.span)
         for _ in range(PHASES):
-            level, scaled = jnp.asarray(self.kappa * phase if np.isfinite(phase) else 0.0), flat.scaled(server.scale)
+            level, scaled = _number(self.kappa * phase if np.isfinite(phase) else 0.0), flat.scaled(server.scale)
             cuts, bounds, scale = weighed(scaled, known, server.cuts, server.bounds, level, server.centre)
             server, gap = replace(server, cuts=cuts, bounds=bounds), float(bounds.gap)
             if not gap <= self.drop * phase and age < span:
@@ -152,15 +138,19 @@ class FeDualSlide(PulledSteps):
         omega, tau, z, row = standing(flat, server.cuts, server.centre)
         server = replace(server, way=way, windows=windows, omega=omega, tau=tau)
         pace = server.paces[way]
-        if int(pace.poor) < PATIENCE:
-            return self._proposed(flat, server, int(row), float(pace.trial))
-        paces = tuple(replace(p, poor=-1) if index == way else p for index, p in enumerate(server.paces))
-        return replace(server, paces=paces, want=FRESH, at=z)
+        if pace.exhausted:
+            return replace(server, paces=with_pace(server.paces, way, replace(pace, poor=-1)), want=FRESH, at=z)
+        return self._proposed(flat, server, int(row), float(pace.trial))
 
     def _proposed(self, flat: Flat, server: SlideServer, row: int, step: float) -> SlideServer:
         """A proposal of this step, with the operator of the survey in this row as reference."""
         server = replace(server, row=row, step=step)
         if int(server.way) == STEPS:
             return replace(server, want=LOCAL)
-        at = extrapolated(flat, server.cuts, server.omega, server.tau, jnp.asarray(row), jnp.asarray(step))
+        at = extrapolated(flat, server.cuts, server.omega, server.tau, jnp.asarray(row), _number(step))
         return replace(server, want=PROBE, at=at)
+
+
+def _number(value: Any) -> Array:
+    """As an array of one type, whatever it was: another one would be compiled for."""
+    return jnp.asarray(value, jnp.float64)

@@ -51,7 +51,7 @@ class PulledSteps(AbstractMethod):
         """At the pair."""
         return Pulled(server.dual, server, jnp.ones_like(server.rho))
 
-    def local_step(self, local: Pulled, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Pulled, Tree, Scalar]:
+    def local_step(self, local: Pulled, oracle: Oracle, geometry: Any) -> tuple[Pulled, Tree, Scalar]:
         """The half point is the probe."""
         eta, rho, scale = local.origin.eta, local.origin.rho, local.origin.scale
         back = tree.add(tree.scale(1 - rho, local.dual), tree.scale(rho, local.origin.dual))
@@ -67,7 +67,7 @@ class PulledSteps(AbstractMethod):
         """What becomes of the probes is decided elsewhere."""
         return server
 
-    def point(self, server: Pull, geometry: AbstractGeometry) -> Tree:
+    def point(self, server: Pull, geometry: Any) -> Tree:
         """P of the pair."""
         return scaled_primal(geometry, server.dual, server.scale)
 

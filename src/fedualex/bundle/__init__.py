@@ -1,8 +1,9 @@
 """What a server can do alone with the surveys that it remembers: weigh them, and bound the optimal value by them."""
 
-from .bounds import Bounds, Known, Side, improved, lower_bound, no_bounds, upper_bound
+from .bounds import Bounds, Known, Side, lower_bound, no_bounds, upper_bound
 from .cuts import Cuts, nearest, no_cuts
 from .flat import Flat, scaled_primal
+from .improve import improved
 from .level import level_weights, pair_of
 
 __all__ = [

@@ -43,13 +43,15 @@ class Cuts(eqx.Module):
         def mean(rows: Array) -> Array:
             return rows.at[other].set(share * rows[least] + (1 - share) * rows[other])
 
-        merged = Cuts(
-            *map(mean, (self.points, self.operators, self.values, self.heights)),
-            self.weights.at[other].set(total),
-            self.used.at[least].set(False),
-            self.pure.at[other].set(self.pure[other] & (share == 0)),
+        emptied = Cuts(
+            points=mean(self.points),
+            operators=mean(self.operators),
+            values=mean(self.values),
+            heights=mean(self.heights),
+            weights=self.weights.at[other].set(total).at[least].set(0.0),
+            used=self.used.at[least].set(False),
+            pure=self.pure.at[other].set(self.pure[other] & (share == 0)),
         )
-        emptied = eqx.tree_at(lambda cuts: cuts.weights, merged, merged.weights.at[least].set(0.0))
         full = jnp.all(self.used)
         return jax.tree.map(lambda a, b: jnp.where(full, a, b), emptied, self)
 

@@ -7,8 +7,8 @@ from .cuts import Cuts
 from .flat import Flat
 from .nonnegative import minimize_nonnegative
 
-ITERATIONS = 100
-"""Of the quasi-Newton method; it ends by itself after 10 to 40 of them where the cuts are not nearly parallel."""
+EVALUATIONS = 150
+"""Of the quasi-Newton method, at most; it ends by itself after 20 to 80 where the cuts are not nearly parallel."""
 
 
 def pair_of(cuts: Cuts, centre: Array) -> tuple[Array, Array]:
@@ -22,20 +22,29 @@ def level_weights(flat: Flat, cuts: Cuts, centre: Array, level: Array) -> Array:
     The gradient is e_i - <g_i, z> - psi(z) - level at z = P(O(c)). The minimum is the projection of the centre onto
     the points where no cut leaves a gap above -level; its dual pair is O(c).
     """
-    return _minimized(flat, cuts.operators, cuts.heights, cuts.used, centre, level, cuts.weights)
+    return _minimized(flat, cuts.operators, cuts.heights, cuts.used, centre, level, jnp.zeros(()), cuts.weights)
 
 
-def model_weights(flat: Flat, slopes: Array, offsets: Array, used: Array, centre: Array, level: Array) -> Array:
-    """The weights of the affine minorants offset_i + <slope_i, x> where the centre is projected onto model <= level.
+def model_weights(
+    flat: Flat, slopes: Array, offsets: Array, used: Array, centre: Array, level: Array, stiffness: Array
+) -> Array:
+    """The weights of affine minorants offset_i + <slope_i, x> where the centre is projected onto model(x) <= level.
 
-    model(x) = max_i (offset_i + <slope_i, x>) + psi(x). The weights divided by their sum are the multipliers of a
-    lower bound of min_x model(x).
+    model(x) = max_i (offset_i + <slope_i, x>) + psi(x). Divided by their sum S, the weights are multipliers of a lower
+    bound of min model. stiffness: stiffness S^2 / 2 is added, so that S stays finite where model > level everywhere.
     """
-    return _minimized(flat, slopes, -offsets, used, centre, -level, jnp.zeros(used.size))
+    return _minimized(flat, slopes, -offsets, used, centre, -level, stiffness, jnp.zeros(used.size))
 
 
 def _minimized(
-    flat: Flat, operators: Array, heights: Array, used: Array, centre: Array, level: Array, start: Array
+    flat: Flat,
+    operators: Array,
+    heights: Array,
+    used: Array,
+    centre: Array,
+    level: Array,
+    stiffness: Array,
+    start: Array,
 ) -> Array:
     # Weights are measured in units that make all operators alike in size.
     size = jnp.sqrt(jnp.max(jnp.sum(operators**2, axis=1)))
@@ -43,9 +52,10 @@ def _minimized(
 
     def valued(scaled: Array) -> tuple[Array, Array]:
         c = unit * scaled
-        z, psi, potential = flat.mapped(centre - c @ operators, jnp.sum(c))
-        slope = heights - operators @ z - psi - level
-        return potential + jnp.vdot(c, heights) - level * jnp.sum(c), unit * slope
+        total = jnp.sum(c)
+        z, psi, potential = flat.mapped(centre - c @ operators, total)
+        value = potential + jnp.vdot(c, heights) - level * total + stiffness * total**2 / 2
+        return value, unit * (heights - operators @ z - psi - level + stiffness * total)
 
-    curvature = unit**2 * operators @ operators.T
-    return unit * minimize_nonnegative(valued, start / unit, curvature, used, ITERATIONS)
+    curvature = unit**2 * (operators @ operators.T + stiffness)
+    return unit * minimize_nonnegative(valued, start / unit, curvature, used, EVALUATIONS)

@@ -78,18 +78,21 @@ class SiteClients:
 
     def local(self, state: State, rounds: int) -> State | Missing:
         """The state one round later."""
-        following = self._round(state)
+        return self.attempted(self._round(state))
+
+    def attempted(self, found: Any) -> Any:
+        """What a round or a survey found; missing replies are waited for, and end the run after so many attempts."""
         if self.exchange.engine.stopped():
             return Missing("the engine was stopped", Stop.INTERRUPTED)
-        if not isinstance(following, Missing):
+        if not isinstance(found, Missing):
             self._failures = 0
-            return following
+            return found
         self._failures += 1
-        if following.stop is None and self._failures >= self.attempts:
-            return Missing(following.reason, Stop.CLIENTS_LOST)
-        if following.stop is None:
+        if found.stop is None and self._failures >= self.attempts:
+            return Missing(found.reason, Stop.CLIENTS_LOST)
+        if found.stop is None:
             time.sleep(min(PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE))
-        return following
+        return found
 
     def announce(self) -> bool:
         """With privacy a release is counted before it happens: a crash must not forget it."""
@@ -117,7 +120,8 @@ class SiteClients:
         return Stop.NUMERICAL_ERROR if self.exchange.overflown else None
 
     def _round(self, state: State) -> State | Missing:
-        point, survey = _point(self.setup, state), None
+        point = _point(self.setup, state)
+        survey = state.reference if self.setup.method.survey == "given" else None
         for index in range(self.setup.method.surveys):
             at = _survey_point(self.setup, state, index)
             found = self.survey([at])

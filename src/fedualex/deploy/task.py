@@ -18,11 +18,12 @@ from ..problems import AbstractProblem
 from ..runtime import Run, fingerprint
 from ..runtime import checkpoint as checkpoints
 from ..runtime.driver import Driver, Keeping, RunHooks
+from ..runtime.exchanges import AVERAGE, asked_by
 from ..runtime.keywords import decisive
 from ..runtime.outputs import exact_problem
-from ..runtime.prepare import check_clients
+from ..runtime.prepare import check_clients, start_of
 from ..runtime.records import Judgement, Records
-from ..runtime.setup import build_setup, first_state
+from ..runtime.setup import build_setup
 from ..runtime.state import Setup, State
 from ..runtime.steps import polish_grid, with_theory_steps
 from ..validation import real_array, short
@@ -59,12 +60,17 @@ class Task:
     sites: tuple[str, ...]
     options: DeploymentOptions
 
+    @property
+    def averages(self) -> tuple[str, ...]:
+        """The outputs whose sums sites send parts of."""
+        return (AVERAGE,) if self.method.exchanging else self.options.averages
+
     def site(self, problem: AbstractProblem, name: str) -> Site:
         """The side of one site, with a problem that holds its own data and nobody else's."""
         with double():
             method, _ = self._method_with_steps(problem)
             setup, agreed = self._setup(problem, method), self._agreed(problem, method)
-            return Site(problem, setup, self.sites.index(name), agreed, self.options.averages, self.options.privacy)
+            return Site(problem, setup, self.sites.index(name), agreed, self.averages, self.options.privacy)
 
     def serve(self, engine: Engine, problem: AbstractProblem, checkpoint: Path, hooks: RunHooks | None = None) -> Run:
         """The server's side, on its view of the problem; resumed from the checkpoint if there is one."""
@@ -74,7 +80,7 @@ class Task:
             options.privacy.epsilon(1)  # without an accountant nothing begins
         with double():
             run = self.prepare(problem)
-            clients = SiteClients(
+            sites = SiteClients(
                 engine,
                 run.setup,
                 dict(zip(self.sites, map(float, self._weights()), strict=True)),
@@ -82,10 +88,12 @@ class Task:
                 timeout=options.timeout,
                 needed=options.min_replies,
                 attempts=options.attempts,
-                averages=options.averages,
+                averages=self.averages,
                 privacy=options.privacy,
             )
-            records = Records(run.view, exact_problem(run.view), run.setup, clients, self._judgement(run), run.start)
+            exact = exact_problem(run.view)
+            clients = asked_by(sites, exact, run.setup)
+            records = Records(run.view, exact, run.setup, clients, self._judgement(run), run.start)
             keeping = Keeping(checkpoint, run.run_id, fence=Fence(checkpoint), hooks=hooks or RunHooks())
             driver = Driver(clients, records, keeping, stopping=True, max_seconds=options.max_seconds)
             try:
@@ -99,7 +107,7 @@ class Task:
         z0 = view.validate_point(view.like if self.options.z0 is None else self.options.z0, "z0")
         method, chosen = self._method_with_steps(view)
         setup = self._setup(view, method)
-        start = first_state(setup, z0, self.options, self.options.averages)
+        start = start_of(setup, view, z0, self.options, averages=self.averages)
         decides = checkpoints.run_id(setup, start, decisive(self.options), *self.sites)
         return Prepared(view, setup, start, f"{self._agreed(view, method)}-{decides}", chosen)
 

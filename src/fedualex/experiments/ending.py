@@ -12,7 +12,8 @@ from ..runtime import Stop
 from ..runtime import checkpoint as checkpoints
 from ..runtime.kinds import polishing
 from ..runtime.outputs import exact_problem, project
-from ..runtime.records import points_of, without_gaps
+from ..runtime.reader import points_of
+from ..runtime.records import without_gaps
 from ..runtime.rules import answer_of, best_gap, stop_of
 from ..runtime.status import status_of
 from . import seal

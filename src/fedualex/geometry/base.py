@@ -88,7 +88,7 @@ class AbstractGeometry(eqx.Module):
         return self.primal(self.dual(z))
 
     def interior(self, z: Tree) -> Tree:
-        """A point of C near z from which every point of C has a moderate divergence: z, where ell has bounded slopes."""
+        """A point of C near z from which no point of C has a huge divergence: z, where ell has bounded slopes."""
         return z
 
     def potential(self, dual: Dual) -> Array:

@@ -42,7 +42,10 @@ def measure(geometry: Product, z: Saddle, g: Saddle, error: Saddle) -> Measured:
 
 
 def certificate_of(measured: Measured, estimated: bool, shift: float = 0.0) -> Certificate:
-    """The certificate, with a shift of its parts' sum; infinite outside the domain, and a `FloatingPointError` where float64 has no number to trust."""
+    """The certificate; infinite outside the domain, and a `FloatingPointError` where float64 has no number to trust.
+
+    shift: what is added to the sum of its parts.
+    """
     x, y, rounding, size, violation = (float(number) for number in measured[:-1])
     if not measured.finite:
         raise FloatingPointError("the operator of this problem is not finite at z, so z has no certificate")

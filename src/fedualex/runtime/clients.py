@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import tree
+from ..algorithms.exchanging import exchanging
 from ..problems import AbstractProblem
 from ..problems.survey import Surveyed
 from ..tree import Tree
@@ -90,8 +91,8 @@ class SimulatedClients:
 
     def spent(self, state: State) -> dict[str, Any]:
         """What a network would have carried."""
-        if self.setup.method.exchanging:
-            return self.setup.method.traffic(state.server, self.setup.clients, self.setup.weights.dtype.itemsize)
+        if (method := exchanging(self.setup.method)) is not None:
+            return dict(method.traffic(state.server, self.setup.clients, self.setup.weights.dtype.itemsize))
         return {"bytes_up": int(state.round) * self.up, "bytes_down": int(state.round) * self.down}
 
     def ledger(self) -> None:

@@ -1,6 +1,7 @@
 """The one loop of a run: ask clients, record, judge, keep, stop, finish. Simulator and deployment differ below it."""
 
 import copy
+import dataclasses
 import logging
 import time
 from collections.abc import Callable
@@ -90,10 +91,11 @@ class Driver:
         self.clients, self.records, self.keeping = clients, records, keeping
         self.stopping, self.max_seconds, self.agree = stopping, max_seconds, agree
 
-    def run(self, start: State, *, steps: str, began: float) -> Run:
+    def run(self, start: State, *, steps: str, began: float, chosen: str = "") -> Run:
         """From the start, or from the checkpoint if there is one, to an answer.
 
-        steps: which step sizes theory chose. began: when the run did, by `time.perf_counter`.
+        steps, chosen: which step sizes and which method were chosen, and why. began: when the run did, by
+        `time.perf_counter`.
         """
         self.state, self.began = start, began
         file, fence = self.keeping.file, self.keeping.fence
@@ -111,6 +113,7 @@ class Driver:
         stop, detail = ending or (Stop.MAX_ROUNDS, "")
         # Without agreement: another process may not have been interrupted.
         run = self.records.finish(self.state, stop, detail, time.perf_counter() - self.began, steps)
+        run = dataclasses.replace(run, chosen=chosen)
         if run.stop is not Stop.INTERRUPTED:
             run = concluded(run, self.records.problem)
         with fence.held():

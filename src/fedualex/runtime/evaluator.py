@@ -92,7 +92,7 @@ class Evaluator:
         certificate = certificate_of(measured, estimated=True, shift=float(shift))
         if certificate.gap == np.inf:
             certificate = Certificate(None, None, certificate.reason)
-        made = self._made("bounds", z, Surveyed(g, jnp.nan), certificate)
+        made = self._made("bounds", z, Surveyed(g, jnp.asarray(jnp.nan)), certificate)
         return dataclasses.replace(made, value=None, evidence=_evidence(self.problem, bounds))
 
     def _made(self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate) -> Output:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import tree
+from ..algorithms.exchanging import Exchanging, exchanging
 from ..problems import AbstractProblem
 from ..problems.evidence import flat_of, known_of
 from ..problems.survey import Surveyed
@@ -20,11 +21,17 @@ AVERAGE = "client_average"
 """The sum that the points of local steps come back in."""
 
 
-def first_exchange(setup: Setup, problem: AbstractProblem, z: Saddle) -> State:
+def first_exchange(method: Exchanging, setup: Setup, problem: AbstractProblem, z: Saddle) -> State:
     """The state before the first exchange, which is a survey of z, projected."""
     flat = flat_of(problem)
-    server = setup.method.opened(flat, flat.geometry.project(tree.cast(z, jnp.float64)), setup.local_steps)
+    server = method.opened(flat, flat.geometry.project(tree.cast(z, jnp.float64)), setup.local_steps)
     return State(server, None, None, no_sums(setup, ()), jnp.asarray(0))
+
+
+def asked_by(clients: Clients, exact: AbstractProblem, setup: Setup) -> Clients:
+    """The clients as a driver asks them: for rounds, or for what a method decides on."""
+    method = exchanging(setup.method)
+    return clients if method is None else ExchangeClients(clients, method, exact, setup)
 
 
 class ExchangeClients:
@@ -35,9 +42,9 @@ class ExchangeClients:
 
     averages: tuple[str, ...] = ()
 
-    def __init__(self, clients: Clients, exact: AbstractProblem, setup: Setup):
-        self.clients, self.setup = clients, setup
-        self.flat, self.method = flat_of(exact), setup.method
+    def __init__(self, clients: Clients, method: Exchanging, exact: AbstractProblem, setup: Setup):
+        self.clients, self.method, self.setup = clients, method, setup
+        self.flat = flat_of(exact)
         self.known = known_of(exact, self.flat)
         self.elsewhere, self.unsurveyed = clients.elsewhere, clients.unsurveyed
 
@@ -55,7 +62,8 @@ class ExchangeClients:
                 return found
             if not tree.is_finite(found[0]):
                 raise FloatingPointError("an operator or a value of f is not finite where the method asks for it")
-            server = self.method.after_survey(self.flat, self.known, server, *found[0], self.setup.local_steps)
+            at, steps = found[0], self.setup.local_steps
+            server = self.method.after_survey(self.flat, self.known, server, at.operator, at.value, steps)
         else:
             mean = self._mean_point(state, *pull)
             if isinstance(mean, Missing):
@@ -95,5 +103,5 @@ class ExchangeClients:
 
 
 def as_arrays(server: Tree) -> Tree:
-    """The same with arrays for Python's numbers, as a checkpoint has them."""
-    return jax.tree.map(jnp.asarray, server)
+    """The same with arrays for Python's numbers, as a checkpoint has them, and of one type whatever came before."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), server)

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, TypeVar, dataclass_transform
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, dataclass_transform, overload
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
@@ -16,6 +16,7 @@ Check = Callable[[str, Any], Any]
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
+Result = TypeVar("Result", covariant=True)
 
 
 def option(check: Check, meaning: str, *, default: Any = MISSING, decides: bool = True, in_files: bool = True) -> Any:
@@ -52,22 +53,48 @@ def takes(
     refused: names that somebody may try, with a sentence about what to do instead.
     """
 
-    def decorate(function: Callable[[AbstractProblem, AbstractMethod, T], R]) -> Any:
-        @functools.wraps(function)
-        def call(problem: Any, method: Any, **given: Any) -> R:
-            for name in refused.keys() & given.keys():
-                raise TypeError(refused[name])
-            as_problem(problem)
+    return lambda function: _with_keywords(function, kind, refused)
+
+
+class MethodOptional(Protocol[P, Result]):
+    """A function of a problem, of a method that may be left out, and of options."""
+
+    @overload
+    def __call__(self, problem: AbstractProblem, method: AbstractMethod, *args: P.args, **options: P.kwargs) -> Result:
+        """With a method."""
+        ...
+
+    @overload
+    def __call__(self, problem: AbstractProblem, *args: P.args, **options: P.kwargs) -> Result:
+        """With the one that fits."""
+        ...
+
+
+def takes_or_chooses(
+    kind: Callable[P, T], *, refused: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[Callable[[AbstractProblem, AbstractMethod | None, T], R]], MethodOptional[P, R]]:
+    """The same as `takes` for a function that is given None where no method is given."""
+    return lambda function: _with_keywords(function, kind, refused, optional=True)
+
+
+def _with_keywords(
+    function: Callable[..., R], kind: Callable[..., Any], refused: Mapping[str, str], *, optional: bool = False
+) -> Any:
+    @functools.wraps(function)
+    def call(problem: Any, method: Any = None, **given: Any) -> R:
+        for name in refused.keys() & given.keys():
+            raise TypeError(refused[name])
+        as_problem(problem)
+        if method is not None or not optional:
             of_type("method", method, AbstractMethod, "a method such as fx.FeDualEx(eta_c=0.03)")
-            return function(problem, method, built(kind, given))
+        return function(problem, method, built(kind, given))
 
-        first, second, _ = inspect.signature(function).parameters.values()
-        keywords = inspect.signature(kind).parameters.values()
-        call.__signature__ = inspect.Signature([first, second, *keywords])  # type: ignore[attr-defined]
-        call.__doc__ = f"{inspect.getdoc(function)}\n\n{listing(kind)}"
-        return call
-
-    return decorate
+    first, second, _ = inspect.signature(function).parameters.values()
+    keywords = inspect.signature(kind).parameters.values()
+    second = second.replace(default=None) if optional else second
+    call.__signature__ = inspect.Signature([first, second, *keywords])  # type: ignore[attr-defined]
+    call.__doc__ = f"{inspect.getdoc(function)}\n\n{listing(kind)}"
+    return call
 
 
 def built(kind: Callable[..., T], given: Mapping[str, Any]) -> T:

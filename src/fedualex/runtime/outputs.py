@@ -24,7 +24,7 @@ NONZERO = 1e-5
 
 @dataclass(frozen=True)
 class Evidence:
-    """Surveys from which the certificate of (x, y) follows: x = sum upper_i x_i, y = sum lower_i y_i + floor y_floor."""
+    """Surveys from which a certificate of (x, y) follows: x = sum upper_i x_i, y = sum lower_i y_i + floor y_floor."""
 
     points: Saddle
     """Where the surveys were made, along the first axis."""

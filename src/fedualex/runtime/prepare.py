@@ -9,8 +9,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from ..algorithms import AbstractMethod
+from ..algorithms.exchanging import exchanging
 from ..problems import AbstractProblem
 from ..regularizers import is_spectral
+from ..tree import Saddle
 from ..validation import short
 from . import checkpoint as checkpoints
 from .exchanges import first_exchange
@@ -51,8 +53,15 @@ def prepare(problem: AbstractProblem, method: AbstractMethod, options: Simulator
     alone = options.steps is not None
     method, chosen = with_theory_steps(method, problem, options, z0, clients=clients, rounds=rounds, alone=alone)
     setup = build_setup(problem, method, options, clients, chunk=options.chunk, fast=options.fast, mesh=mesh)
-    start = first_exchange(setup, problem, z0) if method.exchanging else first_state(setup, z0, options)
-    return Prepared(problem, options, setup, start, rounds, chosen)
+    return Prepared(problem, options, setup, start_of(setup, problem, z0, options), rounds, chosen)
+
+
+def start_of(setup: Setup, problem: AbstractProblem, z0: Saddle, options: RunOptions, **averages: Any) -> State:
+    """The state with which a run begins."""
+    method = exchanging(setup.method)
+    if method is not None:
+        return first_exchange(method, setup, problem, z0)
+    return first_state(setup, z0, options, **averages)
 
 
 def check_simulation(problem: AbstractProblem, method: AbstractMethod, options: SimulatorOptions) -> tuple[int, int]:

@@ -1,30 +1,25 @@
 """Records of a run: certificates and cost so far, the best point, and what they say about stopping."""
 
 import dataclasses
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import tree
 from ..problems import AbstractProblem
 from ..problems.survey import Surveyed
-from ..tree import Tree
 from . import checkpoint as checkpoints
 from .clients import Clients
 from .evaluator import Evaluator
 from .examination import Examination
-from .kinds import polishing
 from .missing import Missing
 from .outputs import Output
+from .reader import Reader, exchanges_of, gap_of
 from .rules import answer_of, best_gap, stop_of
 from .run import Run, columns
 from .state import Setup, State
 from .status import Stop
-from .trace import no_trace, traced
 
 Record = dict[str, Any]
 
@@ -74,7 +69,7 @@ class Records:
         self.all: list[Record] = []
         self.best: Output | None = None
         """The best of all records but for the bounds, which never become worse."""
-        self.trace = None if setup.method.exchanging or self.evaluator.reason else no_trace(exact)
+        self.reader = Reader(self.evaluator, setup, clients, judgement.polish)
 
     def is_due(self, state: State) -> bool:
         """Whether there is a record of this state: also when the method itself says that tol is met."""
@@ -89,14 +84,14 @@ class Records:
         exchanges = exchanges_of(self.setup, state)
         record: Record = {"round": int(state.round), "exchanges": exchanges, "seconds": seconds}
         record |= self.clients.spent(state)
-        outputs = self.outputs(state, self.judgement.everything)
+        outputs = self.reader.outputs(state, self.judgement.everything)
         if isinstance(outputs, Missing):
             return outputs
         for name, output in outputs.items():
             record[f"gap_{name}"] = output.gap
             record[f"density_{name}"] = output.density
             record[f"rank_{name}"] = output.rank
-            if name != "bounds" and _gap(output) < _gap(self.best):
+            if name != "bounds" and gap_of(output) < gap_of(self.best):
                 self.best = dataclasses.replace(output, name="best", origin=f"{name} of round {int(state.round)}")
         self.all.append(record)
         return record
@@ -105,63 +100,18 @@ class Records:
         """Write a checkpoint: the state, the best point so far with its survey, and the records."""
         best, origin = self.best, None if self.best is None else self.best.origin
         kept = (None, None) if best is None else (best.z, (best.operator, best.value))
-        checkpoints.save(file, (state, self.clients.ledger(), self.trace, kept), self.all, run_id, origin)
+        checkpoints.save(file, (state, self.clients.ledger(), self.reader.trace, kept), self.all, run_id, origin)
 
     def resume(self, file: Path, state: State, run_id: str) -> State:
         """Continue from a checkpoint, exactly as if the run had not stopped."""
         like = self.problem.like
         best = (None, None) if checkpoints.read(file)[0]["best"] is None else (like, (like, np.zeros(())))
-        shape = state, self.clients.ledger(), self.trace, best
-        (state, ledger, self.trace, (z, at)), self.all, origin = checkpoints.load(file, shape, run_id)
+        shape = state, self.clients.ledger(), self.reader.trace, best
+        (state, ledger, self.reader.trace, (z, at)), self.all, origin = checkpoints.load(file, shape, run_id)
         self.clients.restore(ledger)
         if origin is not None:
             self.best = dataclasses.replace(self.evaluator.output("best", z, Surveyed(*at)), origin=origin)
         return state
-
-    def outputs(self, state: State, everything: bool) -> dict[str, Output] | Missing:
-        """The outputs of a state; before the first round all are its point."""
-        if self.setup.method.exchanging:
-            return self._bounded(state.server)
-        outputs = self._asked(state, everything)
-        if isinstance(outputs, Missing) or self.trace is None:
-            return outputs
-        several = [outputs["last"], min(outputs.values(), key=_gap)]
-        found = [Surveyed(output.operator, np.asarray(output.value)) for output in several]
-        self.trace = traced(self.evaluator.problem, self.trace, [output.z for output in several], found)
-        with suppress(FloatingPointError):
-            outputs["bounds"] = self.evaluator.bounded(self.trace.bounds)
-        return outputs
-
-    def _bounded(self, server: Any) -> dict[str, Output]:
-        """What the server's own surveys bound."""
-        if not server.bounds.known:
-            return self.evaluator.unanswered({"bounds": server.at}, "nobody was asked for an operator yet")
-        return {"bounds": self.evaluator.bounded(server.bounds)}
-
-    def _asked(self, state: State, everything: bool) -> dict[str, Output] | Missing:
-        """The outputs that clients are asked about."""
-        points = self._points(state, everything)
-        if self.clients.unsurveyed:
-            return self._uncertified(points, self.clients.unsurveyed)
-        if float(state.sums.weight) == 0:  # one point for all
-            found = self.evaluator.outputs({"last": points["last"]})
-            return found if isinstance(found, Missing) else _unpolished(dict.fromkeys(points, found["last"]))
-        outputs = self.evaluator.outputs(points)
-        if isinstance(outputs, Missing):
-            return outputs
-        for kind in polishing(points):
-            polished = self.evaluator.polished(outputs[kind.polishes], self.judgement.polish)
-            if isinstance(polished, Missing):
-                return polished
-            outputs[kind.name] = polished
-        return outputs
-
-    def _points(self, state: State, everything: bool) -> dict[str, Tree]:
-        averages = [name for name in self.clients.averages if everything or name == "ergodic"]
-        return points_of(self.setup, state, averages)
-
-    def _uncertified(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
-        return _unpolished(self.evaluator.unanswered(points, reason))
 
     def verdict(self) -> Stop | None:
         """Whether the records say that it is time to stop."""
@@ -172,18 +122,18 @@ class Records:
     def finish(self, state: State, stop: Stop, detail: str, seconds: float, steps: str) -> Run:
         """All outputs of the final state, the best record if it is better, and which of them is the answer."""
         try:
-            outputs = self.outputs(state, everything=True)
+            outputs = self.reader.outputs(state, everything=True)
         except FloatingPointError as error:
             if not self.all:  # not even the start has finite numbers: there is no run
                 raise
             stop, detail, outputs = Stop.NUMERICAL_ERROR, str(error), Missing(str(error))
         if isinstance(outputs, Missing):
-            outputs = self._uncertified(self._points(state, everything=True), outputs.reason)
-        best = None if _gap(self.best) == np.inf else self.best
+            outputs = self.reader.unanswered(state, outputs.reason)
+        best = None if gap_of(self.best) == np.inf else self.best
         bounds = outputs.get("bounds")
-        if bounds is not None and _gap(bounds) < _gap(best):
+        if bounds is not None and gap_of(bounds) < gap_of(best):
             best = bounds
-        if best is not None and _gap(best) < min(map(_gap, outputs.values())):
+        if best is not None and gap_of(best) < min(map(gap_of, outputs.values())):
             outputs["best"] = best
         certified = [output.z for output in outputs.values() if output.gap is not None]
         if certified and (reason := self.examination.reason(certified)):
@@ -209,31 +159,6 @@ class Records:
         )
 
 
-def exchanges_of(setup: Setup, state: State) -> int:
-    """Round trips of the method until this state; those of certificates that it does not need itself are not counted."""
-    method = setup.method
-    return int(state.server.exchanges) if method.exchanging else int(state.round) * method.exchanges
-
-
 def without_gaps(record: Record) -> Record:
     """A record whose certificates were withdrawn."""
     return {key: None if key.startswith("gap_") else value for key, value in record.items()}
-
-
-def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, Tree]:
-    """The point of a state, and averages so far; before the first round all are its point."""
-    last, sums = setup.method.point(state.server, setup.problem.geometry), state.sums
-    if float(sums.weight) == 0:
-        return {"last": last} | dict.fromkeys(averages, last)
-    return {"last": last} | {name: tree.scale(1 / sums.weight, sums.points[name]) for name in averages}
-
-
-def _unpolished(outputs: dict[str, Output]) -> dict[str, Output]:
-    """All outputs by their names, where there is nothing to polish with: a polished one is what it would be made of."""
-    whole = outputs | {kind.name: outputs[kind.polishes] for kind in polishing(outputs)}
-    return {name: dataclasses.replace(output, name=name) for name, output in whole.items()}
-
-
-def _gap(output: Output | None) -> float:
-    """The certified gap of an output, infinite where it has none."""
-    return float("inf") if output is None or output.gap is None else output.gap

@@ -31,7 +31,7 @@ class Run:
     history: dict[str, NDArray[Any]]
     rounds: int
     exchanges: int
-    """Round trips between server and clients; those of certificates that the method itself does not need not counted."""
+    """Round trips between server and clients; those for certificates alone are not counted."""
     seconds: float
     steps: str
     """Which step sizes theory chose; empty if all were given."""
@@ -41,6 +41,8 @@ class Run:
     """What was checked of f, or why nothing was. That f is convex-concave is said only where it is by construction."""
     disproof: Disproof | None
     """Two points that a convex-concave f could not have, if they were found: then nothing is certified."""
+    chosen: str = ""
+    """Which method was chosen and why; empty if one was given."""
     epsilon: float | None = None
     """Of a deployment with clipping and noise: what all increments that sites were asked for are worth."""
 
@@ -77,7 +79,8 @@ class Run:
         if self.violation is not None:
             claim += f", violation <= {rounded_up(self.violation)}"
         detail = f", {self.detail}" if self.detail else ""
-        return f"{self.status}, {self.stop}{detail}: {claim}, {self.rounds} rounds, {self.exchanges} exchanges, {self.seconds:.1f} s"
+        cost = f"{self.rounds} rounds, {self.exchanges} exchanges, {self.seconds:.1f} s"
+        return f"{self.status}, {self.stop}{detail}: {claim}, {cost}"
 
 
 def columns(records: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:

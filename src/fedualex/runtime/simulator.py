@@ -9,11 +9,12 @@ from ..precision import double, keep_precision
 from ..problems import AbstractProblem
 from ..problems.finiteness import where_not_finite
 from . import checkpoint as checkpoints
-from .clients import Clients, SimulatedClients
+from .choice import chosen_method
+from .clients import SimulatedClients
 from .compilation import keep_compiled_programs
 from .driver import Driver, Keeping, RunHooks
-from .exchanges import ExchangeClients
-from .keywords import fields_of, meanings, takes
+from .exchanges import asked_by
+from .keywords import fields_of, meanings, takes_or_chooses
 from .options import SimulatorOptions, SolveOptions, StoppingOptions
 from .outputs import exact_problem, operator_at
 from .prepare import Prepared, prepare
@@ -24,10 +25,11 @@ from .sharding import agreed, check_shared, is_writer, spread
 from .steps import polish_grid
 
 
-@takes(SolveOptions)
-def solve(problem: AbstractProblem, method: AbstractMethod, options: SolveOptions) -> Run:
+@takes_or_chooses(SolveOptions)
+def solve(problem: AbstractProblem, method: AbstractMethod | None, options: SolveOptions) -> Run:
     """Run a method on a problem until an output's certificate is at most `tol`, and return certified outputs.
 
+    Without a method the run has the one that fits (`runtime.choice`), and `run.chosen` says why.
     Without tol the run ends with its rounds, its time, or when it diverges. The options:
     """
     return _run(problem, method, options, stopping=True)
@@ -36,24 +38,26 @@ def solve(problem: AbstractProblem, method: AbstractMethod, options: SolveOption
 STOPPING = "tol and max_seconds are stopping rules, and simulate runs all rounds: use fx.solve"
 
 
-@takes(SimulatorOptions, refused=dict.fromkeys(meanings(StoppingOptions), STOPPING))
-def simulate(problem: AbstractProblem, method: AbstractMethod, options: SimulatorOptions) -> Run:
-    """Run all rounds of a method on a problem, without a stopping rule, and return certified outputs. The options:"""
+@takes_or_chooses(SimulatorOptions, refused=dict.fromkeys(meanings(StoppingOptions), STOPPING))
+def simulate(problem: AbstractProblem, method: AbstractMethod | None, options: SimulatorOptions) -> Run:
+    """Run all rounds of a method on a problem, without a stopping rule, and return certified outputs.
+
+    Without a method the run has the one that fits, as in `solve`. The options:
+    """
     return _run(problem, method, SolveOptions(**fields_of(options, SimulatorOptions)), stopping=False)
 
 
-def _run(problem: AbstractProblem, method: AbstractMethod, options: SolveOptions, *, stopping: bool) -> Run:
+def _run(problem: AbstractProblem, given: AbstractMethod | None, options: SolveOptions, *, stopping: bool) -> Run:
     started = time.perf_counter()
     keep_compiled_programs()
     callback = options.callback and keep_precision(options.callback)
+    method, why = (given, "") if given is not None else chosen_method(problem, options)
     with double():
         prepared = prepare(problem, method, options)
         mesh = prepared.setup.mesh
         exact = exact_problem(spread(prepared.problem, mesh))
         _check_start(prepared, exact)
-        clients: Clients = SimulatedClients(exact, prepared.setup)
-        if prepared.setup.method.exchanging:
-            clients = ExchangeClients(clients, exact, prepared.setup)
+        clients = asked_by(SimulatedClients(exact, prepared.setup), exact, prepared.setup)
         judgement = _judgement(prepared, options)
         records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
         with progress_bar(prepared.rounds, shown=is_writer(mesh)) as show:
@@ -70,7 +74,7 @@ def _run(problem: AbstractProblem, method: AbstractMethod, options: SolveOptions
                 max_seconds=options.max_seconds,
                 agree=lambda seconds: agreed(mesh, seconds),
             )
-            return driver.run(prepared.start, steps=prepared.steps, began=started)
+            return driver.run(prepared.start, steps=prepared.steps, chosen=why, began=started)
 
 
 def _check_start(prepared: Prepared, exact: AbstractProblem) -> None:

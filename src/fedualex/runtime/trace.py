@@ -1,5 +1,7 @@
 """What the surveys of records say together: bounds of the optimal value from above and from below."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,6 @@ from jaxtyping import Array
 from ..bundle import Bounds, Cuts, improved, no_bounds, no_cuts
 from ..problems import AbstractProblem
 from ..problems.evidence import flat_of, known_of
-from ..problems.survey import Surveyed
 from ..tree import Saddle
 
 SURVEYS, ENTRIES = 20, 2**22
@@ -33,12 +34,12 @@ def no_trace(problem: AbstractProblem) -> Trace:
 
 
 @eqx.filter_jit
-def traced(problem: AbstractProblem, trace: Trace, points: list[Saddle], found: list[Surveyed]) -> Trace:
-    """The trace with more surveys; the oldest are forgotten."""
+def traced(problem: AbstractProblem, trace: Trace, surveys: list[tuple[Saddle, Any, Any]]) -> Trace:
+    """The trace with more surveys, each a point with its operator and value; the oldest are forgotten."""
     flat, cuts, row = flat_of(problem), trace.cuts, trace.oldest
     true, zero = jnp.asarray(True), jnp.zeros(())
-    for z, at in zip(points, found, strict=True):
-        new = Cuts(flat.vector(z), flat.vector(at.operator), jnp.asarray(at.value, jnp.float64), zero, zero, true, true)
+    for z, g, value in surveys:
+        new = Cuts(flat.vector(z), flat.vector(g), jnp.asarray(value, jnp.float64), zero, zero, true, true)
         cuts = jax.tree.map(lambda rows, one, row=row: rows.at[row].set(one), cuts, new)
         row = (row + 1) % cuts.used.size
-    return Trace(cuts, improved(flat, cuts, known_of(problem, flat), trace.bounds), row)
+    return Trace(cuts, improved(flat, cuts, known_of(problem, flat), trace.bounds, model=False), row)

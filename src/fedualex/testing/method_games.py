@@ -18,7 +18,7 @@ from ..runtime.kinds import AVERAGES
 from ..runtime.missing import Missing
 from ..runtime.options import RunOptions
 from ..runtime.outputs import exact_problem
-from ..runtime.records import points_of
+from ..runtime.reader import points_of
 from ..runtime.rounds import advance
 from ..runtime.setup import build_setup, first_state
 from ..runtime.steps import with_steps

@@ -1,4 +1,4 @@
-"""Which of two ways to go on is the better one, measured on the way."""
+"""Step sizes that are found on the way, and which of two ways to go on is the better one."""
 
 import math
 from dataclasses import replace
@@ -7,12 +7,41 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+PATIENCE = 8
+"""Steps in a row that are short against T_f before the server's own point is surveyed."""
 WINDOW = 8
 """Exchanges after which the two ways are compared."""
 UNTRIED = -1e300
 """A rate that nobody measured."""
 TRIAL = 4
 """Every so many windows the way that was worse is tried again."""
+
+
+class Pace(eqx.Module):
+    """The step sizes of one way to propose."""
+
+    trial: Any
+    """T, which is tried next."""
+    fresh: Any
+    """T_f, which is tried after a survey of the server's own point."""
+    unfailed: Any
+    poor: Any
+    """Short steps in a row; -1 while a proposal from the server's own point is under way."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it is time to survey the server's own point."""
+        return int(self.poor) >= PATIENCE
+
+    def judged(self, step: float, top: float) -> "Pace":
+        """After a proposal of this step, found good up to `top`."""
+        good, taken = top >= step, min(top, step)
+        if self.poor < 0:
+            return replace(self, fresh=1.5 * step if good else step / 2, poor=0)
+        trial = step * (3.0 if self.unfailed else 1.5) if good else max(top, step / 2)
+        if taken < self.fresh / 4:
+            return Pace(trial, self.fresh, self.unfailed and good, self.poor + 1)
+        return Pace(trial, max(self.fresh, taken), self.unfailed and good, 0)
 
 
 class Windows(eqx.Module):
@@ -46,3 +75,8 @@ def no_windows() -> Windows:
     """Before the first exchange."""
     nothing, number = jnp.asarray(0), jnp.asarray(UNTRIED)
     return Windows((number, number), nothing, nothing, number)
+
+
+def with_pace(paces: tuple[Pace, Pace], way: int, pace: Pace) -> tuple[Pace, Pace]:
+    """The paces of both ways, with one in its place."""
+    return (pace, paces[1]) if way == 0 else (paces[0], pace)

@@ -1,0 +1,98 @@
+"""The outputs of a state: points that clients are asked about, and bounds that follow from all surveys."""
+
+import dataclasses
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from .. import tree
+from ..tree import Tree
+from .clients import Clients
+from .evaluator import Evaluator
+from .kinds import polishing
+from .missing import Missing
+from .outputs import Output
+from .state import Setup, State
+from .trace import no_trace, traced
+
+
+class Reader:
+    """Reads outputs from states, and remembers what their surveys say together. Call within `double()`.
+
+    polish: the steps that are tried for the polished output.
+    """
+
+    def __init__(self, evaluator: Evaluator, setup: Setup, clients: Clients, polish: Any):
+        self.evaluator, self.setup, self.clients, self.polish = evaluator, setup, clients, polish
+        self.trace = None if setup.method.exchanging or evaluator.reason else no_trace(evaluator.problem)
+
+    def outputs(self, state: State, everything: bool) -> dict[str, Output] | Missing:
+        """The outputs of a state; before the first round all are its point."""
+        if self.setup.method.exchanging:
+            return self._bounded(state.server)
+        outputs = self._asked(state, everything)
+        if isinstance(outputs, Missing) or self.trace is None:
+            return outputs
+        several = [outputs["last"], min(outputs.values(), key=gap_of)]
+        points = [(output.z, output.operator, output.value) for output in several]
+        self.trace = traced(self.evaluator.problem, self.trace, points)
+        with suppress(FloatingPointError):
+            outputs["bounds"] = self.evaluator.bounded(self.trace.bounds)
+        return outputs
+
+    def _bounded(self, server: Any) -> dict[str, Output]:
+        """What the server's own surveys bound."""
+        if not server.bounds.known:
+            return self.evaluator.unanswered({"bounds": server.at}, "nobody was asked for an operator yet")
+        return {"bounds": self.evaluator.bounded(server.bounds)}
+
+    def _asked(self, state: State, everything: bool) -> dict[str, Output] | Missing:
+        """The outputs that clients are asked about."""
+        points = self._points(state, everything)
+        if self.clients.unsurveyed:
+            return _unpolished(self.evaluator.unanswered(points, self.clients.unsurveyed))
+        if float(state.sums.weight) == 0:  # one point for all
+            found = self.evaluator.outputs({"last": points["last"]})
+            return found if isinstance(found, Missing) else _unpolished(dict.fromkeys(points, found["last"]))
+        outputs = self.evaluator.outputs(points)
+        if isinstance(outputs, Missing):
+            return outputs
+        for kind in polishing(points):
+            polished = self.evaluator.polished(outputs[kind.polishes], self.polish)
+            if isinstance(polished, Missing):
+                return polished
+            outputs[kind.name] = polished
+        return outputs
+
+    def _points(self, state: State, everything: bool) -> dict[str, Tree]:
+        averages = [name for name in self.clients.averages if everything or name == "ergodic"]
+        return points_of(self.setup, state, averages)
+
+    def unanswered(self, state: State, reason: str) -> dict[str, Output]:
+        """The outputs of a state without certificates, for this reason."""
+        return _unpolished(self.evaluator.unanswered(self._points(state, everything=True), reason))
+
+
+def exchanges_of(setup: Setup, state: State) -> int:
+    """Round trips of the method until this state; those for certificates alone are not counted."""
+    method = setup.method
+    return int(state.server.exchanges) if method.exchanging else int(state.round) * method.exchanges
+
+
+def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, Tree]:
+    """The point of a state, and averages so far; before the first round all are its point."""
+    last, sums = setup.method.point(state.server, setup.problem.geometry), state.sums
+    if float(sums.weight) == 0:
+        return {"last": last} | dict.fromkeys(averages, last)
+    return {"last": last} | {name: tree.scale(1 / sums.weight, sums.points[name]) for name in averages}
+
+
+def _unpolished(outputs: dict[str, Output]) -> dict[str, Output]:
+    """All outputs by their names, where there is nothing to polish with: a polished one is what it would be made of."""
+    whole = outputs | {kind.name: outputs[kind.polishes] for kind in polishing(outputs)}
+    return {name: dataclasses.replace(output, name=name) for name, output in whole.items()}
+
+
+def gap_of(output: Output | None) -> float:
+    """The certified gap of an output, infinite where it has none."""
+    return float("inf") if output is None or output.gap is None else output.gap
