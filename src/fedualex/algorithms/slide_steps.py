@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .. import tree
 from ..bundle import Bounds, Cuts, Flat, Known, improved, level_weights, nearest, pair_of
 from ..tree import Saddle
 
@@ -24,6 +25,7 @@ def absorbed(
     """
     g, u, (omega, tau) = flat.vector(operator), flat.vector(at), pair
     height = jnp.vdot(g, u) + flat.psi(u)
+    omega = tree.depend_on(omega, height)  # one LAPACK call at a time
     here = flat.mapped(omega, tau).potential
 
     def fits(c: Array) -> Array:

@@ -29,7 +29,7 @@ def improved(flat: Flat, cuts: Cuts, known: Known, bounds: Bounds, *, model: boo
     alone = jnp.where(pure[:, None], jnp.eye(pure.size), 0.0)
     mean = _normalized(jnp.where(pure, cuts.weights, 0.0))
     upper = _upper(flat, cuts, jnp.concatenate([alone, mean[None]]), bounds.upper)
-    tried = jnp.pad(jnp.concatenate([alone, mean[None]]), ((0, 0), (0, 1)))
+    tried = jnp.pad(tree.depend_on(jnp.concatenate([alone, mean[None]]), upper.bound), ((0, 0), (0, 1)))
     if model:
         found = _normalized(_multipliers(flat, cuts, known, upper, bounds.lower))
         tried = jnp.concatenate([tried[:-1], found[None], tried[-1:]])

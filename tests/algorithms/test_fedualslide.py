@@ -1,0 +1,188 @@
+"""FeDualSlide: what its theorems promise at every exchange, on runs as users have them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.catalogue import CATALOGUE, catalogue
+from support.plain_rows import ROWS, rows
+
+import fedualex as fx
+from fedualex.algorithms.fedualex import extrapolate
+from fedualex.algorithms.pulled import Pull, PulledSteps
+from fedualex.bundle import pair_of
+from fedualex.geometry import Product
+from fedualex.precision import double
+from fedualex.problems.evidence import flat_of, known_of
+from fedualex.runtime.outputs import exact_problem
+
+
+def exchanges(problem, count, local_steps=1, method=None):
+    """The servers after every survey of a run, with the flat geometry."""
+    method = method or fx.FeDualSlide()
+    exact = exact_problem(problem)
+    flat = flat_of(exact)
+    known, z = known_of(exact, flat), exact.geometry.project(jax.tree.map(jnp.asarray, flat.like))
+    server = method.opened(flat, z, local_steps)
+    for _ in range(count):
+        at = exact.survey(server.at)
+        server = method.after_survey(flat, known, server, at.operator, at.value, local_steps)
+        yield flat.scaled(server.scale), server
+
+
+def distance_bound(flat, centre):
+    """B(O_c), the largest divergence of the domain from the centre."""
+    z, parts = flat.point(centre), flat.geometry.parts
+    x = Product(parts.x).B0(Product(parts.x).dual(z.x).omega)
+    y = 0.0 if z.y is None else Product(parts.y).B0(Product(parts.y).dual(z.y).omega)
+    return float(flat.scale) * float(x) + float(y)
+
+
+@pytest.mark.parametrize("name", ["auc", "agnostic, kl", "lasso"])
+def test_the_certificate_of_the_weights_obeys_theorems_1_and_4(name):
+    """Cert(c) <= (B_c + Phi(c)) / S, and Q(c) <= 0 as c = 0 would be possible: Cert(c) <= level + B_c / S."""
+    with double():
+        seen = 0
+        for flat, server in exchanges(rows(name), 25):
+            cuts, total = server.cuts, float(jnp.sum(server.cuts.weights))
+            if total == 0:
+                continue
+            seen += 1
+            share = cuts.weights / total
+            cert = float(share @ cuts.heights + flat.conjugate(-(share @ cuts.operators)))
+            omega = flat.dual(server.centre)
+            moved, start = flat.mapped(*pair_of(cuts, omega)), flat.mapped(omega, jnp.zeros(()))
+            phi = float(moved.potential - start.potential + cuts.weights @ cuts.heights)
+            within = distance_bound(flat, server.centre)
+            slack = 1e-9 * (1 + abs(cert))
+            assert cert <= (within + phi) / total + slack
+            assert cert <= 0.1 * float(server.phase) + within / total + slack
+            assert float(server.bounds.gap) <= cert + slack
+        assert seen > 10
+
+
+def test_without_a_pull_the_local_step_is_fedualex():
+    with double():
+        problem = rows("auc")
+        geometry = exact_problem(problem).geometry
+        z = jax.tree.map(lambda leaf: jnp.asarray(np.full(np.shape(leaf), 0.1)), problem.like)
+        dual = geometry.dual(geometry.project(z))
+        oracle = lambda at, sample: problem.operator(at)  # noqa: E731
+        server = Pull(dual, jnp.asarray(0.3), jnp.asarray(0.0), jnp.asarray(1.0))
+        steps = PulledSteps()
+        local, half, _ = steps.local_step(steps.local_init(server, None), oracle, geometry)
+        following, half_pair, _ = extrapolate(dual, jnp.asarray(0.3), oracle, geometry)
+        for found, expected in ((local.dual, following), (half, geometry.primal(half_pair))):
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-15), found, expected)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_kind_of_problem_is_solved_without_a_step_size(name):
+    tol = 1e-3 * fx.solve(rows(name), rounds=1).gap
+    run = fx.solve(rows(name), rounds=300, tol=tol)
+    assert run.status is fx.Status.OPTIMAL, run
+    assert run.exchanges == run.rounds <= 200
+    own = rows(name).certificate(run.z)  # another certificate of the same point, which does not know the surveys
+    assert own.gap >= -1e-12
+    assert run.chosen.startswith("FeDualSlide")
+
+
+@pytest.mark.parametrize("mode", ["local", "auto"])
+def test_local_steps_propose(mode):
+    run = fx.solve(rows("auc"), fx.FeDualSlide(mode=mode), rounds=200, local_steps=5, tol=1e-3)
+    assert run.status is fx.Status.OPTIMAL, run
+    assert int(run.state.server.local_rounds) > 0
+
+
+def test_noise_in_local_steps_leaves_the_certificate_exact():
+    run = fx.solve(rows("auc"), fx.FeDualSlide(mode="local"), rounds=60, local_steps=5, noise=fx.GaussianNoise(0.3))
+    exact = fx.solve(rows("auc"), rounds=300, tol=1e-6)
+    with double():
+        bounds, best = run.state.server.bounds, exact.state.server.bounds
+        assert float(bounds.upper.bound) >= float(best.lower.bound)
+        assert float(bounds.lower.bound) <= float(best.upper.bound)
+
+
+def test_the_gap_is_never_below_the_true_one():
+    """max_y phi(x, y) - min_x phi(x, y) of a bilinear game with l1 and boxes, in closed form."""
+    rng = np.random.default_rng(3)
+    A, b = rng.uniform(-1, 1, (6, 5)), rng.uniform(-1, 1, 6)
+    psi = fx.L1(0.1) + fx.Box(0.5)
+    problem = fx.problems.bilinear(A, b, x=psi, y=psi)
+    run = fx.simulate(problem, fx.FeDualSlide(), rounds=30)
+    x, y = np.asarray(run.z.x), np.asarray(run.z.y)
+
+    def most(slope):
+        return 0.5 * np.sum(np.maximum(np.abs(slope) - 0.1, 0))
+
+    upper = 0.1 * np.sum(np.abs(x)) + most(A @ x - b)
+    lower = -0.1 * np.sum(np.abs(y)) - b @ y - most(A.T @ y)
+    assert upper - lower <= run.gap <= 2 * (upper - lower) + 1e-9
+
+
+SCALAR = [(2.0, 0.0), (2.1, -0.9, -0.9)]
+"""Clients with f_m = a_m x y on which local steps with drift correction alone spiral outwards (docs/slide.md)."""
+
+
+def scalar_game(slopes):
+    data = [{"a": np.array([a])} for a in slopes]
+    box = fx.Box(lower=-1, upper=3)
+    like = fx.Saddle(np.zeros(()), np.zeros(()))
+    return fx.Problem(lambda x, y, e: e["a"] * x * y, x=box, y=box, like=like, data=data)
+
+
+@pytest.mark.parametrize(("slopes", "eta"), [(SCALAR[0], 0.2), (SCALAR[1], 0.05)])
+def test_counterexamples_to_drift_correction_alone(slopes, eta):
+    start = fx.Saddle(np.array(1.0), np.array(1.0))
+    problem, options = scalar_game(slopes), {"local_steps": 10, "z0": start}
+    corrected = fx.simulate(problem, fx.FeDualExCorrected(eta_c=eta), rounds=60, **options)
+    last = corrected.outputs["last"].z
+    assert abs(float(last.x)) + abs(float(last.y)) > 0.5  # it does not come near the solution, 0
+    for mode in ("survey", "local"):
+        run = fx.solve(problem, fx.FeDualSlide(mode=mode), rounds=60, tol=1e-6, **options)
+        assert run.status is fx.Status.OPTIMAL, run
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_no_gap_is_above_what_the_zero_model_is_worth(name):
+    """From the first record on: the objective of the start where losses are >= 0, on badly scaled rows too."""
+    problem = catalogue(name)
+    zero = problem.project(jax.tree.map(np.zeros_like, problem.like))
+    with double():
+        exact = exact_problem(problem)
+        flat, at = flat_of(exact), exact.survey(jax.tree.map(jnp.asarray, zero))
+        u, g = flat.vector(zero), flat.vector(at.operator)
+        split = flat.split
+        objective = float(at.value + jnp.vdot(g[split:], u[split:]) + flat.x.psi(u[:split]))
+        objective += float(flat.y.conjugate(-g[split:]))
+        floor = problem.floor
+        worth = objective - float(floor.value) + float(flat.y.psi(flat.vector(fx.Saddle(zero.x, floor.y))[split:]))
+        size = 1 + abs(objective)
+    for method in (None, fx.FeDualExCorrected(eta_c=1e-3)):
+        run = fx.simulate(problem, method, rounds=2)
+        assert np.all(run.history["gap_bounds"] <= worth + 1e-6 * size), name
+
+
+def test_what_it_does_not_take():
+    problem = rows("agnostic")
+    with pytest.raises(ValueError, match="same number of local_steps"):
+        fx.solve(problem, fx.FeDualSlide(), rounds=3, local_steps=[1, 2, 3])
+    with pytest.raises(ValueError, match="cohort"):
+        fx.solve(problem, fx.FeDualSlide(), rounds=3, cohort=2)
+    for wrong in ({"kappa": 0.0}, {"drop": 1.0}, {"sigma": 2.0}, {"remember": 1}, {"mode": "both"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            fx.FeDualSlide(**wrong)
+
+
+def test_the_choice_without_a_method_says_why():
+    minibatch = {"noise": fx.Minibatch(2)}
+    game = fx.problems.bilinear(np.eye(2), x=fx.Box(1.0), y=fx.Box(1.0))
+    for problem, options, name in (
+        (rows("agnostic"), {}, "FeDualSlide"),
+        (rows("agnostic"), minibatch, "FeDualExCorrected"),
+        (rows("agnostic"), {"cohort": 2}, "FeDualExCorrected"),
+        (game, {"noise": fx.GaussianNoise(0.1), "clients": 3}, "FeDualEx"),
+    ):
+        run = fx.solve(problem, rounds=2, **options)
+        assert run.chosen.split(":")[0] == name
+        assert fx.solve(problem, fx.FeDualEx(0.1), rounds=1, **options).chosen == ""

@@ -1,0 +1,131 @@
+"""What a server does with remembered surveys: weights, merging, bounds."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize as so
+from support.plain_rows import rows
+
+import fedualex as fx
+from fedualex.bundle import Cuts, improved, level_weights, lower_bound, no_bounds, no_cuts, pair_of, upper_bound
+from fedualex.bundle.improve import largest_of_concave
+from fedualex.bundle.nonnegative import minimize_nonnegative
+from fedualex.precision import double
+from fedualex.problems.evidence import flat_of, known_of
+from fedualex.runtime.outputs import exact_problem
+
+
+@pytest.fixture(autouse=True)
+def _in_float64():
+    with double():
+        yield
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_are_those_of_nonnegative_least_squares(seed):
+    rng = np.random.default_rng(seed)
+    A, b = rng.normal(size=(30, 12)) * np.logspace(0, -3, 12), rng.normal(size=30)
+    expected, _ = so.nnls(A, b)
+
+    def f(c):
+        left = A @ c - b
+        return jnp.vdot(left, left) / 2, A.T @ left
+
+    used = jnp.ones(12, bool)
+    found = minimize_nonnegative(f, jnp.asarray(rng.uniform(size=12)), jnp.asarray(A.T @ A), used, 500)
+    np.testing.assert_allclose(found, expected, atol=1e-6 * np.max(expected))
+
+
+def test_weights_that_are_not_used_stay_zero():
+    used = jnp.asarray([True, False, True])
+    found = minimize_nonnegative(lambda c: (jnp.sum((c - 1) ** 2), 2 * (c - 1)), jnp.zeros(3), jnp.eye(3), used, 50)
+    np.testing.assert_allclose(found, [1, 0, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("top", [0.0, 0.3, 1.0])
+def test_golden_sections_find_the_largest_value(top):
+    share, value = largest_of_concave(lambda t: -jnp.abs(t - top))
+    assert abs(float(share) - top) < 1e-8
+    assert abs(float(value)) < 1e-8
+
+
+def surveys(problem, count, seed=0):
+    """Cuts from exact surveys at random points of the domain."""
+    exact = exact_problem(problem)
+    flat, rng = flat_of(exact), np.random.default_rng(seed)
+    size = flat.vector(flat.like).size
+    cuts = no_cuts(count, size)
+    for _ in range(count):
+        z = exact.geometry.project(flat.point(jnp.asarray(rng.normal(size=size))))
+        u, at = flat.vector(z), exact.survey(z)
+        g = flat.vector(at.operator)
+        cuts = cuts.added(u, g, at.value, jnp.vdot(g, u) + flat.psi(u), jnp.asarray(rng.uniform()))
+    return flat, known_of(exact, flat), cuts
+
+
+def test_merging_two_surveys_leaves_every_weighted_sum():
+    flat, _, cuts = surveys(rows("auc"), 6)
+    merged = cuts.with_room()
+    assert int(jnp.sum(merged.used)) == 5
+    assert int(jnp.sum(merged.pure)) == 5
+    centre = flat.dual(cuts.points[0])
+    for before, after in zip(pair_of(cuts, centre), pair_of(merged, centre), strict=True):
+        np.testing.assert_allclose(after, before, rtol=1e-13, atol=1e-13)
+    for column in ("values", "heights"):
+        sums = [jnp.vdot(c.weights, getattr(c, column)) for c in (cuts, merged)]
+        np.testing.assert_allclose(*sums, rtol=1e-13)
+
+
+def test_a_survey_without_weight_vanishes_and_the_others_stay_pure():
+    _, _, cuts = surveys(rows("auc"), 4)
+    cuts = cuts.reweighted(cuts.weights.at[2].set(0.0))
+    emptied = cuts.with_room()
+    assert not emptied.used[2]
+    assert bool(jnp.all(emptied.pure[emptied.used]))
+    kept = [row for row in range(4) if row != 2]
+    np.testing.assert_array_equal(emptied.operators[jnp.asarray(kept)], cuts.operators[jnp.asarray(kept)])
+
+
+def test_level_weights_decrease_their_function_and_meet_its_conditions():
+    flat, _, cuts = surveys(rows("auc"), 6)
+    centre, level = flat.dual(flat.interior(cuts.points[0])), jnp.asarray(0.05)
+
+    def slope(c):
+        z, psi, _ = flat.mapped(centre - c @ cuts.operators, jnp.sum(c))
+        return cuts.heights - cuts.operators @ z - psi - level
+
+    c = level_weights(flat, cuts, centre, level)
+    gradient = slope(c)
+    size = float(jnp.max(jnp.abs(slope(0 * c))))
+    assert float(jnp.min(gradient)) >= -1e-6 * size
+    assert float(jnp.max(jnp.where(c > 0, jnp.abs(gradient), 0))) <= 1e-6 * size
+
+
+@pytest.mark.parametrize("name", ["agnostic, kl", "auc", "lasso", "low rank"])
+def test_bounds_enclose_the_optimal_value(name):
+    problem = rows(name)
+    run = fx.solve(problem, fx.FeDualSlide(), rounds=150, tol=1e-6)
+    between = float(run.state.server.bounds.upper.bound), float(run.state.server.bounds.lower.bound)
+    flat, known, cuts = surveys(problem, 8, seed=1)
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        mu, lam = rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(9))
+        lam = lam if bool(known.there) else np.append(mu, 0.0)
+        assert float(upper_bound(flat, cuts, jnp.asarray(mu))) >= between[1] - 1e-9
+        assert float(lower_bound(flat, cuts, known, jnp.asarray(lam))) <= between[0] + 1e-9
+
+
+@pytest.mark.parametrize("model", [False, True])
+def test_bounds_only_become_better(model):
+    flat, known, cuts = surveys(rows("auc"), 6)
+    bounds, gaps = no_bounds(flat, 6), []
+    better = jax.jit(lambda cuts, bounds: improved(flat, cuts, known, bounds, model=model))
+    for count in range(1, 7):
+        some = Cuts(**{**vars(cuts), "used": jnp.arange(6) < count})
+        bounds = better(some, bounds)
+        gaps.append((float(bounds.upper.bound), float(bounds.lower.bound)))
+    upper, lower = np.array(gaps).T
+    assert np.all(np.diff(upper) <= 0)
+    assert np.all(np.diff(lower) >= 0)
+    assert np.all(upper >= lower)

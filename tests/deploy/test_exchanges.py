@@ -1,0 +1,53 @@
+"""FeDualSlide over an engine: the simulator's iterates, and sites that do not answer."""
+
+import numpy as np
+import pytest
+from support.deploying import DEAD, NAMES, serve
+from support.plain_rows import rows
+
+import fedualex as fx
+
+SLIDE = {"problem": rows("agnostic"), "sites": NAMES, "noise": None}
+
+
+@pytest.mark.parametrize(("mode", "steps"), [("survey", 1), ("local", 3), ("auto", 3)])
+def test_sites_give_the_iterates_of_the_simulator(tmp_path, mode, steps):
+    method = fx.FeDualSlide(mode=mode)
+    run, engine = serve(tmp_path, method=method, rounds=12, local_steps=steps, record_every=1, **SLIDE)
+    same = fx.simulate(rows("agnostic"), method, rounds=12, local_steps=steps, record_every=1)
+    assert len(engine.requests) == 12  # certificates need no exchange of their own
+    np.testing.assert_allclose(run.history["gap_bounds"], same.history["gap_bounds"], rtol=0, atol=1e-12)
+    for name in ("weights", "bias"):
+        np.testing.assert_allclose(run.z.x[name], same.z.x[name], rtol=0, atol=1e-12)
+        found, expected = run.state.server.at.x[name], same.state.server.at.x[name]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_a_survey_waits_for_a_site_that_is_back_in_time(tmp_path):
+    """Nothing stands in for a missing site: the exchange is repeated, and the run is the undisturbed one."""
+    failures = iter([True] * 4)
+
+    def fault(request):
+        if next(failures, False):
+            raise RuntimeError
+
+    method = fx.FeDualSlide()
+    run, _ = serve(tmp_path, method=method, rounds=6, local_steps=1, record_every=1, fault=fault, attempts=3, **SLIDE)
+    same = fx.simulate(rows("agnostic"), method, rounds=6, record_every=1)
+    assert run.stop is fx.Stop.MAX_ROUNDS
+    np.testing.assert_allclose(run.history["gap_bounds"], same.history["gap_bounds"], rtol=0, atol=1e-12)
+
+
+def test_a_site_that_stays_away_ends_the_run_with_what_is_certified(tmp_path):
+    answered = iter([False] * 4)
+
+    def fault(request):
+        if next(answered, True):
+            raise RuntimeError(DEAD)
+
+    method = fx.FeDualSlide()
+    run, _ = serve(tmp_path, method=method, rounds=20, local_steps=1, record_every=1, fault=fault, attempts=2, **SLIDE)
+    assert run.stop is fx.Stop.CLIENTS_LOST
+    assert run.rounds == 4
+    same = fx.simulate(rows("agnostic"), method, rounds=4, record_every=1)
+    assert run.gap == pytest.approx(same.gap, abs=1e-12)

@@ -1,0 +1,67 @@
+"""Runs that are asked for exchange by exchange: counting, resuming, stopping."""
+
+import numpy as np
+import pytest
+from support.checkpointed import digest, stop_at
+from support.plain_rows import rows
+
+import fedualex as fx
+
+
+@pytest.mark.parametrize(("mode", "steps"), [("survey", 1), ("local", 3), ("auto", 3)])
+def test_a_resumed_run_is_the_undisturbed_one(tmp_path, mode, steps):
+    def run(**more):
+        method = fx.FeDualSlide(mode=mode)
+        return fx.simulate(rows("agnostic"), method, rounds=14, local_steps=steps, record_every=2, **more)
+
+    file = tmp_path / "run"
+    half = run(checkpoint=file, callback=stop_at(6))
+    assert half.stop is fx.Stop.INTERRUPTED
+    whole = run()
+    again = run(checkpoint=file)
+    assert digest(again) == digest(whole)
+    assert again.gap == whole.gap
+    np.testing.assert_array_equal(again.z.x["weights"], whole.z.x["weights"])
+
+
+@pytest.mark.parametrize(
+    ("method", "a_round"),
+    [
+        (fx.FeDualEx(0.1), 1),
+        (fx.FeDualExCorrected(0.1), 2),
+        (fx.FeDualExCorrected(0.1, mode="stale"), 1),
+        (fx.FeDualSlide(), 1),
+    ],
+)
+def test_exchanges_are_counted(method, a_round):
+    run = fx.simulate(rows("agnostic"), method, rounds=4, record_every=1)
+    np.testing.assert_array_equal(run.history["exchanges"], a_round * run.history["round"])
+    assert run.exchanges == 4 * a_round
+
+
+def test_bytes_follow_from_the_exchanges():
+    run = fx.simulate(rows("agnostic"), fx.FeDualSlide(mode="local"), rounds=5, local_steps=2, record_every=1)
+    server, d = run.state.server, 4 + 1 + 3
+    assert (int(server.surveys), int(server.local_rounds)) == (3, 2)
+    assert run.history["bytes_up"][-1] == 3 * 8 * (3 * (d + 1) + 2 * (d + 1))
+
+
+def test_a_run_ends_with_the_exchange_that_meets_tol():
+    few = fx.solve(rows("auc"), rounds=400, tol=1e-2)
+    many = fx.solve(rows("auc"), rounds=4000, tol=1e-2)
+    assert few.stop is many.stop is fx.Stop.TOLERANCE
+    assert few.rounds == many.rounds
+    assert few.history["round"][-1] == few.rounds
+
+
+def test_rounds_in_float32_are_certified_in_float64():
+    run = fx.solve(rows("auc"), fx.FeDualSlide(mode="local"), rounds=100, local_steps=3, tol=1e-2, dtype="float32")
+    assert run.status is fx.Status.OPTIMAL
+    assert run.z.x["weights"].dtype == np.float64
+
+
+def test_other_methods_have_bounds_as_well():
+    run = fx.simulate(rows("agnostic"), fx.FeDualExCorrected(0.1), rounds=20)
+    own = np.min([run.history[f"gap_{name}"] for name in ("last", "ergodic")], axis=0)
+    assert np.all(np.diff(run.history["gap_bounds"]) <= 1e-12)
+    assert run.history["gap_bounds"][-1] <= own.min() + 1e-9
