@@ -94,7 +94,15 @@ def status(folder: Path, as_json: bool) -> None:
     history, found = stored_run(folder)
     last = history[-1] if history else {}
     if as_json:
-        print_json({"engine": engine, "round": last.get("round"), "status": found, "run": str(run_folder(folder))})
+        print_json(
+            {
+                "engine": engine,
+                "round": last.get("round"),
+                "exchanges": last.get("exchanges"),
+                "status": found,
+                "run": str(run_folder(folder)),
+            }
+        )
         return
     click.echo(f"engine: {engine}")
     click.echo(f"last record: round {last['round']}" if last else "no record yet")
