@@ -116,15 +116,14 @@ def print_outputs(status: dict[str, Any]) -> None:
     from rich import box
     from rich.table import Table
 
-    shifted = any(found["shift"] for found in status["outputs"].values())
-    parts = ("gap", "gap_x", "gap_y", *["shift"] * shifted, "rounding")
-    headings = ("gap <=", "x part", "y part", *["shift"] * shifted, "rounding")
-    names = ("output", *headings, "density", "rank", "status")
+    shifted = any(abs(found["shift"]) > found["rounding"] for found in status["outputs"].values())
+    names = ("output", "gap <=", "x part", "y part", *["shift"] * shifted, "rounding", "density", "rank", "status")
     table = Table(*names, title="certified gaps, * the answer", box=box.SIMPLE_HEAD, collapse_padding=True)
     for name, found in status["outputs"].items():
         rank = "" if found["rank"] is None else " / ".join(map(str, found["rank"]))
         density = "" if found["density"] is None else f"{found['density']:.3f}"
-        gaps = (shown(found[key]) for key in parts)
+        gap, x, y, rounding = (shown(found[key]) for key in ("gap", "gap_x", "gap_y", "rounding"))
+        gaps = (gap, x, y, *[f"{found['shift']:.3g}"] * shifted, rounding)
         label = f"{name} ({found['origin']})" if found["origin"] else name
         table.add_row(f"{label} *" if name == status["output"] else label, *gaps, density, rank, found["status"])
     print_table(table)
@@ -156,9 +155,8 @@ def print_comparison(panel: dict[str, Any]) -> None:
 
     outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
     title = f"certified gap <= ({panel['structure']}) of each output, * the answer; exchanges, seconds, megabytes"
-    table = Table(
-        "method", *outputs, "exch.", "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, collapse_padding=True
-    )
+    names = ("method", *outputs, "exchanges", "s", "MB", "status")
+    table = Table(*names, title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
     table.columns[0].no_wrap = table.columns[-1].no_wrap = True
     for method in dict.fromkeys(row["method"] for row in panel["table"]):
         rows = {row["output"]: row for row in panel["table"] if row["method"] == method}

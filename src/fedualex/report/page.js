@@ -403,7 +403,7 @@ function fillCertificates(part, rows) {
     text("output"),
     amount("x part", "x", bound),
     amount("y part", "y", bound),
-    ...(rows.some((row) => row.shift) ? [amount("shift", "shift")] : []),
+    ...(rows.some((row) => Math.abs(row.shift) > row.rounding) ? [amount("shift", "shift")] : []),
     amount("rounding", "rounding", bound),
     gapColumn("gap ≤ sum", (row) => element("strong", {}, bound(row.gap))),
     column("shares", "", (row) => (row.gap > 0 ? row.x / row.gap : null), (row) => (row.gap === null ? "" : share(row))),
