@@ -88,7 +88,7 @@ def mean_checks(
     description: Any, output: str, evidence: StoredEvidence, z: Arrays, problem: AbstractProblem | None
 ) -> list[Check]:
     """Weights of both sides, surveys inside the domain, and z as their mean; without y where its floor is unknown."""
-    numbers = (evidence.upper, evidence.lower, evidence.floor, *evidence.points.values())
+    numbers: list[Any] = [evidence.upper, evidence.lower, evidence.floor, *evidence.points.values()]
     if not all(np.all(np.isfinite(array)) for array in numbers):
         return [Check(output, "finite numbers in the surveys", None, None, False)]
     checks, floor = [], None if problem is None else problem.floor
