@@ -24,7 +24,8 @@ def test_a_fresh_run_verifies(solved, name):
     assert found["complete"]
     what = [check["what"] for check in found["checks"]]
     outputs = read(solved(name)[0], "status.json")["outputs"]
-    assert sum(text.startswith("operator from the data") for text in what) == len(outputs)
+    assert sum(text.startswith("operator from the data") for text in what) == len(outputs) - 1
+    assert sum(text == "shift from the surveys" for text in what) == 1
     assert sum(text == "x part of the certificate" for text in what) == len(outputs)
     assert ("rank" in what) == (name == "spectral")
     assert "density" in what
@@ -49,8 +50,14 @@ def test_verify_sees_every_altered_array(copied, with_data):
     whole = arrays_of(path)
     for name, array in whole.items():
         changed = array.copy()
-        # Without the data a slope shows in the certificate where z is not at that slope's best response.
-        changed[np.argmin(np.abs(array)) if "/z/" in name else np.argmax(np.abs(array))] *= -1.001
+        if "/surveys/" in name:  # a survey says nothing where it has no weight
+            own = whole[name.replace("/surveys/", "/weights/").rstrip("xy") + ("upper" if name[-1] == "x" else "lower")]
+            changed[np.argmax(own)] *= 1.001
+        elif name.endswith("/floor"):
+            changed += 1e-3
+        else:
+            # Without the data a slope shows in the certificate where z is not at that slope's best response.
+            changed[np.argmin(np.abs(array)) if "/z/" in name else np.argmax(np.abs(array))] *= -1.001
         np.savez(path / "solution.npz", **{**whole, name: changed})
         reseal(path)
         result = cli("verify", path)
@@ -83,7 +90,7 @@ def test_verify_sees_every_altered_gap(copied):
         ("gap",),
         *(("outputs", o, key) for o in OUTPUTS for key in ("gap", "gap_x", "gap_y", "density", "objective")),
     ]
-    places += [("rounds",), ("bytes_up",), ("bytes_down",)]
+    places += [("rounds",), ("exchanges",), ("bytes_up",), ("bytes_down",)]
     for place in places:
         status = json.loads(whole)
         inner = status
@@ -193,9 +200,10 @@ def operator_check(path, code=3, agrees=True):
     assert result.exit_code == code
     assert found["agrees"] == agrees
     assert not found["complete"]
-    settings, text = dict.fromkeys(check["what"] for check in found["checks"] if check["agrees"] is None)
+    settings, text, of_bounds = dict.fromkeys(check["what"] for check in found["checks"] if check["agrees"] is None)
     assert settings.startswith("settings in the checkpoint")
     assert text.startswith("operator as reported by sites")
+    assert of_bounds == text.replace("operator", "surveys", 1)
     return text
 
 
@@ -210,13 +218,13 @@ def operator_check(path, code=3, agrees=True):
         ("status.json", b"{}", "status.json is damaged: it lacks 'status'"),
         ("manifest.json", b"\xff", "manifest.json cannot be read as JSON"),
         ("manifest.json", b"{}", "no schema number"),
-        ("manifest.json", b'{"schema": 2, "kind": "photo"}', "kind 'photo'"),
-        ("manifest.json", b'{"schema": 2, "kind": "run"}', "manifest.json is damaged: it lacks 'configuration'"),
-        ("manifest.json", b'{"schema": 3, "kind": "run"}', "written by a newer fedualex"),
-        ("manifest.json", b'{"schema": 1, "kind": "run"}', "written by an older fedualex"),
-        ("manifest.json", b'{"schema": 2, "kind": "experiment"}', "manifest.json is damaged: it lacks 'title'"),
+        ("manifest.json", b'{"schema": 3, "kind": "photo"}', "kind 'photo'"),
+        ("manifest.json", b'{"schema": 3, "kind": "run"}', "manifest.json is damaged: it lacks 'configuration'"),
+        ("manifest.json", b'{"schema": 4, "kind": "run"}', "written by a newer fedualex"),
+        ("manifest.json", b'{"schema": 2, "kind": "run"}', "written by an older fedualex"),
+        ("manifest.json", b'{"schema": 3, "kind": "experiment"}', "manifest.json is damaged: it lacks 'title'"),
         ("history.jsonl", None, "history.jsonl"),
-        ("history.jsonl", b'{"round": 0, "seconds": 0.1}\n{"rou', "history.jsonl is damaged in line 2"),
+        ("history.jsonl", b'{"round": 0, "exchanges": 0, "seconds": 0.1}\n{"rou', "history.jsonl is damaged in line 2"),
         ("history.jsonl", b"1\n", "history.jsonl is damaged in line 1"),
         ("history.jsonl", b"\xff\n", "history.jsonl is damaged in line 1"),
     ],

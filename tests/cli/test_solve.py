@@ -58,7 +58,7 @@ def test_solve_leaves_a_whole_folder_and_says_how_it_ended(solved, name, status,
     assert (stored["status"], stored["stop"]) == (status, stop)
     assert f"status: {status}, {stop}" in result.stdout
     assert stored["gap"] == stored["outputs"][stored["output"]]["gap"]
-    assert stored["outputs"].keys() - {"best"} == OUTPUTS
+    assert stored["outputs"].keys() - {"best"} == OUTPUTS - ({"bounds"} if status == "UNCERTIFIED" else set())
     if code == 0 and "tol" in RUNS[name][2]:
         assert stored["gap"] <= read(path, "manifest.json")["configuration"]["run"]["tol"]
     records = records_of(path)
@@ -69,7 +69,8 @@ def test_solve_leaves_a_whole_folder_and_says_how_it_ended(solved, name, status,
     assert {key.split("/")[0] for key in arrays} == stored["outputs"].keys()
     for key, array in arrays.items():
         assert array.dtype == np.float64
-        assert array.shape == arrays[key.replace("/z/", "/g/")].shape
+        if "/z/" in key:
+            assert array.shape == arrays[key.replace("/z/", "/g/")].shape
 
 
 @pytest.mark.slow
@@ -128,7 +129,7 @@ def test_the_operator_of_a_mixture_is_the_clients_losses(solved):
     path, _ = solved("agnostic")
     arrays = arrays_of(path)
     manifest = read(path, "manifest.json")
-    assert {key.split("/")[2] for key in arrays} == {"x['bias']", "x['weights']", "y"}
+    assert {key.split("/")[2] for key in arrays if "/weights/" not in key} == {"x['bias']", "x['weights']", "y"}
     assert manifest["geometry"]["y"]["class"] == "EntropicSimplex"
     with np.load(path.parents[1] / "data.npz") as data:
         X, sign, client = data["X"], np.where(data["y"] == "yes", 1, -1), data["clients"]

@@ -335,8 +335,8 @@ def test_report_of_a_reproduction(finished, tmp_path):
     names = {path.name for path in files[1:]}
     assert names == {
         f"l1-k10-{output}{x}.{kind}"
-        for output in ("last", "ergodic", "client_average", "polished")
-        for x in ("", "-megabytes")
+        for output in ("last", "ergodic", "client_average", "bounds", "polished")
+        for x in ("", "-exchanges", "-megabytes")
         for kind in ("png", "pdf")
     } | {"l1-k10-averaging.png", "l1-k10-averaging.pdf"}
     assert all(path.stat().st_size > 5000 for path in files)

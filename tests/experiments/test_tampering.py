@@ -148,6 +148,8 @@ TAMPERS = {
     "objective": of_output("last", objective=0.0),
     "density": of_output("last", density=0.5),
     "traffic": of_status(bytes_up=1),
+    "exchanges": of_status(exchanges=1),
+    "a shift at a single survey": of_output("last", shift=-1e-3),
     "rounds run": of_status(rounds=8),
     "a gap of the history": lambda path: rewrite_history(path, lambda records: records[1].update(gap_last=0.2)),
     "a record of the history dropped": lambda path: rewrite_history(path, lambda records: records.pop(1)),
@@ -235,6 +237,90 @@ def test_the_best_record_cannot_be_dropped_or_invented(copied):
     rewrite_arrays(path, lambda a: a.update({f"best/{k}/{b}": a[f"last/{k}/{b}"] for k in "zg" for b in "xy"}))
     reseal(path)
     assert "gap in the history (last of round 8)" in differing(verify(path))
+
+
+def scaled(key, factor, entry=...):
+    """An array of the bounds, or the entry of it that weighs most, times a factor."""
+
+    def change(arrays):
+        one, array = f"bounds/{key}", arrays[f"bounds/{key}"].copy()
+        array[np.argmax(arrays["bounds/weights/upper"]) if entry == "row" else entry] *= factor
+        arrays[one] = array
+
+    return lambda path: rewrite_arrays(path, change)
+
+
+def more_of_the_floor(path):
+    rewrite_arrays(path, lambda arrays: arrays.update({"bounds/weights/floor": arrays["bounds/weights/floor"] + 1e-3}))
+
+
+def smaller_shift(path):
+    """The shift, the gap that follows from it, and the last line of the history."""
+    output = json.loads((path / "status.json").read_text())["outputs"]["bounds"]
+    shift = output["shift"] - 1e-3 * output["gap"]
+    gap = max(output["gap_x"] + output["gap_y"] + shift, 0.0) + output["rounding"]
+    of_output("bounds", shift=shift, gap=gap)(path)
+    of_status(gap=gap)(path)
+
+
+def without_surveys(path):
+    rewrite_arrays(
+        path, lambda arrays: [arrays.pop(key) for key in list(arrays) if key.split("/")[1] in ("surveys", "weights")]
+    )
+
+
+def other_weights(path):
+    """Weights that still sum to 1."""
+
+    def change(arrays):
+        lower, floor = arrays["bounds/weights/lower"], arrays["bounds/weights/floor"]
+        arrays |= {"bounds/weights/lower": 0.9 * lower, "bounds/weights/floor": 1 - 0.9 * (1 - floor)}
+
+    rewrite_arrays(path, change)
+
+
+BOUNDS = {
+    "the weights of the upper bound": (scaled("weights/upper", 1.001), "weights of the upper bound"),
+    "a negative weight": (scaled("weights/upper", -1.0), "weights of the upper bound"),
+    "the weights of the lower bound": (scaled("weights/lower", 1.001), "weights of the lower bound"),
+    "the weight of the floor": (more_of_the_floor, "weights of the lower bound"),
+    "other weights of the lower bound": (other_weights, "mean operator of the surveys, largest difference"),
+    "a survey": (scaled("surveys/x", 1.001, "row"), "mean of the surveyed points, largest difference"),
+    "the point": (scaled("z/x", 1.001), "mean of the surveyed points, largest difference"),
+    "the mean operator": (scaled("g/x", 1.001), "mean operator of the surveys, largest difference"),
+    "the shift and the gap": (smaller_shift, "shift from the surveys"),
+    "the gap": (of_output("bounds", gap=0.0), "sum of the parts and of the rounding"),
+    "a rounding of nothing": (of_output("bounds", rounding=0.0), "rounding"),
+    "a rounding that is called a bound": (of_output("bounds", estimated=False), "rounding"),
+    "no surveys": (without_surveys, "no shift at a single survey"),
+}
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("what", BOUNDS)
+def test_the_surveys_behind_bounds_are_made_again(copied, what):
+    path = copied("floored")
+    tamper, noticed = BOUNDS[what]
+    tamper(path)
+    reseal(path)
+    assert noticed in differing(verify(path))
+
+
+@pytest.mark.parametrize("what", ["surveys/x", "weights/upper", "weights/floor"])
+def test_surveys_of_another_shape_are_one_line(copied, what):
+    path = copied("floored")
+    rewrite_arrays(path, lambda arrays: arrays.update({f"bounds/{what}": np.zeros((2, 3))}))
+    reseal(path)
+    code, lines = command(path)
+    assert (code, len(lines)) == (2, 1)
+    assert "does not hold surveys of the output 'bounds'" in lines[0]
+
+
+def test_bounds_that_are_dropped_are_missed(copied):
+    path = copied("floored")
+    alter(path, "status.json", lambda status: status["outputs"].pop("bounds"))
+    alter(path, "status.json", lambda status: status.update(output="last", gap=status["outputs"]["last"]["gap"]))
+    assert "outputs of such a run" in differing(verify(path))
 
 
 @pytest.mark.parametrize(

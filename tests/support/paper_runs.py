@@ -30,7 +30,7 @@ def write_run(path, label, numbers, rounds=(0, 5, 10), eta_c=0.1, data="a game")
     (path / "manifest.json").write_text(json.dumps(manifest))
     history = []
     for r in rounds:
-        record = {"round": r, "seconds": 0.5 * r + 1, "bytes_up": 2000 * r, "bytes_down": 1000 * r}
+        record = {"round": r, "exchanges": 2 * r, "seconds": 0.5 * r + 1, "bytes_up": 2000 * r, "bytes_down": 1000 * r}
         for output in OUTPUTS[:2]:
             gap, density, ranks = numbers(output, r)
             record |= {f"gap_{output}": gap, f"density_{output}": density, f"rank_{output}": ranks}
@@ -43,10 +43,12 @@ def write_run(path, label, numbers, rounds=(0, 5, 10), eta_c=0.1, data="a game")
         reason = "" if gap is not None else "unbounded"
         found[output] = {"gap": gap, **parts, "reason": reason, "density": density, "rank": ranks}
         found[output] |= {"status": "CERTIFIED", "origin": "", "rounding": 0.0, "estimated": False, "violation": None}
+        found[output] |= {"shift": 0.0}
         found[output]["objective"] = 2.0 + (gap or 0) / 2
     status = {"schema": folder.SCHEMA, "status": "CERTIFIED", "meaning": "", "stop": "MAX_ROUNDS", "stop_meaning": ""}
     status |= {"output": "last", "gap": found["last"]["gap"], "violation": None}
     status |= {"outputs": found, "rounds": rounds[-1], "seconds": 0.5 * rounds[-1] + 1, "steps": ""}
+    status |= {"exchanges": 2 * rounds[-1]}
     status |= {"bytes_up": 2000 * rounds[-1], "bytes_down": 1000 * rounds[-1]}
     arrays = {f"{output}/z/{block}": np.array([[0.3, 0.0], [0.0, -0.5]]) for output in OUTPUTS[:2] for block in "xy"}
     np.savez(path / "solution.npz", **arrays)

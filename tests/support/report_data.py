@@ -73,6 +73,7 @@ def _panel(name: str, title: str, structure: str, rng: np.random.Generator) -> d
                     "structure": _final(curve["structure"]),
                     "distance": float(np.sqrt(gap)) if certified else None,
                     "seconds": curve["seconds"][-1],
+                    "exchanges": curve["exchanges"][-1],
                     "megabytes": curve["megabytes"][-1],
                     "status": "CERTIFIED" if certified else "UNCERTIFIED",
                     "stop": "MAX_ROUNDS",
@@ -87,6 +88,7 @@ def _panel(name: str, title: str, structure: str, rng: np.random.Generator) -> d
                     "gap": gap,
                     "x": x,
                     "y": y,
+                    "shift": 0.0,
                     "rounding": 1e-14,
                     "reason": "" if certified else UNCERTIFIED,
                 }
@@ -118,6 +120,7 @@ def _curve(method: str, output: str, structure: str, i: int, j: int, rng: np.ran
         "output": output,
         "round": ROUNDS.tolist(),
         "seconds": (ROUNDS * (0.021 + 0.004 * i) + 0.3).tolist(),
+        "exchanges": (2 * ROUNDS).tolist(),
         "megabytes": (ROUNDS * CLIENTS * 900 * 8 * (2 if i == 6 else 1) / 1e6).tolist(),
         "gap": series,
     }

@@ -94,10 +94,11 @@ def status(folder: Path, as_json: bool) -> None:
     history, found = stored_run(folder)
     last = history[-1] if history else {}
     if as_json:
-        print_json({"engine": engine, "round": last.get("round"), "status": found, "run": str(run_folder(folder))})
+        so_far = {key: last.get(key) for key in ("round", "exchanges")}
+        print_json({"engine": engine, **so_far, "status": found, "run": str(run_folder(folder))})
         return
     click.echo(f"engine: {engine}")
-    click.echo(f"last record: round {last['round']}" if last else "no record yet")
+    click.echo(f"last record: round {last['round']}, {last['exchanges']} exchanges" if last else "no record yet")
     click.echo(f"status: {found['status']}, {found['stop']}" if found else "status: not ended")
 
 

@@ -116,12 +116,14 @@ def print_outputs(status: dict[str, Any]) -> None:
     from rich import box
     from rich.table import Table
 
-    names = ("output", "gap <=", "x part", "y part", "rounding", "density", "rank", "status")
+    shifted = any(abs(found["shift"]) > found["rounding"] for found in status["outputs"].values())
+    names = ("output", "gap <=", "x part", "y part", *["shift"] * shifted, "rounding", "density", "rank", "status")
     table = Table(*names, title="certified gaps, * the answer", box=box.SIMPLE_HEAD, collapse_padding=True)
     for name, found in status["outputs"].items():
         rank = "" if found["rank"] is None else " / ".join(map(str, found["rank"]))
         density = "" if found["density"] is None else f"{found['density']:.3f}"
-        gaps = (shown(found[key]) for key in ("gap", "gap_x", "gap_y", "rounding"))
+        gap, x, y, rounding = (shown(found[key]) for key in ("gap", "gap_x", "gap_y", "rounding"))
+        gaps = (gap, x, y, *[f"{found['shift']:.3g}"] * shifted, rounding)
         label = f"{name} ({found['origin']})" if found["origin"] else name
         table.add_row(f"{label} *" if name == status["output"] else label, *gaps, density, rank, found["status"])
     print_table(table)
@@ -152,14 +154,15 @@ def print_comparison(panel: dict[str, Any]) -> None:
     from rich.table import Table
 
     outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
-    title = f"certified gap <= ({panel['structure']}) of each output, * the answer; seconds, megabytes"
-    table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
+    title = f"certified gap <= ({panel['structure']}) of each output, * the answer; exchanges, seconds, megabytes"
+    names = ("method", *outputs, "exchanges", "s", "MB", "status")
+    table = Table(*names, title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
     table.columns[0].no_wrap = table.columns[-1].no_wrap = True
     for method in dict.fromkeys(row["method"] for row in panel["table"]):
         rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
         cells = [_cell(rows[output]) if output in rows else "" for output in outputs]
         answer = next((row for row in rows.values() if row["answer"]), next(iter(rows.values())))
-        cost = (f"{answer['seconds']:.1f}", f"{answer['megabytes']:.0f}")
+        cost = (f"{answer['exchanges']:.0f}", f"{answer['seconds']:.1f}", f"{answer['megabytes']:.0f}")
         table.add_row(method, *cells, *cost, f"{answer['status']}\n{answer['stop']}")
     print_table(table)
 

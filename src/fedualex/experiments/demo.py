@@ -30,7 +30,7 @@ RUN: dict[str, Any] = {
     "record_every": 10,
 }
 OWN: dict[str, dict[str, Any]] = {"FeDualEx": {"tol": TOL}}
-"""FeDualEx stops at the tolerance, the others run all rounds; `output` has all four outputs recorded."""
+"""FeDualEx stops at the tolerance, the others run all rounds; `output` has all outputs recorded."""
 
 
 def run_demo(out: Path, seed: int, announce: Callable[[str, str], None]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import numpy as np
 
 from .. import tree
 from ..precision import double
+from ..problems import AbstractProblem
+from ..problems.evidence import flat_of, pair_with_slopes
 from ..runtime import Stop
 from ..runtime import checkpoint as checkpoints
 from ..runtime.kinds import polishing
@@ -15,11 +17,13 @@ from ..runtime.outputs import exact_problem, project
 from ..runtime.reader import points_of
 from ..runtime.records import without_gaps
 from ..runtime.rules import answer_of, best_gap, stop_of
+from ..runtime.state import State
 from ..runtime.status import status_of
+from ..tree import Tree
 from . import seal
 from .folder import StoredRun
 from .provenance import other_versions
-from .reach import Begun, Reached, averages, begun, is_deployment
+from .reach import Begun, Reached, averages, begun, is_deployment, is_exchanging
 from .verdict import Check
 
 SAME = 1e-6
@@ -49,10 +53,21 @@ def history_checks(run: StoredRun) -> list[Check]:
     # Sites may have been silent at the end: rounds without a record.
     fits = said >= found if is_deployment(run.manifest["configuration"]) else said == found
     checks.append(Check("", "rounds in the history", said, found, fits))
+    trips = last.get("exchanges", 0)
+    as_said = status["exchanges"] == trips if said == found else status["exchanges"] >= trips
+    checks.append(Check("", "exchanges in the history", status["exchanges"], trips, as_said))
     for output, stored in status["outputs"].items():
         if said == found and stored["gap"] is not None and f"gap_{output}" in last:
-            checks.append(_equal(output, "gap in the history", stored["gap"], last[f"gap_{output}"]))
+            checks.append(_history_check(output, stored, last[f"gap_{output}"]))
     return checks
+
+
+def _history_check(output: str, stored: Mapping[str, Any], recorded: Any) -> Check:
+    """The gap of an output is that of the last record; bounds may be better by what was surveyed at the end."""
+    if output != "bounds" or recorded is None:
+        return _equal(output, "gap in the history", stored["gap"], recorded)
+    fits = stored["gap"] <= (1 + SAME) * recorded + stored["rounding"]
+    return Check(output, "gap at most that in the history", stored["gap"], recorded, fits)
 
 
 def claim_checks(run: StoredRun) -> list[Check]:
@@ -63,10 +78,8 @@ def claim_checks(run: StoredRun) -> list[Check]:
     gaps = {name: output["gap"] for name, output in outputs.items()}
     structure = {name: (output["density"] or 0) + sum(output["rank"] or ()) for name, output in outputs.items()}
     answer = outputs[status["output"]]
-    kept = averages(configuration)
-    expected = {"last", *kept, *(kind.name for kind in polishing(kept))}
     checks = [
-        _equal("", "outputs of such a run", sorted(expected), sorted(set(outputs) - {"best"})),
+        _equal("", "outputs of such a run", sorted(_expected(run)), sorted(set(outputs) - {"best"})),
         _equal("", "which output is the answer", status["output"], wanted or answer_of(gaps, structure, tol)),
     ]
     for key in ("gap", "status", "violation"):
@@ -76,6 +89,18 @@ def claim_checks(run: StoredRun) -> list[Check]:
     for name, gap in gaps.items():
         checks.append(_equal(name, f"status for tol {tol}", outputs[name]["status"], status_of(gap, tol).name))
     return [*checks, *_best_checks(run), *_stop_checks(run)]
+
+
+def _expected(run: StoredRun) -> set[str]:
+    """The outputs of such a run. Bounds are among them where points are certified and records have them."""
+    configuration, outputs = run.manifest["configuration"], (run.status or {})["outputs"]
+    if is_exchanging(configuration):
+        return {"bounds"}
+    kept = averages(configuration)
+    points = {"last", *kept, *(kind.name for kind in polishing(kept))}
+    certified = any(outputs[name]["gap"] is not None for name in points & set(outputs))
+    recorded = any(record.get("gap_bounds") is not None for record in run.history)
+    return points | ({"bounds"} if certified and recorded else {"bounds"} & set(outputs))
 
 
 def _stop_checks(run: StoredRun) -> list[Check]:
@@ -168,7 +193,7 @@ def _state_checks(run: StoredRun, start: Begun, leaves: list[Any]) -> list[Check
     checks = []
     with double():
         exact = exact_problem(start.problem)
-        for name, point in points_of(start.setup, state, averages(run.manifest["configuration"])).items():
+        for name, point in _points(run, start, exact, state).items():
             found = dict(tree.leaves_with_names(project(exact, point)))
             z, _ = run.points(name)
             if z.keys() != found.keys() or any(z[leaf].shape != found[leaf].shape for leaf in z):
@@ -178,6 +203,14 @@ def _state_checks(run: StoredRun, start: Begun, leaves: list[Any]) -> list[Check
             near = all(apart[leaf] <= share * float(np.max(np.abs(z[leaf]))) for leaf in z)
             checks.append(Check(name, "point in the checkpoint, largest difference", 0.0, max(apart.values()), near))
     return checks
+
+
+def _points(run: StoredRun, start: Begun, exact: AbstractProblem, state: State) -> dict[str, Tree]:
+    """What the state of a run says of its outputs."""
+    if not start.setup.method.exchanging:
+        return points_of(start.setup, state, averages(run.manifest["configuration"]))
+    bounds = state.server.bounds
+    return {"bounds": pair_with_slopes(flat_of(exact), bounds)[0] if bounds.known else state.server.at}
 
 
 def _equal(output: str, what: str, stored: Any, found: Any) -> Check:

@@ -8,8 +8,8 @@ import numpy as np
 from ..precision import double
 from ..runtime import Stop
 from ..runtime.examination import Examination
+from .evidence import point_of
 from .folder import StoredRun
-from .points import point_of
 from .reach import Reached, is_deployment
 from .verdict import Check
 

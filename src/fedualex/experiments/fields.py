@@ -77,6 +77,7 @@ OUTPUT: Fields = {
     "gap": maybe(number),
     "gap_x": maybe(number),
     "gap_y": maybe(number),
+    "shift": number,
     "rounding": number,
     "estimated": flag,
     "reason": text,
@@ -94,11 +95,13 @@ STATUS: Fields = {
     "stop_meaning": text,
     "outputs": table_of(table),
     "rounds": whole,
+    "exchanges": whole,
     "seconds": number,
     "bytes_up": maybe(whole),
     "bytes_down": maybe(whole),
     "steps": text,
 }
+RECORD: Fields = {"round": whole, "exchanges": whole, "seconds": number}
 PLAN: Fields = {"name": text, "seeds": count, "settings": table}
 SETTINGS: Fields = {"methods": table_of(table)}
 COLLECTIONS: dict[str, Fields] = {
@@ -145,7 +148,7 @@ def check_manifest(file: Path, manifest: Any) -> None:
 def check_status(file: Path, status: Any) -> None:
     """Refuse what is not the status of a run that has ended."""
     check(file, status, STATUS)
-    check(file, status["outputs"], {"last": table, status["output"]: table})
+    check(file, status["outputs"], {status["output"]: table})
     for output in status["outputs"].values():
         check(file, output, OUTPUT)
         parts = [output[key] is None for key in ("gap", "gap_x", "gap_y")]
@@ -156,8 +159,8 @@ def check_status(file: Path, status: Any) -> None:
 
 
 def is_record(record: Any) -> bool:
-    """Whether a line of history can be one: a round, a clock, and numbers or nothing as gaps."""
-    if not isinstance(record, dict) or not whole(record.get("round")) or not number(record.get("seconds")):
+    """Whether a line of history can be one: a round, exchanges, a clock, and numbers or nothing as gaps."""
+    if not isinstance(record, dict) or not all(kind(record.get(key)) for key, kind in RECORD.items()):
         return False
     return all(maybe(number)(value) for key, value in record.items() if key.startswith(("gap_", "bytes_")))
 

@@ -21,7 +21,7 @@ from .provenance import provenance
 from .registry import ConfigurationError
 from .seal import sealed
 
-SCHEMA = 2
+SCHEMA = 3
 KINDS = ("run", "experiment", "comparison", "reproduction")
 
 
@@ -37,7 +37,16 @@ class StoredRun:
 
     def points(self, output: str) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
         """z and g of an output, array by array."""
-        groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}}
+        groups = self._arrays(output)
+        return groups["z"], groups["g"]
+
+    def surveys(self, output: str) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Where the surveys were made that an output's certificate follows from, and their weights; empty if at z."""
+        groups = self._arrays(output)
+        return groups["surveys"], groups["weights"]
+
+    def _arrays(self, output: str) -> dict[str, dict[str, NDArray[Any]]]:
+        groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}, "surveys": {}, "weights": {}}
 
         def belongs(key: str) -> bool:
             name, _, _ = key.split("/", 2)
@@ -49,7 +58,7 @@ class StoredRun:
                 groups[kind][leaf] = array
         except Exception as error:  # a missing, truncated or foreign file can fail in many ways
             raise ConfigurationError(f"{self.path / 'solution.npz'} cannot be read: {error}") from None
-        return groups["z"], groups["g"]
+        return groups
 
     @property
     def label(self) -> str:
@@ -100,12 +109,17 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         for name, output in run.outputs.items():
             for kind, point in (("z", output.z), ("g", output.operator)):  # no g if sites did not answer
                 arrays |= {f"{name}/{kind}/{leaf}": array for leaf, array in tree.leaves_with_names(point)}
+            if (found := output.evidence) is not None:
+                leaves = tree.leaves_with_names(found.points)
+                arrays |= {f"{name}/surveys/{leaf}": array for leaf, array in leaves}
+                arrays |= {f"{name}/weights/{side}": getattr(found, side) for side in ("upper", "lower", "floor")}
             summaries[name] = {
                 "status": output.status.name,
                 "origin": output.origin,
                 "gap": output.gap,
                 "gap_x": output.certificate.x,
                 "gap_y": output.certificate.y,
+                "shift": output.certificate.shift,
                 "rounding": output.certificate.rounding,
                 "estimated": output.certificate.estimated,
                 "reason": output.certificate.reason,
@@ -130,6 +144,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "violation": finite(run.violation),
         "outputs": summaries,
         "rounds": run.rounds,
+        "exchanges": run.exchanges,
         "seconds": run.seconds,
         "bytes_up": last.get("bytes_up"),
         "bytes_down": last.get("bytes_down"),

@@ -6,8 +6,8 @@ from typing import Any
 from ..problems.feasibility import lagrangian_of, largest_violation
 from ..runtime import Stop
 from ..runtime.feasibility import asked, proof
+from .evidence import point_of
 from .folder import StoredRun, finite
-from .points import point_of
 from .reach import Reached, is_deployment
 from .verdict import Check
 

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import tree
 from ..precision import double
@@ -16,16 +14,11 @@ from ..runtime import NONZERO
 from ..runtime.outputs import exact_problem, operator_at
 from ..tree import Saddle
 from . import recheck
+from .evidence import FEASIBLE, ROUNDING, Arrays, Bounded, mean_checks, point_of, read_evidence, survey_checks
 from .folder import StoredRun
 from .reach import Reached
 from .registry import ConfigurationError
 from .verdict import Check
-
-ROUNDING = 1e-11
-"""Two float64 computations of one number may differ by this share of the sizes that were added up."""
-FEASIBLE = 1e-12
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 def output_checks(run: StoredRun, reached: Reached) -> list[Check]:
@@ -45,13 +38,21 @@ def output_checks(run: StoredRun, reached: Reached) -> list[Check]:
             continue
         checks += _certificate_checks(run, output, stored, z, g)
         checks += _structure_checks(run, output, stored, z)
-        problem = reached.problem
+        problem, evidence = reached.problem, read_evidence(run, output, z)
+        if evidence is None:
+            checks.append(Check(output, "no shift at a single survey", stored["shift"], 0.0, stored["shift"] == 0))
+        else:
+            checks += mean_checks(run.manifest["geometry"], output, evidence, z, problem)
         if problem is None or problem.clients == 0:
-            why_not = reached.why_not or "the data is elsewhere"
-            checks.append(Check(output, f"operator as reported by sites ({why_not})", None, None, None))
+            what, why_not = "operator" if evidence is None else "surveys", reached.why_not or "the data is elsewhere"
+            checks.append(Check(output, f"{what} as reported by sites ({why_not})", None, None, None))
             continue
         sizes = sizes or _operator_sizes(problem, z)
-        checks += _data_checks(run, problem, output, stored, z, g, sizes)
+        if evidence is None:
+            checks += _data_checks(problem, output, stored, z, g, sizes)
+        else:
+            checks += survey_checks(problem, output, stored, Bounded(evidence, z, g), sizes)
+        checks.append(_objective_check(run, problem, output, stored, z, sizes))
     return checks
 
 
@@ -79,7 +80,7 @@ def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: 
         found, size = sum(part.value for part in parts), sum(part.size for part in parts)
         close = bool(abs(found - stored[f"gap_{block}"]) <= ROUNDING * size)
         checks.append(Check(output, f"{block} part of the certificate", stored[f"gap_{block}"], found, close))
-    total = max(stored["gap_x"] + stored["gap_y"], 0.0) + stored["rounding"]
+    total = max(stored["gap_x"] + stored["gap_y"] + stored["shift"], 0.0) + stored["rounding"]
     whole = total == stored["gap"] and stored["rounding"] >= 0
     return [*checks, Check(output, "sum of the parts and of the rounding", stored["gap"], total, whole)]
 
@@ -99,15 +100,9 @@ def _structure_checks(run: StoredRun, output: str, stored: dict[str, Any], z: Ar
 
 
 def _data_checks(
-    run: StoredRun,
-    problem: AbstractProblem,
-    output: str,
-    stored: dict[str, Any],
-    z: Arrays,
-    g: Arrays,
-    sizes: Mapping[str, float],
+    problem: AbstractProblem, output: str, stored: dict[str, Any], z: Arrays, g: Arrays, sizes: Mapping[str, float]
 ) -> list[Check]:
-    """g(z), the objective and the rounding, from the data."""
+    """g(z) and the rounding, from the data."""
     try:
         point = point_of(problem, z)
         again, found = _operator(problem, point), problem.certificate(point)
@@ -115,19 +110,26 @@ def _data_checks(
         return [Check(output, f"operator from the data ({error})", None, None, False)]
     apart = {leaf: float(np.max(np.abs(again[leaf] - g[leaf]))) for leaf in g}
     near = all(apart[leaf] <= ROUNDING * max(sizes[leaf], float(np.max(np.abs(again[leaf])))) for leaf in g)
-    value, said = problem.objective(point), stored["objective"]
-    size = abs(value) + sum(sizes[leaf] * float(np.sum(np.abs(z[leaf]))) for leaf in z)
-    with suppress(recheck.CannotRedo):
-        size += recheck.penalty_size(run.manifest["geometry"], z)
-    same = not np.isfinite(value) if said is None else bool(abs(value - said) <= ROUNDING * size)
-    checks = [
-        Check(output, "operator from the data, largest difference", 0.0, max(apart.values()), bool(near)),
-        Check(output, "objective", said, value, same),
-    ]
+    checks = [Check(output, "operator from the data, largest difference", 0.0, max(apart.values()), bool(near))]
     if stored["gap"] is not None:
         enough = stored["rounding"] >= (1 - 1e-6) * found.rounding and stored["estimated"] >= found.estimated
         checks.append(Check(output, "rounding", stored["rounding"], found.rounding, enough))
     return checks
+
+
+def _objective_check(
+    run: StoredRun, problem: AbstractProblem, output: str, stored: dict[str, Any], z: Arrays, sizes: Mapping[str, float]
+) -> Check:
+    """phi(z) from the data."""
+    try:
+        value, said = problem.objective(point_of(problem, z)), stored["objective"]
+    except (ValueError, FloatingPointError) as error:
+        return Check(output, f"objective ({error})", stored["objective"], None, False)
+    size = abs(value) + sum(sizes[leaf] * float(np.sum(np.abs(z[leaf]))) for leaf in z)
+    with suppress(recheck.CannotRedo):
+        size += recheck.penalty_size(run.manifest["geometry"], z)
+    same = not np.isfinite(value) if said is None else bool(abs(value - said) <= ROUNDING * size)
+    return Check(output, "objective", said, value, same)
 
 
 def _operator_sizes(problem: AbstractProblem, z: Arrays) -> dict[str, float]:
@@ -146,12 +148,3 @@ def _operator(problem: AbstractProblem, point: Saddle) -> Arrays:
     with double():
         g = operator_at(exact_problem(problem), problem.validate_point(point))
         return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(g)}
-
-
-def point_of(problem: AbstractProblem, z: Arrays) -> Saddle:
-    """The arrays of a stored point in the structure of the problem's."""
-    structure: Any = jax.tree.structure(problem.like)
-    names = [name for name, _ in tree.leaves_with_names(problem.like)]
-    if sorted(names) != sorted(z):
-        raise ConfigurationError(f"the problem has the arrays {names}, and solution.npz {sorted(z)}")
-    return jax.tree.unflatten(structure, [z[name] for name in names])

@@ -105,7 +105,7 @@ def configuration_of(experiment: Experiment, task: Task) -> dict[str, Any]:
     run = {**RUN_DEFAULTS, **experiment.settings["run"], **own_run, "seed": task["seed"]}
     if task["kind"] != "seed":
         run["record_every"] = run["rounds"]
-    # With this choice all four outputs are in the history.
+    # With this choice all outputs are in the history.
     run["output"] = "polished"
     return {
         "label": task["method"],

@@ -1,6 +1,7 @@
 """From a stored run back to its problem and the start of its rounds; code that a folder names is not run unasked."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,13 @@ def averages(configuration: Mapping[str, Any]) -> tuple[str, ...]:
     if not is_deployment(configuration):
         return AVERAGES
     return () if configuration.get("privacy") else averages_of(bool(configuration["run"].get("ergodic")))
+
+
+def is_exchanging(configuration: Mapping[str, Any]) -> bool:
+    """Whether the method has no other output than the bounds of its own surveys."""
+    with suppress(Exception):  # whatever stands in the manifest
+        return build_method(configuration["method"]).exchanging
+    return False
 
 
 def is_deployment(configuration: Mapping[str, Any]) -> bool:

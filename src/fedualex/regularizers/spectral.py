@@ -98,7 +98,8 @@ class Spectral(AbstractRegularizer):
 def for_reports(tree: Any) -> Any:
     """The same tree with every `Spectral` in it on the SVD route."""
     return jax.tree.map(
-        lambda node: Spectral(node.psi, "svd") if is_spectral(node) else node,
+        # One that is there already stays: in a compiled function its psi cannot be checked again.
+        lambda node: Spectral(node.psi, "svd") if is_spectral(node) and node.route != "svd" else node,
         tree,
         is_leaf=is_spectral,
     )

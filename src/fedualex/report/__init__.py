@@ -21,7 +21,8 @@ def write_report(path: Path) -> list[Path]:
         for output in dict.fromkeys(curve["output"] for curve in panel["curves"]):
             stem = path / "figures" / f"{panel['name']}-{output}"
             files += figures.draw(panel, output, stem)
-            files += figures.draw_gap(panel, output, stem.with_name(f"{stem.name}-megabytes"))
+            for x in ("exchanges", "megabytes"):
+                files += figures.draw_gap(panel, output, stem.with_name(f"{stem.name}-{x}"), x)
     for file in (path / "averaging.json", *sorted(path.glob("*/averaging.json"))):
         found = json.loads(file.read_text()) if file.exists() else {}
         if found.get("series"):

@@ -69,7 +69,7 @@ def runs_panel(
             if run.status is None or not run.history:
                 raise ConfigurationError(f"{run.path} is a run that has not ended")
     firsts = {label: runs[0] for label, runs in groups.items()}
-    spectral = any(stored_outputs(run)["last"]["rank"] is not None for run in firsts.values())
+    spectral = any(one["rank"] is not None for run in firsts.values() for one in stored_outputs(run).values())
     return {
         "name": name,
         "title": title,
@@ -86,6 +86,7 @@ def runs_panel(
                 "gap": found["gap"],
                 "x": found["gap_x"],
                 "y": found["gap_y"],
+                "shift": found["shift"],
                 "rounding": found["rounding"],
                 "reason": found["reason"],
             }
@@ -109,7 +110,8 @@ def notes(groups: Mapping[str, Sequence[StoredRun]]) -> list[str]:
     }
     return [
         "last: the server's point. ergodic: the average over rounds and steps that the paper's theorems are about. "
-        "clients: the average of the clients' own points. polished: one exact composite step from it. "
+        "client_average: the average of the clients' own points. polished: one exact composite step from it. "
+        "bounds: x of the best upper bound and y of the best lower bound of the optimal value, from several surveys. "
         "best: an earlier record whose certificate was smaller than all of these.",
         *([f"Mean and standard deviation over {seeds} seeds; certificates and solutions of seed 0."] * (seeds > 1)),
         *(f"{label}: steps from theory: {text}" for label, text in chosen.items()),

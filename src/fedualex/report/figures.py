@@ -14,7 +14,12 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-X_AXES = {"round": "communication rounds", "seconds": "seconds", "megabytes": "megabytes carried by the network"}
+X_AXES = {
+    "round": "communication rounds",
+    "exchanges": "exchanges between server and clients",
+    "seconds": "seconds",
+    "megabytes": "megabytes carried by the network",
+}
 
 
 def draw(panel: Mapping[str, Any], output: str, stem: Path, x: str = "round") -> list[Path]:

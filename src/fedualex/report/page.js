@@ -23,10 +23,12 @@ const SYMBOLS = [
 const MARKERS = {
   last: ["", "filled"],
   ergodic: ["-open", "open"],
-  clients: ["-dot", "dotted"],
+  client_average: ["-dot", "dotted"],
   polished: ["-open-dot", "open and dotted"],
 };
-const AXES = { round: "communication rounds", seconds: "seconds", megabytes: "megabytes communicated" };
+const AXES = {
+  round: "communication rounds", exchanges: "exchanges", seconds: "seconds", megabytes: "megabytes communicated",
+};
 const BADGES = { "agrees": "✓", "agrees only if": "≈", "does not agree": "✗" };
 const NONE = "not certifiable";
 const INK = "#1c2126";
@@ -375,6 +377,7 @@ function fillResults(part, panel) {
     gapColumn("gap ≤", gap),
     column(panel.structure, "number", (row) => parseFloat(row.structure) || 0, (row) => row.structure),
     ...(measured ? [amount("distance", "distance")] : []),
+    amount("exchanges", "exchanges"),
     amount("seconds", "seconds"),
     amount("MB", "megabytes"),
     text("steps", "muted"),
@@ -400,6 +403,7 @@ function fillCertificates(part, rows) {
     text("output"),
     amount("x part", "x", bound),
     amount("y part", "y", bound),
+    ...(rows.some((row) => Math.abs(row.shift) > row.rounding) ? [amount("shift", "shift")] : []),
     amount("rounding", "rounding", bound),
     gapColumn("gap ≤ sum", (row) => element("strong", {}, bound(row.gap))),
     column("shares", "", (row) => (row.gap > 0 ? row.x / row.gap : null), (row) => (row.gap === null ? "" : share(row))),

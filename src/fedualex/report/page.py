@@ -34,6 +34,7 @@ PANEL = {
             "method": str,
             "output": str,
             "round": [Number],
+            "exchanges": [MaybeNumber],
             "seconds": [MaybeNumber],
             "megabytes": [MaybeNumber],
             "gap": SERIES,
@@ -49,6 +50,7 @@ PANEL = {
             "gap_std": MaybeNumber,
             "structure": str,
             "distance": MaybeNumber,
+            "exchanges": MaybeNumber,
             "seconds": MaybeNumber,
             "megabytes": MaybeNumber,
             "status": str,
@@ -63,6 +65,7 @@ PANEL = {
             "gap": MaybeNumber,
             "x": MaybeNumber,
             "y": MaybeNumber,
+            "shift": Number,
             "rounding": Number,
             "reason": str,
         }
@@ -153,7 +156,7 @@ def _expect(holds: bool, where: str, value: Any, accepted: str) -> None:
 
 
 def _check_lengths(curve: dict[str, Any], where: str) -> None:
-    columns = {key: curve[key] for key in ("seconds", "megabytes")}
+    columns = {key: curve[key] for key in ("exchanges", "seconds", "megabytes")}
     for name, series in {"gap": curve["gap"], **curve["structure"]}.items():
         columns |= {f"{name} {key}": values for key, values in series.items()}
     for name, values in columns.items():

@@ -84,5 +84,6 @@ class Run:
 
 
 def columns(records: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
-    """Records as arrays, one for each key."""
-    return {key: np.array([record[key] for record in records]) for key in records[0]} if records else {}
+    """Records as arrays, one for each key of any record; None where a record has no such number."""
+    keys = dict.fromkeys(key for record in records for key in record)
+    return {key: np.array([record.get(key) for record in records]) for key in keys}
