@@ -21,8 +21,6 @@ class FederatedAUCClassifier(FederatedClassifier):
     """
 
     multiclass: ClassVar[bool] = False
-    # The loss is quadratic: beta is its curvature everywhere.
-    steps: ClassVar[tuple[float, ...]] = (0.9, 0.2)
 
     l1: Any = 0.01
     l2: Any = 0.01
