@@ -28,7 +28,7 @@ class FederatedAUCClassifier(FederatedClassifier):
     tol: Any = 1e-2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        return auc(X, label, clients, **self._penalty(size))
+        return auc(X, label, clients, saddle=False, **self._penalty(size))
 
     def _bias(self, x: Tree, X: NDArray[Any], label: NDArray[Any]) -> Any:
         middle = (X[label == 0].mean(axis=0) + X[label == 1].mean(axis=0)) / 2
