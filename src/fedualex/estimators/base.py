@@ -38,7 +38,9 @@ class Scale:
 
     def rows(self, X: NDArray[Any]) -> NDArray[Any]:
         """Rows in the common scale."""
-        return (X - self.mean) / self.size
+        rows = X - self.mean
+        rows /= self.size
+        return rows
 
     def model(self, weights: Any, bias: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """The weights and the bias for rows as they were."""
@@ -109,8 +111,8 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         """The problem for rows that were divided by `size`."""
 
-    def _bias(self, x: Tree, X: NDArray[Any], label: NDArray[Any]) -> Any:
-        """What is added to the scores of rows in the common scale."""
+    def _bias(self, x: Tree, scale: Scale, X: NDArray[Any], label: NDArray[Any]) -> Any:
+        """What is added to the scores of rows in the common scale, which are scale.rows(X)."""
         return x["bias"]
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
@@ -135,10 +137,10 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
             )
         clients = np.zeros(len(X)) if clients is None else clients
         scale = Scale(X, clients, intercept=True)
-        rows = scale.rows(X)
-        problem = self._problem(rows, label, clients, scale.size)
+        # The rows in the common scale are not kept during the run: they are as large as the data.
+        problem = self._problem(scale.rows(X), label, clients, scale.size)
         x = (z := self._solve(problem)).x
-        weights, bias = scale.model(x["weights"], self._bias(x, rows, label))
+        weights, bias = scale.model(x["weights"], self._bias(x, scale, X, label))
         self.coef_, self.intercept_ = np.atleast_2d(weights.T), np.atleast_1d(bias)
         self._keep(problem, z)
         return self

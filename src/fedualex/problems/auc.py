@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..regularizers import Box, SquaredL2
 from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree, cast_like
-from ..validation import encode_labels, nonnegative, of_type
+from ..validation import encode_labels, nonnegative, of_type, rows_of
 from .built_from import built_from
 from .floor import Floor
 from .general import Problem
@@ -51,6 +51,7 @@ def auc(
 
     saddle=False is the same objective without a, b and alpha, for clients that know mu+ and mu- themselves: the plain
     minimization of E+ <w, row - mu+>^2 + E- <w, row - mu->^2 + (1 - <w, mu+ - mu->)^2, in the same ball, floor 0.
+    A client with more than d rows keeps d that have the same sum of squares for every w, of a QR decomposition.
     Ying, Wen, Lyu, Stochastic Online AUC Maximization, NeurIPS 2016.
     """
     of_type("saddle", saddle, bool, "True or False")
@@ -59,17 +60,18 @@ def auc(
     _, client = encode_labels("clients", clients, len(X))
     l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
     ball = weight_ball(float(l1), 2 * float(l2), radius, 0.5)
-    up, down = X[sign > 0].mean(axis=0), X[sign < 0].mean(axis=0)
+    up, down = ((sign == s) @ X / np.sum(sign == s) for s in (1, -1))
     weight = np.where(sign > 0, len(X) / np.sum(sign > 0), len(X) / np.sum(sign < 0))
     common: dict[str, Any] = {"weights": "samples", "by_construction": True, "own_weights": True}
     if not saddle:
+        own = [_squares(X[rows] - np.where(sign[rows, None] > 0, up, down), weight[rows]) for rows in rows_of(client)]
         return Problem(
             CenteredSquare(up - down),
             x={"weights": penalized(ball, l1, l2)},
             like=Saddle({"weights": np.zeros(X.shape[1])}),
-            data=by_client({"row": X - np.where(sign[:, None] > 0, up, down), "weight": weight}, client),
+            data=own,
             floor=Floor(None, 0.0, each=True),
-            **common,
+            **(common | {"weights": np.bincount(client)}),
         )
     rows, bound = X - (up + down) / 2, largest_product(ball, up - down)[0]
     return Problem(
@@ -81,6 +83,13 @@ def auc(
         floor=_floor(rows, sign * weight / len(X), ball, float(bound)),
         **common,
     )
+
+
+def _squares(rows: NDArray[Any], weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """At most d rows whose mean of <w, row>^2 is for every w that of weight <w, row>^2 over all rows: a QR factor."""
+    rows *= np.sqrt(weight / len(rows))[:, None]
+    factor = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
+    return {"row": np.sqrt(len(factor)) * factor}
 
 
 def _floor(rows: NDArray[Any], factor: NDArray[Any], ball: Ball, bound: float) -> Floor:
@@ -110,16 +119,16 @@ class PairwiseSquare(Majorized):
 
 
 class CenteredSquare(Majorized):
-    """<w, row>^2 / (the class's share) + (1 - <w, difference>)^2, for rows relative to the mean of their class."""
+    """<w, row>^2 + (1 - <w, difference>)^2, for rows relative to the mean of their class and weighed by it."""
 
     difference: Any
     """mu+ - mu-."""
 
     def __call__(self, x: Tree, example: Tree) -> Array:
         w = x["weights"]
-        return example["weight"] * (example["row"] @ w) ** 2 + (1 - cast_like(self.difference, w) @ w) ** 2
+        return (example["row"] @ w) ** 2 + (1 - cast_like(self.difference, w) @ w) ** 2
 
     def majorant(self, x: Tree, example: Tree) -> Array:
         """The same with a plus and absolute values everywhere."""
         w, difference = x["weights"], jnp.abs(cast_like(self.difference, x["weights"]))
-        return example["weight"] * (jnp.abs(example["row"]) @ w) ** 2 + (1 + difference @ w) ** 2
+        return (jnp.abs(example["row"]) @ w) ** 2 + (1 + difference @ w) ** 2
