@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all attack bench bench-peers lint format clean
+.PHONY: demo test test-all attack bench bench-estimators bench-peers lint format clean
 
 demo: .venv/installed
 	$(BIN)/fedualex demo
@@ -21,7 +21,11 @@ attack: .venv/installed
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py
 
-# The same for frameworks, each in an environment of its own under benchmarks/.venvs; about ten minutes once those exist.
+# The estimators beside scikit-learn: exchanges, CPU time, memory (docs/estimators.md); a few minutes.
+bench-estimators: .venv/installed
+	$(BIN)/python benchmarks/estimators.py
+
+# The speed beside frameworks, each in an environment of its own under benchmarks/.venvs; about ten minutes once those exist.
 bench-peers: .venv/installed
 	$(BIN)/python benchmarks/run_peers.py
 

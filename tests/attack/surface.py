@@ -89,7 +89,7 @@ fx.problems.sparse_glm(
 fx.problems.agnostic(
     X=X, y=LABELS, clients=WHO, loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0
 )
-fx.problems.auc(X=X, y=LABELS, clients=WHO, l1=0.1, l2=0.1, radius=1.0)
+fx.problems.auc(X=X, y=LABELS, clients=WHO, l1=0.1, l2=0.1, radius=1.0, saddle=True)
 fx.problems.constrained(
     X=X, y=LABELS, clients=WHO, limits=0.9, groups='clients', loss='logistic', delta=1.0, l1=0.1, l2=0.1,
     radius=1.0, multiplier=None

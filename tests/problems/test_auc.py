@@ -62,6 +62,18 @@ def test_the_inner_problems_give_the_loss_over_pairs(options):
 
 
 @CASES
+def test_the_plain_form_is_the_loss_over_pairs_for_any_number_of_rows(options):
+    X, y, clients = cancer()
+    w = 0.1 * np.random.default_rng(0).normal(size=X.shape[1])
+    alone = np.where(np.arange(len(y)) < 3, np.arange(len(y)), 3)  # three clients have one row each
+    for owner in (clients, alone, np.zeros(len(y))):
+        problem = auc(X, y, owner, saddle=False, **options)
+        assert problem.data.examples["row"].shape[1] <= X.shape[1]
+        expected = pair_loss(X, y, w) + penalty(w, **options)
+        assert problem.objective(fx.Saddle({"weights": w})) == pytest.approx(expected, rel=1e-12)
+
+
+@CASES
 def test_derived_bounds_keep_the_solution_and_the_certificate_proves_it(options):
     X, y, clients = cancer()
     problem = auc(X, y, clients, **options)

@@ -22,6 +22,7 @@ P = fx.problems
 CATALOGUE = {
     "auc": lambda: P.auc(X, TWO, OWNER, l1=0.01),
     "auc, l2": lambda: P.auc(X, TWO, OWNER, l2=0.01),
+    "auc, plain": lambda: P.auc(X, TWO, OWNER, l1=0.01, saddle=False),
     "agnostic": lambda: P.agnostic(X, TWO, OWNER, l1=0.01),
     "agnostic, classes, cvar": lambda: P.agnostic(X, THREE, OWNER, l2=0.01, cvar=0.6),
     "agnostic, squared": lambda: P.agnostic(X, SCORE, OWNER, loss="squared", l1=0.01),

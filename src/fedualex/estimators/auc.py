@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..problems import AbstractProblem, auc
 from ..tree import Tree
-from .base import FederatedClassifier
+from .base import FederatedClassifier, Scale
 
 
 @dataclass(eq=False, repr=False)
@@ -21,8 +21,6 @@ class FederatedAUCClassifier(FederatedClassifier):
     """
 
     multiclass: ClassVar[bool] = False
-    # The loss is quadratic: beta is its curvature everywhere.
-    steps: ClassVar[tuple[float, ...]] = (0.9, 0.2)
 
     l1: Any = 0.01
     l2: Any = 0.01
@@ -30,8 +28,8 @@ class FederatedAUCClassifier(FederatedClassifier):
     tol: Any = 1e-2
 
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        return auc(X, label, clients, **self._penalty(size))
+        return auc(X, label, clients, saddle=False, **self._penalty(size))
 
-    def _bias(self, x: Tree, X: NDArray[Any], label: NDArray[Any]) -> Any:
-        middle = (X[label == 0].mean(axis=0) + X[label == 1].mean(axis=0)) / 2
-        return -middle @ np.asarray(x["weights"])
+    def _bias(self, x: Tree, scale: Scale, X: NDArray[Any], label: NDArray[Any]) -> Any:
+        scores = scale.rows(X) @ np.asarray(x["weights"])
+        return -(scores[label == 0].mean() + scores[label == 1].mean()) / 2

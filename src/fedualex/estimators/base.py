@@ -11,12 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import theory
-from ..algorithms import BacktrackingCoMP, FeDualExCorrected
+from ..algorithms import FeDualSlide
 from ..data import Standardizer
 from ..display import rounded_up
 from ..problems import AbstractProblem, active_bounds
-from ..runtime import Run, Status, Stop, solve
+from ..runtime import Status, Stop, solve
 from ..tree import Saddle, Tree
 from ..validation import classes, nonnegative, positive, refuse_masked, refuse_mixed, short, whole_number
 
@@ -39,7 +38,9 @@ class Scale:
 
     def rows(self, X: NDArray[Any]) -> NDArray[Any]:
         """Rows in the common scale."""
-        return (X - self.mean) / self.size
+        rows = X - self.mean
+        rows /= self.size
+        return rows
 
     def model(self, weights: Any, bias: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """The weights and the bias for rows as they were."""
@@ -52,19 +53,16 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     """`fit(X, y, clients=None)`: clients has an id for each row, None is one client.
 
     tol: the certified gap, in units of the objective, at which a fit ends; a `ConvergenceWarning` says that it was not
-    reached. max_rounds, local_steps: R and K. method: a method of the library that replaces the default, which
-    is BacktrackingCoMP for one client and FeDualExCorrected for more, with the step sizes `steps` over beta in turn:
-    if a run diverges or stalls, the next one has the rounds that are left.
-    A fit sets n_rounds_ (over all step sizes), and of the run with the smallest certificate, whose model it takes:
-    gap_ (None if the problem has none), status_ and run_.
+    reached. max_rounds: rounds after which it ends in any case; one round of the default method is one exchange.
+    local_steps: K; with 1 the default method only surveys, with more it also tries local steps. method: a method of the
+    library that replaces the default, FeDualSlide.
+    A fit sets gap_ (None if the problem has none), status_, n_rounds_, n_exchanges_ and run_.
     """
-
-    steps: ClassVar[tuple[float, ...]]
 
     # As scikit-learn has it, anything may be stored; `fit` refuses what is wrong.
     tol: Any
-    max_rounds: Any = 2000
-    local_steps: Any = 10
+    max_rounds: Any = 1000
+    local_steps: Any = 1
     method: Any = None
 
     def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
@@ -72,41 +70,26 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
-        max_rounds, steps = whole_number("max_rounds", self.max_rounds), whole_number("local_steps", self.local_steps)
-        tol = float(positive("tol", self.tol))
-        runs: list[Run] = []
-        for method in self._methods(problem):
-            local_steps = 1 if getattr(method, "one_machine", False) else steps
-            left = max_rounds - sum(run.rounds for run in runs)
-            runs.append(solve(problem, method, rounds=left, local_steps=local_steps, tol=tol))
-            if runs[-1].stop is Stop.INTERRUPTED:
-                raise KeyboardInterrupt
-            if runs[-1].stop is Stop.INFEASIBLE:
-                raise ValueError(f"{type(self).__name__} has no model: {runs[-1].detail}")
-            if runs[-1].status in (Status.OPTIMAL, Status.UNCERTIFIED) or runs[-1].rounds >= left:
-                break
-        self.run_ = min(runs, key=lambda run: np.inf if run.gap is None else run.gap)
-        self.gap_, self.status_ = self.run_.gap, self.run_.status
-        self.n_rounds_ = sum(run.rounds for run in runs)
+        rounds, steps = whole_number("max_rounds", self.max_rounds), whole_number("local_steps", self.local_steps)
+        method = FeDualSlide() if self.method is None else self.method
+        steps = 1 if getattr(method, "one_machine", False) else steps
+        run = solve(problem, method, rounds=rounds, local_steps=steps, tol=float(positive("tol", self.tol)))
+        if run.stop is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        if run.stop is Stop.INFEASIBLE:
+            raise ValueError(f"{type(self).__name__} has no model: {run.detail}")
+        self.run_, self.gap_, self.status_ = run, run.gap, run.status
+        self.n_rounds_, self.n_exchanges_ = run.rounds, run.exchanges
         if self.status_ is not Status.OPTIMAL:
             claim = "no certificate" if self.gap_ is None else f"a certified gap <= {rounded_up(self.gap_)}"
             warnings.warn(
-                f"{type(self).__name__} ended as {self.status_} ({self.run_.stop}) after {self.n_rounds_} rounds with "
+                f"{type(self).__name__} ended as {self.status_} ({run.stop}) after {run.exchanges} exchanges with "
                 f"{claim}, tol={self.tol}: raise max_rounds or tol",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        active_bounds(problem, self.run_.z)
-        return self.run_.z
-
-    def _methods(self, problem: AbstractProblem) -> list[Any]:
-        """What is tried, in turn."""
-        if self.method is not None:
-            return [self.method]
-        if problem.clients == 1:
-            return [BacktrackingCoMP(growth=1.05)]
-        beta = float(theory.constants(problem).beta)
-        return [FeDualExCorrected(eta_c=factor / beta if beta > 0 else 1.0) for factor in self.steps]
+        active_bounds(problem, run.z)
+        return run.z
 
 
 class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[misc]
@@ -116,9 +99,6 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     """
 
     multiclass: ClassVar[bool] = True
-
-    # A logistic loss is steepest where learning starts: later, steps beyond 1 / beta are stable.
-    steps: ClassVar[tuple[float, ...]] = (8.0, 2.0, 0.5)
 
     def _penalty(self, size: float) -> dict[str, Any]:
         """l1 and l2 for rows that were divided by `size`."""
@@ -131,8 +111,8 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
         """The problem for rows that were divided by `size`."""
 
-    def _bias(self, x: Tree, X: NDArray[Any], label: NDArray[Any]) -> Any:
-        """What is added to the scores of rows in the common scale."""
+    def _bias(self, x: Tree, scale: Scale, X: NDArray[Any], label: NDArray[Any]) -> Any:
+        """What is added to the scores of rows in the common scale, which are scale.rows(X)."""
         return x["bias"]
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
@@ -157,10 +137,10 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
             )
         clients = np.zeros(len(X)) if clients is None else clients
         scale = Scale(X, clients, intercept=True)
-        rows = scale.rows(X)
-        problem = self._problem(rows, label, clients, scale.size)
+        # The rows in the common scale are not kept during the run: they are as large as the data.
+        problem = self._problem(scale.rows(X), label, clients, scale.size)
         x = (z := self._solve(problem)).x
-        weights, bias = scale.model(x["weights"], self._bias(x, rows, label))
+        weights, bias = scale.model(x["weights"], self._bias(x, scale, X, label))
         self.coef_, self.intercept_ = np.atleast_2d(weights.T), np.atleast_1d(bias)
         self._keep(problem, z)
         return self

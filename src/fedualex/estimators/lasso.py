@@ -1,7 +1,7 @@
 """Sparse linear regression."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,6 @@ class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
 
     coef_, intercept_: w and b. For all else see `AbstractFederated`.
     """
-
-    steps: ClassVar[tuple[float, ...]] = (0.9, 0.2)
 
     alpha: Any = 1.0
     _: KW_ONLY

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ..regularizers import Box, SquaredL2
 from ..regularizers.rounding import UNIT
-from ..tree import Saddle, Tree
-from ..validation import encode_labels, nonnegative
+from ..tree import Saddle, Tree, cast_like
+from ..validation import encode_labels, nonnegative, of_type, rows_of
 from .built_from import built_from
 from .floor import Floor
 from .general import Problem
@@ -20,7 +20,9 @@ from .rows import by_client, matrix, two_classes
 
 
 @built_from("X", "y", "clients", pooled=True)
-def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: Any = None) -> Problem:
+def auc(
+    X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: Any = None, saddle: bool = True
+) -> Problem:
     """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2, row positive, row' negative.
 
     X: n rows of d features; y: n labels of two classes, the second in sorted order being the positive one;
@@ -46,15 +48,31 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
     far the objective over pairs of w is from its minimum.
     At alpha = -min(1, c) the floor of f, which is without -alpha^2, is 1 - 2 (1 + alpha) c, less what rounding may add:
     the squares are >= 0, and m+ - m- = <w, mu+ - mu-> <= c for every w of the ball.
+
+    saddle=False is the same objective without a, b and alpha, for clients that know mu+ and mu- themselves: the plain
+    minimization of E+ <w, row - mu+>^2 + E- <w, row - mu->^2 + (1 - <w, mu+ - mu->)^2, in the same ball, floor 0.
+    A client with more than d rows keeps d that have the same sum of squares for every w, of a QR decomposition.
     Ying, Wen, Lyu, Stochastic Online AUC Maximization, NeurIPS 2016.
     """
+    of_type("saddle", saddle, bool, "True or False")
     X = matrix(X)
     sign = two_classes(y, len(X))
     _, client = encode_labels("clients", clients, len(X))
     l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
     ball = weight_ball(float(l1), 2 * float(l2), radius, 0.5)
-    up, down = X[sign > 0].mean(axis=0), X[sign < 0].mean(axis=0)
+    up, down = ((sign == s) @ X / np.sum(sign == s) for s in (1, -1))
     weight = np.where(sign > 0, len(X) / np.sum(sign > 0), len(X) / np.sum(sign < 0))
+    common: dict[str, Any] = {"weights": "samples", "by_construction": True, "own_weights": True}
+    if not saddle:
+        own = [_squares(X[rows] - np.where(sign[rows, None] > 0, up, down), weight[rows]) for rows in rows_of(client)]
+        return Problem(
+            CenteredSquare(up - down),
+            x={"weights": penalized(ball, l1, l2)},
+            like=Saddle({"weights": np.zeros(X.shape[1])}),
+            data=own,
+            floor=Floor(None, 0.0, each=True),
+            **(common | {"weights": np.bincount(client)}),
+        )
     rows, bound = X - (up + down) / 2, largest_product(ball, up - down)[0]
     return Problem(
         PairwiseSquare(),
@@ -62,11 +80,16 @@ def auc(X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: A
         y=SquaredL2(2.0) + Box(bound),
         like=Saddle({"weights": np.zeros(X.shape[1]), "a": np.zeros(()), "b": np.zeros(())}, np.zeros(())),
         data=by_client({"row": rows, "sign": sign, "weight": weight}, client),
-        weights="samples",
-        by_construction=True,
-        own_weights=True,
         floor=_floor(rows, sign * weight / len(X), ball, float(bound)),
+        **common,
     )
+
+
+def _squares(rows: NDArray[Any], weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """At most d rows whose mean of <w, row>^2 is for every w that of weight <w, row>^2 over all rows: a QR factor."""
+    rows *= np.sqrt(weight / len(rows))[:, None]
+    factor = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
+    return {"row": np.sqrt(len(factor)) * factor}
 
 
 def _floor(rows: NDArray[Any], factor: NDArray[Any], ball: Ball, bound: float) -> Floor:
@@ -93,3 +116,19 @@ class PairwiseSquare(Majorized):
         score = jnp.abs(example["row"]) @ x["weights"]
         center = jnp.where(example["sign"] > 0, x["a"], x["b"])
         return example["weight"] * ((score + center) ** 2 + 2 * (1 + alpha) * score) + 1
+
+
+class CenteredSquare(Majorized):
+    """<w, row>^2 + (1 - <w, difference>)^2, for rows relative to the mean of their class and weighed by it."""
+
+    difference: Any
+    """mu+ - mu-."""
+
+    def __call__(self, x: Tree, example: Tree) -> Array:
+        w = x["weights"]
+        return (example["row"] @ w) ** 2 + (1 - cast_like(self.difference, w) @ w) ** 2
+
+    def majorant(self, x: Tree, example: Tree) -> Array:
+        """The same with a plus and absolute values everywhere."""
+        w, difference = x["weights"], jnp.abs(cast_like(self.difference, x["weights"]))
+        return (jnp.abs(example["row"]) @ w) ** 2 + (1 + difference @ w) ** 2

@@ -87,8 +87,10 @@ def stack_clients(data: Sequence[Tree] | str) -> Clients:
         shapes = {array.shape[1:] for array in arrays}
         if len(shapes) > 1:
             raise ValueError(f"data[m]{name} must have examples of one shape for all clients, got {sorted(shapes)}")
-        padded = [np.concatenate([a, np.repeat(a[:1], longest - len(a), axis=0)]) for a in arrays]
-        return np.stack(padded)
+        stacked = np.empty((len(arrays), longest, *arrays[0].shape[1:]), np.result_type(*arrays))
+        for own, array in zip(stacked, arrays, strict=True):
+            own[: len(array)], own[len(array) :] = array, array[:1]
+        return stacked
 
     return Clients(jax.tree_util.tree_map_with_path(stack, data[0], *data[1:]), counts)
 

@@ -74,7 +74,7 @@ class Problem(AbstractProblem):
         self.data, self.weights = problem_data(data, weights)
         if self.data is not ELSEWHERE:
             example = () if self.data is None else (jax.tree.map(lambda leaf: leaf[0, 0], self.data.examples),)
-            check_loss(f, self.like, example, self.operator)
+            check_loss(f, self.like, example)
 
     @property
     def clients(self) -> int | None:

@@ -44,8 +44,15 @@ def weighted_loss(f: Callable[..., Any], z: Saddle, examples: Tree, share: Array
     return jnp.vdot(share, jax.vmap(lambda example: of_example(f, z, example))(examples))
 
 
-def check_loss(f: Callable[..., Any], like: Saddle, example: tuple[Tree, ...], operator: Callable[..., Any]) -> None:
-    """One abstract evaluation, so that a wrong f is found here and not inside a run."""
+def check_loss(f: Callable[..., Any], like: Saddle, example: tuple[Tree, ...]) -> None:
+    """One abstract evaluation on one example, so that a wrong f is found here and not inside a run."""
+
+    def loss(z: Saddle) -> Array:
+        if not example:
+            return of_example(f, z)
+        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], example[0])
+        return weighted_loss(f, z, one, jnp.ones(1))
+
     z = jax.tree.map(jnp.asarray, like)
     arguments = "(x, y" if like.y is not None else "(x"
     call = f"f{arguments}{', example)' if example else ')'}"
@@ -59,7 +66,7 @@ def check_loss(f: Callable[..., Any], like: Saddle, example: tuple[Tree, ...], o
     for scope in (nullcontext(), double()):  # gradients, in the caller's precision and in the certificates'
         with scope:
             try:
-                jax.eval_shape(operator, tree.cast(like, jnp.result_type(float)))
+                jax.eval_shape(partial(saddle_gradient, loss), tree.cast(like, jnp.result_type(float)))
             except Exception as error:
                 raise TypeError(f"{call} has no gradient that jax can compute: {_cause(f, error)}") from None
 
