@@ -78,10 +78,8 @@ def no_bounds(flat: Flat, memory: int) -> Bounds:
 
 def upper_bound(flat: Flat, cuts: Cuts, mu: Array) -> Array:
     """P(x) <= sum mu_i (f_i + <g_y,i, y_i>) + psi_1(x) + psi_2^*(-sum mu_i g_y,i) at x = sum mu_i x_i."""
-    split = flat.split
-    psi = flat.x.psi(mu @ cuts.points[:, :split])
-    slope = tree.depend_on(mu @ cuts.operators[:, split:], psi)  # one LAPACK call at a time
-    return majorant_offset(flat, cuts, mu) + psi + flat.y.conjugate(-slope)
+    xs, slopes, offsets = majorants(flat, cuts)
+    return upper_value(flat, mu @ xs, mu @ slopes, jnp.vdot(mu, offsets))
 
 
 def lower_bound(flat: Flat, cuts: Cuts, known: Known, lam: Array) -> Array:
@@ -89,21 +87,33 @@ def lower_bound(flat: Flat, cuts: Cuts, known: Known, lam: Array) -> Array:
 
     The last weight is that of what is known: its value, its y, and the slope 0.
     """
-    slopes, offsets, ys = minorants(flat, cuts, known)
-    conjugate = flat.x.conjugate(-(lam @ slopes))
-    return jnp.vdot(lam, offsets) - conjugate - flat.y.psi(tree.depend_on(lam @ ys, conjugate))
+    ys, slopes, offsets = minorants(flat, cuts, known)
+    return lower_value(flat, lam @ ys, lam @ slopes, jnp.vdot(lam, offsets))
 
 
-def majorant_offset(flat: Flat, cuts: Cuts, mu: Array) -> Array:
-    """sum mu_i (f_i + <g_y,i, y_i>)."""
+def upper_value(flat: Flat, x: Array, slope: Array, offset: Array) -> Array:
+    """offset + psi_1(x) + psi_2^*(-slope)."""
+    psi = flat.x.psi(x)
+    return offset + psi + flat.y.conjugate(-tree.depend_on(slope, psi))  # one LAPACK call at a time
+
+
+def lower_value(flat: Flat, y: Array, slope: Array, offset: Array) -> Array:
+    """offset - psi_1^*(-slope) - psi_2(y)."""
+    conjugate = flat.x.conjugate(-slope)
+    return offset - conjugate - flat.y.psi(tree.depend_on(y, conjugate))
+
+
+def majorants(flat: Flat, cuts: Cuts) -> tuple[Array, Array, Array]:
+    """The x_i of every survey, with f(x_i, .) <= offset_i - <slope_i, .>: slopes and offsets."""
     split = flat.split
-    return jnp.vdot(mu, cuts.values + jnp.sum(cuts.operators[:, split:] * cuts.points[:, split:], axis=1))
+    slopes, y = cuts.operators[:, split:], cuts.points[:, split:]
+    return cuts.points[:, :split], slopes, cuts.values + jnp.sum(slopes * y, axis=1)
 
 
 def minorants(flat: Flat, cuts: Cuts, known: Known) -> tuple[Array, Array, Array]:
-    """f(., y_i) >= offset_i + <slope_i, .> for every survey and for what is known, with their y_i."""
+    """The y_i of every survey and of what is known, with f(., y_i) >= offset_i + <slope_i, .>: slopes and offsets."""
     split = flat.split
     slopes, x = cuts.operators[:, :split], cuts.points[:, :split]
     offsets = jnp.append(cuts.values - jnp.sum(slopes * x, axis=1), known.value)
-    slopes = jnp.concatenate([slopes, jnp.zeros((1, split))])
-    return slopes, offsets, jnp.concatenate([cuts.points[:, split:], known.y[None]])
+    ys = jnp.concatenate([cuts.points[:, split:], known.y[None]])
+    return ys, jnp.concatenate([slopes, jnp.zeros((1, split))]), offsets

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
-from .bounds import UNKNOWN, Bounds, Known, Side, lower_bound, majorant_offset, minorants, upper_bound
+from .bounds import UNKNOWN, Bounds, Known, Side, lower_value, majorants, minorants, upper_value
 from .cuts import Cuts
 from .flat import Flat
 from .level import model_weights
@@ -30,15 +30,14 @@ def improved(flat: Flat, cuts: Cuts, known: Known, bounds: Bounds, *, model: boo
     mean = _normalized(jnp.where(pure, cuts.weights, 0.0))
     upper = _upper(flat, cuts, jnp.concatenate([alone, mean[None]]), bounds.upper)
     tried = jnp.pad(tree.depend_on(jnp.concatenate([alone, mean[None]]), upper.bound), ((0, 0), (0, 1)))
-    if model:
-        found = _normalized(_multipliers(flat, cuts, known, upper, bounds.lower))
-        tried = jnp.concatenate([tried[:-1], found[None], tried[-1:]])
+    found = _normalized(_multipliers(flat, cuts, known, upper, bounds.lower)) if model else tried[-1]
+    tried = jnp.concatenate([tried, found[None]])
     return Bounds(upper, _lower(flat, cuts, known, tried, bounds.lower))
 
 
 def _multipliers(flat: Flat, cuts: Cuts, known: Known, upper: Side, lower: Side) -> Array:
     """Where the model of all surveys is projected onto the middle between both bounds."""
-    slopes, offsets, _ = minorants(flat, cuts, known)
+    _, slopes, offsets = minorants(flat, cuts, known)
     usable = jnp.append(cuts.used & cuts.pure, known.there)
     gap = jnp.where(lower.bound > -UNKNOWN, upper.bound - lower.bound, 0.0)
     mass = STIFF * jnp.sum(cuts.weights)
@@ -48,40 +47,49 @@ def _multipliers(flat: Flat, cuts: Cuts, known: Known, upper: Side, lower: Side)
 
 
 def _upper(flat: Flat, cuts: Cuts, tried: Array, present: Side) -> Side:
-    bounds = jax.lax.map(lambda mu: _valued(upper_bound(flat, cuts, mu), mu, UNKNOWN), tried)
-    mu, bound, split = tried[jnp.argmin(bounds)], jnp.min(bounds), flat.split
-    x, slope = mu @ cuts.points[:, :split], mu @ cuts.operators[:, split:]
-    offset = majorant_offset(flat, cuts, mu)
-    side = Side(bound, x, slope, offset, cuts.points, jnp.append(mu, 0.0), *_sizes(cuts))
-    return _better(bound < present.bound, side, present)
+    xs, slopes, offsets = (tried @ part for part in majorants(flat, cuts))
+    values = jax.lax.map(lambda row: upper_value(flat, *row), (xs, slopes, offsets))
+    values = jnp.where(_counts(tried, values), values, UNKNOWN)
+    best = jnp.argmin(values)
+    weights = jnp.append(tried[best], 0.0)
+    side = Side(values[best], xs[best], slopes[best], offsets[best], cuts.points, weights, *_sizes(cuts))
+    return _better(values[best] < present.bound, side, present)
 
 
 def _lower(flat: Flat, cuts: Cuts, known: Known, tried: Array, present: Side) -> Side:
-    """tried: weights of the surveys and of what is known; the last row is the mean of several surveys."""
+    """tried: weights of the surveys and of what is known; the last two rows are means of several surveys."""
     beforehand = jnp.zeros(tried.shape[1]).at[-1].set(1.0)
-
-    def at(lam: Array) -> Array:
-        return _valued(lower_bound(flat, cuts, known, lam), lam, -UNKNOWN)
-
     tried = jnp.concatenate([tried, known.there * beforehand[None]])
-    bounds = jax.lax.map(at, tried)
-    mixing = jnp.concatenate([tried[jnp.argmax(bounds[:-2])][None], tried[-3:-1]])
+    parts = minorants(flat, cuts, known)
+    rows = tuple(tried @ part for part in parts)
+    values = jax.lax.map(lambda row: lower_value(flat, *row), rows)
+    values = jnp.where(_counts(tried, values), values, -UNKNOWN)
+    # The best single survey and the two means, each mixed with what is known beforehand.
+    chosen = jnp.stack([jnp.argmax(values[:-3]), tried.shape[0] - 3, tried.shape[0] - 2])
 
-    def mixed(lam: Array) -> tuple[Array, Array]:
-        share, value = largest_of_concave(lambda share: at(share * lam + (1 - share) * beforehand))
-        return share * lam + (1 - share) * beforehand, jnp.where(known.there & (jnp.sum(lam) > 0), value, -UNKNOWN)
+    def mixed(row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        nothing = known.y, jnp.zeros_like(row[1]), known.value
 
-    mixtures, values = jax.lax.map(mixed, mixing)
-    tried, bounds = jnp.concatenate([tried, mixtures]), jnp.concatenate([bounds, values])
-    lam, bound = tried[jnp.argmax(bounds)], jnp.max(bounds)
-    slopes, offsets, ys = minorants(flat, cuts, known)
-    side = Side(bound, lam @ ys, lam @ slopes, jnp.vdot(lam, offsets), cuts.points, lam, *_sizes(cuts))
+        def at(share: Array) -> Array:
+            return lower_value(
+                flat, *(share * own + (1 - share) * other for own, other in zip(row, nothing, strict=True))
+            )
+
+        return largest_of_concave(at)
+
+    shares, mixtures = jax.lax.map(mixed, tuple(part[chosen] for part in rows))
+    mixtures = jnp.where(known.there & (values[chosen] > -UNKNOWN), mixtures, -UNKNOWN)
+    weights = shares[:, None] * tried[chosen] + (1 - shares[:, None]) * beforehand
+    tried, values = jnp.concatenate([tried, weights]), jnp.concatenate([values, mixtures])
+    lam, bound = tried[jnp.argmax(values)], jnp.max(values)
+    y, slope, offset = (lam @ part for part in parts)
+    side = Side(bound, y, slope, offset, cuts.points, lam, *_sizes(cuts))
     return _better(bound > present.bound, side, present)
 
 
-def _valued(bound: Array, weights: Array, otherwise: float) -> Array:
-    """A bound, where there are weights and it is a number."""
-    return jnp.where((jnp.sum(weights) > 0) & jnp.isfinite(bound), bound, otherwise)
+def _counts(tried: Array, values: Array) -> Array:
+    """Which of the tried weights are any, and have a number for a bound."""
+    return (jnp.sum(tried, axis=1) > 0) & jnp.isfinite(values)
 
 
 def _sizes(cuts: Cuts) -> tuple[Array, Array]:

@@ -24,7 +24,9 @@ class Reader:
 
     def __init__(self, evaluator: Evaluator, setup: Setup, clients: Clients, polish: Any):
         self.evaluator, self.setup, self.clients, self.polish = evaluator, setup, clients, polish
-        self.trace = None if setup.method.exchanging or evaluator.reason else no_trace(evaluator.problem)
+        # Without anything known beforehand, bounds of both sides say little more than the certificates themselves.
+        traceless = setup.method.exchanging or evaluator.reason or evaluator.problem.floor is None
+        self.trace = None if traceless else no_trace(evaluator.problem)
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output] | Missing:
         """The outputs of a state; before the first round all are its point."""

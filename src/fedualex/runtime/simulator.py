@@ -91,7 +91,7 @@ def _judgement(prepared: Prepared, options: SolveOptions) -> Judgement:
         every=options.record_every or max(1, prepared.rounds // 50),
         tol=options.tol,
         output=options.output,
-        polish=polish_grid(prepared.problem),
+        polish=() if prepared.setup.method.exchanging else polish_grid(prepared.problem),
         everything=options.tol is not None or options.output in ("client_average", "polished"),
         trust=options.convexity == "trust",
     )
