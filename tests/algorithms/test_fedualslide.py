@@ -38,6 +38,7 @@ def distance_bound(flat, centre):
     return float(flat.scale) * float(x) + float(y)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["auc", "agnostic, kl", "lasso"])
 def test_the_certificate_of_the_weights_obeys_theorems_1_and_4(name):
     """Cert(c) <= (B_c + Phi(c)) / S, and Q(c) <= 0 as c = 0 would be possible: Cert(c) <= level + B_c / S."""
@@ -76,6 +77,7 @@ def test_without_a_pull_the_local_step_is_fedualex():
             jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-15), found, expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ROWS)
 def test_every_kind_of_problem_is_solved_without_a_step_size(name):
     tol = 1e-3 * fx.solve(rows(name), rounds=1).gap
@@ -87,6 +89,7 @@ def test_every_kind_of_problem_is_solved_without_a_step_size(name):
     assert run.chosen.startswith("FeDualSlide")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["local", "auto"])
 def test_local_steps_propose(mode):
     run = fx.solve(rows("auc"), fx.FeDualSlide(mode=mode), rounds=200, local_steps=5, tol=1e-3)
@@ -94,6 +97,7 @@ def test_local_steps_propose(mode):
     assert int(run.state.server.local_rounds) > 0
 
 
+@pytest.mark.slow
 def test_noise_in_local_steps_leaves_the_certificate_exact():
     run = fx.solve(rows("auc"), fx.FeDualSlide(mode="local"), rounds=60, local_steps=5, noise=fx.GaussianNoise(0.3))
     exact = fx.solve(rows("auc"), rounds=300, tol=1e-6)
@@ -143,6 +147,7 @@ def test_counterexamples_to_drift_correction_alone(slopes, eta):
         assert run.status is fx.Status.OPTIMAL, run
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_no_gap_is_above_what_the_zero_model_is_worth(name):
     """From the first record on: the objective of the start where losses are >= 0, on badly scaled rows too."""
