@@ -77,9 +77,9 @@ def _errors(
         at, found = reach, Surveyed(jax.tree.map(lambda leaf: jnp.full_like(leaf, largest), reach), sizes)
         factor = 1.0
     else:
-        weightiest = [side.points[jnp.argmax(side.weights[:-1])] for side in (bounds.lower, bounds.upper)]
+        lower, upper = (side.points[jnp.argmax(side.weights[:-1])] for side in (bounds.lower, bounds.upper))
         # A lower bound may need no survey at all.
-        at = flat.point(jnp.where(jnp.any(bounds.lower.weights[:-1] > 0), *weightiest))
+        at = flat.point(jnp.where(jnp.any(bounds.lower.weights[:-1] > 0), lower, upper))
         found, factor = problem.survey(at), ESTIMATE
     error, value = problem.operator_error(at, found.operator), problem.value_error(at, found)
     return tree.scale(factor, error.size), factor * value.size
