@@ -240,7 +240,8 @@ def test_commands_refuse_in_one_sentence(tmp_path, finished):
 def test_a_server_that_is_not_up_is_one_sentence(deploy):
     made = deploy("nvflare", up=False)
     told = json.loads(cli("status", made.folder, "--json").stdout)
-    assert told == {"engine": "unreachable", "round": None, "status": None, "run": str(made.run_folder)}
+    nothing = {"round": None, "exchanges": None, "status": None}
+    assert told == {"engine": "unreachable", **nothing, "run": str(made.run_folder)}
     one_sentence(cli("run", made.folder, code=1), "cannot be reached: start it, or all with `up`")
 
 

@@ -285,9 +285,9 @@ BOUNDS = {
     "the weights of the lower bound": (scaled("weights/lower", 1.001), "weights of the lower bound"),
     "the weight of the floor": (more_of_the_floor, "weights of the lower bound"),
     "other weights of the lower bound": (other_weights, "mean operator of the surveys, largest difference"),
-    "a survey": (scaled("surveys/x", 1.001, "row"), "mean of the surveyed points, largest difference"),
-    "the point": (scaled("z/x", 1.001), "mean of the surveyed points, largest difference"),
-    "the mean operator": (scaled("g/x", 1.001), "mean operator of the surveys, largest difference"),
+    "a survey": (scaled("surveys/x['weights']", 1.001, "row"), "mean of the surveyed points, largest difference"),
+    "the point": (scaled("z/x['weights']", 1.001), "mean of the surveyed points, largest difference"),
+    "the mean operator": (scaled("g/x['weights']", 1.001), "mean operator of the surveys, largest difference"),
     "the shift and the gap": (smaller_shift, "shift from the surveys"),
     "the gap": (of_output("bounds", gap=0.0), "sum of the parts and of the rounding"),
     "a rounding of nothing": (of_output("bounds", rounding=0.0), "rounding"),
@@ -306,7 +306,7 @@ def test_the_surveys_behind_bounds_are_made_again(copied, what):
     assert noticed in differing(verify(path))
 
 
-@pytest.mark.parametrize("what", ["surveys/x", "weights/upper", "weights/floor"])
+@pytest.mark.parametrize("what", ["surveys/x['weights']", "weights/upper", "weights/floor"])
 def test_surveys_of_another_shape_are_one_line(copied, what):
     path = copied("floored")
     rewrite_arrays(path, lambda arrays: arrays.update({f"bounds/{what}": np.zeros((2, 3))}))
@@ -314,6 +314,15 @@ def test_surveys_of_another_shape_are_one_line(copied, what):
     code, lines = command(path)
     assert (code, len(lines)) == (2, 1)
     assert "does not hold surveys of the output 'bounds'" in lines[0]
+
+
+def test_bounds_may_use_a_floor(solved):
+    """What the cases above are about: a weight of the floor, and a shift that matters."""
+    run = folder.load(solved("floored"))
+    output = run.status["outputs"]["bounds"]
+    assert 0.01 < run.surveys("bounds")[1]["floor"] < 0.99
+    assert output["shift"] > 0.1 * output["gap"]
+    assert verify(run.path).verdict is Verdict.VERIFIED
 
 
 def test_bounds_that_are_dropped_are_missed(copied):

@@ -37,13 +37,13 @@ def concave():
 """
 PARTITION = {"kind": "iid", "clients": 2, "seed": 0}
 BUNDLED = {"name": "sparse_glm", "family": "squared", "l1": 0.1, "bundled": "diabetes", "standardize": True}
-ROWS = {"name": "sparse_glm", "file": "rows.npz", "family": "logistic", "l1": 0.05}
+ROWS = {"name": "sparse_glm", "file": "rows.npz", "family": "logistic", "l1": 0.01}
 RUNS = {
     "game": (GAME, METHOD, NOISY),
     "other": (GAME, METHOD, NOISY | {"seed": 6}),
     "optimal": (GAME, {"name": "FeDualEx", "eta_c": 0.5}, {"rounds": 200, "record_every": 20, "tol": 1e-2}),
     "bundled": (BUNDLED | {"partition": PARTITION}, METHOD, {"rounds": 1}),
-    "floored": (ROWS, {"name": "FeDualEx", "eta_c": 0.05}, {"rounds": 6, "record_every": 2}),
+    "floored": (ROWS, {"name": "FeDualEx", "eta_c": 0.001}, {"rounds": 1}),
     "slide": (GAME, {"name": "FeDualSlide"}, {"clients": 3, "local_steps": 2, "rounds": 6, "record_every": 2}),
     "own": ({"entry": "verify_own:build", "shift": 0.3}, METHOD, {"rounds": 1}),
     "infeasible": (
