@@ -12,20 +12,12 @@ from ..bundle import Flat, Known
 from ..geometry import Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Tree
-from ..validation import real_scalar, short, whole_number
+from ..validation import short, whole_number
 from .base import choice
 from .pace import Pace, with_pace
 from .pulled import Pull, PulledSteps
-from .slide_server import FRESH, LOCAL, PHASES, PROBE, START, STEPS, SURVEY, SlideServer, first_server
+from .slide_server import FRESH, LOCAL, PHASES, PROBE, START, STEPS, SURVEY, SlideServer, first_server, share
 from .slide_steps import absorbed, extrapolated, recentred, standing, weighed
-
-
-def _share(name: str, value: Any) -> float:
-    """A number in (0, 1)."""
-    number = float(real_scalar(name, value, "a number above 0 and below 1"))
-    if not 0 < number < 1:
-        raise ValueError(f"{name} must be a number above 0 and below 1, got {number!r}")
-    return number
 
 
 class FeDualSlide(PulledSteps):
@@ -51,9 +43,9 @@ class FeDualSlide(PulledSteps):
 
     mode: str = choice("FeDualSlide: mode", "auto", "local", "survey")
     remember: int = eqx.field(static=True, default=20, converter=lambda value: whole_number("remember", value, 2))
-    sigma: float = eqx.field(static=True, default=0.5, converter=lambda value: _share("sigma", value))
-    kappa: float = eqx.field(static=True, default=0.1, converter=lambda value: _share("kappa", value))
-    drop: float = eqx.field(static=True, default=0.3, converter=lambda value: _share("drop", value))
+    sigma: float = share("sigma", 0.5)
+    kappa: float = share("kappa", 0.1)
+    drop: float = share("drop", 0.3)
     exchanging: ClassVar[bool] = True
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:

@@ -8,6 +8,7 @@ from jaxtyping import Array
 
 from ..bundle import Bounds, Cuts, Flat, no_bounds, no_cuts
 from ..tree import Saddle
+from ..validation import real_scalar
 from .pace import Pace, Windows, no_windows
 
 START, PROBE, FRESH, LOCAL = range(4)
@@ -83,3 +84,15 @@ def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
         surveys=none,
         local_rounds=none,
     )
+
+
+def share(name: str, default: float) -> Any:
+    """The field of a number above 0 and below 1, which is compiled in."""
+
+    def checked(value: Any) -> float:
+        number = float(real_scalar(name, value, "a number above 0 and below 1"))
+        if not 0 < number < 1:
+            raise ValueError(f"{name} must be a number above 0 and below 1, got {number!r}")
+        return number
+
+    return eqx.field(static=True, default=default, converter=checked)

@@ -196,7 +196,5 @@ def _print_results(result: Any) -> None:
 
 def _text(value: Any) -> str:
     """A cell of a table; of a hash its beginning."""
-    if value is None:
-        return ""
-    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    text = "" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
     return f"{text[:8]}..." if isinstance(value, str) and len(value) == 64 else text

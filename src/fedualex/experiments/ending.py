@@ -3,33 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import numpy as np
-
-from .. import tree
-from ..precision import double
-from ..problems import AbstractProblem
-from ..problems.evidence import flat_of, pair_with_slopes
 from ..runtime import Stop
-from ..runtime import checkpoint as checkpoints
 from ..runtime.kinds import polishing
-from ..runtime.outputs import exact_problem, project
-from ..runtime.reader import points_of
-from ..runtime.records import without_gaps
 from ..runtime.rules import answer_of, best_gap, stop_of
-from ..runtime.state import State
 from ..runtime.status import status_of
-from ..tree import Tree
 from . import seal
 from .folder import StoredRun
-from .provenance import other_versions
-from .reach import Begun, Reached, averages, begun, is_deployment, is_exchanging
+from .reach import averages, is_deployment, is_exchanging
 from .verdict import Check
 
 SAME = 1e-6
 """A gap that was computed a second time, from a point that was projected a second time, may differ by this share."""
-STATE = 1e4
-"""A point computed again from a state may differ by so many units in the last place of the state's precision."""
 
 
 def seal_checks(run: StoredRun) -> list[Check]:
@@ -39,16 +23,16 @@ def seal_checks(run: StoredRun) -> list[Check]:
     if not isinstance(stored, dict):
         return [Check("", "SHA-256 of all files", None, seal.digest_of(status), False)]
     names = dict.fromkeys((*stored, *found))
-    checks = [_equal("", f"SHA-256 of {name}", stored.get(name), found.get(name)) for name in names]
+    checks = [equal("", f"SHA-256 of {name}", stored.get(name), found.get(name)) for name in names]
     digest = seal.digest_of(status)
-    return [*checks, _equal("", "SHA-256 of all of these and of status.json", status.get("sha256"), digest)]
+    return [*checks, equal("", "SHA-256 of all of these and of status.json", status.get("sha256"), digest)]
 
 
 def history_checks(run: StoredRun) -> list[Check]:
     """The last record and the status tell of the same end."""
     status: Mapping[str, Any] = run.status or {}
     last = run.history[-1] if run.history else {}
-    checks = [_equal("", f"{key} in the history", status[key], last.get(key)) for key in ("bytes_up", "bytes_down")]
+    checks = [equal("", f"{key} in the history", status[key], last.get(key)) for key in ("bytes_up", "bytes_down")]
     said, found = status["rounds"], last.get("round", 0)
     # Sites may have been silent at the end: rounds without a record.
     fits = said >= found if is_deployment(run.manifest["configuration"]) else said == found
@@ -65,7 +49,7 @@ def history_checks(run: StoredRun) -> list[Check]:
 def _history_check(output: str, stored: Mapping[str, Any], recorded: Any) -> Check:
     """The gap of an output is that of the last record; bounds may be better by what was surveyed at the end."""
     if output != "bounds" or recorded is None:
-        return _equal(output, "gap in the history", stored["gap"], recorded)
+        return equal(output, "gap in the history", stored["gap"], recorded)
     fits = stored["gap"] <= (1 + SAME) * recorded + stored["rounding"]
     return Check(output, "gap at most that in the history", stored["gap"], recorded, fits)
 
@@ -79,15 +63,15 @@ def claim_checks(run: StoredRun) -> list[Check]:
     structure = {name: (output["density"] or 0) + sum(output["rank"] or ()) for name, output in outputs.items()}
     answer = outputs[status["output"]]
     checks = [
-        _equal("", "outputs of such a run", sorted(_expected(run)), sorted(set(outputs) - {"best"})),
-        _equal("", "which output is the answer", status["output"], wanted or answer_of(gaps, structure, tol)),
+        equal("", "outputs of such a run", sorted(_expected(run)), sorted(set(outputs) - {"best"})),
+        equal("", "which output is the answer", status["output"], wanted or answer_of(gaps, structure, tol)),
     ]
     for key in ("gap", "status", "violation"):
-        checks.append(_equal(status["output"], f"{key} of the answer", status[key], answer[key]))
+        checks.append(equal(status["output"], f"{key} of the answer", status[key], answer[key]))
     if status["stop"] == Stop.INFEASIBLE.name:  # nothing is optimal where the limits cannot be met
         tol = None
     for name, gap in gaps.items():
-        checks.append(_equal(name, f"status for tol {tol}", outputs[name]["status"], status_of(gap, tol).name))
+        checks.append(equal(name, f"status for tol {tol}", outputs[name]["status"], status_of(gap, tol).name))
     return [*checks, *_best_checks(run), *_stop_checks(run)]
 
 
@@ -118,13 +102,13 @@ def _stop_checks(run: StoredRun) -> list[Check]:
         case Stop.INFEASIBLE.name | Stop.DISPROVED.name:
             return []
         case Stop.TOLERANCE.name | Stop.DIVERGED.name | Stop.STALLED.name:
-            return [_equal("", "why the run ended", said, due and due.name)]
+            return [equal("", "why the run ended", said, due and due.name)]
         case _ if said not in Stop.__members__:
             return [Check("", "why the run ended: a word that exists", said, None, False)]
         case _ if due is not None and said in (Stop.MAX_ROUNDS.name, Stop.MAX_TIME.name, Stop.CLIENTS_LOST.name):
-            return [_equal("", "why the run ended", said, due.name)]
+            return [equal("", "why the run ended", said, due.name)]
         case Stop.MAX_ROUNDS.name:
-            return [_equal("", f"{said}: all rounds were run", total, status["rounds"])]
+            return [equal("", f"{said}: all rounds were run", total, status["rounds"])]
         case Stop.MAX_TIME.name:
             late = seconds is not None and status["seconds"] > seconds
             return [Check("", f"{said}: the time was over", seconds, status["seconds"], late)]
@@ -153,65 +137,6 @@ def _best_checks(run: StoredRun) -> list[Check]:
     return [Check("", "no earlier record is better", least, smallest, least <= (1 + SAME) * smallest + slack)]
 
 
-def checkpoint_checks(run: StoredRun, reached: Reached) -> list[Check]:
-    """The checkpoint holds the history, is that of a run with these settings, and its state has these outputs."""
-    file, status = run.path / seal.CHECKPOINT, run.status or {}
-    if not file.exists():  # the seal knows whether there was one
-        return []
-    try:
-        header, leaves = checkpoints.read(file)
-    except ValueError as error:
-        return [Check("", f"checkpoint ({error})", None, None, False)]
-    recorded = header["history"]
-    if status["stop"] == Stop.DISPROVED.name:  # certificates were withdrawn after the last checkpoint
-        recorded = [without_gaps(record) for record in recorded]
-    same = recorded == run.history
-    if status["stop"] == Stop.INTERRUPTED.name:  # perhaps before the last record was saved
-        same |= recorded == run.history[:-1]
-    checks = [Check("", "history in the checkpoint, records", len(run.history), len(recorded), same)]
-    why_not = reached.why_not or other_versions(run.manifest)
-    if reached.problem is None or why_not:
-        return [*checks, Check("", f"settings in the checkpoint ({why_not})", None, None, None)]
-    try:
-        start = begun(run.manifest["configuration"], reached.problem)
-    except Exception as error:  # whatever stands in the manifest
-        return [*checks, Check("", f"settings of the run ({error})", None, None, False)]
-    what = "settings in the checkpoint: method, steps, noise, seed, sizes, tol"
-    checks.append(_equal("", what, start.run_id, header["run"]))
-    return [*checks, *_state_checks(run, start, leaves)] if checks[-1].agrees else checks
-
-
-def _state_checks(run: StoredRun, start: Begun, leaves: list[Any]) -> list[Check]:
-    """The outputs that need no operators, computed again from the state of the checkpoint."""
-    status: Mapping[str, Any] = run.status or {}
-    structure: Any = jax.tree.structure(start.start)
-    state = jax.tree.unflatten(structure, leaves[: structure.num_leaves])
-    if int(state.round) != status["rounds"]:
-        late = status["stop"] == Stop.INTERRUPTED.name
-        return [Check("", "rounds in the checkpoint", status["rounds"], int(state.round), None if late else False)]
-    share = STATE * float(np.finfo(start.setup.weights.dtype).eps)
-    checks = []
-    with double():
-        exact = exact_problem(start.problem)
-        for name, point in _points(run, start, exact, state).items():
-            found = dict(tree.leaves_with_names(project(exact, point)))
-            z, _ = run.points(name)
-            if z.keys() != found.keys() or any(z[leaf].shape != found[leaf].shape for leaf in z):
-                checks.append(Check(name, "point in the checkpoint", None, None, False))
-                continue
-            apart = {leaf: float(np.max(np.abs(np.asarray(found[leaf]) - z[leaf]))) for leaf in z}
-            near = all(apart[leaf] <= share * float(np.max(np.abs(z[leaf]))) for leaf in z)
-            checks.append(Check(name, "point in the checkpoint, largest difference", 0.0, max(apart.values()), near))
-    return checks
-
-
-def _points(run: StoredRun, start: Begun, exact: AbstractProblem, state: State) -> dict[str, Tree]:
-    """What the state of a run says of its outputs."""
-    if not start.setup.method.exchanging:
-        return points_of(start.setup, state, averages(run.manifest["configuration"]))
-    bounds = state.server.bounds
-    return {"bounds": pair_with_slopes(flat_of(exact), bounds)[0] if bounds.known else state.server.at}
-
-
-def _equal(output: str, what: str, stored: Any, found: Any) -> Check:
+def equal(output: str, what: str, stored: Any, found: Any) -> Check:
+    """Whether two values are the same."""
     return Check(output, what, stored, found, stored == found)

@@ -1,7 +1,6 @@
 """The surveys that the certificate of an output follows from, checked again: their weights, means, slopes and shift."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -19,8 +18,8 @@ from ..problems.floor import Floor
 from ..runtime.outputs import exact_problem, survey_at
 from ..tree import Saddle
 from . import recheck
-from .folder import StoredRun
 from .registry import ConfigurationError
+from .stored_evidence import Arrays, StoredEvidence
 from .verdict import Check
 
 ROUNDING = 1e-11
@@ -28,22 +27,6 @@ ROUNDING = 1e-11
 FEASIBLE = 1e-12
 WEIGHTS = 1e-9
 """So far from 1 may the weights of a side sum to."""
-
-Arrays = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class StoredEvidence:
-    """Points of surveys along the first axis, leaf by leaf, and the weight of each in either bound."""
-
-    points: Arrays
-    upper: NDArray[Any]
-    lower: NDArray[Any]
-    floor: float
-
-    def at(self, i: int) -> Arrays:
-        """The point of one survey."""
-        return {leaf: array[i] for leaf, array in self.points.items()}
 
 
 class Bounded(NamedTuple):
@@ -63,25 +46,6 @@ class Mixed(NamedTuple):
     size: float
     largest: float
     value_size: float
-
-
-def read_evidence(run: StoredRun, output: str, z: Arrays) -> StoredEvidence | None:
-    """The surveys of an output whose point is z; None where its certificate is that of the one at z."""
-    points, weights = run.surveys(output)
-    if not points and not weights:
-        return None
-    wrong = ConfigurationError(f"{run.path / 'solution.npz'} does not hold surveys of the output {output!r}")
-    if weights.keys() != {"upper", "lower", "floor"} or points.keys() != z.keys():
-        raise wrong
-    numbers = [*weights.values(), *points.values()]
-    if any(array.dtype.kind != "f" for array in numbers) or weights["floor"].shape != ():
-        raise wrong
-    count = weights["upper"].shape
-    if len(count) != 1 or weights["lower"].shape != count:
-        raise wrong
-    if any(points[leaf].shape != (*count, *z[leaf].shape) for leaf in z):
-        raise wrong
-    return StoredEvidence(points, weights["upper"], weights["lower"], float(weights["floor"]))
 
 
 def mean_checks(

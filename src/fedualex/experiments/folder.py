@@ -16,7 +16,7 @@ from ..runtime import Run, fingerprint
 from ..storage import read_arrays, write_atomically, write_json
 from .description import describe
 from .fields import check_manifest, check_status, read_json
-from .history import lines, read_history
+from .history import finite, lines, plain, read_history
 from .provenance import provenance
 from .registry import ConfigurationError
 from .seal import sealed
@@ -99,7 +99,7 @@ def reopen(path: Path, known: StoredRun, resolved: dict[str, Any]) -> None:
 def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
     """The whole history, the outputs with their operators, and last the status: its presence says that all is there."""
     records = [
-        {key: _plain(column[i]) for key, column in run.history.items()}
+        {key: plain(column[i]) for key, column in run.history.items()}
         for i in range(len(next(iter(run.history.values()), ())))
     ]
     write_atomically(path / "history.jsonl", lines(records))
@@ -196,12 +196,3 @@ def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is a folder of kind {manifest['kind']!r}; one of kind {kind!r} is needed")
     check_manifest(file, manifest)
     return manifest
-
-
-def finite(value: float | None) -> float | None:
-    """A number as it is stored: nothing where it is not finite."""
-    return value if value is not None and np.isfinite(value) else None
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

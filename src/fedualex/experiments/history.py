@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .fields import is_record
 from .registry import ConfigurationError
 
@@ -27,3 +29,13 @@ def read_history(file: Path, ended: bool) -> list[dict[str, Any]]:
 def lines(records: list[dict[str, Any]]) -> bytes:
     """Records as the bytes of the file."""
     return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
+
+
+def finite(value: float | None) -> float | None:
+    """A number as it is stored: nothing where it is not finite."""
+    return value if value is not None and np.isfinite(value) else None
+
+
+def plain(value: Any) -> Any:
+    """An array or a number of numpy as Python's own."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -7,7 +7,8 @@ from ..problems.feasibility import lagrangian_of, largest_violation
 from ..runtime import Stop
 from ..runtime.feasibility import asked, proof
 from .evidence import point_of
-from .folder import StoredRun, finite
+from .folder import StoredRun
+from .history import finite
 from .reach import Reached, is_deployment
 from .verdict import Check
 

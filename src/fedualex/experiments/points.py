@@ -14,10 +14,11 @@ from ..runtime import NONZERO
 from ..runtime.outputs import exact_problem, operator_at
 from ..tree import Saddle
 from . import recheck
-from .evidence import FEASIBLE, ROUNDING, Arrays, Bounded, mean_checks, point_of, read_evidence, survey_checks
+from .evidence import FEASIBLE, ROUNDING, Bounded, mean_checks, point_of, survey_checks
 from .folder import StoredRun
 from .reach import Reached
 from .registry import ConfigurationError
+from .stored_evidence import Arrays, read_evidence
 from .verdict import Check
 
 

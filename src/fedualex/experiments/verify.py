@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from . import folder, protocol
+from .checkpointed import checkpoint_checks
 from .description import describe
-from .ending import checkpoint_checks, claim_checks, history_checks, seal_checks
+from .ending import claim_checks, history_checks, seal_checks
 from .examined import convexity_checks
 from .folder import StoredRun
 from .limits import limit_checks
