@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all attack bench bench-peers lint format clean
+.PHONY: demo test test-all attack bench bench-peers bench-exchanges lint format clean
 
 demo: .venv/installed
 	$(BIN)/fedualex demo
@@ -24,6 +24,10 @@ bench: .venv/installed
 # The same for frameworks, each in an environment of its own under benchmarks/.venvs; about ten minutes once those exist.
 bench-peers: .venv/installed
 	$(BIN)/python benchmarks/run_peers.py
+
+# The table and the figure of docs/slide.md: certified gaps against exchanges; about 20 minutes on two free cores.
+bench-exchanges: .venv/installed
+	$(BIN)/python benchmarks/exchanges.py
 
 lint: .venv/installed
 	$(BIN)/ruff check src tests benchmarks examples
