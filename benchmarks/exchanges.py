@@ -22,7 +22,7 @@ import fedualex as fx
 LOCAL_STEPS = 10
 MARKS = {10: 10, 20: 10, 30: 10, 100: 100, 200: 100, 300: 100}
 """Where baselines are recorded, and the run that it is done in, by its exchanges from record to record."""
-GRID, WIDER = range(-3, 4), 2
+GRID, WIDER = range(-3, 4), 6
 """Exponents of sqrt(10), and by how many more on each side at most."""
 Curve = dict[int, float]
 

@@ -32,7 +32,7 @@ def test_one_row_of_each_kind():
     slide = exchanges.slid(game, "survey", last=10)["all"]
     assert list(slide) == [10]
     baseline = exchanges.BASELINES["SynchronousMirrorProx"]
-    row = exchanges.tuned(game, baseline, 1.0, grid=range(1), last=10)
+    row = exchanges.tuned(game, baseline, 1.0, grid=range(3), last=10)
     assert 0 < slide[10] < row["all"][10] <= row["plain"][10] < np.inf
 
 
