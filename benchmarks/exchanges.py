@@ -16,6 +16,7 @@ from typing import Any
 
 import exchange_page
 from exchange_problems import PROBLEMS, problem
+from exchange_reading import RESULTS, load
 
 import fedualex as fx
 
@@ -138,9 +139,9 @@ def main(names: list[str]) -> None:
         raise SystemExit(f"problems are {', '.join(PROBLEMS)}; got {', '.join(unknown)}")
     for name in names or PROBLEMS:
         began = time.perf_counter()
-        results = exchange_page.load()
+        results = load()
         results[name] = measured(name, results.get(name) if slide else None)
-        exchange_page.RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
     exchange_page.write()
 
