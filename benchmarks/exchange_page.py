@@ -70,18 +70,28 @@ OTHERS = (*(color for color in COLORS if color not in ("#D55E00", "#0072B2", "#0
 STYLES = {row: style(index, row) for index, row in enumerate(COUNTS)}
 
 
+def widened(results: dict[str, Any], names: list[str]) -> str:
+    """How far grids could grow."""
+    groups: dict[int, list[str]] = {}
+    for name in names:
+        groups.setdefault(results[name]["wider"], []).append(name)
+    listed = "; ".join(f"{most} on {', '.join(those)}" for most, those in groups.items())
+    return f"Where the best step was at an edge, the grid was widened by more values, on each side at most: {listed}."
+
+
 def page(results: dict[str, Any]) -> str:
     """What stands between the marks of docs/slide.md."""
     others = [row for row in COUNTS if row not in SLIDES]
     names = [name for name in PROBLEMS if name in results]
     problems = "\n".join(
-        f"- {name}: {PROBLEMS[name]} (beta {found['beta']:.2g}, delta {found['delta']:.2g}, {found['how']})"
+        f"- {name}: {PROBLEMS[name]} (clients' beta {found['beta']:.2g}, delta {found['delta']:.2g}, {found['how']})"
         for name, found in ((name, results[name]) for name in names)
     )
     return "\n\n".join(
         [
             INTRODUCTION,
             problems,
+            widened(results, names),
             "All outputs, `bounds` among them:",
             table(results, list(COUNTS), "all"),
             "The other methods with the certificates at their points alone, without `bounds`:",

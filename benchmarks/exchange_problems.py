@@ -11,9 +11,9 @@ import fedualex as fx
 CLIENTS, HALF, RANK = 10, 50, 10
 PSI = fx.L1(0.1) + fx.Box(2.0)
 PROBLEMS = {
-    "q05": "quadratic games, delta = .05 beta",
-    "q3": "quadratic games, delta = .3 beta",
-    "b5": "bilinear games, delta = .5 beta",
+    "q05": "quadratic games, delta = .05 for a mean operator of beta = 1",
+    "q3": "the same with delta = .3",
+    "b5": "bilinear games, delta = .5",
     "cancer": "breast cancer, a client for each decile of the tumour area",
     "digits": "digits, a client for each digit",
     "cancer5": "the same as cancer, weights in a ball of radius 5",

@@ -129,7 +129,8 @@ def measured(name: str, before: dict[str, Any] | None) -> dict[str, Any]:
         return before | {"rows": before["rows"] | slides}
     beta, similarity = fx.theory.constants(game).beta, fx.theory.similarity(game)
     rows = {label: tuned(game, baseline, beta) for label, baseline in BASELINES.items()}
-    return {"beta": beta, "delta": similarity.delta, "how": similarity.how, "rows": rows | slides}
+    about = {"beta": beta, "delta": similarity.delta, "how": similarity.how, "wider": WIDER}
+    return about | {"rows": rows | slides}
 
 
 def main(names: list[str]) -> None:
