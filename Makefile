@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all attack bench bench-estimators bench-peers lint format clean
+.PHONY: demo test test-all attack bench bench-peers bench-estimators bench-exchanges lint format clean
 
 demo: .venv/installed
 	$(BIN)/fedualex demo
@@ -28,6 +28,10 @@ bench-estimators: .venv/installed
 # The speed beside frameworks, each in an environment of its own under benchmarks/.venvs; about ten minutes once those exist.
 bench-peers: .venv/installed
 	$(BIN)/python benchmarks/run_peers.py
+
+# The table and the figure of docs/slide.md: certified gaps against exchanges; about 20 minutes on two free cores.
+bench-exchanges: .venv/installed
+	$(BIN)/python benchmarks/exchanges.py
 
 lint: .venv/installed
 	$(BIN)/ruff check src tests benchmarks examples

@@ -153,6 +153,7 @@ ELSEWHERE = {
     "ChambollePock",
     "TsengAPG",
     "SynchronousMirrorProx",
+    "FeDualSlide",
     "BacktrackingCoMP",
     "BacktrackingDualExtrapolation",
 }  # or no twin

@@ -55,7 +55,7 @@ def test_report_of_a_run(copied):
     assert all(file.stat().st_size > 1000 for file in files)
     assert {file.name for file in files[1:]} == {
         f"spectral-{output}{axis}.{kind}"
-        for output in ("last", "ergodic", "bounds")
+        for output in ("last", "ergodic")
         for axis in ("", "-exchanges", "-megabytes")
         for kind in ("png", "pdf")
     }

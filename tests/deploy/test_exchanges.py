@@ -17,7 +17,8 @@ def test_sites_give_the_iterates_of_the_simulator(tmp_path, mode, steps):
     run, engine = serve(tmp_path, method=method, rounds=12, local_steps=steps, record_every=1, **SLIDE)
     same = fx.simulate(rows("agnostic"), method, rounds=12, local_steps=steps, record_every=1)
     assert len(engine.requests) == 12  # certificates need no exchange of their own
-    np.testing.assert_allclose(run.history["gap_bounds"], same.history["gap_bounds"], rtol=0, atol=1e-12)
+    # Rounding is estimated where the sums are made elsewhere: certificates agree but for that.
+    np.testing.assert_allclose(run.history["gap_bounds"], same.history["gap_bounds"], rtol=0, atol=1e-10)
     for name in ("weights", "bias"):
         np.testing.assert_allclose(run.z.x[name], same.z.x[name], rtol=0, atol=1e-12)
         found, expected = run.state.server.at.x[name], same.state.server.at.x[name]
@@ -36,7 +37,7 @@ def test_a_survey_waits_for_a_site_that_is_back_in_time(tmp_path):
     run, _ = serve(tmp_path, method=method, rounds=6, local_steps=1, record_every=1, fault=fault, attempts=3, **SLIDE)
     same = fx.simulate(rows("agnostic"), method, rounds=6, record_every=1)
     assert run.stop is fx.Stop.MAX_ROUNDS
-    np.testing.assert_allclose(run.history["gap_bounds"], same.history["gap_bounds"], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(run.history["gap_bounds"], same.history["gap_bounds"], rtol=0, atol=1e-10)
 
 
 def test_a_site_that_stays_away_ends_the_run_with_what_is_certified(tmp_path):
@@ -51,4 +52,4 @@ def test_a_site_that_stays_away_ends_the_run_with_what_is_certified(tmp_path):
     assert run.stop is fx.Stop.CLIENTS_LOST
     assert run.rounds == 4
     same = fx.simulate(rows("agnostic"), method, rounds=4, record_every=1)
-    assert run.gap == pytest.approx(same.gap, abs=1e-12)
+    assert run.gap == pytest.approx(same.gap, abs=1e-10)

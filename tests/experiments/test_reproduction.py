@@ -335,7 +335,7 @@ def test_report_of_a_reproduction(finished, tmp_path):
     names = {path.name for path in files[1:]}
     assert names == {
         f"l1-k10-{output}{x}.{kind}"
-        for output in ("last", "ergodic", "client_average", "bounds", "polished")
+        for output in ("last", "ergodic", "client_average", "polished")
         for x in ("", "-exchanges", "-megabytes")
         for kind in ("png", "pdf")
     } | {"l1-k10-averaging.png", "l1-k10-averaging.pdf"}

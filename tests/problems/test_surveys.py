@@ -90,6 +90,9 @@ def test_outputs_carry_the_value():
     run = fx.simulate(problem, fx.FeDualEx(1e-9), rounds=2)
     with double():
         for output in run.outputs.values():
+            if output.evidence is not None:  # of several surveys, none of them at z
+                assert output.value is None
+                continue
             expected = exact_problem(problem).loss(tree.cast(output.z, jnp.float64))
             assert output.value == pytest.approx(float(expected), rel=1e-12)
 

@@ -33,7 +33,10 @@ import fedualex as fx
         ({"local_steps": 1.5}, "local_steps must be a whole number >= 1.*got 1.5"),
         ({"method": fx.ChambollePock(0.1, 0.1)}, "ChambollePock is a method for one machine: use steps="),
         ({"method": fx.SynchronousMirrorProx(0.1)}, "SynchronousMirrorProx takes local_steps=1, got 2"),
-        ({"output": "best"}, "output must be one of 'last', 'ergodic', 'client_average', 'polished', got 'best'"),
+        (
+            {"output": "best"},
+            "output must be one of 'last', 'ergodic', 'client_average', 'bounds', 'polished', got 'best'",
+        ),
         ({"init": "zero"}, "init must be one of 'project', 'paper', got 'zero'"),
         ({"z0": 3}, r"z0 must be fx.Saddle\(x, y\), got 3"),
         ({"z0": fx.Saddle(np.zeros(4), np.zeros(4))}, r"z0.x must have shape \(5,\), got \(4,\)"),

@@ -112,7 +112,7 @@ METHODS = [getattr(fx.algorithms, name) for name in fx.algorithms.__all__ if nam
 def test_methods_declare_their_step_sizes(make):
     method = make()
     names = method.step_names()
-    assert names
+    assert names or method.exchanging  # which finds its steps on the way
     assert set(names) <= set(vars(method))
     assert set(method.missing_steps()) <= set(names)
     rule = method.theory_steps(0.1, 2.0, 10)

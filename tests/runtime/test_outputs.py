@@ -72,7 +72,7 @@ def test_rank_of_a_nuclear_game():
 
 # --- history -------------------------------------------------------------------------------------------------------
 
-ALWAYS = {"round", "seconds", "bytes_up", "bytes_down"}
+ALWAYS = {"round", "exchanges", "seconds", "bytes_up", "bytes_down"}
 
 
 @pytest.mark.parametrize(("tol", "names"), [(None, {"last", "ergodic"}), (1e-9, NAMES)])

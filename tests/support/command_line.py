@@ -14,7 +14,7 @@ PSI = "{ L1 = 0.1, Box = 0.5 }"
 SPECTRAL = f"{{ Spectral = {PSI} }}"
 GAME = f'name = "bilinear"\nfile = "game.npz"\nx = {PSI}\ny = {PSI}'
 METHOD = 'name = "FeDualEx"\neta_c = 0.5'
-OUTPUTS = {"last", "ergodic", "client_average", "bounds", "polished"}
+OUTPUTS = {"last", "ergodic", "client_average", "polished"}
 
 OWN = """
 import jax.numpy as jnp

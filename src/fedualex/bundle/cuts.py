@@ -10,8 +10,7 @@ class Cuts(eqx.Module):
     """Surveys as the rows of arrays, so many at most; a row is in use or empty.
 
     A survey at u that found the operator g and the value f bounds the gap of others: with e = <g, u> + psi(u), for all
-    v of the domain <g, v> + psi(v) >= e - (the gap function's linearization at u). Two may be merged into their
-    weighted mean, which leaves every weighted sum of all of them as it is; `pure` says which were never merged.
+    v of the domain <g, v> + psi(v) >= e - (the gap function's linearization at u).
     """
 
     points: Array
@@ -22,36 +21,21 @@ class Cuts(eqx.Module):
     weights: Array
     """c >= 0."""
     used: Array
-    pure: Array
 
     def added(self, point: Array, operator: Array, value: Array, height: Array, weight: Array) -> "Cuts":
         """With one more, in the first empty row; call `with_room` before."""
         row = jnp.argmin(self.used)
-        new = Cuts(point, operator, value, height, weight, jnp.asarray(True), jnp.asarray(True))
+        new = Cuts(point, operator, value, height, weight, jnp.asarray(True))
         return jax.tree.map(lambda rows, one: rows.at[row].set(one), self, new)
 
     def with_room(self) -> "Cuts":
-        """With an empty row: if there is none, the two of least weight are merged, which is exact.
+        """With an empty row: if there is none, the survey of least weight is forgotten, the first of several.
 
-        A survey of weight 0 vanishes in the other, which stays pure.
+        Where that weight is 0, as it nearly always is, all weighted sums stay as they are.
         """
-        order = jnp.argsort(self.weights, stable=True)
-        least, other = order[0], order[1]
-        total = self.weights[least] + self.weights[other]
-        share = jnp.where(total > 0, self.weights[least] / jnp.where(total > 0, total, 1.0), 0.0)
-
-        def mean(rows: Array) -> Array:
-            return rows.at[other].set(share * rows[least] + (1 - share) * rows[other])
-
-        emptied = Cuts(
-            points=mean(self.points),
-            operators=mean(self.operators),
-            values=mean(self.values),
-            heights=mean(self.heights),
-            weights=self.weights.at[other].set(total).at[least].set(0.0),
-            used=self.used.at[least].set(False),
-            pure=self.pure.at[other].set(self.pure[other] & (share == 0)),
-        )
+        least = jnp.argmin(self.weights)
+        used, weights = self.used.at[least].set(False), self.weights.at[least].set(0.0)
+        emptied = eqx.tree_at(lambda cuts: (cuts.used, cuts.weights), self, (used, weights))
         full = jnp.all(self.used)
         return jax.tree.map(lambda a, b: jnp.where(full, a, b), emptied, self)
 
@@ -63,8 +47,7 @@ class Cuts(eqx.Module):
 def no_cuts(memory: int, size: int) -> Cuts:
     """So many empty rows for vectors of this size."""
     rows, nothing = jnp.zeros((memory, size)), jnp.zeros(memory)
-    flags = jnp.zeros(memory, bool)
-    return Cuts(rows, rows, nothing, nothing, nothing, flags, flags)
+    return Cuts(rows, rows, nothing, nothing, nothing, jnp.zeros(memory, bool))
 
 
 def nearest(cuts: Cuts, point: Array) -> Array:

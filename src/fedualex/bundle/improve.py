@@ -25,9 +25,8 @@ def improved(flat: Flat, cuts: Cuts, known: Known, bounds: Bounds, *, model: boo
     Tried from above: every survey alone, and the weighted mean. From below the same, and, mixed with what is known
     beforehand, the best of them, the mean, and with `model` the multipliers of the model of all surveys.
     """
-    pure = cuts.used & cuts.pure
-    alone = jnp.where(pure[:, None], jnp.eye(pure.size), 0.0)
-    mean = _normalized(jnp.where(pure, cuts.weights, 0.0))
+    alone = jnp.where(cuts.used[:, None], jnp.eye(cuts.used.size), 0.0)
+    mean = _normalized(cuts.weights)
     upper = _upper(flat, cuts, jnp.concatenate([alone, mean[None]]), bounds.upper)
     tried = jnp.pad(tree.depend_on(jnp.concatenate([alone, mean[None]]), upper.bound), ((0, 0), (0, 1)))
     found = _normalized(_multipliers(flat, cuts, known, upper, bounds.lower)) if model else tried[-1]
@@ -38,7 +37,7 @@ def improved(flat: Flat, cuts: Cuts, known: Known, bounds: Bounds, *, model: boo
 def _multipliers(flat: Flat, cuts: Cuts, known: Known, upper: Side, lower: Side) -> Array:
     """Where the model of all surveys is projected onto the middle between both bounds."""
     _, slopes, offsets = minorants(flat, cuts, known)
-    usable = jnp.append(cuts.used & cuts.pure, known.there)
+    usable = jnp.append(cuts.used, known.there)
     gap = jnp.where(lower.bound > -UNKNOWN, upper.bound - lower.bound, 0.0)
     mass = STIFF * jnp.sum(cuts.weights)
     stiffness = gap / jnp.where(mass > 0, mass, 1.0)

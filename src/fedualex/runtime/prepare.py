@@ -89,6 +89,8 @@ def check_clients(problem: AbstractProblem, method: AbstractMethod, options: Run
         )
     if options.cohort is not None and options.cohort > clients:
         raise ValueError(f"cohort must be at most the number of clients, {clients}, got {options.cohort}")
+    if options.cohort not in (None, clients) and method.exchanging:
+        raise ValueError(f"{type(method).__name__} surveys all clients: leave out cohort={options.cohort}")
     if options.cohort is not None and method.lead is not None:
         raise ValueError(f"{type(method).__name__} has a lead instead of a cohort: leave out cohort={options.cohort}")
     if reason := method.refusal(problem, clients, steps):

@@ -39,7 +39,7 @@ def traced(problem: AbstractProblem, trace: Trace, surveys: list[tuple[Saddle, A
     flat, cuts, row = flat_of(problem), trace.cuts, trace.oldest
     true, zero = jnp.asarray(True), jnp.zeros(())
     for z, g, value in surveys:
-        new = Cuts(flat.vector(z), flat.vector(g), jnp.asarray(value, jnp.float64), zero, zero, true, true)
+        new = Cuts(flat.vector(z), flat.vector(g), jnp.asarray(value, jnp.float64), zero, zero, true)
         cuts = jax.tree.map(lambda rows, one, row=row: rows.at[row].set(one), cuts, new)
         row = (row + 1) % cuts.used.size
     return Trace(cuts, improved(flat, cuts, known_of(problem, flat), trace.bounds, model=False), row)
