@@ -77,7 +77,7 @@ def test_without_a_pull_the_local_step_is_fedualex():
             jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-15), found, expected)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ROWS)
 def test_every_kind_of_problem_is_solved_without_a_step_size(name):
     tol = 1e-3 * fx.solve(rows(name), rounds=1).gap
@@ -135,6 +135,7 @@ def scalar_game(slopes):
     return fx.Problem(lambda x, y, e: e["a"] * x * y, x=box, y=box, like=like, data=data)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("slopes", "eta"), [(SCALAR[0], 0.2), (SCALAR[1], 0.05)])
 def test_counterexamples_to_drift_correction_alone(slopes, eta):
     start = fx.Saddle(np.array(1.0), np.array(1.0))
@@ -147,7 +148,7 @@ def test_counterexamples_to_drift_correction_alone(slopes, eta):
         assert run.status is fx.Status.OPTIMAL, run
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_no_gap_is_above_what_the_zero_model_is_worth(name):
     """From the first record on: the objective of the start where losses are >= 0, on badly scaled rows too."""

@@ -10,7 +10,7 @@ import fedualex as fx
 SLIDE = {"problem": rows("agnostic"), "sites": NAMES, "noise": None}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("mode", "steps"), [("auto", 3), ("local", 3), ("survey", 1)])
 def test_sites_give_the_iterates_of_the_simulator(tmp_path, mode, steps):
     method = fx.FeDualSlide(mode=mode)

@@ -15,6 +15,7 @@ import exchange_problems
 import exchanges
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "delta"), [("q05", 0.05), ("q3", 0.3), ("b5", 0.5)])
 def test_games_have_the_similarity_of_their_name(name, delta):
     found = fx.theory.similarity(exchange_problems.problem(name))
@@ -22,11 +23,13 @@ def test_games_have_the_similarity_of_their_name(name, delta):
     assert found.delta == pytest.approx(delta, rel=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["cancer", "digits"])
 def test_ten_clients_share_real_data(name):
     assert exchange_problems.problem(name).clients == 10
 
 
+@pytest.mark.slow
 def test_one_row_of_each_kind():
     game = exchange_problems.problem("q3")
     slide = exchanges.slid(game, "survey", last=10)["all"]
