@@ -147,6 +147,7 @@ def test_neyman_pearson_keeps_its_limit():
     np.testing.assert_array_equal(default.coef_, models["benign"].coef_)  # the first class in sorted order
 
 
+@pytest.mark.slow
 def test_more_rounds_than_needed_are_not_used():
     X, y, clients = diabetes()
     fits = [

@@ -154,15 +154,14 @@ def print_comparison(panel: dict[str, Any]) -> None:
     from rich.table import Table
 
     outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
-    title = f"certified gap <= ({panel['structure']}) of each output, * the answer; exchanges, seconds, megabytes"
-    names = ("method", *outputs, "exchanges", "s", "MB", "status")
-    table = Table(*names, title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
+    title = f"certified gap <= ({panel['structure']}) of each output, * the answer; seconds, megabytes"
+    table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
     table.columns[0].no_wrap = table.columns[-1].no_wrap = True
     for method in dict.fromkeys(row["method"] for row in panel["table"]):
         rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
         cells = [_cell(rows[output]) if output in rows else "" for output in outputs]
         answer = next((row for row in rows.values() if row["answer"]), next(iter(rows.values())))
-        cost = (f"{answer['exchanges']:.0f}", f"{answer['seconds']:.1f}", f"{answer['megabytes']:.0f}")
+        cost = (f"{answer['seconds']:.1f}", f"{answer['megabytes']:.0f}")
         table.add_row(method, *cells, *cost, f"{answer['status']}\n{answer['stop']}")
     print_table(table)
 
