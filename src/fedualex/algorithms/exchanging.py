@@ -1,12 +1,13 @@
 """Methods that decide themselves, exchange by exchange, what clients are asked for."""
 
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from ..bundle import Flat, Known
 from ..tree import Saddle, Tree
 from .base import AbstractMethod
 
 
+@runtime_checkable
 class Exchanging(Protocol):
     """A method whose rounds are single exchanges: surveys, or local steps of clients.
 

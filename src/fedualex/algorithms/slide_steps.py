@@ -1,5 +1,7 @@
 """The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -31,7 +33,7 @@ def absorbed(
     def fits(c: Array) -> Array:
         return flat.mapped(omega - c * g, tau + c).potential - here + c * height <= 1e-15 * jnp.abs(here)
 
-    def narrower(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def narrower(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         middle = (ends[0] + ends[1]) / 2
         good = fits(middle)
         return jnp.where(good, middle, ends[0]), jnp.where(good, ends[1], middle)

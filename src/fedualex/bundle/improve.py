@@ -1,6 +1,7 @@
 """Better bounds: which weights of the surveys are tried, and which are kept."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -110,7 +111,7 @@ def _better(condition: Array, one: Side, other: Side) -> Side:
 def largest_of_concave(f: Callable[[Array], Array]) -> tuple[Array, Array]:
     """Where a concave function of [0, 1] is largest, and its value there, by golden sections."""
 
-    def narrower(_: int, now: tuple[Array, ...]) -> tuple[Array, ...]:
+    def narrower(_: Any, now: tuple[Array, ...]) -> tuple[Array, ...]:
         low, high, best, most = now
         inside = jnp.stack([high - GOLDEN * (high - low), low + GOLDEN * (high - low)])
         values = jax.lax.map(f, inside)
