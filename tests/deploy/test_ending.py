@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.deploying import DEAD, OPTIONS, Status, Stop, assert_close, assert_same_run, patience, serve, undisturbed  # noqa: F401
 from support.games import GAME
+from support.plain_rows import rows
 
 import fedualex as fx
 from fedualex.deploy import exchange
@@ -69,6 +70,21 @@ def test_without_an_answer_in_the_end_nothing_is_claimed(tmp_path, undisturbed):
         assert output.certificate.reason == UNANSWERED
     assert run.output == "best"  # what was certified on the way stays certified
     assert run.gap == run.best.gap is not None
+
+
+def test_bounds_outlive_the_surveys_they_follow_from(tmp_path):
+    method, options = fx.FeDualExCorrected(0.1), {"rounds": 4, "noise": None, "record_every": 1}
+    surveys = []
+
+    def fault(request):
+        surveys.append(request.task)
+        if len(surveys) > 15:
+            raise TimeoutError
+
+    run, _ = serve(tmp_path, problem=rows("agnostic"), method=method, fault=fault, attempts=1, **options)
+    assert run.outputs["last"].gap is None
+    assert run.outputs["bounds"].gap == pytest.approx(run.history["gap_bounds"][-1], abs=1e-12)
+    assert run.output == "bounds"
 
 
 def test_a_tol_that_was_met_is_not_claimed_of_points_without_certificate(tmp_path):

@@ -53,8 +53,9 @@ def test_lasso_is_scikit_learns_on_raw_features(federated):
     model = FederatedLasso(alpha=0.1).fit(X, y, clients=clients if federated else None)
     assert model.status_ is fx.Status.OPTIMAL
     assert model.gap_ <= 1e-4
-    # The gap bounds scores, and coefficients only through X's smallest singular value, here by some units.
-    np.testing.assert_allclose(model.coef_, reference.coef_, atol=0.1)
+    # The gap bounds scores; coefficients only through X's smallest singular value, so they are compared at a smaller one.
+    closer = FederatedLasso(alpha=0.1, tol=1e-6).fit(X, y, clients=clients if federated else None)
+    np.testing.assert_allclose(closer.coef_, reference.coef_, atol=2e-2)
     assert np.mean((model.predict(X) - reference.predict(X)) ** 2) <= 2e-4  # strong convexity in the scores: 2 gap
     np.testing.assert_array_equal(model.coef_ == 0, reference.coef_ == 0)
 

@@ -1,5 +1,6 @@
 """Runs that are asked for exchange by exchange: counting, resuming, stopping."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.checkpointed import digest, stop_at
@@ -67,3 +68,15 @@ def test_other_methods_have_bounds_as_well():
     own = np.min([run.history[f"gap_{name}"] for name in ("last", "ergodic")], axis=0)
     assert np.all(np.diff(run.history["gap_bounds"]) <= 1e-12)
     assert run.history["gap_bounds"][-1] <= own.min() + 1e-9
+
+
+def test_an_operator_that_is_not_finite_ends_the_run_with_what_is_certified():
+    def loss(x, example):
+        return jnp.where(x[0] > 0.5, jnp.nan, 0.5 * (x[0] - 3 * example) ** 2)
+
+    data, like = [np.ones(2), np.ones(3)], fx.Saddle(np.zeros(1))
+    problem = fx.Problem(loss, x=fx.Box(4.0), like=like, data=data)
+    run = fx.solve(problem, fx.FeDualSlide(), rounds=20, convexity="trust")
+    assert run.stop is fx.Stop.NUMERICAL_ERROR
+    assert run.rounds >= 1
+    assert run.gap is not None

@@ -28,7 +28,7 @@ class FeDualSlide(PulledSteps):
 
         repeat                                                        # on the server alone
             c = argmin_{c >= 0} pot(O(c)) + sum c_i (e_i - level)     # O(c) = (omega_c - sum c_i g_i, sum c_i)
-            better bounds of the optimal value from the weights c and the last survey
+            better bounds of the optimal value from the surveys and their weights c
             if gap > drop * (gap when the phase began), and the phase is not too old: stop repeating
             a new phase: level = kappa * gap, omega_c = grad ell(best point)
         propose u: by the server, P(O(c).descend(T, g_i)) with the nearest survey i, or by `local_steps` of clients
@@ -38,7 +38,8 @@ class FeDualSlide(PulledSteps):
         what takes more off log(gap) an exchange. With one local step all of them are "survey".
     remember: how many surveys. sigma: how far local steps are pulled back in total. kappa, drop: the level of
         a phase and the gap at which it ends, as shares of the gap with which it began.
-    Proved for exact surveys of all clients, whatever noise local steps have: every gap, and a rate (docs/slide.md).
+    Proved for exact surveys of all clients, whatever noise local steps have: every gap, and a rate as long as surveys
+    are forgotten only when they have no weight (docs/slide.md).
     """
 
     mode: str = choice("FeDualSlide: mode", "auto", "local", "survey")

@@ -64,15 +64,10 @@ def weighed(
     return cuts, bounds, flat.scale * jnp.clip(ratio, 1 / FACTOR, FACTOR)
 
 
-def best_point(bounds: Bounds) -> Array:
-    """x of the best upper bound and y of the best lower one."""
-    return jnp.concatenate([bounds.upper.point, bounds.lower.point])
-
-
 @eqx.filter_jit
 def recentred(flat: Flat, bounds: Bounds) -> Array:
     """The best point, a little inside of the domain."""
-    return flat.interior(best_point(bounds))
+    return flat.interior(bounds.point)
 
 
 @eqx.filter_jit

@@ -50,6 +50,11 @@ class Bounds(eqx.Module):
     lower: Side
 
     @property
+    def point(self) -> Array:
+        """(x, y): x of the upper bound, y of the lower one."""
+        return jnp.concatenate([self.upper.point, self.lower.point])
+
+    @property
     def known(self) -> bool:
         """Whether there is a bound on both sides."""
         return bool(self.upper.bound < UNKNOWN) and bool(self.lower.bound > -UNKNOWN)

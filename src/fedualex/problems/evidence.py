@@ -41,7 +41,7 @@ def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]
 
     upper - lower = <g, z> + psi(z) + psi^*(-g) + shift, shift = upper.offset - lower.offset - <g, z>.
     """
-    z = jnp.concatenate([bounds.upper.point, bounds.lower.point])
+    z = bounds.point
     g = jnp.concatenate([bounds.lower.slope, bounds.upper.slope])
     return flat.point(z), flat.point(g), bounds.upper.offset - bounds.lower.offset - jnp.vdot(g, z)
 

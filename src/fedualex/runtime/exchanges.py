@@ -16,6 +16,7 @@ from .clients import Clients
 from .kinds import no_sums
 from .missing import Missing
 from .state import Setup, State
+from .status import Stop
 
 AVERAGE = "client_average"
 """The sum that the points of local steps come back in."""
@@ -61,7 +62,7 @@ class ExchangeClients:
             if isinstance(found, Missing):
                 return found
             if not tree.is_finite(found[0]):
-                raise FloatingPointError("an operator or a value of f is not finite where the method asks for it")
+                return Missing("an operator or a value of f is not finite where it was surveyed", Stop.NUMERICAL_ERROR)
             at, steps = found[0], self.setup.local_steps
             server = self.method.after_survey(self.flat, self.known, server, at.operator, at.value, steps)
         else:

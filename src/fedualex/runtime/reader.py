@@ -38,9 +38,14 @@ class Reader:
         several = [outputs["last"], min(outputs.values(), key=gap_of)]
         points = [(output.z, output.operator, output.value) for output in several]
         self.trace = traced(self.evaluator.problem, self.trace, points)
-        with suppress(FloatingPointError):
-            outputs["bounds"] = self.evaluator.bounded(self.trace.bounds)
-        return outputs
+        return outputs | self._traced()
+
+    def _traced(self) -> dict[str, Output]:
+        """What all surveys so far bound, if they do."""
+        if self.trace is not None and self.trace.bounds.known:
+            with suppress(FloatingPointError):
+                return {"bounds": self.evaluator.bounded(self.trace.bounds)}
+        return {}
 
     def _bounded(self, server: Any) -> dict[str, Output]:
         """What the server's own surveys bound."""
@@ -71,8 +76,9 @@ class Reader:
         return points_of(self.setup, state, averages)
 
     def unanswered(self, state: State, reason: str) -> dict[str, Output]:
-        """The outputs of a state without certificates, for this reason."""
-        return _unpolished(self.evaluator.unanswered(self._points(state, everything=True), reason))
+        """The outputs of a state without certificates, for this reason; bounds from earlier surveys stay."""
+        points = _unpolished(self.evaluator.unanswered(self._points(state, everything=True), reason))
+        return points | self._traced()
 
 
 def exchanges_of(setup: Setup, state: State) -> int:
