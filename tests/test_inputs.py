@@ -241,11 +241,23 @@ def test_a_target_that_is_also_the_partition_is_refused(tmp_path):
     ("text", "mark"),
     [("a;b;t\n1;2;0\n", ";"), ("a\tb\n1\t2\n", "\t"), ("a|b\n1|2\n", "|"), ("a b t\n1 2.5 0\n", " ")],
 )
-def test_a_csv_file_with_another_delimiter_is_refused(tmp_path, text, mark):
+def test_the_delimiter_of_a_csv_file_is_found(tmp_path, text, mark):
     file = tmp_path / "t.csv"
     file.write_text(text)
-    assert f"{mark!r} seems to be" in refusal(lambda: data.read_csv(file))
-    assert len(data.read_csv(file, delimiter=mark)) > 1
+    assert len(data.read_csv(file)) > 1
+    assert data.read_csv(file).checksum == data.read_csv(file, delimiter=mark).checksum
+
+
+def test_a_decimal_comma_is_read_where_it_can_be_none_of_the_delimiters(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("a;b;c\n1,5;2.5;1,5\n-2;3;1.5\n")
+    table = data.read_csv(file)
+    assert table["a"].tolist() == [1.5, -2]
+    assert table["b"].tolist() == [2.5, 3]
+    assert table["c"].tolist() == ["1,5", "1.5"]  # one column, two signs: no numbers
+    assert data.read_csv(file, decimal=".")["a"].tolist() == ["1,5", "-2"]
+    assert "decimal must be" in refusal(lambda: data.read_csv(file, decimal="'"))
+    assert "delimiter must be one character" in refusal(lambda: data.read_csv(file, delimiter=";;"))
 
 
 def test_a_true_column_is_read(tmp_path):
@@ -254,7 +266,7 @@ def test_a_true_column_is_read(tmp_path):
         file.write_text(text)
         assert len(data.read_csv(file)) == 1
     file.write_text("a,b\n1,2\n")
-    assert "',' seems to be" in refusal(lambda: data.read_csv(file, delimiter=";"))
+    assert "more if ',' is" in refusal(lambda: data.read_csv(file, delimiter=";"))
 
 
 # --- errors name what the user gave --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from .catalogue import methods, problems, theory
 from .demo import demo
 from .deploy import deploy
 from .ending import Commands
+from .fit import explain, fit, predict
 from .reproduce import reproduce
 from .runs import compare, report, solve, verify
 
@@ -16,5 +17,19 @@ def main() -> None:
     """Federated composite saddle point optimization, with a certificate for every answer."""
 
 
-for command in (demo, solve, deploy, reproduce, compare, report, verify, theory, methods, problems):
+for command in (
+    demo,
+    fit,
+    predict,
+    explain,
+    solve,
+    deploy,
+    reproduce,
+    compare,
+    report,
+    verify,
+    theory,
+    methods,
+    problems,
+):
     main.add_command(command)

@@ -1,8 +1,8 @@
 """Data in: tables from files and collections, partitions among clients, and features from federated moments."""
 
-from .datasets import BUNDLED, bundled, openml
+from .datasets import BUNDLED, bundled, bundled_table, openml
 from .encoder import Encoder
-from .files import read_csv, read_npz, read_parquet
+from .files import read_csv, read_npz, read_npz_table, read_parquet
 from .moments import Standardizer, Sums, added, sums
 from .partitions import by_column, by_size, dirichlet, iid
 from .tables import Table, checksum
@@ -15,6 +15,7 @@ __all__ = [
     "Table",
     "added",
     "bundled",
+    "bundled_table",
     "by_column",
     "by_size",
     "checksum",
@@ -23,6 +24,7 @@ __all__ = [
     "openml",
     "read_csv",
     "read_npz",
+    "read_npz_table",
     "read_parquet",
     "sums",
 ]

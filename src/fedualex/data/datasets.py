@@ -20,6 +20,14 @@ def bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.asarray(X, float), np.asarray(y)
 
 
+def bundled_table(name: str) -> Table:
+    """The same as a table with the names of its features, and the column "target"."""
+    one_of("name", name, BUNDLED)
+    found = getattr(required("sklearn.datasets", "scikit-learn", "estimators", "bundled data"), f"load_{name}")()
+    columns = {str(key): np.asarray(x, float) for key, x in zip(found.feature_names, found.data.T, strict=True)}
+    return Table(columns | {"target": np.asarray(found.target)}, name)
+
+
 def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table:
     """A data set of OpenML by name and version, through scikit-learn; needs a network, or scikit-learn's cache.
 

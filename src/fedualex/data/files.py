@@ -1,7 +1,9 @@
 """Tables and arrays from CSV, Parquet and .npz files."""
 
 import csv
+import io
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +18,42 @@ from .tables import Table, from_values
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 """What a text file may write, in any case, where a value is missing."""
 
+DELIMITERS = ",;\t|"
 
-def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
+
+def read_csv(path: str | Path, *, delimiter: str | None = None, decimal: str | None = None) -> Table:
     """A CSV file whose first line names the columns.
 
+    delimiter: what is between columns; None finds it: of , ; tab and | the one that most often stands in the first
+        line, and blanks where the file holds nothing but numbers. decimal: the decimal sign of numbers, "." or ",".
+        None is ".", and also "," for a column that is not numeric otherwise, in a file whose columns a comma does not
+        separate.
     A column is numbers if all its values that are not missing are, integers if they are and none is missing;
     otherwise it is text. Missing is an empty field, ?, NA, N/A, NaN, null or None, in any case.
     """
     _check_path(path)
+    if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
+        raise ValueError(f"delimiter must be one character, or None to find it, got {short(delimiter)}")
+    if decimal not in (None, ".", ","):
+        raise ValueError(f"decimal must be '.', ',' or None to find it, got {short(decimal)}")
     try:
-        with open(path, newline="", encoding="utf-8-sig") as stream:
-            lines = [line for line in csv.reader(stream, delimiter=delimiter) if line]
+        text = Path(path).read_text(encoding="utf-8-sig")
+        mark = _delimiter(text) if delimiter is None else delimiter
+        lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=mark) if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as a CSV file: {error}") from None
     if len(lines) < 2:
         raise ValueError(f"{path} must have a line of names and at least one row, got {len(lines)} lines")
-    if other := _other_delimiter(lines, delimiter):
-        raise ValueError(
-            f"{path} has one column if {delimiter!r} is between columns; {other!r} seems to be: save the file with "
-            f"commas, or read it with fx.data.read_csv(path, delimiter={other!r})"
-        )
+    if len(lines[0]) == 1 and (found := _delimiter(text)) in lines[0][0] and found != mark:
+        raise ValueError(f"{path} has one column if {mark!r} is between columns, and more if {found!r} is: give that")
     names, rows = [name.strip() for name in lines[0]], lines[1:]
     if len(set(names)) < len(names):
         raise ValueError(f"{path} must have different names for its columns, got {short(names)}")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(names):
             raise ValueError(f"{path}, row {number}: {len(row)} values for {len(names)} columns")
-    return Table({name: _column([row[i] for row in rows]) for i, name in enumerate(names)}, str(path))
+    signs = (decimal,) if decimal else (".",) if mark == "," else (".", ",")
+    return Table({name: _column([row[i] for row in rows], signs) for i, name in enumerate(names)}, str(path))
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
@@ -52,6 +63,16 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
         return read_arrays(path)
     except Exception as error:  # a missing, truncated or foreign file can fail in many ways
         raise ValueError(f"{path} cannot be read as an .npz file: {error}") from None
+
+
+def read_npz_table(path: str | Path) -> Table:
+    """The arrays of an .npz file as a table: one column for each array, or "name 0", "name 1", ... for a matrix."""
+    columns: dict[str, NDArray[Any]] = {}
+    for name, array in read_npz(path).items():
+        if array.ndim not in (1, 2):
+            raise ValueError(f"{path}: the array {name!r} must be a column or a matrix, got shape {array.shape}")
+        columns |= {name: array} if array.ndim == 1 else {f"{name} {i}": x for i, x in enumerate(array.T)}
+    return Table(columns, str(path))
 
 
 def read_parquet(path: str | Path) -> Table:
@@ -71,27 +92,29 @@ def _check_path(path: Any) -> None:
         raise TypeError(f"path must be the path of a file, got {short(path)}")
 
 
-def _column(values: list[str]) -> NDArray[Any]:
+def _column(values: list[str], signs: tuple[str, ...]) -> NDArray[Any]:
+    """Numbers with one of these decimal signs, or text."""
     stripped = ["" if value.strip().lower() in MISSING else value.strip() for value in values]
-    try:
-        return from_values([_number(value) if value else None for value in stripped])
-    except ValueError:
-        return np.array(stripped)
+    for sign in signs:
+        with suppress(ValueError):
+            return from_values([_number(value, sign) if value else None for value in stripped])
+    return np.array(stripped)
 
 
-def _other_delimiter(lines: list[list[str]], delimiter: str) -> str | None:
-    """What is between the columns of a file that was read as one, if something is."""
-    header, first = lines[0][0], lines[1][0]
-    if len(lines[0]) > 1:
-        return None
-    if found := [mark for mark in ",;\t|" if mark != delimiter and mark in header]:
-        return found[0]
+def _delimiter(text: str) -> str:
+    """What is between the columns of a file, by its first line."""
+    head = [line for line in text.splitlines()[:2] if line.strip()]
+    first = re.sub(r'"[^"]*"', "", head[0] if head else "")
+    most = max(DELIMITERS, key=first.count)  # the first of equals
+    if most in first or len(head) < 2:
+        return most
     # Words in a name or in a text have blanks between them, too; numbers have not.
-    numbers = len(first.split()) == len(header.split()) > 1 and _column(first.split()).dtype.kind in "iuf"
-    return " " if numbers else None
+    numbers = len(head[1].split()) == len(first.split()) > 1 and _column(head[1].split(), (".",)).dtype.kind in "iuf"
+    return " " if numbers else most
 
 
-def _number(text: str) -> int | float:
-    if "_" in text:  # Python would read 1_1 as 11
+def _number(text: str, sign: str) -> int | float:
+    if "_" in text or (sign == "," and "." in text):  # Python would read 1_1 as 11
         raise ValueError(text)
+    text = text.replace(sign, ".")
     return int(text) if re.fullmatch(r"[+-]?\d{1,20}", text) else float(text)

@@ -19,7 +19,17 @@ from ..runtime.prepare import check_simulation
 from ..tree import Saddle
 from ..validation import positive
 from . import tables
-from .registry import METHODS, PROBLEMS, ConfigurationError, arrays_of, build_method, build_problem, check_keys, named
+from .registry import (
+    METHODS,
+    PROBLEMS,
+    ConfigurationError,
+    arrays_of,
+    build_method,
+    build_problem,
+    check_keys,
+    named,
+    table_rows,
+)
 
 T = TypeVar("T", bound=RunOptions)
 
@@ -43,6 +53,8 @@ class Configuration:
     method: AbstractMethod
     options: SolveOptions
     resolved: dict[str, Any]
+    rows: tables.TableRows | None = None
+    """Of the table that the problem is made from, if it is."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -58,30 +70,33 @@ def read_toml(path: Path) -> dict[str, Any]:
     return tables
 
 
-def configure(tables: Mapping[str, Any], folder: Path) -> Configuration:
+def configure(given: Mapping[str, Any], folder: Path) -> Configuration:
     """The run that the tables [problem], [method] and [run] describe; relative paths start from the folder.
 
     The folder is kept in the resolved configuration, so that `verify` can reach the data again.
     """
-    check_tables(tables, ("problem", "method", "run"))
-    check_keys("[run]", tables["run"], RUN_DEFAULTS)
-    method, run = build_method(tables["method"]), {**RUN_DEFAULTS, **tables["run"]}
-    problem = weighted_problem(tables["problem"], folder, run["weights"])
+    check_tables(given, ("problem", "method", "run"))
+    check_keys("[run]", given["run"], RUN_DEFAULTS)
+    method, run = build_method(given["method"]), {**RUN_DEFAULTS, **given["run"]}
+    rows = table_rows(given["problem"], folder)
+    problem = weighted_problem(given["problem"], folder, run["weights"], rows)
     # The problem has the weights already, and so have the operators and objectives that are stored.
     options = run_options(SolveOptions, {**run, "weights": None}, problem)
     _checked("[run]", lambda: check_simulation(problem, method, options))
     resolved: dict[str, Any] = {
-        "problem": with_defaults(tables["problem"], PROBLEMS),
-        "method": with_defaults(tables["method"], METHODS),
+        "problem": with_defaults(given["problem"], PROBLEMS),
+        "method": with_defaults(given["method"], METHODS),
         "run": run,
         "folder": str(folder.resolve()),
     }
-    return Configuration(problem, method, options, resolved)
+    return Configuration(problem, method, options, resolved, rows)
 
 
-def weighted_problem(settings: Mapping[str, Any], folder: Path, weights: Any) -> AbstractProblem:
+def weighted_problem(
+    settings: Mapping[str, Any], folder: Path, weights: Any, rows: tables.TableRows | None = None
+) -> AbstractProblem:
     """The problem of [problem] with the weights of [run]."""
-    problem = build_problem(settings, folder)
+    problem = build_problem(settings, folder, rows)
     return problem if weights is None else _checked("[run]", lambda: problem.reweighted(weights))
 
 

@@ -68,12 +68,20 @@ def build_method(settings: Mapping[str, Any], where: str = "[method]") -> Abstra
     return _call(where, constructor, arguments)
 
 
-def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
+def table_rows(settings: Mapping[str, Any], folder: Path) -> tables.TableRows | None:
+    """The rows of the table that a problem's settings name; None if they name none."""
+    if not any(key in settings for key in tables.KEYS) or "y" not in arrays_of(str(settings.get("name"))):
+        return None
+    rows: tables.TableRows = _call("[problem]", lambda: tables.load(tables.with_defaults(settings), folder), {})
+    return rows
+
+
+def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableRows | None = None) -> AbstractProblem:
     """A problem of the catalogue by `name`, or what the Python function `entry = "module:function"` returns.
 
     Other keys are the function's arguments. Where a problem is made of arrays, `file` names an .npz file that holds
     them, relative to the configuration's folder, or `bundled`, `csv` or `parquet` a table whose rows `partition` gives
-    to clients. An entry's module is also looked for in that folder.
+    to clients; rows: those of that table, if it was read already. An entry's module is also looked for in that folder.
     """
     if ("name" in settings) == ("entry" in settings):
         raise ConfigurationError('[problem] needs either name = "..." or entry = "module:function"')
@@ -89,8 +97,8 @@ def build_problem(settings: Mapping[str, Any], folder: Path) -> AbstractProblem:
     for block in ("x", "y"):  # an array of these names cannot be among the settings
         if block in arguments:
             arguments[block] = build_regularizer(arguments[block], f"[problem] {block}")
-    if any(key in settings for key in tables.KEYS):
-        arguments |= _call("[problem]", lambda: tables.load(tables.with_defaults(settings), folder), {})
+    if (found := rows or table_rows(settings, folder)) is not None:
+        arguments |= found.arguments
     elif arrays:
         arguments |= _load_arrays(settings.get("file"), arrays, folder)
     return _call("[problem]", constructor, arguments)

@@ -1,7 +1,8 @@
-"""Rows that a configuration describes: where they come from, whose they are, and on which scale."""
+"""Rows that a configuration describes: where they come from, whose they are, which are held out, and on which scale."""
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import data
-from ..validation import one_of, short
+from ..validation import encode_labels, missing, one_of, real_array, rows_of, short
 
-FILES: dict[str, Callable[..., data.Table]] = {"csv": data.read_csv, "parquet": data.read_parquet}
-KEYS = ("bundled", *FILES, "target", "partition", "standardize")
+FILES: dict[str, Callable[..., data.Table]] = {
+    "csv": data.read_csv,
+    "parquet": data.read_parquet,
+    "npz": data.read_npz_table,
+}
+SWITCHES = {"standardize": False, "standardize_target": False}
+KEYS = ("bundled", *FILES, "target", "partition", "holdout", *SWITCHES)
 
 PARTITIONS: dict[str, Callable[..., Any]] = {
     "iid": data.iid,
@@ -22,21 +28,66 @@ PARTITIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def load(settings: Mapping[str, Any], folder: Path) -> dict[str, NDArray[Any]]:
-    """X, y and clients from settings with all defaults."""
-    if not isinstance(settings["standardize"], bool):
-        raise TypeError(f"standardize must be true or false, got {short(settings['standardize'])}")
-    table, target = _table(settings, folder), settings["target"]
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """The rows of a table as a problem takes them, and what a model needs to meet other rows of such a table."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    clients: NDArray[Any]
+    encoder: data.Encoder
+    """From columns to X."""
+    target_scale: data.Standardizer | None
+    """Of y, where y is (target - mean) / deviation."""
+    trained: data.Table
+    held_out: data.Table | None
+    """Columns as they were, the target among them."""
+    owners: tuple[NDArray[Any], NDArray[Any]]
+    """Whose rows those of `trained` and of `held_out` are, by name."""
+    target: str
+
+    @property
+    def arguments(self) -> dict[str, NDArray[Any]]:
+        """What a problem of the catalogue is built from."""
+        return {"X": self.X, "y": self.y, "clients": self.clients}
+
+
+def load(settings: Mapping[str, Any], folder: Path) -> TableRows:
+    """The rows of settings with all defaults."""
+    for key in SWITCHES:
+        if not isinstance(settings[key], bool):
+            raise TypeError(f"{key} must be true or false, got {short(settings[key])}")
+    table, target = read(settings, folder), settings["target"]
     try:
         clients, used = _clients(table, target, **settings["partition"])
-        features, y = table.without(target, *used), table[target]
+        features, labels = table.without(target, *used), table[target]
     except KeyError as error:  # of a column that is not there
         raise ValueError(error.args[0]) from None
+    if gone := int(missing(labels).sum()):
+        raise ValueError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
+    train, test = _held_out(labels, clients, settings["holdout"])
+    known, owners = features.take(train), (clients[train], clients[test])
     if settings["standardize"]:
-        return {"X": data.Encoder.fit(features, clients).transform(features), "y": y, "clients": clients}
-    if text := [name for name in features if features[name].dtype.kind == "U"]:
+        encoder = data.Encoder.fit(known, owners[0])
+    elif text := [name for name in known if known[name].dtype.kind == "U"]:
         raise ValueError(f"the column {text[0]!r} is text: only with standardize = true do its words become features")
-    return {"X": np.stack([features[name] for name in features], axis=1), "y": y, "clients": clients}
+    else:
+        encoder = data.Encoder(tuple(known), {}, data.Standardizer(np.zeros(len(known)), np.ones(len(known))))
+    X, y, scale = encoder.transform(known), labels[train], None
+    if settings["standardize_target"]:
+        numbers = real_array("the target", y, "real numbers")[:, None]
+        scale = data.Standardizer.fit(numbers, owners[0])
+        y = scale.transform(numbers)[:, 0]
+    rest = table.take(test) if len(test) else None
+    return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target)
+
+
+def target_of(settings: Mapping[str, Any], folder: Path) -> NDArray[Any]:
+    """The target of the table that settings name."""
+    try:
+        return read(settings, folder)[settings["target"]]
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
 
 
 def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,19 +98,20 @@ def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
     draw = PARTITIONS[one_of("partition.kind", partition.get("kind"), tuple(PARTITIONS))]
     defaults = {p.name: p.default for p in inspect.signature(draw).parameters.values() if p.default is not p.empty}
     target = {"target": "target"} if "bundled" in settings else {}
-    return {"standardize": False, **target, **settings, "partition": {**defaults, **partition}}
+    return {**SWITCHES, "holdout": 0.0, **target, **settings, "partition": {**defaults, **partition}}
 
 
-def _table(settings: Mapping[str, Any], folder: Path) -> data.Table:
+def read(settings: Mapping[str, Any], folder: Path) -> data.Table:
+    """The table that settings name as bundled, csv, parquet or npz."""
     given = [key for key in ("file", "bundled", *FILES) if key in settings]
     if len(given) != 1 or given == ["file"]:
         raise ValueError(f"partition needs one source of bundled, {', '.join(FILES)}, got {', '.join(given) or 'none'}")
-    source, target = settings[given[0]], settings.get("target")
+    source = settings[given[0]]
     if given == ["bundled"]:
-        X, y = data.bundled(source)
-        return data.Table({f"column {i}": x for i, x in enumerate(X.T)} | {"target": y}, source)
-    if not isinstance(source, str) or not isinstance(target, str):
-        raise TypeError(f"{given[0]} and target must name a file and its column, got {short(source)}, {short(target)}")
+        return data.bundled_table(source)
+    if not isinstance(source, str) or not isinstance(settings.get("target", ""), str):
+        target = short(settings.get("target"))
+        raise TypeError(f"{given[0]} and target must name a file and its column, got {short(source)}, {target}")
     return FILES[given[0]](folder / source)
 
 
@@ -78,3 +130,18 @@ def _clients(table: data.Table, target: str, kind: str, **arguments: Any) -> tup
         return table[column], [column]
     first = table[target] if kind == "dirichlet" else table.rows
     return PARTITIONS[kind](first, **arguments), []
+
+
+def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows to train on and rows to test on: the share of every client's rows, and of each of its classes.
+
+    Classes are labels of which each has ten rows on average. What is too small to share stays with training.
+    """
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+        raise ValueError(f"holdout must be a share of the rows, from 0 to below 1, got {short(share)}")
+    names, label = encode_labels("the target", labels)
+    alike = encode_labels("clients", clients)[1] * len(names) + label if 10 * len(names) <= len(labels) else clients
+    groups = rows_of(encode_labels("clients", alike)[1])
+    rng = np.random.default_rng(0)
+    test = np.concatenate([rng.permutation(rows)[: int(share * len(rows))] for rows in groups])
+    return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)

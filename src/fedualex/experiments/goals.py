@@ -1,0 +1,91 @@
+"""What a person can want from a table, and the problem of the catalogue that it is."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models import CLASSES, NUMBERS, RANKING
+from ..validation import classes, hint
+from .registry import ConfigurationError
+
+LEAST_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Goal:
+    """problem, arguments: the catalogue's. options: which of its arguments people may choose, with their defaults.
+
+    answers: what the scores mean. tol: the certified gap at which a fit ends, in units of the objective.
+    """
+
+    words: str
+    problem: str
+    answers: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tol: float = 1e-2
+
+
+PENALTY = {"l1": 1e-3, "l2": 0.0}
+
+GOALS: dict[str, Goal] = {
+    "logistic": Goal(
+        "the least mean loss over all rows, sparse",
+        "sparse_glm",
+        CLASSES,
+        {"family": "logistic"},
+        PENALTY,
+        tol=1e-3,
+    ),
+    "fair": Goal(
+        "the least loss of the client that is served worst", "agnostic", CLASSES, {}, PENALTY | {"cvar": None}
+    ),
+    "auc": Goal("the best ranking of two classes", "auc", RANKING, {"saddle": False}, PENALTY),
+    "neyman-pearson": Goal(
+        "the least loss of one class while that of the other is limited",
+        "constrained",
+        CLASSES,
+        {"groups": "classes"},
+        PENALTY | {"limit": 0.1, "limited": None},
+    ),
+    "lasso": Goal("the least squares, sparse", "sparse_glm", NUMBERS, {"family": "squared"}, PENALTY, tol=1e-3),
+    "fair-regression": Goal(
+        "the least squares of the client that is served worst", "agnostic", NUMBERS, {"loss": "squared"}, PENALTY
+    ),
+    "robust": Goal(
+        "the least absolute deviations, which outliers cannot pull", "robust_regression", NUMBERS, {}, PENALTY
+    ),
+}
+OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
+
+
+def goal_of(name: str | None, target: Callable[[], NDArray[Any]]) -> str:
+    """The goal of this name; without one "logistic" for classes and "lasso" for numbers.
+
+    Numbers that are not whole, or of which more than a share of the rows are distinct, are no classes.
+    """
+    if name is not None:
+        if name not in GOALS:
+            raise ConfigurationError(f"there is no goal {name!r}; {hint(name, GOALS)}")
+        return name
+    labels = target()
+    few = len(np.unique(labels)) <= max(2, LEAST_SHARE * len(labels))
+    whole = labels.dtype.kind in "USbiu" or bool(np.all(labels == np.round(labels)))
+    return "logistic" if few and whole else "lasso"
+
+
+def arguments_of(name: str, chosen: Mapping[str, Any], target: Callable[[], NDArray[Any]]) -> dict[str, Any]:
+    """The arguments of a goal's problem; a refusal of options that it does not have. target: reads the target."""
+    goal = GOALS[name]
+    for key in chosen:
+        if key not in goal.options:
+            raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(goal.options)}")
+    options = {**goal.options, **chosen}
+    if name == "neyman-pearson":
+        limit, limited = options.pop("limit"), options.pop("limited")
+        first = classes("the target", target())[0].tolist()[0] if limited is None else limited
+        options["limits"] = {str(first): limit}
+    return {**goal.arguments, **{key: value for key, value in options.items() if value is not None}}

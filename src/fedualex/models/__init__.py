@@ -1,0 +1,8 @@
+"""Models: what a run on a table leaves behind, to be kept, moved, explained and used on other rows."""
+
+from .answers import CLASSES, NUMBERS, RANKING, Answers
+from .coefficients import Coefficient
+from .model import Model
+from .store import load, save
+
+__all__ = ["CLASSES", "NUMBERS", "RANKING", "Answers", "Coefficient", "Model", "load", "save"]

@@ -1,0 +1,106 @@
+"""A linear model of a table: what it was fitted to, how it answers, and what is certified about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import Encoder
+from ..display import rounded_up
+from ..validation import short
+from .answers import RANKING, Answers
+from .coefficients import Coefficient, intercept, named
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """score(row) = <weights, encoded row> + bias, for tables with the columns that it was fitted to.
+
+    encoder: from columns to features. weights: (features,), or (features, scores) where there are several scores.
+    answers: what scores mean. target: the name of the column that is predicted.
+    certificate: {"gap", "status", "meaning", ...} of the run that found it; gap None where nothing is certified.
+    training: where it came from, as plain data: goal, settings, clients, rows, versions, metrics.
+    """
+
+    encoder: Encoder
+    weights: NDArray[Any]
+    bias: NDArray[Any]
+    answers: Answers
+    target: str
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        features = len(self.encoder.features)
+        if self.weights.shape[:1] != (features,) or self.weights.shape[1:] != np.shape(self.bias):
+            shapes = f"{self.weights.shape} and {np.shape(self.bias)}"
+            raise ValueError(f"weights and bias must fit {features} features, got the shapes {shapes}")
+        if not np.all(np.isfinite(self.weights)) or not np.all(np.isfinite(self.bias)):
+            raise ValueError("weights and bias must be finite")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a table must have."""
+        return (*self.encoder.numbers, *self.encoder.categories)
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The labels that can be predicted; none for numbers."""
+        return self.answers.labels
+
+    def decision_function(self, table: Any) -> NDArray[Any]:
+        """The score of each row of a table; one column a class for more than two classes.
+
+        table: a `fx.data.Table`, a data frame, or any mapping from names to columns. Missing numbers count as the
+        mean of training, missing and unseen categories as none.
+        """
+        if not hasattr(table, "__getitem__") or not hasattr(table, "keys"):
+            raise TypeError(f"table must map the names of columns to columns, got {short(table)}")
+        return np.asarray(self.encoder.transform(table) @ self.weights + self.bias)
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """The class or the number of each row."""
+        return self.answers.of(self.decision_function(table))
+
+    def predict_proba(self, table: Any) -> NDArray[Any]:
+        """The probability of each class, one column each; refused for a ranking and for numbers."""
+        return self.answers.probabilities(self.decision_function(table))
+
+    @property
+    def coefficients(self) -> list[Coefficient]:
+        """What each feature adds to the answer, the largest first, for columns as they are; numbers in their units."""
+        return named(self.encoder, self.answers.scale * self.weights)
+
+    @property
+    def intercept(self) -> NDArray[Any]:
+        """The answer's part that no feature adds."""
+        bias = self.answers.center + self.answers.scale * self.bias
+        return intercept(self.encoder, self.answers.scale * self.weights, bias)
+
+    def unseen(self, table: Any) -> dict[str, list[str]]:
+        """Categories of a table that were not there in training, by column; their rows count as in no category."""
+        found: dict[str, list[str]] = {}
+        for name, known in self.encoder.categories.items():
+            new = sorted(set(map(str, np.asarray(table[name]).tolist())) - set(known) - {"", "nan", "None"})
+            found |= {name: new} if new else {}
+        return found
+
+    def to_sklearn(self) -> Any:
+        """The same model as a pipeline of scikit-learn's own classes, which needs nothing of this library.
+
+        It takes matrices or data frames with exactly `columns`, in their order.
+        """
+        from .sklearn import pipeline
+
+        return pipeline(self)
+
+    def __str__(self) -> str:
+        used = sum(c.size > 0 for c in self.coefficients)
+        kind = "ranking" if self.answers.kind == RANKING else f"model of {self.answers.kind}"
+        gap = self.certificate.get("gap")
+        claim = "not certified" if gap is None else f"certified within {rounded_up(gap, 3)} of the best objective"
+        return f"{kind} for {self.target!r}: {used} of {len(self.encoder.features)} features, {claim}"
+
+    __repr__ = __str__

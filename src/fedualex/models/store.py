@@ -1,0 +1,79 @@
+"""A model on disk: model.json for people and programs, model.npz for its numbers. Nothing in it is code."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data import Encoder, Standardizer
+from ..storage import read_arrays, write_atomically, write_json
+from ..validation import short
+from .answers import Answers
+from .model import Model
+
+SCHEMA = 1
+JSON, ARRAYS = "model.json", "model.npz"
+
+
+def save(model: Model, folder: str | Path) -> Path:
+    """Write a model into a folder, which may be moved anywhere, and return the folder.
+
+    model.json is written last: its presence says that all is there.
+    """
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / JSON).unlink(missing_ok=True)
+    arrays: dict[str, Any] = {"weights": model.weights, "bias": model.bias, "labels": model.answers.labels}
+    if (scale := model.encoder.standardizer) is not None:
+        arrays |= {"mean": scale.mean, "deviation": scale.deviation}
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    write_atomically(path / ARRAYS, buffer.getvalue())
+    answers = {key: getattr(model.answers, key) for key in ("kind", "threshold", "center", "scale")}
+    document = {
+        "schema": SCHEMA,
+        "kind": "model",
+        "target": model.target,
+        "answers": answers,
+        "numbers": list(model.encoder.numbers),
+        "categories": {name: list(known) for name, known in model.encoder.categories.items()},
+        "certificate": dict(model.certificate),
+        "training": dict(model.training),
+    }
+    write_json(path / JSON, document)
+    return path
+
+
+def load(folder: str | Path) -> Model:
+    """The model of a folder; one clear sentence if there is none, or none that this version can read."""
+    file = Path(folder) / JSON
+    if not file.exists():
+        raise ValueError(f"{str(folder)!r} is no model: it has no {JSON}")
+    try:
+        document = json.loads(file.read_text())
+        schema = document["schema"] if document["kind"] == "model" else None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{file} is no model of fedualex: {type(error).__name__}: {error}") from None
+    if schema != SCHEMA:
+        raise ValueError(f"{file} has schema {short(schema)}, of another version of fedualex; this one reads {SCHEMA}")
+    try:
+        return _built(document, read_arrays(Path(folder) / ARRAYS))
+    except Exception as error:  # a damaged file can fail in many ways
+        raise ValueError(f"{str(folder)!r} is damaged: {type(error).__name__}: {error}") from None
+
+
+def _built(document: dict[str, Any], arrays: dict[str, Any]) -> Model:
+    numbers = tuple(map(str, document["numbers"]))
+    categories = {str(name): tuple(map(str, known)) for name, known in document["categories"].items()}
+    scale = Standardizer(arrays["mean"], arrays["deviation"]) if numbers else None
+    if scale is not None and not scale.mean.shape == scale.deviation.shape == (len(numbers),):
+        raise ValueError(f"mean and deviation must be {len(numbers)} numbers each")
+    given = document["answers"]
+    answers = Answers(
+        given["kind"], arrays["labels"], float(given["threshold"]), float(given["center"]), float(given["scale"])
+    )
+    encoder = Encoder(numbers, categories, scale)
+    target, certificate, training = document["target"], document["certificate"], document["training"]
+    return Model(encoder, arrays["weights"], arrays["bias"], answers, str(target), certificate, training)
