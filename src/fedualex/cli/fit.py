@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,11 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("table", type=click.Path())
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The CSV file to write; the screen if left out."
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write; the screen if left out."
 )
+@json_option
 @one_line_errors
-def predict(model: Path, table: str, out: Path | None) -> None:
+def predict(model: Path, table: str, out: Path | None, as_json: bool) -> None:
     """Predict the rows of a TABLE by a MODEL: a CSV file with the prediction, the score and the probabilities."""
     from ..experiments.fitting import read_table
     from ..storage import write_atomically
@@ -71,15 +73,11 @@ def predict(model: Path, table: str, out: Path | None) -> None:
     for name, unseen in found.unseen(rows).items():
         shown = ", ".join(unseen[:3]) + (", ..." if len(unseen) > 3 else "")
         click.echo(f"note: {name} holds categories that were not there in training: {shown}", err=True)
-    text = io.StringIO()
-    writer = csv.writer(text)
-    columns = predictions(found, rows)
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    text = _as_text(predictions(found, rows), as_json)
     if out is None:
-        click.echo(text.getvalue(), nl=False)
+        click.echo(text, nl=False)
     else:
-        write_atomically(out, text.getvalue().encode())
+        write_atomically(out, text.encode())
         click.echo(f"{rows.rows} predictions: {out}")
 
 
@@ -117,6 +115,16 @@ def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
         for label, share in zip(model.classes.tolist(), model.answers.probabilities(scores).T, strict=True):
             columns[f"probability of {label}"] = share.tolist()
     return columns
+
+
+def _as_text(columns: dict[str, list[Any]], as_json: bool) -> str:
+    if as_json:
+        return json.dumps(columns, indent=1, allow_nan=False) + "\n"
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
 
 
 def description(model: Any) -> dict[str, Any]:

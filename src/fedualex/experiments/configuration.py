@@ -70,15 +70,17 @@ def read_toml(path: Path) -> dict[str, Any]:
     return tables
 
 
-def configure(given: Mapping[str, Any], folder: Path) -> Configuration:
+def configure(given: Mapping[str, Any], folder: Path, rows: tables.TableRows | None = None) -> Configuration:
     """The run that the tables [problem], [method] and [run] describe; relative paths start from the folder.
+
+    rows: those of the problem's table, if it was read already.
 
     The folder is kept in the resolved configuration, so that `verify` can reach the data again.
     """
     check_tables(given, ("problem", "method", "run"))
     check_keys("[run]", given["run"], RUN_DEFAULTS)
     method, run = build_method(given["method"]), {**RUN_DEFAULTS, **given["run"]}
-    rows = table_rows(given["problem"], folder)
+    rows = rows or table_rows(given["problem"], folder)
     problem = weighted_problem(given["problem"], folder, run["weights"], rows)
     # The problem has the weights already, and so have the operators and objectives that are stored.
     options = run_options(SolveOptions, {**run, "weights": None}, problem)

@@ -10,10 +10,10 @@ import numpy as np
 from ..data import Table
 from ..models import NUMBERS, RANKING, Answers, Model, save
 from ..runtime import Run, Stop
-from ..validation import classes, short
+from ..validation import classes, hint, short
 from . import tables
 from .configuration import Configuration, configure
-from .goals import GOALS, OPTIONS, arguments_of, goal_of
+from .goals import GOALS, OPTIONS, arguments_of, check_target, goal_of
 from .measures import Measures, measured
 from .provenance import provenance
 from .registry import ConfigurationError, check_keys
@@ -85,22 +85,27 @@ def read_table(table: str, folder: Path) -> Table:
 
 
 def _configured(settings: dict[str, Any], folder: Path) -> tuple[str, Configuration]:
-    source = _source(settings["table"])
-    partition = _partition(settings["clients"])
-    table = {**source, "target": settings["target"], "partition": partition, "holdout": settings["holdout"]}
-    goal = goal_of(settings["goal"], lambda: tables.target_of(table, folder))
-    numbers = GOALS[goal].answers == NUMBERS
+    table, target = read_table(settings["table"], folder), settings["target"]
+    if target not in table:
+        raise ConfigurationError(f"{table.source} has no column {target!r}; {hint(target, table)}")
+    if settings["clients"] == target:
+        raise ConfigurationError(f"clients must be another column than the target, got {target!r}")
+    goal = goal_of(settings["goal"], table[target])
+    check_target(goal, target, table[target])
     chosen = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
     problem = {
         "name": GOALS[goal].problem,
-        **table,
+        **_source(settings["table"]),
+        "target": target,
+        "partition": _partition(settings["clients"]),
+        "holdout": settings["holdout"],
         "standardize": True,
-        "standardize_target": numbers,
-        **arguments_of(goal, chosen, lambda: tables.target_of(table, folder)),
+        "standardize_target": GOALS[goal].answers == NUMBERS,
+        **arguments_of(goal, chosen, table[target]),
     }
-    tol = GOALS[goal].tol if settings["tol"] is None else settings["tol"]
-    run = {"rounds": settings["rounds"], "tol": tol}
-    return goal, configure({"problem": problem, "method": {"name": "FeDualSlide"}, "run": run}, folder)
+    rows = tables.prepared(tables.with_defaults(problem), table)
+    run = {"rounds": settings["rounds"], "tol": GOALS[goal].tol if settings["tol"] is None else settings["tol"]}
+    return goal, configure({"problem": problem, "method": {"name": "FeDualSlide"}, "run": run}, folder, rows)
 
 
 def _source(table: str) -> dict[str, str]:

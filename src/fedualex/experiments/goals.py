@@ -1,6 +1,6 @@
 """What a person can want from a table, and the problem of the catalogue that it is."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import CLASSES, NUMBERS, RANKING
-from ..validation import classes, hint
+from ..validation import classes, hint, missing, real_array
 from .registry import ConfigurationError
 
 LEAST_SHARE = 0.05
@@ -18,7 +18,8 @@ LEAST_SHARE = 0.05
 class Goal:
     """problem, arguments: the catalogue's. options: which of its arguments people may choose, with their defaults.
 
-    answers: what the scores mean. tol: the certified gap at which a fit ends, in units of the objective.
+    answers: what the scores mean. two: whether the target must have two classes.
+    tol: the certified gap at which a fit ends, in units of the objective.
     """
 
     words: str
@@ -27,6 +28,7 @@ class Goal:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     tol: float = 1e-2
+    two: bool = False
 
 
 PENALTY = {"l1": 1e-3, "l2": 0.0}
@@ -43,13 +45,16 @@ GOALS: dict[str, Goal] = {
     "fair": Goal(
         "the least loss of the client that is served worst", "agnostic", CLASSES, {}, PENALTY | {"cvar": None}
     ),
-    "auc": Goal("the best ranking of two classes", "auc", RANKING, {"saddle": False}, PENALTY),
+    "auc": Goal(
+        "the best ranking of two classes", "auc", RANKING, {"saddle": False}, {"l1": 1e-3, "l2": 1e-2}, two=True
+    ),
     "neyman-pearson": Goal(
         "the least loss of one class while that of the other is limited",
         "constrained",
         CLASSES,
         {"groups": "classes"},
         PENALTY | {"limit": 0.1, "limited": None},
+        two=True,
     ),
     "lasso": Goal("the least squares, sparse", "sparse_glm", NUMBERS, {"family": "squared"}, PENALTY, tol=1e-3),
     "fair-regression": Goal(
@@ -62,7 +67,7 @@ GOALS: dict[str, Goal] = {
 OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
 
 
-def goal_of(name: str | None, target: Callable[[], NDArray[Any]]) -> str:
+def goal_of(name: str | None, labels: NDArray[Any]) -> str:
     """The goal of this name; without one "logistic" for classes and "lasso" for numbers.
 
     Numbers that are not whole, or of which more than a share of the rows are distinct, are no classes.
@@ -71,14 +76,26 @@ def goal_of(name: str | None, target: Callable[[], NDArray[Any]]) -> str:
         if name not in GOALS:
             raise ConfigurationError(f"there is no goal {name!r}; {hint(name, GOALS)}")
         return name
-    labels = target()
     few = len(np.unique(labels)) <= max(2, LEAST_SHARE * len(labels))
     whole = labels.dtype.kind in "USbiu" or bool(np.all(labels == np.round(labels)))
     return "logistic" if few and whole else "lasso"
 
 
-def arguments_of(name: str, chosen: Mapping[str, Any], target: Callable[[], NDArray[Any]]) -> dict[str, Any]:
-    """The arguments of a goal's problem; a refusal of options that it does not have. target: reads the target."""
+def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
+    """Refuse a target with holes, and one that is not of the kind that the goal predicts."""
+    if gone := int(missing(labels).sum()):
+        raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
+    if GOALS[name].answers == NUMBERS:
+        real_array(f"the target {target!r} of the goal {name}", labels, "real numbers")
+        return
+    found = classes(f"the target {target!r} of the goal {name}", labels)[0]
+    if len(found) < 2 or (len(found) > 2 and GOALS[name].two):
+        need = "two classes" if GOALS[name].two else "at least two classes"
+        raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
+
+
+def arguments_of(name: str, chosen: Mapping[str, Any], labels: NDArray[Any]) -> dict[str, Any]:
+    """The arguments of a goal's problem; a refusal of options that it does not have."""
     goal = GOALS[name]
     for key in chosen:
         if key not in goal.options:
@@ -86,6 +103,6 @@ def arguments_of(name: str, chosen: Mapping[str, Any], target: Callable[[], NDAr
     options = {**goal.options, **chosen}
     if name == "neyman-pearson":
         limit, limited = options.pop("limit"), options.pop("limited")
-        first = classes("the target", target())[0].tolist()[0] if limited is None else limited
+        first = classes("the target", labels)[0].tolist()[0] if limited is None else limited
         options["limits"] = {str(first): limit}
     return {**goal.arguments, **{key: value for key, value in options.items() if value is not None}}

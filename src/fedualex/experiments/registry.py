@@ -72,7 +72,12 @@ def table_rows(settings: Mapping[str, Any], folder: Path) -> tables.TableRows | 
     """The rows of the table that a problem's settings name; None if they name none."""
     if not any(key in settings for key in tables.KEYS) or "y" not in arrays_of(str(settings.get("name"))):
         return None
-    rows: tables.TableRows = _call("[problem]", lambda: tables.load(tables.with_defaults(settings), folder), {})
+
+    def read() -> tables.TableRows:
+        full = tables.with_defaults(settings)
+        return tables.prepared(full, tables.read(full, folder))
+
+    rows: tables.TableRows = _call("[problem]", read, {})
     return rows
 
 

@@ -52,12 +52,13 @@ class TableRows:
         return {"X": self.X, "y": self.y, "clients": self.clients}
 
 
-def load(settings: Mapping[str, Any], folder: Path) -> TableRows:
-    """The rows of settings with all defaults."""
+def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
+    """The rows of a table, as settings with all defaults want them."""
     for key in SWITCHES:
         if not isinstance(settings[key], bool):
             raise TypeError(f"{key} must be true or false, got {short(settings[key])}")
-    table, target = read(settings, folder), settings["target"]
+    if not isinstance(target := settings.get("target"), str):
+        raise TypeError(f"target must name a column of {table.source}, got {short(target)}")
     try:
         clients, used = _clients(table, target, **settings["partition"])
         features, labels = table.without(target, *used), table[target]
@@ -82,14 +83,6 @@ def load(settings: Mapping[str, Any], folder: Path) -> TableRows:
     return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target)
 
 
-def target_of(settings: Mapping[str, Any], folder: Path) -> NDArray[Any]:
-    """The target of the table that settings name."""
-    try:
-        return read(settings, folder)[settings["target"]]
-    except KeyError as error:
-        raise ValueError(error.args[0]) from None
-
-
 def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, with the partition's seed and all else that decides the rows."""
     partition = settings.get("partition")
@@ -109,9 +102,8 @@ def read(settings: Mapping[str, Any], folder: Path) -> data.Table:
     source = settings[given[0]]
     if given == ["bundled"]:
         return data.bundled_table(source)
-    if not isinstance(source, str) or not isinstance(settings.get("target", ""), str):
-        target = short(settings.get("target"))
-        raise TypeError(f"{given[0]} and target must name a file and its column, got {short(source)}, {target}")
+    if not isinstance(source, str):
+        raise TypeError(f"{given[0]} must name a file, got {short(source)}")
     return FILES[given[0]](folder / source)
 
 

@@ -1,0 +1,142 @@
+"""`fedualex fit`, `predict`, `explain`: from a table to a certified model that can be used."""
+
+import csv
+import io
+import shutil
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.command_line import cli, read, refused, strict
+from support.patients import HOSPITALS, columns, write
+
+import fedualex as fx
+from fedualex import models
+from fedualex.cli import main
+
+FIT = ("--target", "outcome", "--clients", "hospital")
+LEAK = "days"
+"""A column that gives the outcome away."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    path = tmp_path_factory.mktemp("fit")
+    write(path / "patients.csv", without=(LEAK,))
+    return path
+
+
+@pytest.fixture(scope="module")
+def fair(place):
+    """The folder of a fair model, and what `fit` printed."""
+    result = cli("fit", place / "patients.csv", *FIT, "--goal", "fair", "--out", place / "fair")
+    assert result.exit_code == 0, result.output
+    return place / "fair", result.output
+
+
+def test_fit_ends_with_the_certificate_the_test_and_named_coefficients(fair):
+    path, text = fair
+    assert "fair: certified. No model of this kind has an objective lower by more than 0.00" in text
+    assert "held-out rows" in text
+    assert all(hospital in text for hospital in HOSPITALS)
+    assert "town=Oslo" in text
+    assert str(path / "model") in text
+    model = models.load(path / "model")
+    assert model.certificate["gap"] <= model.certificate["tol"] == 1e-2
+    assert model.training["held_out"]["overall"]["accuracy"] > 0.7
+    assert sum(model.training["clients"].values()) == model.training["rows"] == 150 - model.training["held_out"]["rows"]
+    assert model.classes.tolist() == ["sick", "well"]
+
+
+def test_the_run_of_a_fit_can_be_verified(fair):
+    result = cli("verify", fair[0] / "run")
+    assert result.exit_code == 0, result.output
+
+
+def test_predict_is_the_model_on_other_rows(fair, place):
+    write(place / "new.csv", columns(rows=40, seed=5), delimiter=";", decimal=",", without=(LEAK, "outcome"))
+    shutil.copytree(fair[0] / "model", place / "elsewhere", dirs_exist_ok=True)
+    result = cli("predict", place / "elsewhere", place / "new.csv")
+    found = list(csv.DictReader(io.StringIO(result.output)))
+    model, table = models.load(fair[0] / "model"), fx.data.read_csv(place / "new.csv")
+    assert [row["prediction"] for row in found] == model.predict(table).tolist()
+    np.testing.assert_allclose([float(row["score"]) for row in found], model.decision_function(table), rtol=1e-15)
+    shares = [[float(row["probability of sick"]), float(row["probability of well"])] for row in found]
+    np.testing.assert_allclose(shares, model.predict_proba(table), rtol=1e-15)
+    assert cli("predict", fair[0], place / "new.csv", "--out", place / "p.csv").output.startswith("40 predictions")
+    assert (place / "p.csv").read_text().splitlines() == result.output.splitlines()
+
+
+def test_unseen_categories_are_said_and_count_as_none(fair, place):
+    other = columns(rows=10, seed=7)
+    other["town"] = ["Bern"] * 10
+    write(place / "bern.csv", other)
+    result = CliRunner().invoke(main, ["predict", str(fair[0]), str(place / "bern.csv")])
+    assert result.exit_code == 0
+    assert result.stderr == "note: town holds categories that were not there in training: Bern\n"
+
+
+def test_explain_says_what_fit_said(fair):
+    text = cli("explain", fair[0]).output
+    assert text.splitlines()[0] == fair[1].splitlines()[0]
+    found = strict(cli("explain", fair[0], "--json").output)
+    model = models.load(fair[0] / "model")
+    assert found["coefficients"] == {c.feature: c.per_unit.tolist() for c in model.coefficients if c.size > 0}
+    assert found["certificate"]["gap"] == model.certificate["gap"]
+
+
+def test_the_same_through_a_file_and_json(fair, place):
+    (place / "fit.toml").write_text(
+        '[fit]\ntable = "patients.csv"\ntarget = "outcome"\nclients = "hospital"\ngoal = "fair"\n'
+    )
+    found = strict(cli("fit", place / "fit.toml", "--out", place / "again", "--json").output)
+    model = models.load(fair[0] / "model")
+    np.testing.assert_array_equal(models.load(place / "again" / "model").weights, model.weights)
+    assert found["certificate"] == dict(model.certificate)
+    assert "already holds a finished run" in refused("fit", place / "fit.toml", "--out", place / "again")
+
+
+def test_a_fit_that_ends_short_of_tol_says_so(place):
+    result = cli("fit", place / "patients.csv", *FIT, "--goal", "fair", "--rounds", 2, "--out", place / "short")
+    assert result.exit_code == 3
+    assert "tol 0.01 was not reached: raise --rounds or --tol" in result.output
+    assert read(place / "short" / "model", "model.json")["certificate"]["status"] == "CERTIFIED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--target", "outcom"), "has no column 'outcom'; did you mean 'outcome'"),
+        (("--target", "outcome", "--clients", "hospitl"), "has no column 'hospitl'; did you mean 'hospital'"),
+        ((), "[fit] needs target, the name of a column"),
+        ((*FIT, "--goal", "fare"), "there is no goal 'fare'; did you mean 'fair'"),
+        ((*FIT, "--goal", "lasso"), "the target 'outcome' of the goal lasso must be real numbers"),
+        (
+            ("--target", "dose", "--goal", "lasso", "--limit", "1"),
+            "limit is no option of the goal lasso, which has l1, l2",
+        ),
+        (
+            ("--target", "dose", "--goal", "fair"),
+            "so that the target 'dose' of the goal fair is a target of regression",
+        ),
+        ((*FIT, "--goal", "fair", "--holdout", "1"), "holdout must be a share of the rows"),
+        ((*FIT, "--goal", "fair", "--tol", "-1"), "tol must be"),
+        (("--target", "age", "--goal", "lasso"), "the target 'age' must be known in every row, but it is missing in 9"),
+        (("--target", "outcome", "--clients", "outcome"), "clients must be another column than the target"),
+        (
+            ("--target", "unit", "--goal", "fair"),
+            "the target 'unit' of the goal fair must hold at least two classes, got 1",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(place, arguments, message):
+    line = refused("fit", place / "patients.csv", *arguments, "--out", place / "refused")
+    assert message in line, line
+
+
+def test_other_wrong_inputs(fair, place):
+    assert "table must be a file .csv" in refused("fit", place / "patients.xlsx", *FIT)
+    assert "cannot be read as a CSV file" in refused("fit", place / "none.csv", *FIT)
+    assert "is no model: it has no model.json" in refused("predict", place, place / "patients.csv")
+    write(place / "less.csv", without=("dose",))
+    assert "must have the column 'dose'" in refused("predict", fair[0], place / "less.csv")

@@ -1,0 +1,142 @@
+"""Models: kept, moved, explained, turned into scikit-learn's, and refused where they are not one."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas
+import pytest
+from support.patients import write
+
+import fedualex as fx
+from fedualex import models
+from fedualex.data import Encoder
+from fedualex.models import CLASSES, NUMBERS, RANKING, Answers, Model
+
+FEATURES = ("age", "dose", "unit", "town")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return fx.data.read_csv(write(tmp_path_factory.mktemp("table") / "t.csv"))
+
+
+def model_of(table, kind, outputs=()):
+    features = fx.data.Table({name: table[name] for name in FEATURES}, "t")
+    encoder = Encoder.fit(features)
+    rng = np.random.default_rng(1)
+    labels = {RANKING: ["sick", "well"], CLASSES: ["a", "b", "c"] if outputs else ["sick", "well"], NUMBERS: []}[kind]
+    scale = {"center": 20.0, "scale": 3.0} if kind == NUMBERS else {}
+    weights = rng.normal(size=(len(encoder.features), *outputs))
+    answers = Answers(kind, np.array(labels), 0.3 if kind == RANKING else 0.0, **scale)
+    return Model(encoder, weights, rng.normal(size=outputs), answers, "outcome", {"gap": 0.01}, {"goal": "test"})
+
+
+KINDS = [(CLASSES, ()), (CLASSES, (3,)), (RANKING, ()), (NUMBERS, ())]
+
+
+@pytest.mark.parametrize(("kind", "outputs"), KINDS)
+def test_a_stored_and_moved_model_predicts_the_same(table, tmp_path, kind, outputs):
+    model = model_of(table, kind, outputs)
+    models.save(model, tmp_path / "here")
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    again = models.load(tmp_path / "there")
+    np.testing.assert_array_equal(again.decision_function(table), model.decision_function(table))
+    assert again.predict(table).tolist() == model.predict(table).tolist()
+    assert str(again) == str(model)
+    assert again.training == {"goal": "test"}
+
+
+@pytest.mark.parametrize(("kind", "outputs"), KINDS)
+def test_scikit_learns_pipeline_predicts_the_same(table, kind, outputs):
+    model = model_of(table, kind, outputs)
+    pipeline = model.to_sklearn()
+    rows = np.stack([np.asarray(table[name], object) for name in model.columns], axis=1)
+    rows[rows[:, 3] == "", 3] = "nowhere"  # unseen is as missing
+    assert pipeline.predict(rows).tolist() == pytest.approx(model.predict(table).tolist()) if kind == NUMBERS else True
+    if kind != NUMBERS:
+        assert pipeline.predict(rows).tolist() == model.predict(table).tolist()
+        shift = model.answers.threshold
+        np.testing.assert_allclose(pipeline.decision_function(rows) + shift, model.decision_function(table), atol=1e-12)
+    if kind == CLASSES:
+        np.testing.assert_allclose(pipeline.predict_proba(rows), model.predict_proba(table), atol=1e-12)
+    else:
+        assert not hasattr(pipeline, "predict_proba")
+
+
+@pytest.mark.parametrize(("kind", "outputs"), KINDS)
+def test_coefficients_are_those_of_rows_as_they_are(table, kind, outputs):
+    """answer = intercept + sum_j per_unit_j value_j for rows without holes; a constant column has none."""
+    model = model_of(table, kind, outputs)
+    full = table.take(~np.isnan(table["age"]) & (table["town"] != ""))
+    total = np.broadcast_to(model.intercept, (full.rows, *outputs)).reshape(full.rows, -1).copy()
+    for found in model.coefficients:
+        name, _, category = found.feature.partition("=")
+        values = (full[name] == category).astype(float) if category else full[name]
+        total += np.outer(values, found.per_unit)
+    scores = model.decision_function(full)
+    expected = model.answers.of(scores) if kind == NUMBERS else scores
+    np.testing.assert_allclose(total, np.reshape(expected, total.shape), rtol=1e-10, atol=1e-10)
+    assert next(c for c in model.coefficients if c.feature == "unit").per_unit.tolist() == [0] * (outputs or (1,))[0]
+    sizes = [c.size for c in model.coefficients]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_probabilities_only_where_they_mean_something(table):
+    shares = model_of(table, CLASSES, (3,)).predict_proba(table)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    for kind, reason in ((RANKING, "only order rows"), (NUMBERS, "predicts numbers")):
+        with pytest.raises(ValueError, match=reason):
+            model_of(table, kind).predict_proba(table)
+
+
+def test_what_is_unseen_is_said_and_what_lacks_is_refused(table):
+    model = model_of(table, CLASSES)
+    other = dict(table.columns) | {"town": np.where(table["town"] == "Oslo", "Bern", table["town"])}
+    assert model.unseen(other) == {"town": ["Bern"]}
+    assert model.unseen(table) == {}
+    with pytest.raises(ValueError, match="must have the column 'dose'"):
+        model.predict({name: table[name] for name in ("age", "unit", "town")})
+    with pytest.raises(ValueError, match="'age' must hold numbers, as when it was fitted, got text"):
+        model.predict(dict(table.columns) | {"age": np.full(table.rows, "old")})
+    with pytest.raises(TypeError, match="table must map the names of columns to columns"):
+        model.predict(np.zeros((3, 4)))
+
+
+def test_what_is_no_model_is_refused_in_one_sentence(table, tmp_path):
+    folder = models.save(model_of(table, CLASSES), tmp_path / "m")
+    with pytest.raises(ValueError, match=r"is no model: it has no model.json"):
+        models.load(tmp_path)
+    document = json.loads((folder / "model.json").read_text())
+
+    def stored(**changes):
+        (folder / "model.json").write_text(json.dumps(document | changes))
+        return folder
+
+    with pytest.raises(ValueError, match="has schema 99, of another version of fedualex; this one reads 1"):
+        models.load(stored(schema=99))
+    with pytest.raises(ValueError, match="has schema None"):
+        models.load(stored(kind="run"))
+    with pytest.raises(ValueError, match=r"is damaged: .*must fit"):
+        models.load(stored(categories={"town": ["Rome"]}))
+    with pytest.raises(ValueError, match=r"is damaged: .*one of classes, ranking, numbers"):
+        models.load(stored(answers=document["answers"] | {"kind": "oracle"}))
+    (folder / "model.json").write_text("{")
+    with pytest.raises(ValueError, match="is no model of fedualex"):
+        models.load(folder)
+    stored()
+    (folder / "model.npz").write_bytes(b"PK")
+    with pytest.raises(ValueError, match="is damaged"):
+        models.load(folder)
+
+
+def test_numbers_that_are_not_finite_are_no_model(table):
+    model = model_of(table, CLASSES)
+    with pytest.raises(ValueError, match="must be finite"):
+        Model(model.encoder, np.nan * model.weights, model.bias, model.answers, "outcome")
+
+
+def test_a_data_frame_will_do(table):
+    model = model_of(table, CLASSES)
+    frame = pandas.DataFrame({name: table[name] for name in table})
+    assert model.predict(frame).tolist() == model.predict(table).tolist()
