@@ -38,7 +38,7 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     Numbers are standardized, categories become columns, missing values are filled in, all from sums of the clients.
     """
     from ..experiments.configuration import check_tables, read_toml
-    from ..experiments.fitting import MODEL, fit_into
+    from ..experiments.fitting import MODEL, fit_into, plan_fit
 
     given = {key: value for key, value in options.items() if value is not None}
     folder, settings = Path(), {"table": table, **given}
@@ -47,13 +47,16 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
         check_tables(document, ("fit",))
         folder, settings = Path(table).parent, {**document["fit"], **given}
     path = out or Path("fits") / Path(table.removeprefix("bundled:")).stem
-    found = fit_into(path, settings, folder)
+    planned = plan_fit(settings, folder)
+    if not as_json:
+        click.echo("\n".join([planned.words, *(f"note: {note}" for note in planned.notes)]))
+    model = fit_into(path, planned)
     if as_json:
-        print_json({"folder": str(path), "goal": found.goal, **description(found.model)})
+        print_json({"folder": str(path), "goal": planned.goal, "notes": planned.notes, **description(model)})
     else:
-        show(found.model, FEW)
+        show(model, FEW)
         click.echo(f"model: {path / MODEL}")
-    sys.exit(0 if found.run.status.name == "OPTIMAL" else 3)
+    sys.exit(0 if model.certificate["status"] == "OPTIMAL" else 3)
 
 
 @click.command()
@@ -149,21 +152,16 @@ def show(model: Any, most: int | None) -> None:
 
 def claim(model: Any) -> str:
     """The certificate in words."""
-    found, about = model.certificate, model.training
-    gap, tol = found.get("gap"), found.get("tol")
-    goal = about.get("goal", "solve")
-    who = f"{about.get('rows')} rows of {len(about.get('clients', ()))} clients, {found.get('exchanges')} exchanges"
+    found, gap, tol = model.certificate, model.certificate.get("gap"), model.certificate.get("tol")
+    cost = f"{found.get('exchanges')} exchanges with {len(model.training.get('clients', ()))} clients"
     if gap is None:
-        return f"{goal}: nothing is certified ({found.get('meaning')}); {who}"
-    short = "" if tol is None or gap <= tol else f"; tol {tol:g} was not reached: raise --rounds or --tol"
-    limit = (
-        ""
-        if found.get("violation") is None
-        else f"; its limit is exceeded by at most {rounded_up(found['violation'], 3)}"
-    )
+        return f"Nothing is certified ({found.get('meaning')}) after {cost}."
+    above = found.get("violation")
+    limit = "" if above is None else f" Its limit is exceeded by at most {rounded_up(above, 3)}."
+    short = "" if tol is None or gap <= tol else f" The tolerance {tol:g} was not reached: raise --rounds or --tol."
     return (
-        f"{goal}: certified. No model of this kind has an objective lower by more than {rounded_up(gap, 3)}"
-        f"{limit} ({who}){short}"
+        f"Certified: no model of this kind has an objective lower by more than {rounded_up(gap, 3)}, "
+        f"known after {cost}.{limit}{short}"
     )
 
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..data import Table
-from ..models import NUMBERS, RANKING, Answers, Model, save
-from ..runtime import Run, Stop
-from ..validation import classes, hint, short
+from ..models import NUMBERS, Model
+from ..runtime import Stop
+from ..validation import hint, missing, short
 from . import tables
 from .configuration import Configuration, configure
+from .folder import load
 from .goals import GOALS, OPTIONS, arguments_of, check_target, goal_of
-from .measures import Measures, measured
-from .provenance import provenance
+from .kept_model import keep_model
 from .registry import ConfigurationError, check_keys
-from .run_folder import solve_into
+from .run_folder import is_finished, solve_into
 
 DEFAULTS: dict[str, Any] = {"clients": None, "goal": None, "holdout": 0.2, "rounds": 1000, "tol": None}
 KEYS = ("table", "target", *DEFAULTS, *OPTIONS)
@@ -28,84 +28,74 @@ BUNDLED = "bundled:"
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A model with what is known about it."""
+class PlannedFit:
+    """What will be fitted, before anything is computed."""
 
     goal: str
-    model: Model
-    run: Run
-    measures: Measures | None
-    """On the held-out rows; None if there are none."""
+    rows: tables.TableRows
+    configuration: Configuration
+    notes: list[str]
+    """What the data has that a person should know of."""
+
+    @property
+    def words(self) -> str:
+        """The goal, and how much there is to fit it to, in one line."""
+        held = 0 if self.rows.held_out is None else self.rows.held_out.rows
+        clients, (rows, features) = len(np.unique(self.rows.clients)), self.rows.X.shape
+        size = f"{rows} rows of {clients} client{'s' * (clients != 1)}, {features} features, {held} rows held out"
+        return f"{self.goal} ({GOALS[self.goal].words}): {size}"
 
 
-def fit_into(path: Path, settings: Mapping[str, Any], folder: Path) -> Fit:
-    """Fit what the settings of [fit] describe, and keep the run and the model below `path`.
-
-    An unfinished run of the same settings in it is resumed.
-    """
+def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
+    """The fit that the settings of [fit] describe; relative paths start from the folder."""
     check_keys("[fit]", settings, KEYS)
     for key in ("table", "target"):
         if not isinstance(settings.get(key), str):
             raise ConfigurationError(f"[fit] needs {key}, the name of a {'file' if key == 'table' else 'column'}")
-    goal, configuration = _configured({**DEFAULTS, **settings}, folder)
-    run = solve_into(path / RUN, configuration)
-    if run.stop is Stop.INTERRUPTED:
-        raise KeyboardInterrupt
-    if run.stop is Stop.INFEASIBLE:
-        raise ConfigurationError(f"there is no model: {run.detail}")
-    model, measures = keep_model(path / MODEL, configuration, run, GOALS[goal].answers, {"goal": goal})
-    return Fit(goal, model, run, measures)
-
-
-def keep_model(
-    path: Path, configuration: Configuration, run: Run, answers: str, training: Mapping[str, Any]
-) -> tuple[Model, Measures | None]:
-    """The model of a run on a table, written into a folder, and its measures on the rows that were held out."""
-    rows = configuration.rows
-    if rows is None:
-        raise ConfigurationError("a model needs a table: this problem is not made from one")
-    model = _model(configuration, rows, run, answers)
-    measures = None if rows.held_out is None else measured(model, rows.held_out, rows.owners[1])
-    about = {
-        **training,
-        "rows": len(rows.y),
-        "clients": {str(name): int(np.sum(rows.clients == name)) for name in np.unique(rows.clients)},
-        "configuration": configuration.resolved,
-        "held_out": None if measures is None else measures.plain(),
-        **provenance(),
-    }
-    model = Model(model.encoder, model.weights, model.bias, model.answers, model.target, model.certificate, about)
-    save(model, path)
-    return model, measures
-
-
-def read_table(table: str, folder: Path) -> Table:
-    """The table of this name: a file by its ending, or "bundled:NAME"."""
-    return tables.read(_source(table), folder)
-
-
-def _configured(settings: dict[str, Any], folder: Path) -> tuple[str, Configuration]:
-    table, target = read_table(settings["table"], folder), settings["target"]
+    full = {**DEFAULTS, **settings}
+    table, target = read_table(full["table"], folder), full["target"]
     if target not in table:
         raise ConfigurationError(f"{table.source} has no column {target!r}; {hint(target, table)}")
-    if settings["clients"] == target:
+    if full["clients"] == target:
         raise ConfigurationError(f"clients must be another column than the target, got {target!r}")
-    goal = goal_of(settings["goal"], table[target])
+    goal = goal_of(full["goal"], table[target])
     check_target(goal, target, table[target])
-    chosen = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
+    chosen = {key: full[key] for key in OPTIONS if full.get(key) is not None}
     problem = {
         "name": GOALS[goal].problem,
-        **_source(settings["table"]),
+        **_source(full["table"]),
         "target": target,
-        "partition": _partition(settings["clients"]),
-        "holdout": settings["holdout"],
+        "partition": _partition(full["clients"]),
+        "holdout": full["holdout"],
         "standardize": True,
         "standardize_target": GOALS[goal].answers == NUMBERS,
         **arguments_of(goal, chosen, table[target]),
     }
     rows = tables.prepared(tables.with_defaults(problem), table)
-    run = {"rounds": settings["rounds"], "tol": GOALS[goal].tol if settings["tol"] is None else settings["tol"]}
-    return goal, configure({"problem": problem, "method": {"name": "FeDualSlide"}, "run": run}, folder, rows)
+    run = {"rounds": full["rounds"], "tol": GOALS[goal].tol if full["tol"] is None else full["tol"]}
+    configuration = configure({"problem": problem, "method": {"name": "FeDualSlide"}, "run": run}, folder, rows)
+    return PlannedFit(goal, rows, configuration, _notes(rows, GOALS[goal].answers))
+
+
+def fit_into(path: Path, planned: PlannedFit) -> Model:
+    """Run what was planned and keep run and model below `path`.
+
+    An unfinished run of the same settings in it is resumed, and a finished one is not run again.
+    """
+    if not is_finished(path / RUN, planned.configuration):
+        run = solve_into(path / RUN, planned.configuration)
+        if run.stop is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+    stored = load(path / RUN)
+    status: Mapping[str, Any] = stored.status or {}
+    if status["stop"] == Stop.INFEASIBLE.name:
+        raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
+    return keep_model(path / MODEL, stored, planned.rows, GOALS[planned.goal].answers, {"goal": planned.goal})
+
+
+def read_table(table: str, folder: Path) -> Table:
+    """The table of this name: a file by its ending, or "bundled:NAME"."""
+    return tables.read(_source(table), folder)
 
 
 def _source(table: str) -> dict[str, str]:
@@ -128,25 +118,21 @@ def _partition(clients: Any) -> dict[str, Any]:
     return {"kind": "by_column", "column": clients}
 
 
-def _model(configuration: Configuration, rows: tables.TableRows, run: Run, kind: str) -> Model:
-    x = {name: np.asarray(value, float) for name, value in run.z.x.items()}
-    weights = x["weights"]
-    if kind == NUMBERS:
-        scale = rows.target_scale
-        ends = (0.0, 1.0) if scale is None else (float(scale.mean[0]), float(scale.deviation[0]) or 1.0)
-        answers = Answers(kind, center=ends[0], scale=ends[1])
-    else:
-        answers = Answers(kind, classes("the target", rows.y)[0])
-    bias = x.get("bias", np.zeros(weights.shape[1:]))
-    if kind == RANKING:  # pairs decide no threshold: halfway between the mean scores of the two classes
-        scores, first = rows.X @ weights, rows.y == answers.labels[0]
-        bias = -np.asarray(scores[first].mean() + scores[~first].mean()) / 2
-    certificate = {
-        "gap": run.gap,
-        "status": run.status.name,
-        "meaning": run.status.value,
-        "tol": configuration.options.tol,
-        "exchanges": run.exchanges,
-        "violation": run.violation,
-    }
-    return Model(rows.encoder, weights, bias, answers, rows.target, certificate)
+def _notes(rows: tables.TableRows, kind: str) -> list[str]:
+    """Constant columns, holes, and clients too small or too uniform to be judged alone."""
+    found, encoder = [], rows.encoder
+    if encoder.standardizer is not None:
+        constant = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
+        found += [f"constant columns have no coefficient: {_some(constant)}"] if constant else []
+    holes = [name for name in (*encoder.numbers, *encoder.categories) if missing(rows.trained[name]).any()]
+    found += [f"missing values count as the mean, or as no category: {_some(holes)}"] if holes else []
+    owners = {str(name): rows.y[rows.clients == name] for name in np.unique(rows.clients)}
+    single = [name for name, labels in owners.items() if len(labels) == 1]
+    found += [f"clients with one row: {_some(single)}"] if single else []
+    uniform = [name for name, labels in owners.items() if len(labels) > 1 and len(np.unique(labels)) == 1]
+    found += [f"clients with one class: {_some(uniform)}"] if uniform and kind != NUMBERS else []
+    return found
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -30,6 +30,15 @@ def solve_into(path: Path, configuration: Configuration) -> Run:
     return _solve(path, configuration)
 
 
+def is_finished(path: Path, configuration: Configuration) -> bool:
+    """Whether the folder holds a run of this configuration that came to its end by itself."""
+    if not (path / "status.json").exists():
+        return False
+    known = folder.load(path)
+    same = known.manifest["configuration"] == json.loads(json.dumps(configuration.resolved))
+    return same and known.status is not None and known.status["stop"] != Stop.INTERRUPTED.name
+
+
 def solve_afresh(path: Path, configuration: Configuration) -> Run:
     """Solve and store, whatever the folder held before."""
     folder.begin(path, configuration.problem, configuration.resolved)

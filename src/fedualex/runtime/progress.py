@@ -25,7 +25,7 @@ def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str
         TimeRemainingColumn(),
     )
     with Progress(*line, console=console, transient=True) as bar:
-        task = bar.add_task("rounds", total=rounds, note="")
+        task = bar.add_task("rounds", total=rounds, note="compiling")
 
         def show(record: dict[str, Any]) -> None:
             gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
