@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, no_type_check
 
 from numpy.typing import NDArray
 
@@ -30,6 +30,7 @@ def _flag(name: str, value: Any) -> bool:
     return of_type(name, value, bool, "True or False")
 
 
+@no_type_check
 @options
 class DeploymentOptions(RunOptions, StoppingOptions):
     """The options of `Task`, and the keys of [run] in the file of a deployment."""
@@ -83,6 +84,7 @@ class DeploymentOptions(RunOptions, StoppingOptions):
             raise ValueError(f"privacy: output must be 'last', got {self.output!r}")
 
 
+@no_type_check
 @options
 class RehearsalOptions(DeploymentOptions):
     """The options of `fx.deploy.run`."""

@@ -131,7 +131,7 @@ def _mixed(problem: AbstractProblem, pair: Bounded, sizes: Mapping[str, float]) 
         found, value = _survey(problem, point)
         inner = {leaf: float(np.vdot(found[leaf], point[leaf])) for leaf in g}
         for leaf in g:
-            g[leaf] = g[leaf] + (lower if leaf.startswith("x") else upper) * found[leaf]
+            g[leaf] = np.asarray(g[leaf] + (lower if leaf.startswith("x") else upper) * found[leaf])
             largest = max(largest, _largest(found[leaf]))
             size += (upper + lower) * max(sizes[leaf], _largest(found[leaf])) * float(np.sum(np.abs(point[leaf])))
         above += upper * (value + sum(product for leaf, product in inner.items() if not leaf.startswith("x")))

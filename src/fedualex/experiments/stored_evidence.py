@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .folder import StoredRun
@@ -23,7 +24,7 @@ class StoredEvidence:
 
     def at(self, i: int) -> Arrays:
         """The point of one survey."""
-        return {leaf: array[i] for leaf, array in self.points.items()}
+        return {leaf: np.asarray(array[i]) for leaf, array in self.points.items()}
 
 
 def read_evidence(run: StoredRun, output: str, z: Arrays) -> StoredEvidence | None:

@@ -1,6 +1,6 @@
 """A known lower bound of f over all x, at one y."""
 
-from typing import Any
+from typing import Any, no_type_check
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ from .domains import point_like
 from .rounding import FEASIBLE
 
 
+@no_type_check  # `checked_floor` refuses what is wrong
 class Floor(eqx.Module):
     """f(x, y) >= value for EVERY x of the domain, in exact arithmetic: what is known of f before any run.
 

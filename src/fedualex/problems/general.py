@@ -62,7 +62,7 @@ class Problem(AbstractProblem):
         uncertified: str = "",
         by_construction: bool = False,
         own_weights: bool = False,
-        floor: Floor | None = None,
+        floor: Any = None,
     ):
         if not callable(f):
             raise TypeError(f"f must be a function of (x, y, example), got {short(f)}")
@@ -83,7 +83,7 @@ class Problem(AbstractProblem):
 
     def client_weights(self, clients: int) -> NDArray[Any]:
         """As given, or all alike if the clients share f."""
-        return np.full(clients, 1 / clients) if self.data is None else self.weights
+        return np.full(clients, 1 / clients) if self.data is None else np.asarray(self.weights)
 
     def reweighted(self, weights: Any) -> "Problem":
         """The same data and f with other client weights."""

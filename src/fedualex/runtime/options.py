@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 from jax.sharding import Mesh
@@ -82,12 +82,16 @@ def a_path(name: str, value: Any) -> Path:
 _count = optional(whole_number)
 
 
+@no_type_check
 @options
 class RunOptions:
-    """The options of every run, on a simulator or in a deployment."""
+    """The options of every run, on a simulator or in a deployment.
+
+    What people give is checked by each option, in a sentence of its own: so run-time types leave options alone.
+    """
 
     rounds: int | None = option(_count, "R, rounds of communication. Give either rounds or steps.", default=None)
-    local_steps: int | Sequence[int] = option(
+    local_steps: int | Sequence[int] | NDArray[Any] = option(
         _local_steps, "K, the steps of a client in a round: one number, or one for each client.", default=1
     )
     weights: Sequence[float] | NDArray[Any] | str | None = option(
@@ -138,6 +142,7 @@ class RunOptions:
     )
 
 
+@no_type_check
 @options
 class StoppingOptions:
     """When a run ends before its rounds."""
@@ -150,6 +155,7 @@ class StoppingOptions:
     )
 
 
+@no_type_check
 @options
 class SimulatorOptions(RunOptions):
     """The options of `fx.simulate`."""
@@ -191,6 +197,7 @@ class SimulatorOptions(RunOptions):
     )
 
 
+@no_type_check
 @options
 class SolveOptions(SimulatorOptions, StoppingOptions):
     """The options of `fx.solve`."""

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 
@@ -37,6 +37,7 @@ def _not_here(reason: str) -> Check:
     return check
 
 
+@no_type_check
 @options
 class GridOptions(SimulatorOptions):
     """The options of many runs that differ in their step sizes."""
@@ -49,6 +50,7 @@ class GridOptions(SimulatorOptions):
     )
 
 
+@no_type_check
 @options
 class SweepOptions(GridOptions):
     """The options of `fx.sweep`."""
@@ -57,6 +59,7 @@ class SweepOptions(GridOptions):
     seeds: Iterable[int] = option(_seeds, "Every combination of the grid is run with each.", default=(0,))
 
 
+@no_type_check
 @options
 class TuneOptions(GridOptions):
     """The options of `fx.tune`."""
