@@ -14,6 +14,8 @@ from fedualex.bundle import pair_of
 from fedualex.geometry import Product
 from fedualex.precision import double
 from fedualex.problems.evidence import flat_of, known_of
+from fedualex.runtime.choice import chosen_method
+from fedualex.runtime.options import SolveOptions
 from fedualex.runtime.outputs import exact_problem
 
 
@@ -189,6 +191,8 @@ def test_the_choice_without_a_method_says_why():
         (rows("agnostic"), {"cohort": 2}, "FeDualExCorrected"),
         (game, {"noise": fx.GaussianNoise(0.1), "clients": 3}, "FeDualEx"),
     ):
-        run = fx.solve(problem, rounds=2, **options)
-        assert run.chosen.split(":")[0] == name
-        assert fx.solve(problem, fx.FeDualEx(0.1), rounds=1, **options).chosen == ""
+        method, why = chosen_method(problem, SolveOptions(rounds=2, **options))
+        assert type(method).__name__ == why.split(":")[0] == name
+    run = fx.solve(game, rounds=2, noise=fx.GaussianNoise(0.1), clients=3)
+    assert run.chosen == why
+    assert fx.solve(game, fx.FeDualEx(0.1), rounds=1, clients=3).chosen == ""

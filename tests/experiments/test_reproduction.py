@@ -327,6 +327,7 @@ def test_a_finished_reproduction_is_left_alone(finished):
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.slow
 def test_report_of_a_reproduction(finished, tmp_path):
     root = tmp_path / "copy"
     shutil.copytree(finished[0], root)

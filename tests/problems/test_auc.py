@@ -121,6 +121,7 @@ def test_a_run_ends_within_its_certificate_of_the_optimum():
     assert -1e-7 <= objective - best(problem, X, y, options, bounded=False)[0] <= run.gap
 
 
+@pytest.mark.slow
 def test_operator_is_monotone():
     assert fx.problems.check_convex_concave(auc(*cancer(), l1=0.1), pairs=90).passed
 

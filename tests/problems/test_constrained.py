@@ -141,6 +141,7 @@ def test_groups_are_named_by_their_label_or_its_text(kind):
     assert all(other.objective(z) == first.objective(z) for other in others)
 
 
+@pytest.mark.slow
 def test_operator_is_monotone():
     name, options = CASES["clients"]
     assert fx.problems.check_convex_concave(built(name, options)[0], pairs=90).passed

@@ -205,6 +205,7 @@ def test_federated_lasso_is_the_pooled_lasso():
     np.testing.assert_allclose(run.z.x["weights"], reference.coef_, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_elastic_net_is_scikit_learns():
     X, y = standardized(load_diabetes)
     reference = ElasticNet(alpha=1.0, l1_ratio=0.4, tol=1e-12, max_iter=100_000).fit(X, y)

@@ -73,6 +73,7 @@ def test_matrix_game_against_the_textbook_program():
     assert abs(solution.gap) < 1e-9
 
 
+@pytest.mark.slow
 def test_paper_l1_saddle_point():
     game = fx.problems.paper_l1(0)
     solution = fx.reference.lp(game)
@@ -84,6 +85,7 @@ def test_paper_l1_saddle_point():
     assert game.objective(fx.Saddle(anywhere.x, solution.z.y)) >= solution.value - 1e-9
 
 
+@pytest.mark.slow
 def test_paper_nuclear_saddle_point_has_rank_ten():
     game = fx.problems.paper_nuclear(0)
     solution = fx.reference.best_response(game)

@@ -26,6 +26,7 @@ def test_a_resumed_run_is_the_undisturbed_one(tmp_path, mode, steps):
     np.testing.assert_array_equal(again.z.x["weights"], whole.z.x["weights"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("method", "a_round"),
     [
@@ -63,6 +64,7 @@ def test_rounds_in_float32_are_certified_in_float64():
     assert run.z.x["weights"].dtype == np.float64
 
 
+@pytest.mark.slow
 def test_other_methods_have_bounds_as_well():
     run = fx.simulate(rows("agnostic"), fx.FeDualExCorrected(0.1), rounds=20)
     own = np.min([run.history[f"gap_{name}"] for name in ("last", "ergodic")], axis=0)
