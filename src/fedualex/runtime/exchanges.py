@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from .. import tree
 from ..algorithms.exchanging import Exchanging, exchanging
@@ -105,4 +106,9 @@ class ExchangeClients:
 
 def as_arrays(server: Tree) -> Tree:
     """The same with arrays for Python's numbers, as a checkpoint has them, and of one type whatever came before."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), server)
+    return jax.tree.map(_as_array, server)
+
+
+def _as_array(leaf: Any) -> Array:
+    strong = isinstance(leaf, jax.Array) and not leaf.weak_type
+    return leaf if strong else jnp.asarray(leaf, jnp.result_type(leaf))

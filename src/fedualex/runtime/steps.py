@@ -15,7 +15,6 @@ from ..validation import positive
 from .options import RunOptions
 from .setup import oracle_of
 
-
 FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Multiples of a step size that are tried where none is known to be the best."""
 
