@@ -1,7 +1,9 @@
 """Clients of a method that decides itself, exchange by exchange, whether they are surveyed or take local steps."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,8 @@ from .kinds import no_sums
 from .missing import Missing
 from .state import Setup, State
 from .status import Stop
+
+T = TypeVar("T")
 
 AVERAGE = "client_average"
 """The sum that the points of local steps come back in."""
@@ -49,6 +53,7 @@ class ExchangeClients:
         self.flat = flat_of(exact)
         self.known = known_of(exact, self.flat)
         self.elsewhere, self.unsurveyed = clients.elsewhere, clients.unsurveyed
+        self.server_seconds = 0.0
 
     def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
         """As they answer."""
@@ -56,22 +61,31 @@ class ExchangeClients:
 
     def local(self, state: State, rounds: int) -> State | Missing:
         """The state after the exchange that the method asks for."""
-        server = state.server
-        pull = self.method.pull(self.flat, server, self.setup.local_steps)
+        server, steps = state.server, self.setup.local_steps
+        pull = self._own(lambda: self.method.pull(self.flat, server, steps))
         if pull is None:
             found = self.clients.attempted(self.clients.survey([server.at]))
             if isinstance(found, Missing):
                 return found
             if not tree.is_finite(found[0]):
                 return Missing("an operator or a value of f is not finite where it was surveyed", Stop.NUMERICAL_ERROR)
-            at, steps = found[0], self.setup.local_steps
-            server = self.method.after_survey(self.flat, self.known, server, at.operator, at.value, steps)
+            about = found[0].operator, found[0].value
+            following = self._own(
+                lambda: as_arrays(self.method.after_survey(self.flat, self.known, server, *about, steps))
+            )
         else:
             mean = self._mean_point(state, *pull)
             if isinstance(mean, Missing):
                 return mean
-            server = self.method.after_steps(self.flat, server, mean)
-        return replace(state, server=as_arrays(server), round=state.round + 1)
+            following = self._own(lambda: as_arrays(self.method.after_steps(self.flat, server, mean)))
+        return replace(state, server=following, round=state.round + 1)
+
+    def _own(self, step: Callable[[], T]) -> T:
+        """A step of the server itself, of which the time is taken."""
+        began = time.perf_counter()
+        found: T = jax.block_until_ready(step())
+        self.server_seconds += time.perf_counter() - began
+        return found
 
     def _mean_point(self, state: State, pull: Tree, reference: Tree) -> Tree | Missing:
         """The weighted mean of all points that clients probe in their local steps from `pull`."""
@@ -92,16 +106,18 @@ class ExchangeClients:
         return self.clients.announce()
 
     def spent(self, state: State) -> dict[str, Any]:
-        """As they count."""
-        return self.clients.spent(state)
+        """As they count, and the seconds of the server's own steps."""
+        return {**self.clients.spent(state), "server_seconds": self.server_seconds}
 
     def ledger(self) -> Tree:
-        """Theirs."""
-        return self.clients.ledger()
+        """Theirs, and the seconds of the server."""
+        return self.clients.ledger(), jnp.asarray(self.server_seconds)
 
     def restore(self, ledger: Tree) -> None:
-        """Theirs."""
-        self.clients.restore(ledger)
+        """Continue to count."""
+        theirs, seconds = ledger
+        self.clients.restore(theirs)
+        self.server_seconds = float(seconds)
 
 
 def as_arrays(server: Tree) -> Tree:
