@@ -4,9 +4,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from numpy.typing import NDArray
 
 from ..bundle import Flat, Known
 from ..geometry import Dual
@@ -137,13 +136,12 @@ class FeDualSlide(PulledSteps):
 
     def _proposed(self, flat: Flat, server: SlideServer, row: int, step: float) -> SlideServer:
         """A proposal of this step, with the operator of the survey in this row as reference."""
-        server = replace(server, row=row, step=step)
         if int(server.way) == STEPS:
-            return replace(server, want=LOCAL)
-        at = extrapolated(flat, server.cuts, server.omega, server.tau, jnp.asarray(row), _number(step))
-        return replace(server, want=PROBE, at=at)
+            return replace(server, row=row, step=step, want=LOCAL)
+        at = extrapolated(flat, server.cuts, server.omega, server.tau, np.asarray(row), _number(step))
+        return replace(server, row=row, step=step, want=PROBE, at=at)
 
 
-def _number(value: Any) -> Array:
+def _number(value: Any) -> NDArray[np.float64]:
     """As an array of one type, whatever it was: another one would be compiled for."""
-    return jnp.asarray(value, jnp.float64)
+    return np.asarray(value, np.float64)
