@@ -6,10 +6,12 @@ Whatever a test starts is ended by its process id, even when the test fails.
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from support.deployments import (
     AT_SITES,
+    EXACT,
     METHODS,
     OWN,
     SITES,
@@ -23,6 +25,7 @@ from support.deployments import (
     the_game,
 )
 
+import fedualex as fx
 from fedualex.deploy import processes
 from fedualex.experiments import deployment
 
@@ -90,11 +93,46 @@ def test_flower_gives_the_simulators_iterates(deploy, tmp_path, method):
     assert_same(made, *simulate(tmp_path, the_game(made.source), method, **few))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nvflare_slides_as_the_simulator_does(deploy, record_property):
+    """Agnostic learning, the rows of each site at the site: every surveyed point, and no exchange for certificates."""
+    options = {"rounds": 12, "local_steps": 3, "record_every": 1, "noise": None, "output": None}
+    problem = 'entry = "own_deployed:agnostic"'
+    made = deploy("nvflare", method="FeDualSlide", problem=problem, data=True, run=options, watched=True)
+    assert_data_stays(made)
+    made.run()
+    options = {key: options[key] for key in ("rounds", "local_steps", "record_every")}
+    same = fx.simulate(own("agnostic"), fx.FeDualSlide(), **options)
+    leaves, structure = jax.tree.flatten(same.state)
+    with np.load(made.run_folder / "checkpoint.npz") as stored:
+        server = jax.tree.unflatten(structure, [stored[f"leaf{i}"] for i in range(len(leaves))]).server
+    expected = same.state.server
+    surveys = int(server.surveys)
+    assert np.sum(server.cuts.used) == surveys == int(expected.surveys)  # none is forgotten
+    for found, point in ((server.cuts.points, expected.cuts.points), (server.at.x, expected.at.x)):
+        np.testing.assert_allclose(found, point, rtol=0, atol=EXACT)
+    requests = made.requests("survey") + made.requests("round")
+    assert (len(made.requests("survey")), len(requests)) == (surveys, 12)
+    status = json.loads((made.run_folder / "status.json").read_text())
+    assert status["exchanges"] == 12
+    records = [json.loads(line) for line in (made.run_folder / "history.jsonl").read_text().splitlines()]
+    gaps = [record["gap_bounds"] for record in records]
+    np.testing.assert_allclose(gaps, same.history["gap_bounds"], rtol=0, atol=1e-10)
+    waits = np.diff(sorted(moment for _, _, moment, _ in requests))[4:]
+    record_property("seconds an exchange", float(np.median(waits)))
+    print(f"\nmedian {np.median(waits):.3f} s, worst {waits.max():.3f} s of {len(waits)} exchanges; gap {gaps[-1]:.3g}")
+
+
 def simulate_own(root: Path, source: Path, method: str):
+    return simulate(root, own("build"), method, noise=0.2)
+
+
+def own(name: str):
+    """A problem of the module that deployments here name, with the data of all sites."""
     scope: dict = {}
     exec(compile(OWN, "own", "exec"), scope)
-    data = [examples(int(site[-1])) for site in SITES]
-    return simulate(root, scope["build"](data), method, noise=0.2)
+    return scope[name]([examples(int(site[-1])) for site in SITES])
 
 
 def assert_data_stays(made: Deployment) -> None:

@@ -24,6 +24,9 @@ def test_a_resumed_run_is_the_undisturbed_one(tmp_path, mode, steps):
     assert digest(again) == digest(whole)
     assert again.gap == whole.gap
     np.testing.assert_array_equal(again.z.x["weights"], whole.z.x["weights"])
+    # The server's clock goes on from where it stood.
+    assert np.all(np.diff(again.history["server_seconds"]) > 0)
+    assert half.server_seconds < again.server_seconds < again.seconds
 
 
 @pytest.mark.sampled(2)
@@ -40,6 +43,12 @@ def test_exchanges_are_counted(method, a_round):
     run = fx.simulate(rows("agnostic"), method, rounds=4, record_every=1)
     np.testing.assert_array_equal(run.history["exchanges"], a_round * run.history["round"])
     assert run.exchanges == 4 * a_round
+
+
+def test_only_methods_that_decide_on_exchanges_have_seconds_of_the_server():
+    run = fx.simulate(rows("agnostic"), fx.FeDualEx(0.1), rounds=1)
+    assert run.server_seconds is None
+    assert "server_seconds" not in run.history
 
 
 def test_bytes_follow_from_the_exchanges():

@@ -14,6 +14,8 @@ PSI = fx.L1(0.1) + fx.Box(0.5)
 GAME = fx.problems.bilinear(RNG.normal(size=(4, 6)), RNG.normal(size=4), x=PSI, y=PSI)
 SMALL = {"clients": 3, "local_steps": 2, "rounds": 10, "noise": fx.GaussianNoise(0.01)}
 
+MULTIPLES = [0.1, 0.3, 1.0, 3.0, 10.0]
+
 
 class Counting(AbstractOracle):
     """Counts how often it is traced."""
@@ -51,9 +53,27 @@ def test_tune_takes_the_smallest_certified_gap():
     assert float(tuned.method.eta_c) == tuned.steps["eta_c"]
 
 
+def test_tune_without_a_grid_tries_multiples_of_the_steps_of_theory():
+    tuned = fx.tune(GAME, fx.FeDualEx(), **SMALL)
+    chosen = float(fx.simulate(GAME, fx.FeDualEx(), **SMALL).steps.split("=")[1].split()[0])
+    assert [steps["eta_c"] for steps, _ in tuned.table] == pytest.approx(np.outer(MULTIPLES, chosen)[:, 0], rel=1e-3)
+    assert tuned.score == min(score for _, score in tuned.table)
+    assert float(tuned.method.eta_s) == 1.0
+
+
+def test_tune_without_a_grid_combines_all_step_sizes_that_were_left_out():
+    both = fx.tune(GAME, fx.ChambollePock(), steps=5)
+    assert len(both.table) == 25
+    one = fx.tune(GAME, fx.ChambollePock(tau_x=0.1), steps=5)
+    assert [set(steps) for steps, _ in one.table] == [{"tau_y"}] * 5
+    assert float(one.method.tau_x) == pytest.approx(0.1)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: fx.tune(GAME, fx.FeDualSlide(), **SMALL), "nothing to tune: FeDualSlide has no step sizes"),
+        (lambda: fx.tune(GAME, fx.FeDualEx(0.1), **SMALL), "nothing to tune: this FeDualEx has all its step sizes"),
         (
             lambda: fx.sweep(GAME, fx.FeDualEx(), grid={"eta": [0.1]}, **SMALL),
             "FeDualEx has the step sizes eta_c, eta_s",

@@ -24,7 +24,7 @@ def digest(run):
     state = hashlib.sha256()
     for leaf in jax.tree.leaves(run.state):
         state.update(np.ascontiguousarray(leaf).tobytes())
-    history = {key: column.tolist() for key, column in run.history.items() if key != "seconds"}
+    history = {key: column.tolist() for key, column in run.history.items() if "seconds" not in key}
     return state.hexdigest(), hashlib.sha256(json.dumps(history, sort_keys=True).encode()).hexdigest()
 
 

@@ -51,6 +51,17 @@ def loss(x, y, example):
     nothing = 0.0 * y[0] * jnp.sqrt(example["b"][0] + 1e6)  # nan for data that is far off
     return y @ (example["A"] @ x - example["b"]) + jnp.sum((x - example["c"]) ** 2) / 2 + nothing
 
+def agnostic(data):
+    like = fx.Saddle(np.zeros(4), np.zeros(3))
+    x, mixture = fx.L1(0.05) + fx.L1Ball(14.0), np.ones(3) / 3
+    floor = fx.problems.Floor(mixture, 0.0, each=True)
+    return fx.Problem(weighted, x=x, y=fx.Simplex(), like=like, data=data, by_construction=True, floor=floor)
+
+def weighted(x, y, example):
+    row, client = example["c"] + example["client"], example["client"]
+    sign = jnp.where(row @ jnp.array([1.0, -1.0, 0.5, 0.0]) + example["b"][0] > 0, 1.0, -1.0)
+    return 3 * y[client] * jnp.logaddexp(0.0, -sign * (row @ x))
+
 def separable(size):
     like = fx.Saddle(np.zeros(size), np.zeros(size))
     regularizer = fx.L1(0.01) + fx.Box(1.0)
@@ -94,10 +105,11 @@ def write_source(folder: Path) -> None:
 
 
 def examples(number: int) -> dict:
-    """Unequal sizes, other numbers at each site."""
+    """Unequal sizes, other numbers at each site, and which client it is."""
     rng = np.random.default_rng(number)
-    count = 3 + number
-    return {"A": rng.normal(size=(count, 3, 4)), "b": rng.normal(size=(count, 3)), "c": rng.normal(size=(count, 4))}
+    count = 20 + number
+    arrays = {"A": rng.normal(size=(count, 3, 4)), "b": rng.normal(size=(count, 3)), "c": rng.normal(size=(count, 4))}
+    return arrays | {"client": np.full(count, number - 1)}
 
 
 def cli(*arguments, code: int | None = 0):

@@ -1,12 +1,9 @@
 """FeDualSlide: certified dual extrapolation with a memory of surveys, for clients that differ."""
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..bundle import Flat, Known
 from ..geometry import Dual
@@ -87,7 +84,7 @@ class FeDualSlide(PulledSteps):
     def after_steps(self, flat: Flat, server: SlideServer, mean: Saddle) -> SlideServer:
         """After local steps: the weighted mean of all half points is what is surveyed next."""
         at = flat.geometry.project(mean)
-        return replace(server, want=PROBE, at=at, local_rounds=int(server.local_rounds) + 1)
+        return server._replace(want=PROBE, at=at, local_rounds=int(server.local_rounds) + 1)
 
     def after_survey(
         self, flat: Flat, known: Known, server: SlideServer, operator: Saddle, value: Any, local_steps: int
@@ -97,7 +94,7 @@ class FeDualSlide(PulledSteps):
         flat, step = flat.scaled(server.scale), _number(server.step if was == PROBE else 0.0)
         pair = server.omega, server.tau
         cuts, row, top, size = absorbed(flat, server.cuts, pair, step, server.at, operator, value)
-        server = replace(server, cuts=cuts, surveys=int(server.surveys) + 1)
+        server = server._replace(cuts=cuts, surveys=int(server.surveys) + 1)
         if was == FRESH:
             return self._proposed(flat, server, int(row), float(paces[way].fresh))
         if was == PROBE:
@@ -105,7 +102,7 @@ class FeDualSlide(PulledSteps):
         if was == START:
             unit = 1 / max(float(size), np.finfo(float).tiny)
             paces = Pace(unit, unit, True, 0), Pace(unit, unit, True, 0)
-        server = self._weighed(flat, known, replace(server, paces=paces), start=was == START)
+        server = self._weighed(flat, known, server._replace(paces=paces), start=was == START)
         return self._next_proposal(flat, server, local_steps)
 
     def _weighed(self, flat: Flat, known: Known, server: SlideServer, *, start: bool) -> SlideServer:
@@ -114,13 +111,13 @@ class FeDualSlide(PulledSteps):
         for _ in range(PHASES):
             level, scaled = _number(self.kappa * phase if np.isfinite(phase) else 0.0), flat.scaled(server.scale)
             cuts, bounds, scale = weighed(scaled, known, server.cuts, server.bounds, level, server.centre)
-            server, gap = replace(server, cuts=cuts, bounds=bounds), float(bounds.gap)
+            server, gap = server._replace(cuts=cuts, bounds=bounds), float(bounds.gap)
             if not gap <= self.drop * phase and age < span:
                 break
             phase, age, span = gap, 0, span if gap <= self.drop * phase else 2 * span
             cuts = cuts.reweighted(0 * cuts.weights)
-            server = replace(server, centre=recentred(flat, bounds), scale=scale, cuts=cuts)
-        return replace(server, phase=phase, age=age + 1, span=span)
+            server = server._replace(centre=recentred(flat, bounds), scale=scale, cuts=cuts)
+        return server._replace(phase=phase, age=age + 1, span=span)
 
     def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
         """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
@@ -129,21 +126,20 @@ class FeDualSlide(PulledSteps):
         if self.mode == "auto" and local_steps > 1:
             way, windows = windows.entered(way, server.exchanges, gap)
         omega, tau, z, row = standing(flat, server.cuts, server.centre)
-        server = replace(server, way=way, windows=windows, omega=omega, tau=tau)
+        server = server._replace(way=way, windows=windows, omega=omega, tau=tau)
         pace = server.paces[way]
         if pace.exhausted:
-            return replace(server, paces=with_pace(server.paces, way, replace(pace, poor=-1)), want=FRESH, at=z)
+            return server._replace(paces=with_pace(server.paces, way, pace._replace(poor=-1)), want=FRESH, at=z)
         return self._proposed(flat, server, int(row), float(pace.trial))
 
     def _proposed(self, flat: Flat, server: SlideServer, row: int, step: float) -> SlideServer:
         """A proposal of this step, with the operator of the survey in this row as reference."""
-        server = replace(server, row=row, step=step)
         if int(server.way) == STEPS:
-            return replace(server, want=LOCAL)
-        at = extrapolated(flat, server.cuts, server.omega, server.tau, jnp.asarray(row), _number(step))
-        return replace(server, want=PROBE, at=at)
+            return server._replace(row=row, step=step, want=LOCAL)
+        at = extrapolated(flat, server.cuts, server.omega, server.tau, np.asarray(row), _number(step))
+        return server._replace(row=row, step=step, want=PROBE, at=at)
 
 
-def _number(value: Any) -> Array:
+def _number(value: Any) -> Any:
     """As an array of one type, whatever it was: another one would be compiled for."""
-    return jnp.asarray(value, jnp.float64)
+    return np.asarray(value, np.float64)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ TRIAL = 4
 """Every so many windows the way that was worse is tried again."""
 
 
-class Pace(eqx.Module):
+class Pace(NamedTuple):
     """The step sizes of one way to propose."""
 
     trial: Any
@@ -37,7 +37,7 @@ class Pace(eqx.Module):
         """After a proposal of this step, found good up to `top`."""
         good, taken = top >= step, min(top, step)
         if self.poor < 0:
-            return replace(self, fresh=1.5 * step if good else step / 2, poor=0)
+            return self._replace(fresh=1.5 * step if good else step / 2, poor=0)
         trial = step * (3.0 if self.unfailed else 1.5) if good else max(top, step / 2)
         if taken < self.fresh / 4:
             return Pace(trial, self.fresh, self.unfailed and good, self.poor + 1)

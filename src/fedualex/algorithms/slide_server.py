@@ -1,6 +1,6 @@
 """The server of FeDualSlide: what it remembers between two exchanges."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ PHASES = 6
 """New phases that one survey may begin at most."""
 
 
-class SlideServer(eqx.Module):
+class SlideServer(NamedTuple):
     """Everything that the server remembers, in float64."""
 
     centre: Array

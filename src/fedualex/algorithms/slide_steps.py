@@ -79,6 +79,6 @@ def standing(flat: Flat, cuts: Cuts, centre: Array) -> tuple[Array, Array, Saddl
 
 
 @eqx.filter_jit
-def extrapolated(flat: Flat, cuts: Cuts, omega: Array, tau: Array, row: Array, step: Array) -> Saddle:
+def extrapolated(flat: Flat, cuts: Cuts, omega: Array, tau: Array, row: Any, step: Array) -> Saddle:
     """P(O.descend(T, g)) with the operator g of a survey."""
     return flat.point(flat.mapped(omega - step * cuts.operators[row], tau + step).point)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -61,9 +62,10 @@ class L1Ball(AbstractBall):
     def project(self, omega: Vector) -> Array:
         """omega inside; outside, the simplex projection of |omega| with the signs of omega."""
         omega = as_real(omega)
-        size = jnp.abs(omega)
-        onto_face = jnp.copysign(onto_simplex(size, self.radius), omega)
-        return jnp.where(jnp.sum(size) <= cast_like(self.radius, omega), omega, onto_face)
+        radius = cast_like(self.radius, omega)
+        # Inside, where points nearly always are, nothing is sorted.
+        projected: Array = jax.lax.cond(jnp.sum(jnp.abs(omega)) <= radius, _unchanged, _onto_face, omega, radius)
+        return projected
 
     def support(self, s: Vector) -> Array:
         """radius max |s|."""
@@ -76,3 +78,12 @@ class L1Ball(AbstractBall):
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 + 2 radius max |center|), at a vertex."""
         return jnp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))
+
+
+def _unchanged(omega: Array, radius: Array) -> Array:
+    return omega
+
+
+def _onto_face(omega: Array, radius: Array) -> Array:
+    """The nearest point of l1 norm `radius`."""
+    return jnp.copysign(onto_simplex(jnp.abs(omega), radius), omega)

@@ -141,6 +141,7 @@ class Records:
             stop, best, self.all = Stop.DISPROVED, None, [without_gaps(record) for record in self.all]
         gaps = {name: output.gap for name, output in outputs.items()}
         structure = {name: output.structure for name, output in outputs.items()}
+        spent = self.clients.spent(state)
         return Run(
             stop=stop,
             detail=detail,
@@ -155,7 +156,8 @@ class Records:
             state=state,
             convexity=self.examination.sentence,
             disproof=self.examination.found,
-            epsilon=self.clients.spent(state).get("epsilon"),
+            epsilon=spent.get("epsilon"),
+            server_seconds=spent.get("server_seconds"),
         )
 
 

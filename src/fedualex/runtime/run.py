@@ -45,6 +45,8 @@ class Run:
     """Which method was chosen and why; empty if one was given."""
     epsilon: float | None = None
     """Of a deployment with clipping and noise: what all increments that sites were asked for are worth."""
+    server_seconds: float | None = None
+    """Of `FeDualSlide`: how many of the seconds the server's own steps took, their compilation included."""
 
     @property
     def answer(self) -> Output:

@@ -15,6 +15,9 @@ from ..validation import positive
 from .options import RunOptions
 from .setup import oracle_of
 
+FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Multiples of a step size that are tried where none is known to be the best."""
+
 
 def with_theory_steps(
     method: AbstractMethod,
@@ -88,4 +91,4 @@ def polish_grid(problem: AbstractProblem) -> Any:
         beta = theory.constants(problem).beta
     except ValueError:  # an operator that is nan somewhere in the domain has no constants
         beta = np.inf
-    return jnp.asarray([0.1, 0.3, 1.0, 3.0, 10.0]) / (beta if np.isfinite(beta) and beta > 0 else 1.0)
+    return jnp.asarray(FACTORS) / (beta if np.isfinite(beta) and beta > 0 else 1.0)

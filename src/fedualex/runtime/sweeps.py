@@ -8,19 +8,25 @@ from typing import Any, no_type_check
 import numpy as np
 
 from ..algorithms import AbstractMethod
+from ..precision import double
 from ..problems import AbstractProblem
 from ..validation import of_type, short
 from .keywords import Check, fields_of, option, options, takes
 from .kinds import KINDS
 from .options import SimulatorOptions, one_word_of
+from .prepare import prepare
 from .run import Run
 from .simulator import simulate
 from .status import Stop
-from .steps import with_steps
+from .steps import FACTORS, with_steps
 
 
 def _grid(name: str, value: Any) -> Any:
     return of_type(name, value, Mapping, 'step sizes such as {"eta_c": [0.01, 0.03]}')
+
+
+def _grid_or_none(name: str, value: Any) -> Any:
+    return None if value is None else _grid(name, value)
 
 
 def _seeds(name: str, value: Any) -> Any:
@@ -64,6 +70,12 @@ class SweepOptions(GridOptions):
 class TuneOptions(GridOptions):
     """The options of `fx.tune`."""
 
+    grid: Mapping[str, Sequence[float]] | None = option(  # type: ignore[assignment]
+        _grid_or_none,
+        "As in `fx.sweep`; if None, every step size that the method was built without, at 0.1, 0.3, 1, 3 and 10 times "
+        "what theory would choose.",
+        default=None,
+    )
     output: str | None = option(
         one_word_of(*KINDS), "The output whose final certified gap is compared.", default="last"
     )
@@ -104,24 +116,40 @@ def sweep(problem: AbstractProblem, method: AbstractMethod, chosen: SweepOptions
 def tune(problem: AbstractProblem, method: AbstractMethod, chosen: TuneOptions) -> Tuned:
     """The step sizes whose final certified gap of `output` is smallest on one seed.
 
+    Without a grid, all combinations of 0.1, 0.3, 1, 3 and 10 times the step sizes that theory would choose are tried,
+    for the step sizes that the method was built without; those that it has stay, such as the server's eta_s = 1.
     A run that broke down scores infinity; among equal scores the first of the grid wins.
     The problem must have certificates. The options:
     """
     if reason := problem.why_uncertifiable():
         raise ValueError(f"tune compares certificates, and this problem has none: {reason}")
+    grid = _around_theory(problem, method, chosen) if chosen.grid is None else chosen.grid
     output = str(chosen.output)
     points = sweep(
         problem,
         method,
-        grid=chosen.grid,
+        grid=grid,
         seeds=(chosen.seed,),
         **{**fields_of(chosen, SimulatorOptions), "output": None, "seed": None},
     )
     table = [(point.steps, score(point.run, output)) for point in points]
     steps, best = min(table, key=lambda row: row[1])
     if not np.isfinite(best):
-        raise ValueError(f"no step sizes of the grid gave a finite run: {short(dict(chosen.grid))}")
+        raise ValueError(f"no step sizes of the grid gave a finite run: {short(dict(grid))}")
     return Tuned(with_steps(method, steps), steps, best, table)
+
+
+def _around_theory(problem: AbstractProblem, method: AbstractMethod, chosen: TuneOptions) -> dict[str, list[float]]:
+    """Multiples of what theory would choose for each step size that the method was built without."""
+    names, kind = method.missing_steps(), type(method).__name__
+    if not method.step_names():
+        raise ValueError(f"there is nothing to tune: {kind} has no step sizes")
+    if not names:
+        raise ValueError(f"there is nothing to tune: this {kind} has all its step sizes; leave some out, or give grid=")
+    options = SimulatorOptions(**fields_of(chosen, SimulatorOptions))
+    with double():
+        filled = prepare(problem, method, options).setup.method
+        return {name: [factor * float(getattr(filled, name)) for factor in FACTORS] for name in names}
 
 
 def _combinations(method: AbstractMethod, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
