@@ -51,6 +51,7 @@ from .regularizers import (
     SquaredL2,
     Zero,
 )
+from .report.comparing import compare
 from .runtime import Run, Status, Stop, simulate, solve, sweep, tune
 from .tree import Saddle
 
@@ -118,6 +119,7 @@ __all__ = [
     "TsengAPG",
     "Zero",
     "algorithms",
+    "compare",
     "data",
     "deploy",
     "estimators",

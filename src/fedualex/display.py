@@ -1,6 +1,8 @@
-"""Certified bounds as text: a printed bound is never tighter than the bound."""
+"""What is shown: certified bounds, never tighter than the bound, and tables as text and as HTML."""
 
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from html import escape
 
 
 def rounded_up(bound: float, digits: int = 4) -> str:
@@ -29,3 +31,22 @@ def _rounded(bound: float, digits: int, direction: str) -> str:
         return f"{short:f}"
     digits_of, _, exponent = f"{short:e}".partition("e")
     return f"{digits_of}e{int(exponent):+03d}"
+
+
+def gap_text(gap: float | None) -> str:
+    """A certified gap as a cell of a table, rounded up."""
+    return "not certifiable" if gap is None else rounded_up(gap)
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of equal width, for a terminal; every row has a cell for each name of the header."""
+    lines = [header, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], sentence: str) -> str:
+    """The same for notebooks, with a sentence below; all text is escaped, and nothing is loaded from elsewhere."""
+    names = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table><p>{escape(sentence)}</p>"

@@ -25,7 +25,7 @@ from .privacy import Privacy
 from .site import reply_like
 from .wire import pack
 
-log = logging.getLogger("fedualex.deploy")
+log = logging.getLogger(__name__)
 
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds after a failed round, doubled with every failure."""
@@ -91,7 +91,9 @@ class SiteClients:
         if found.stop is None and self._failures >= self.attempts:
             return Missing(found.reason, Stop.CLIENTS_LOST)
         if found.stop is None:
-            time.sleep(min(PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE))
+            pause = min(PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
+            log.info("sites are asked again in %.1f s, after failure %d of %d", pause, self._failures, self.attempts)
+            time.sleep(pause)
         return found
 
     def announce(self) -> bool:

@@ -8,7 +8,7 @@ from ..tree import Tree
 from .engine import Arrays, Engine, Reply, Request, Task
 from .wire import MessageError, NotFiniteError, size_of, unpack
 
-log = logging.getLogger("fedualex.deploy")
+log = logging.getLogger(__name__)
 
 LONGEST_SKIP = 32
 """Exchanges for which a site is left alone at most; the first failure costs it one, the next two, then four."""
@@ -76,10 +76,12 @@ class Exchange:
         """
         self._surveys += 1
         sites, found = list(self.order), dict[str, dict[str, Any]]()
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             missing = [site for site in sites if site not in found]
             if not missing or self.engine.stopped():
                 break
+            if attempt:
+                log.info("survey %d: asked again: %s", self._surveys, ", ".join(missing))
             found |= self.ask("survey", arrays, self._surveys, missing, len(missing), **likes)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
         if missing := [site for site in sites if site not in found]:

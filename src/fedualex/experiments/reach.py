@@ -17,6 +17,7 @@ from ..validation import short
 from .configuration import run_options, weighted_problem
 from .deployment_settings import server_problem, task_of
 from .folder import StoredRun
+from .in_python import OBJECT
 from .provenance import other_versions
 from .registry import build_method
 
@@ -50,6 +51,8 @@ def reach(run: StoredRun, *, trust: bool) -> Reached:
     if "entry" in configuration["problem"] and not trust:
         entry = short(configuration["problem"]["entry"])
         return Reached(why_not=f"the folder names code ({entry}); give --trust to run it")
+    if OBJECT in configuration["problem"]:
+        return Reached(why_not="the problem was made in Python, and no file names it")
     try:
         problem = _problem(configuration)
     except Exception as error:  # whatever stands in the manifest, and whatever the user's own code does

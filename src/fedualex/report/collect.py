@@ -34,12 +34,26 @@ def collect(path: Path) -> dict[str, Any]:
 
 
 def compared_panel(title: str, runs: Sequence[StoredRun], exact: dict[str, Any] | None = None) -> dict[str, Any]:
-    """One panel for several runs; refused where they are of different problems."""
+    """One panel for several runs, those that differ in their seeds alone as one; refused if their problems differ."""
     first = runs[0]
     for run in runs:
         if run.manifest["data_sha256"] != first.manifest["data_sha256"]:
             raise ConfigurationError(f"{first.path} and {run.path} are runs of different problems")
-    return runs_panel("comparison", title, {name: [run] for name, run in zip(_names(runs), runs, strict=True)}, exact)
+    groups = _by_seed(runs)
+    names = _names([group[0] for group in groups])
+    return runs_panel("comparison", title, dict(zip(names, groups, strict=True)), exact)
+
+
+def _by_seed(runs: Sequence[StoredRun]) -> list[list[StoredRun]]:
+    """Runs of one configuration with different seeds together; the same seed twice is two."""
+    groups: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        configuration = run.manifest["configuration"]
+        seed = configuration["run"].get("seed")
+        same = json.dumps({**configuration, "run": {**configuration["run"], "seed": None}}, sort_keys=True)
+        seeds = [one.manifest["configuration"]["run"].get("seed") for one in groups.get(same, ())]
+        groups.setdefault(f"{same} {run.path}" if seed in seeds else same, []).append(run)
+    return list(groups.values())
 
 
 def _names(runs: Sequence[StoredRun]) -> list[str]:

@@ -9,15 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
-"""Okabe and Ito's colours, which stay apart for colour-blind readers."""
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 3)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+from ..runtime.drawing import COLORS, X_LABELS, line
 
 X_AXES = {
-    "round": "communication rounds",
-    "exchanges": "exchanges between server and clients",
-    "seconds": "seconds",
+    "round": X_LABELS["rounds"],
+    "exchanges": X_LABELS["exchanges"],
+    "seconds": X_LABELS["seconds"],
     "megabytes": "megabytes carried by the network",
 }
 
@@ -102,12 +99,8 @@ def _draw_gaps(axis: Axes, curves: Sequence[Mapping[str, Any]], x: str) -> None:
 def _band(axis: Axes, x: Any, values: Mapping[str, Any], i: int, label: str, positive: bool = False) -> None:
     mean, std = np.array(values["mean"], float), np.array(values["std"], float)
     low = np.maximum(mean - std, mean / 10) if positive else mean - std  # a logarithmic axis has no room below 0
-    style: dict[str, Any] = {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i % len(DASHES)]}
-    every = max(1, len(mean) // 8)
-    axis.plot(
-        x, mean, marker=MARKERS[i % len(MARKERS)], markevery=(i % every, every), ms=4.5, lw=1.6, label=label, **style
-    )
-    axis.fill_between(x, low, mean + std, color=style["color"], alpha=0.15, lw=0)
+    line(axis, x, mean, i, label)
+    axis.fill_between(x, low, mean + std, color=COLORS[i % len(COLORS)], alpha=0.15, lw=0)
 
 
 def _exact_line(axis: Axes, exact: Mapping[str, Any] | None, block: str, blocks: Sequence[str]) -> None:

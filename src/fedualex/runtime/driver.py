@@ -19,7 +19,7 @@ from .run import Run
 from .state import State
 from .status import Stop
 
-log = logging.getLogger("fedualex.runtime")
+log = logging.getLogger(__name__)
 
 Ending = tuple[Stop, str]
 """Why a run ends: the word, and more about it where the word does not say it all."""
@@ -99,10 +99,12 @@ class Driver:
         """
         self.state, self.began = start, began
         file, fence = self.keeping.file, self.keeping.fence
+        log.info("begins: %s; its program is compiled at the first round", self._plan())
         with fence.taken_over():
             if file is not None and file.exists():
                 self.state = self.records.resume(file, start, self.keeping.run_id)
                 self.began -= self.records.all[-1]["seconds"] if self.records.all else 0.0
+                log.info("resumed from %s after round %d", file, int(self.state.round))
             self.keeping.hooks.begin()
         try:
             ending = self._verdict() if self.records.all else self._adopt(start)
@@ -118,7 +120,13 @@ class Driver:
             run = concluded(run, self.records.problem)
         with fence.held():
             self.keeping.hooks.finish(run)
+        log.info("ended: %s", run)
         return run
+
+    def _plan(self) -> str:
+        """What is run, in words."""
+        setup, rounds = self.records.setup, self.records.judgement.rounds
+        return f"{type(setup.method).__name__}, {rounds} rounds, {setup.clients} clients"
 
     def _advance(self) -> Ending | None:
         """Ask for the next rounds. How they end the run, if they do."""
@@ -152,6 +160,8 @@ class Driver:
             else:
                 log.warning("no certificate at round %d: %s", int(following.round), found.reason)
         self.state = following
+        if record is not None:
+            log.debug("record: %s", record)
         if self._keep(record):
             return Stop.INTERRUPTED, "the callback returned True"
         return None if record is None else self._verdict()

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, dataclass_transform, overload
@@ -13,6 +13,7 @@ from ..problems.base import as_problem
 from ..validation import hint, of_type
 
 Check = Callable[[str, Any], Any]
+Methods = Mapping[str, AbstractMethod] | Sequence[AbstractMethod]
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,6 +78,22 @@ def takes_or_chooses(
     return lambda function: _with_keywords(function, kind, refused, optional=True)
 
 
+def takes_several(
+    kind: Callable[P, T],
+) -> Callable[[Callable[[AbstractProblem, Methods, T], R]], Callable[Concatenate[AbstractProblem, Methods, P], R]]:
+    """The same as `takes` for a function of several methods, which it checks itself."""
+
+    def decorate(function: Callable[[AbstractProblem, Methods, T], R]) -> Any:
+        @functools.wraps(function)
+        def call(problem: Any, methods: Any, **given: Any) -> R:
+            as_problem(problem)
+            return function(problem, methods, built(kind, given))
+
+        return _described(call, function, kind)
+
+    return decorate
+
+
 def _with_keywords(
     function: Callable[..., R], kind: Callable[..., Any], refused: Mapping[str, str], *, optional: bool = False
 ) -> Any:
@@ -89,10 +106,15 @@ def _with_keywords(
             of_type("method", method, AbstractMethod, "a method such as fx.FeDualEx(eta_c=0.03)")
         return function(problem, method, built(kind, given))
 
+    return _described(call, function, kind, optional=optional)
+
+
+def _described(call: Any, function: Callable[..., Any], kind: Callable[..., Any], *, optional: bool = False) -> Any:
+    """The call with the signature and the text that `help` shows."""
     first, second, _ = inspect.signature(function).parameters.values()
     keywords = inspect.signature(kind).parameters.values()
     second = second.replace(default=None) if optional else second
-    call.__signature__ = inspect.Signature([first, second, *keywords])  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature([first, second, *keywords])
     call.__doc__ = f"{inspect.getdoc(function)}\n\n{listing(kind)}"
     return call
 

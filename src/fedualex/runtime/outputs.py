@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
+from ..display import gap_text
 from ..geometry import is_geometry
 from ..problems import AbstractProblem, Certificate
 from ..problems.survey import Surveyed
@@ -36,7 +37,11 @@ class Evidence:
     """The weight of what is known of f beforehand in the lower bound."""
 
 
-@dataclass(frozen=True)
+CELLS = ("certified gap <=", "density", "rank", "status")
+"""What a table says of an output."""
+
+
+@dataclass(frozen=True, repr=False)
 class Output:
     """A point of the domain in float64, its certificate, and its structure."""
 
@@ -69,6 +74,17 @@ class Output:
     def gap(self) -> float | None:
         """The certified bound on the duality gap."""
         return self.certificate.gap
+
+    def cells(self) -> tuple[str, ...]:
+        """Its gap, density, ranks and status as text, as CELLS names them."""
+        density = "" if self.density is None else f"{self.density:.3f}"
+        return gap_text(self.gap), density, " / ".join(map(str, self.rank or ())), str(self.status)
+
+    def __repr__(self) -> str:
+        density = "" if self.density is None else f", density {self.density:.3f}"
+        rank = "" if self.rank is None else f", rank {' / '.join(map(str, self.rank))}"
+        claim = "not certifiable" if self.gap is None else f"certified gap <= {gap_text(self.gap)}"
+        return f"Output({self.label}: {self.status}, {claim}{density}{rank})"
 
     def withdrawn(self, reason: str) -> "Output":
         """The same point, of which nothing is claimed any more."""

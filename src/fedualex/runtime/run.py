@@ -1,19 +1,21 @@
 """What a run returns."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import rounded_up
+from ..display import html_table, rounded_up
 from ..problems.disproof import Disproof
 from ..tree import Saddle
-from .outputs import Output
+from .drawing import draw_gaps
+from .frame import frame_of
+from .outputs import CELLS, Output
 from .status import Status, Stop
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """The answer of `solve` and `simulate`: certified outputs, which of them is the answer, and how they came about."""
 
@@ -29,13 +31,14 @@ class Run:
     best: Output | None
     """The output with the smallest certificate of all records; None where there are no certificates."""
     history: dict[str, NDArray[Any]]
+    """The records as columns, one entry for each record (docs/simulator.md)."""
     rounds: int
     exchanges: int
     """Round trips between server and clients; those for certificates alone are not counted."""
     seconds: float
     steps: str
     """Which step sizes theory chose; empty if all were given."""
-    state: Any = field(repr=False)
+    state: Any
     """The dual state: what `z0` cannot replace when a run is to be resumed."""
     convexity: str
     """What was checked of f, or why nothing was. That f is convex-concave is said only where it is by construction."""
@@ -73,19 +76,54 @@ class Run:
         """What the answer is worth."""
         return self.answer.status
 
+    def to_frame(self) -> Any:
+        """The history as a pandas.DataFrame: one row for each record, NaN where there is no number.
+
+        A block that is spectral has a column of its own: rank_last_0, rank_last_1, ...
+        """
+        return frame_of(self.history)
+
+    def plot(self, x: str = "exchanges", ax: Any = None) -> Any:
+        """Draw the certified gap of each recorded output on a logarithmic scale.
+
+        x: "exchanges", "rounds", "seconds" or "bytes", up and down together. ax: the axes of matplotlib to draw on; new
+        ones if None. Returns the axes.
+        """
+        return draw_gaps(self.history, x, ax, self.answer.certificate.reason)
+
     def __str__(self) -> str:
+        detail = f", {self.detail}" if self.detail else ""
+        cost = f"{self.rounds} rounds, {self.exchanges} exchanges, {self.seconds:.1f} s"
+        return f"{self.status}, {self.stop}{detail}: {self._claim()}, {cost}"
+
+    def __repr__(self) -> str:
+        return f"Run({self.status}: {self._claim()}, {self.exchanges} exchanges, {self.seconds:.1f} s)"
+
+    def _repr_html_(self) -> str:
+        """The outputs as a table, for notebooks."""
+        rows = [
+            (f"{one.label} *" if name == self.output else one.label, *one.cells()) for name, one in self.outputs.items()
+        ]
+        return html_table(("output, * the answer", *CELLS), rows, str(self))
+
+    def _claim(self) -> str:
         if self.gap is None:
             claim = f"not certifiable: {self.answer.certificate.reason}"
         else:
             claim = f"certified gap <= {rounded_up(self.gap)} ({self.answer.label})"
-        if self.violation is not None:
-            claim += f", violation <= {rounded_up(self.violation)}"
-        detail = f", {self.detail}" if self.detail else ""
-        cost = f"{self.rounds} rounds, {self.exchanges} exchanges, {self.seconds:.1f} s"
-        return f"{self.status}, {self.stop}{detail}: {claim}, {cost}"
+        return claim if self.violation is None else f"{claim}, violation <= {rounded_up(self.violation)}"
 
 
 def columns(records: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
     """Records as arrays, one for each key of any record; None where a record has no such number."""
     keys = dict.fromkeys(key for record in records for key in record)
-    return {key: np.array([record.get(key) for record in records]) for key in keys}
+    return {key: _column([record.get(key) for record in records]) for key in keys}
+
+
+def _column(values: list[Any]) -> NDArray[Any]:
+    """Numbers, or the ranks of all spectral blocks along a second axis; objects where some of those are missing."""
+    if None in values and any(isinstance(value, tuple | list) for value in values):
+        mixed = np.empty(len(values), object)
+        mixed[:] = values
+        return mixed
+    return np.array(values)

@@ -8,6 +8,7 @@ from typing import Any, no_type_check
 import numpy as np
 
 from ..algorithms import AbstractMethod
+from ..display import gap_text, html_table, rounded_up
 from ..precision import double
 from ..problems import AbstractProblem
 from ..validation import of_type, short
@@ -33,7 +34,7 @@ def _seeds(name: str, value: Any) -> Any:
     return of_type(name, value, Iterable, "whole numbers such as (0, 1)")
 
 
-def _not_here(reason: str) -> Check:
+def not_here(reason: str) -> Check:
     """Nothing but None, for this reason."""
 
     def check(name: str, value: Any) -> None:
@@ -52,7 +53,7 @@ class GridOptions(SimulatorOptions):
         _grid, 'Step sizes of the method with the values to try, such as {"eta_c": [0.01, 0.03]}.'
     )
     checkpoint: None = option(
-        _not_here("is of one run, and a sweep has many: call simulate for each"), "None: of one run.", default=None
+        not_here("is of one run, and a sweep has many: call simulate for each"), "None: of one run.", default=None
     )
 
 
@@ -61,7 +62,7 @@ class GridOptions(SimulatorOptions):
 class SweepOptions(GridOptions):
     """The options of `fx.sweep`."""
 
-    seed: None = option(_not_here("is of one run: give seeds="), "None: there are seeds.", default=None)  # type: ignore[assignment]
+    seed: None = option(not_here("is of one run: give seeds="), "None: there are seeds.", default=None)  # type: ignore[assignment]
     seeds: Iterable[int] = option(_seeds, "Every combination of the grid is run with each.", default=(0,))
 
 
@@ -90,7 +91,7 @@ class Point:
     run: Run
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuned:
     """The method with the step sizes that won, and every candidate's score."""
 
@@ -98,6 +99,19 @@ class Tuned:
     steps: dict[str, float]
     score: float
     table: list[tuple[dict[str, float], float]]
+
+    def __repr__(self) -> str:
+        found = f"{_text(self.steps)}: certified gap <= {rounded_up(self.score)}"
+        return f"Tuned({type(self.method).__name__} with {found}, best of {len(self.table)})"
+
+    def _repr_html_(self) -> str:
+        """All candidates as a table, for notebooks."""
+        rows = [(f"{_text(steps)} *" if steps == self.steps else _text(steps), gap_text(g)) for steps, g in self.table]
+        return html_table(("step sizes, * the best", "certified gap <="), rows, repr(self))
+
+
+def _text(steps: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:.4g}" for name, value in steps.items())
 
 
 @takes(SweepOptions)

@@ -5,6 +5,7 @@ installed `fedualex.deploy.flower.app`, not what a message brought.
 """
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -93,7 +94,14 @@ def _heartbeat(runtime: RuntimeHttpClient, done: threading.Event, stop: Path) ->
             continue
 
 
+def _write_log() -> None:
+    """What the library says of the run goes to this process's error stream, which is its log."""
+    logging.getLogger("fedualex").addHandler(logging.StreamHandler())
+    logging.getLogger("fedualex").setLevel(logging.INFO)
+
+
 if __name__ == "__main__":
+    _write_log()
     main(int(sys.argv[1]), Path(sys.argv[2]))
     sys.stdout.flush()
     os._exit(0)  # a thread of Flower's may still wait for a reply that never comes

@@ -11,7 +11,7 @@ from .engine import NVFlareEngine
 from .party import read_entry
 from .wire import pack_answer, pack_failure, unpack_request
 
-logger = logging.getLogger("fedualex.deploy")
+logger = logging.getLogger(__name__)
 
 
 class ServerRole:

@@ -1,0 +1,121 @@
+"""Methods side by side: what `fx.compare` returns."""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithms import AbstractMethod
+from ..data.optional import required
+from ..display import gap_text, html_table, rounded_up, text_table
+from ..experiments import folder, in_python
+from ..experiments.labels import folder_names
+from ..problems import AbstractProblem
+from ..runtime import Run
+from ..runtime.drawing import COLORS, along, gaps_of, labeled, line, new_axes
+from ..runtime.options import SolveOptions
+from ..validation import short
+from . import write_report
+
+HEADER = ("method", "certified gap <=", "exchanges", "status")
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Runs of several methods on one problem, each with the same seeds."""
+
+    problem: AbstractProblem
+    methods: dict[str, AbstractMethod]
+    """The methods by label."""
+    options: SolveOptions
+    """What all runs share; their seeds differ."""
+    seeds: tuple[int, ...]
+    runs: dict[str, list[Run]]
+    """The runs of each method by its label, in the order of the seeds."""
+
+    def to_frame(self) -> Any:
+        """All records of all runs as a pandas.DataFrame, with the columns `method` and `seed` first."""
+        pandas = required("pandas", "pandas", "pandas", "to_frame()")
+        frames = []
+        for label, runs in self.runs.items():
+            for seed, run in zip(self.seeds, runs, strict=True):
+                frame = run.to_frame()
+                frame.insert(0, "method", label)
+                frame.insert(1, "seed", seed)
+                frames.append(frame)
+        return pandas.concat(frames, ignore_index=True)
+
+    def plot(self, x: str = "exchanges", ax: Any = None) -> Any:
+        """Draw the smallest certified gap of each record: the median over seeds, and a band from least to largest.
+
+        x: "exchanges", "rounds", "seconds" or "bytes", up and down together; its median over seeds. Only records that
+        all seeds of a method have are drawn. ax: the axes of matplotlib to draw on; new ones if None. Returns the axes.
+        """
+        curves = {label: _curve(runs, x) for label, runs in self.runs.items()}
+        if not any(np.any(np.isfinite(gaps)) for _, gaps in curves.values()):
+            reason = next(iter(self.runs.values()))[0].answer.certificate.reason
+            raise ValueError(f"there is no certified gap to plot: {reason}")
+        ax = new_axes() if ax is None else ax
+        for i, (label, (at, gaps)) in enumerate(curves.items()):
+            line(ax, at, np.median(gaps, axis=0), i, label)
+            if len(gaps) > 1:
+                color = COLORS[i % len(COLORS)]
+                ax.fill_between(at, gaps.min(axis=0), gaps.max(axis=0), color=color, alpha=0.15, lw=0)
+        return labeled(ax, x)
+
+    def report(self, path: Path | str) -> Path:
+        """Write a folder for each run and the page that `fedualex compare` writes; the path of the page.
+
+        path: a folder that is new, empty, or holds an earlier comparison. `fedualex verify` checks it.
+        """
+        root = Path(path)
+        folder.check_collection(root, "comparison")
+        places = {
+            label: [f"{place}/seed-{seed}" for seed in self.seeds] for label, place in folder_names(self.runs).items()
+        }
+        title, names = f"Runs of {short(self.problem)}", [name for own in places.values() for name in own]
+        folder.write_collection(root, "comparison", title=title, runs=names)
+        weights = self.options.weights
+        problem = self.problem if weights is None else self.problem.reweighted(weights)
+        for label, method in self.methods.items():
+            for name, seed, run in zip(places[label], self.seeds, self.runs[label], strict=True):
+                in_python.store(root / name, problem, method, replace(self.options, seed=seed), run, label=label)
+        return write_report(root)[0]
+
+    def __repr__(self) -> str:
+        return f"{self._sentence()}\n{text_table(HEADER, self._rows())}"
+
+    def _repr_html_(self) -> str:
+        """The same table, for notebooks."""
+        return html_table(HEADER, self._rows(), self._sentence())
+
+    def _sentence(self) -> str:
+        seeds = "1 seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds, median (least..largest)"
+        return f"Comparison on {self.problem!r}: {seeds}"
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [(label, *_summary(runs)) for label, runs in self.runs.items()]
+
+
+def _summary(runs: list[Run]) -> tuple[str, ...]:
+    """Gap, exchanges and status of a method over its seeds; a gap that is not certified counts as infinite."""
+    gaps = [np.inf if run.gap is None else run.gap for run in runs]
+    words = [_text(gap) for gap in (float(np.median(gaps)), min(gaps), max(gaps))]
+    gap = words[0] if len(runs) == 1 else f"{words[0]} ({words[1]}..{words[2]})"
+    exchanges = f"{np.median([run.exchanges for run in runs]):g}"
+    return gap, exchanges, ", ".join(sorted({str(run.status) for run in runs}))
+
+
+def _text(gap: float) -> str:
+    return gap_text(None) if np.isinf(gap) else rounded_up(gap)
+
+
+def _curve(runs: list[Run], x: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The median over runs of where their records are, and the smallest gap of each record, along the first axis."""
+    length = min(len(run.history["round"]) for run in runs)
+    at = np.median([along(run.history, x)[:length] for run in runs], axis=0)
+    smallest = [reduce(np.fmin, gaps_of(run.history).values())[:length] for run in runs]
+    return at, np.stack(smallest)
