@@ -126,6 +126,9 @@ fx.solve(
 )
 fx.sweep(problem=GAME, method=fx.FeDualEx(0.1), grid={'eta_c': [0.1]}, seeds=(0,), rounds=2)
 fx.tune(problem=GAME, method=fx.FeDualEx(0.1), grid={'eta_c': [0.1]}, seed=0, output='last', rounds=2)
+fx.compare(
+    problem=GAME, methods={'a': fx.FeDualEx(0.1)}, seeds=1, rounds=2, clients=2, tol=None, noise=None, z0=Z, mesh=None
+)
 fx.deploy.run(problem=GAME, method=fx.FeDualEx(0.1), rounds=1, sites=2, callback=None, timeout=30.0, tol=None)
 fx.deploy.Privacy(clip=1.0, noise=1.0, delta=1e-5)
 # theory, references, checkers

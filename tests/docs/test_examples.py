@@ -19,6 +19,7 @@ SAYS = {
     "matrix_game.py": ["66 plans", "CERTIFIED, MAX_ROUNDS: certified gap <= ", "worst payoff"],
     "low_rank.py": ["OPTIMAL", "rank 2 of 6"],
     "robust_regression.py": ["OPTIMAL", "least squares"],
+    "tracking.py": ["CERTIFIED, MAX_ROUNDS: certified gap <= "],
     "auc.py": ["OPTIMAL, TOLERANCE: certified gap <= ", "test AUC 0.9", "active bounds: none"],
     "agnostic.py": ["cvar=1.0: mean loss ", "cvar=None: mean loss ", "certified gap <= "],
     "neyman_pearson.py": ["limit 0.1: exceeded by ", "missed tumors ", "certified gap <= "],

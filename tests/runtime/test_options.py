@@ -14,6 +14,7 @@ import fedualex as fx
 from fedualex.deploy.options import DeploymentOptions, RehearsalOptions
 from fedualex.experiments import deployment_settings
 from fedualex.experiments.configuration import RUN_DEFAULTS, run_defaults, run_options
+from fedualex.report.comparing import CompareOptions
 from fedualex.runtime.keywords import decisive, listing, option, options, table, takes
 from fedualex.runtime.options import SimulatorOptions, SolveOptions
 from fedualex.runtime.sweeps import SweepOptions, TuneOptions
@@ -26,6 +27,7 @@ FUNCTIONS = {
     "simulate": (fx.simulate, SimulatorOptions),
     "sweep": (fx.sweep, SweepOptions),
     "tune": (fx.tune, TuneOptions),
+    "compare": (fx.compare, CompareOptions),
     "deploy.run": (fx.deploy.run, RehearsalOptions),
 }
 
@@ -63,7 +65,7 @@ def test_a_new_option_is_one_field_and_every_surface_has_it():
 def test_functions_have_the_fields_of_their_options_as_keywords(name):
     function, kind = FUNCTIONS[name]
     problem, method, *keywords = inspect.signature(function).parameters.values()
-    assert (problem.name, method.name) == ("problem", "method")
+    assert (problem.name, method.name) == ("problem", "methods" if name == "compare" else "method")
     assert [keyword.name for keyword in keywords] == [one.name for one in fields(kind)]
     assert listing(kind) in function.__doc__
     for one in fields(kind):
@@ -90,6 +92,8 @@ def test_a_type_checker_refuses_wrong_keywords_and_types(tmp_path):
         "fx.solve(game, 3)": 'Argument 2 to "solve" has incompatible type "int"',
         'fx.simulate(game, method, rounds="3")': 'Argument "rounds" to "simulate" has incompatible type "str"',
         "fx.simulate(game, method, rounds=3, tol=1e-3)": 'Unexpected keyword argument "tol"',
+        "fx.compare(game, [method], rounds=3, tol=1e-3, seeds=2).runs": None,
+        "fx.compare(game, method, rounds=3)": 'Argument 2 to "compare" has incompatible type "FeDualEx"',
         'fx.tune(game, method, rounds=3, grid={"eta_c": [0.1]}).method': None,
     }
     script = tmp_path / "script.py"

@@ -89,3 +89,14 @@ def print_json(data: Any) -> None:
 def shown(gap: float | None) -> str:
     """A certified gap as text, rounded up."""
     return "not certifiable" if gap is None else rounded_up(gap, 3)
+
+
+def status_line(status: dict[str, Any], tol: float | None) -> str:
+    """The end of a run in one line."""
+    gap, words = status["gap"], f"status: {status['status']}, {status['stop']} ({status['stop_meaning']})"
+    if gap is None:
+        return f"{words}  {status['outputs'][status['output']]['reason']}"
+    against = "" if tol is None else f" {'<=' if gap <= tol else '>'} tol {tol:g}"
+    above = status.get("violation")
+    limits = "" if above is None else f"  violation <= {rounded_up(above, 3)}"
+    return f"{words}  certified gap <= {shown(gap)}{against}{limits}  ({status['output']})"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from .common import exit_code, json_option, one_line_errors, out_option, print_json
+from .common import exit_code, json_option, one_line_errors, out_option, print_json, status_line
 
 
 @click.command()
@@ -23,7 +23,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     from ..experiments import demo as runs
     from ..report import write_report
     from ..report.collect import collect
-    from .runs import print_comparison, status_line
+    from .comparison import print_comparison
 
     if not as_json:
         click.echo(f"min max <A x - b, y> + 0.1 |x|_1 - 0.1 |y|_1, 600 + 300 variables in a box; tol {runs.TOL:g}")

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from .common import exit_code, print_json, shown
-from .runs import print_outputs, status_line
+from .common import exit_code, print_json, shown, status_line
+from .runs import print_outputs
 
 PATIENCE = 600.0
 """Seconds for a server that cannot be reached to come back."""

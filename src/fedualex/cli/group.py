@@ -3,12 +3,13 @@
 import click
 
 from .catalogue import methods, problems, theory
+from .comparison import compare
 from .demo import demo
 from .deploy import deploy
 from .ending import Commands
 from .fit import explain, fit, predict
 from .reproduce import reproduce
-from .runs import compare, report, solve, verify
+from .runs import report, solve, verify
 
 
 @click.group(cls=Commands)

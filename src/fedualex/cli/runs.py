@@ -1,4 +1,4 @@
-"""`fedualex solve`, `compare`, `report`, `verify`: one run, and what can be done with its folder."""
+"""`fedualex solve`, `report`, `verify`: a run, and what can be done with its folder."""
 
 import sys
 from collections.abc import Iterable
@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from ..display import rounded_up
-from .common import exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
+from .common import exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown, status_line
 
 run_argument = click.Path(path_type=Path)
 
@@ -22,13 +21,17 @@ VERIFIED = {"VERIFIED": 0, "DIFFERS": 1, "CANNOT_BE_READ": 2, "NOT_FULLY_CHECKED
 @json_option
 @one_line_errors
 def solve(file: Path, out: Path | None, as_json: bool) -> None:
-    """Solve the problem of a TOML file and keep the run in a folder."""
+    """Solve the problem of a TOML file and keep the run in a folder; with several [[method]] tables a run of each."""
     from ..experiments.configuration import configure, read_toml
     from ..experiments.folder import load
     from ..experiments.run_folder import solve_into
+    from ..experiments.several import has_several
+    from .comparison import solve_several
 
-    path = out or Path("runs") / file.stem
-    configuration = configure(read_toml(file), file.parent)
+    path, given = out or Path("runs") / file.stem, read_toml(file)
+    if has_several(given):
+        sys.exit(solve_several(path, given, file.parent, as_json))
+    configuration = configure(given, file.parent)
     if not as_json:
         click.echo(f"{configuration.problem!r}\n{_settings(configuration.resolved['method'])}")
     solve_into(path, configuration)
@@ -41,34 +44,6 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
         click.echo(status_line(status, tol))
         click.echo(f"run: {path}")
     sys.exit(exit_code(status, tol))
-
-
-@click.command()
-@click.argument("runs", nargs=-1, required=True, type=run_argument)
-@out_option(default=None, help="Also write a comparison with report.html and figures into this folder.")
-@json_option
-@one_line_errors
-def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
-    """Runs of one problem side by side."""
-    from ..experiments import folder
-    from ..report import write_report
-    from ..report.collect import compared_panel
-
-    loaded = [folder.load(path) for path in runs]
-    problem = loaded[0].manifest["configuration"]["problem"]
-    title = f"Runs of {problem.get('name') or problem.get('entry')}"
-    panel = compared_panel(title, loaded)
-    if out is not None:
-        folder.check_collection(out, "comparison")
-        names = [str(path.resolve()) for path in runs]
-        folder.write_collection(out, "comparison", title=title, runs=names)
-        write_report(out)
-    if as_json:
-        print_json(panel["table"])
-        return
-    print_comparison(panel)
-    if out is not None:
-        click.echo(f"report: {out / 'report.html'}")
 
 
 @click.command()
@@ -135,40 +110,6 @@ def _settings(method: dict[str, Any]) -> str:
     """A method as it was configured."""
     given = ", ".join(f"{key}={value!r}" for key, value in method.items() if key != "name" and value is not None)
     return f"{method['name']}({given})"
-
-
-def status_line(status: dict[str, Any], tol: float | None) -> str:
-    """The end of a run in one line."""
-    gap, words = status["gap"], f"status: {status['status']}, {status['stop']} ({status['stop_meaning']})"
-    if gap is None:
-        return f"{words}  {status['outputs'][status['output']]['reason']}"
-    against = "" if tol is None else f" {'<=' if gap <= tol else '>'} tol {tol:g}"
-    above = status.get("violation")
-    limits = "" if above is None else f"  violation <= {rounded_up(above, 3)}"
-    return f"{words}  certified gap <= {shown(gap)}{against}{limits}  ({status['output']})"
-
-
-def print_comparison(panel: dict[str, Any]) -> None:
-    """One row for each method: certified gap and density or rank of every output."""
-    from rich import box
-    from rich.table import Table
-
-    outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
-    title = f"certified gap <= ({panel['structure']}) of each output, * the answer; seconds, megabytes"
-    table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
-    table.columns[0].no_wrap = table.columns[-1].no_wrap = True
-    for method in dict.fromkeys(row["method"] for row in panel["table"]):
-        rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
-        cells = [_cell(rows[output]) if output in rows else "" for output in outputs]
-        answer = next((row for row in rows.values() if row["answer"]), next(iter(rows.values())))
-        cost = (f"{answer['seconds']:.1f}", f"{answer['megabytes']:.0f}")
-        table.add_row(method, *cells, *cost, f"{answer['status']}\n{answer['stop']}")
-    print_table(table)
-
-
-def _cell(row: dict[str, Any]) -> str:
-    """The certified gap of an output, starred if it is the answer, and its structure."""
-    return f"{shown(row['gap'])}{' *' if row['answer'] else ''}\n({row['structure']})"
 
 
 def _print_checks(checks: Iterable[Any]) -> None:

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 
+RESERVED = ("manifest.json", "exact.json", "report.html", "figures")
+"""What a folder of runs holds besides them."""
+
 
 def unique(names: Sequence[str]) -> list[str]:
     """The same names, with a number behind those that were there before: FedAvg, FedAvg 2."""
@@ -18,6 +21,6 @@ def folder_names(labels: Iterable[str]) -> dict[str, str]:
     labels = list(labels)
     plain = [re.sub(r"[^\w.+-]+", "-", label).strip("-.") or "method" for label in labels]
     # Some file systems do not tell capital letters apart, so neither do the names.
-    numbered = unique([name.casefold() for name in plain])
+    numbered = unique([*RESERVED, *(name.casefold() for name in plain)])[len(RESERVED) :]
     names = [name + number[len(name) :].replace(" ", "-") for name, number in zip(plain, numbered, strict=True)]
     return dict(zip(labels, names, strict=True))

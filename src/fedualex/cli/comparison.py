@@ -1,0 +1,88 @@
+"""`fedualex compare`, and `fedualex solve` with several methods: runs of one problem side by side."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .common import exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown, status_line
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@out_option(default=None, help="Also write a comparison with report.html and figures into this folder.")
+@json_option
+@one_line_errors
+def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+    """Runs of one problem side by side; those that differ in their seeds alone are one, with mean and deviation."""
+    from ..experiments import folder
+    from ..experiments.several import title_of
+    from ..report import write_report
+    from ..report.collect import compared_panel
+
+    loaded = [folder.load(path) for path in runs]
+    title = title_of(loaded[0].manifest["configuration"]["problem"])
+    panel = compared_panel(title, loaded)
+    if out is not None:
+        folder.check_collection(out, "comparison")
+        names = [str(path.resolve()) for path in runs]
+        folder.write_collection(out, "comparison", title=title, runs=names)
+        write_report(out)
+    if as_json:
+        print_json(panel["table"])
+        return
+    print_comparison(panel)
+    if out is not None:
+        click.echo(f"report: {out / 'report.html'}")
+
+
+def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) -> int:
+    """A run of each method of a file into folders of `path`, their comparison and its report; the worst exit code.
+
+    given: the tables of the file. home: where its relative paths start from.
+    """
+    from ..experiments.several import configure_each, solve_each
+    from ..report import write_report
+    from ..report.collect import collect
+
+    configurations = configure_each(given, home)
+    first = next(iter(configurations.values()))
+    tol = first.options.tol
+    if not as_json:
+        click.echo(repr(first.problem))
+
+    def announce(label: str, status: dict[str, Any]) -> None:
+        if not as_json:
+            click.echo(f"{label}: {status_line(status, tol)}")
+
+    statuses = solve_each(path, configurations, announce)
+    page, panel = write_report(path)[0], collect(path)["panels"][0]
+    if as_json:
+        print_json({"folder": str(path), "runs": statuses, "table": panel["table"]})
+    else:
+        print_comparison(panel)
+        click.echo(f"report: {page}")
+    return max(exit_code(status, tol) for status in statuses.values())
+
+
+def print_comparison(panel: dict[str, Any]) -> None:
+    """One row for each method: certified gap and density or rank of every output."""
+    from rich import box
+    from rich.table import Table
+
+    outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
+    title = f"certified gap <= ({panel['structure']}) of each output, * the answer; seconds, megabytes"
+    table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
+    table.columns[0].no_wrap = table.columns[-1].no_wrap = True
+    for method in dict.fromkeys(row["method"] for row in panel["table"]):
+        rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
+        cells = [_cell(rows[output]) if output in rows else "" for output in outputs]
+        answer = next((row for row in rows.values() if row["answer"]), next(iter(rows.values())))
+        cost = (f"{answer['seconds']:.1f}", f"{answer['megabytes']:.0f}")
+        table.add_row(method, *cells, *cost, f"{answer['status']}\n{answer['stop']}")
+    print_table(table)
+
+
+def _cell(row: dict[str, Any]) -> str:
+    """The certified gap of an output, starred if it is the answer, and its structure."""
+    return f"{shown(row['gap'])}{' *' if row['answer'] else ''}\n({row['structure']})"
