@@ -6,6 +6,7 @@ import pytest
 from support.command_line import GAME, OUTPUTS, cli, copied, here, read, refused, solved, strict  # noqa: F401
 
 from fedualex.experiments.registry import build_problem
+from fedualex.report import figures
 from fedualex.runtime import fingerprint
 
 
@@ -90,7 +91,8 @@ def several(path, methods=SEVERAL):
     return path
 
 
-def test_several_methods_of_a_file_are_solved_and_compared(here, tmp_path):
+def test_several_methods_of_a_file_are_solved_and_compared(here, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "save", lambda figure, stem: [])  # tests of figures draw them
     file, out = several(here / "several.toml"), tmp_path / "out"
     result = cli("solve", file, "--out", out)
     assert result.exit_code == 3  # of the method that did not get there
@@ -113,10 +115,8 @@ def test_what_is_wrong_with_several_methods_is_said(here, tmp_path):
         (SEVERAL.replace("eta_c = 0.01", "eta = 0.01"), "[[method]] short steps has no key 'eta'"),
         (SEVERAL.replace('"short steps"', "3"), "[[method]] label must be a text"),
         (SEVERAL.replace("eta_c = 0.5", 'label = "short steps"'), "[[method]] label must be another one for each"),
-        ("method = []\n", "the file needs a table [problem]"),
     ):
-        file = here / "wrong.toml"
-        text = several(file, methods).read_text()
-        file.write_text(methods + "[run]\nrounds = 3\n" if methods.startswith("method") else text)
-        assert refusal in refused("solve", file, "--out", tmp_path / "out")
+        assert refusal in refused("solve", several(here / "wrong.toml", methods), "--out", tmp_path / "out")
+    (here / "wrong.toml").write_text("method = []\n")
+    assert "a table [method], or tables [[method]], got []" in refused("solve", here / "wrong.toml")
     assert not (tmp_path / "out").exists()

@@ -16,6 +16,7 @@ from fedualex.display import rounded_up
 from fedualex.experiments import folder
 from fedualex.experiments.labels import folder_names, unique
 from fedualex.experiments.verify import verify
+from fedualex.report import figures
 from fedualex.runtime.run import columns
 
 SIZES = {"clients": 3, "local_steps": 2, "rounds": 12, "noise": fx.GaussianNoise(0.1), "record_every": 2}
@@ -152,7 +153,8 @@ def test_the_frame_and_the_plot_of_a_comparison(comparison):
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), np.median(smallest, axis=0))
 
 
-def test_the_report_of_a_comparison_is_made_of_run_folders(comparison, tmp_path):
+def test_the_report_of_a_comparison_is_made_of_run_folders(comparison, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "save", lambda figure, stem: [])  # tests of figures draw them
     page = comparison.report(tmp_path / "out")
     assert page == tmp_path / "out" / "report.html"
     assert "Mean and standard deviation over 3 seeds" in page.read_text()
@@ -225,8 +227,9 @@ def test_the_code_of_the_docs_runs_and_its_table_names_every_column(run, tmp_pat
     monkeypatch.chdir(tmp_path)
     text = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
     section = text.split("\n## What a run returns\n")[1].split("\n## ")[0]
+    names = {}
     for block in re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL):
-        exec(compile(block, "simulator.md", "exec"), {})
+        exec(compile(block, "simulator.md", "exec"), names)
     columns_of_docs = re.findall(r"^\| (`.*?) \|", text.split("\n## History\n")[1].split("\n## ")[0], re.MULTILINE)
     named = re.findall(r"`(\w+\*?)`", " ".join(columns_of_docs))
     for column in run.history:
