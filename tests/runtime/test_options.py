@@ -89,8 +89,8 @@ def test_a_type_checker_refuses_wrong_keywords_and_types(tmp_path):
     lines = {
         "fx.solve(game, method, rounds=3, tol=1e-3)": None,
         "fx.solve(game, method, round=3)": 'Unexpected keyword argument "round"',
-        "fx.solve(game, 3)": 'Argument 2 to "solve" has incompatible type "int"',
-        'fx.simulate(game, method, rounds="3")': 'Argument "rounds" to "simulate" has incompatible type "str"',
+        "fx.solve(game, 3)": 'matches argument types "Bilinear", "int"',
+        'fx.simulate(game, method, rounds="3")': 'matches argument types "Bilinear", "FeDualEx", "str"',
         "fx.simulate(game, method, rounds=3, tol=1e-3)": 'Unexpected keyword argument "tol"',
         "fx.compare(game, [method], rounds=3, tol=1e-3, seeds=2).runs": None,
         "fx.compare(game, method, rounds=3)": 'Argument 2 to "compare" has incompatible type "FeDualEx"',

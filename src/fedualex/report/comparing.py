@@ -16,12 +16,13 @@ from .comparison import Comparison
 
 
 def _seeds(name: str, value: Any) -> tuple[int, ...]:
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        seeds = tuple(whole_number(f"each of {name}", seed, least=0) for seed in value)
-        if not seeds or len(set(seeds)) < len(seeds):
-            raise ValueError(f"{name} must be a number of seeds, or different seeds such as (0, 1), got {short(value)}")
-        return seeds
-    return tuple(range(whole_number(name, value)))
+    several = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+    if not several or getattr(value, "ndim", 1) == 0:  # an array of one number is one
+        return tuple(range(whole_number(name, value)))
+    seeds = tuple(whole_number(f"each of {name}", seed, least=0) for seed in value)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"{name} must be a number of seeds, or different seeds such as (0, 1), got {short(value)}")
+    return seeds
 
 
 @no_type_check
