@@ -116,6 +116,8 @@ def test_a_plot_refuses_what_it_cannot_draw(run):
     nothing = dataclasses.replace(run, history=run.history | gaps, outputs=withdrawn, output="last")
     with pytest.raises(ValueError, match="there is no certified gap to plot: no bounded domain"):
         nothing.plot()
+    with pytest.raises(ValueError, match="there is no certified gap to plot"):
+        dataclasses.replace(nothing, history={}).plot()
 
 
 def test_the_repr_of_what_tune_and_sweep_return_is_short():
@@ -146,6 +148,12 @@ def test_the_frame_and_the_plot_of_a_comparison(comparison):
     frame = comparison.to_frame()
     assert frame.columns[:2].tolist() == ["method", "seed"]
     assert frame.groupby(["method", "seed"]).size().tolist() == [7] * 6
+    with pytest.raises(ValueError, match=r"x must be one of 'exchanges', .*, got 'gap'"):
+        comparison.plot("gap")
+    broken = [dataclasses.replace(one, history={}) for one in comparison.runs["small"]]
+    other = dataclasses.replace(comparison, runs=comparison.runs | {"small": broken})
+    assert [len(line.get_xdata()) for line in other.plot().lines] == [7, 0]
+    assert len(other.to_frame()) == 3 * 7
     ax = comparison.plot("rounds")
     assert [line.get_label() for line in ax.lines] == ["large", "small"]
     assert len(ax.collections) == 2

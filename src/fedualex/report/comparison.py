@@ -15,9 +15,9 @@ from ..experiments import folder, in_python
 from ..experiments.labels import folder_names
 from ..problems import AbstractProblem
 from ..runtime import Run
-from ..runtime.drawing import COLORS, along, gaps_of, labeled, line, new_axes
+from ..runtime.drawing import COLORS, X_LABELS, along, gaps_of, labeled, line, new_axes
 from ..runtime.options import SolveOptions
-from ..validation import short
+from ..validation import one_of, short
 from . import write_report
 
 HEADER = ("method", "certified gap <=", "exchanges", "status")
@@ -54,6 +54,7 @@ class Comparison:
         x: "exchanges", "rounds", "seconds" or "bytes", up and down together; its median over seeds. Only records that
         all seeds of a method have are drawn. ax: the axes of matplotlib to draw on; new ones if None. Returns the axes.
         """
+        x = one_of("x", x, tuple(X_LABELS))
         curves = {label: _curve(runs, x) for label, runs in self.runs.items()}
         if not any(np.any(np.isfinite(gaps)) for _, gaps in curves.values()):
             reason = next(iter(self.runs.values()))[0].answer.certificate.reason
@@ -104,7 +105,7 @@ def _summary(runs: list[Run]) -> tuple[str, ...]:
     """Gap, exchanges and status of a method over its seeds; a gap that is not certified counts as infinite."""
     gaps = [np.inf if run.gap is None else run.gap for run in runs]
     words = [_text(gap) for gap in (float(np.median(gaps)), min(gaps), max(gaps))]
-    gap = words[0] if len(runs) == 1 else f"{words[0]} ({words[1]}..{words[2]})"
+    gap = words[0] if len(set(gaps)) == 1 else f"{words[0]} ({words[1]}..{words[2]})"
     exchanges = f"{np.median([run.exchanges for run in runs]):g}"
     return gap, exchanges, ", ".join(sorted({str(run.status) for run in runs}))
 
@@ -115,6 +116,8 @@ def _text(gap: float) -> str:
 
 def _curve(runs: list[Run], x: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """The median over runs of where their records are, and the smallest gap of each record, along the first axis."""
+    if not all(run.history for run in runs):  # one broke down before its first record
+        return np.zeros(0), np.zeros((len(runs), 0))
     length = min(len(run.history["round"]) for run in runs)
     at = np.median([along(run.history, x)[:length] for run in runs], axis=0)
     smallest = [reduce(np.fmin, gaps_of(run.history).values())[:length] for run in runs]

@@ -28,18 +28,18 @@ def draw_gaps(history: History, x: str, ax: Any, reason: str) -> Any:
 
     reason: why there are no certificates, if there are none.
     """
-    at, gaps = along(history, x), gaps_of(history)
+    gaps, x = gaps_of(history), one_of("x", x, tuple(X_LABELS))
     if not any(np.any(np.isfinite(gap)) for gap in gaps.values()):
         raise ValueError(f"there is no certified gap to plot: {reason}")
     ax = new_axes() if ax is None else ax
     for i, (output, gap) in enumerate(gaps.items()):
-        line(ax, at, gap, i, output)
+        line(ax, along(history, x), gap, i, output)
     return labeled(ax, x)
 
 
 def along(history: History, x: str) -> NDArray[Any]:
     """The numbers of all records on this axis; bytes are those up and down."""
-    match one_of("x", x, tuple(X_LABELS)):
+    match x:
         case "bytes":
             return np.asarray(history["bytes_up"] + history["bytes_down"], float)
         case "rounds":
