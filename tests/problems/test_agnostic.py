@@ -12,8 +12,9 @@ from support.references import ball_of, digits, inside, minimize, penalty
 import fedualex as fx
 from fedualex import tree
 from fedualex.precision import double
-from fedualex.problems.agnostic import Weighted, agnostic
+from fedualex.problems import agnostic
 from fedualex.problems.losses import Logistic, Softmax
+from fedualex.problems.mixtures import Weighted
 
 OPTIONS = {
     "l1": {"l1": 0.03},
@@ -222,8 +223,9 @@ def test_two_classes_are_the_softmax_of_their_difference():
             w, b, row, y = rng.normal(size=5), rng.normal(), rng.normal(size=5), jnp.asarray([0.3, 0.7])
             one = {"weights": jnp.asarray(w), "bias": jnp.asarray(b)}
             two = {"weights": jnp.stack([-w / 2, w / 2], axis=1), "bias": jnp.stack([-b / 2, b / 2])}
-            binary, g = jax.value_and_grad(Weighted(Logistic()))(one, y, {"row": row, "target": sign, "client": 1})
-            softmax, h = jax.value_and_grad(Weighted(Softmax()))(two, y, {"row": row, "target": label, "client": 1})
+            of = {"row": row, "group": 1, "weight": 2.0}
+            binary, g = jax.value_and_grad(Weighted(Logistic()))(one, y, {**of, "target": sign})
+            softmax, h = jax.value_and_grad(Weighted(Softmax()))(two, y, {**of, "target": label})
             assert float(binary) == pytest.approx(float(softmax), rel=1e-13)
             np.testing.assert_allclose(g["weights"], h["weights"][:, 1], rtol=1e-12)
             np.testing.assert_allclose(g["bias"], h["bias"][1], rtol=1e-12)
