@@ -353,10 +353,10 @@ X, Y, IDS = np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], ["a", "a", "b", "b"]
         ({"l1": 0.0}, "radius must be given if no penalty is > 0"),
         ({"radius": 0.0}, "radius must be a number > 0, got 0.0"),
         ({"radius": "big"}, "radius must be a number > 0, got 'big'"),
-        ({"prior": [1.0, 0.0]}, r"prior must be 2 numbers > 0.*got \[1.0, 0.0\]"),
-        ({"prior": [1.0, 1.0, 1.0]}, "prior must be 2 numbers > 0, one for each client"),
-        ({"prior": [1.0, np.nan]}, "prior must not contain nan"),
-        ({"prior": {"a": 1.0}}, "prior must be 2 numbers > 0"),
+        ({"kl": 0.1, "prior": [1.0, 0.0]}, r"prior must be 2 numbers > 0.*got \[1.0, 0.0\]"),
+        ({"kl": 0.1, "prior": [1.0, 1.0, 1.0]}, "prior must be 2 numbers > 0, one for each client"),
+        ({"kl": 0.1, "prior": [1.0, np.nan]}, "prior must not contain nan"),
+        ({"kl": 0.1, "prior": {"a": 1.0}}, "prior must be 2 numbers > 0"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(changes, message):
