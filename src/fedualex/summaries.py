@@ -52,7 +52,7 @@ def merged(parts: Sequence[Summary]) -> dict[str, NDArray[Any]]:
 
     found: dict[str, NDArray[Any]] = {name: _added(column("sums", name)) for name in first.sums}
     found |= {name: np.max(column("largest", name), axis=0) for name in first.largest}
-    found |= {name: np.unique(np.concatenate(column("labels", name))) for name in first.labels}
+    found |= {name: _union(name, column("labels", name)) for name in first.labels}
     return found | {name: np.stack(column("each", name)) for name in first.each}
 
 
@@ -67,3 +67,10 @@ def _added(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     for array in arrays[1:]:
         total = total + array
     return total
+
+
+def _union(name: str, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    text = [array.dtype.kind in "US" for array in arrays if array.size]
+    if any(text) and not all(text):
+        raise TypeError(f"{name} must be labels of one kind, all of them text or none, at all clients; got both")
+    return np.unique(np.concatenate([array for array in arrays if array.size] or arrays[:1]))

@@ -78,11 +78,11 @@ class ConstrainedRecipe(AbstractRecipe):
         bound = multiplier_bounds(constant, tau, self.multiplier)
         budget = float(np.min(constant[:, 0] + np.maximum(constant[:, 1:] - tau, 0) @ bound))
         penalty = Penalty(self.l1, self.l2, self.radius)
-        ball, features = (
-            penalty.ball(budget),
-            known[1]["class_rows" if self.loss == "logistic" else "row_sum"].shape[-1],
+        ball = penalty.ball(budget)
+        bias = (
+            self._class_bias(known, budget, bound, ball) if self.loss == "logistic" else self._bias(known, budget, ball)
         )
-        bias = self._bias(known, np.array([budget, *(tau + budget / bound)]), ball)
+        features = known[1]["class_rows" if self.loss == "logistic" else "row_sum"].shape[-1]
         zero = {"multipliers": np.zeros(tau.size)}
         return self.built(
             Lagrangian(self._rule(), tau, feasible=self.multiplier is None),
@@ -118,16 +118,17 @@ class ConstrainedRecipe(AbstractRecipe):
         end = max(15.0, enough + 1)
         return np.linspace(-end, end, 301)
 
-    def _bias(self, known: Sequence[Known], most: NDArray[Any], ball: Ball) -> Box:
-        """most: the largest losses of loss_0 and of each group at a solution."""
-        rule, sums = self._rule(), known[1]
-        if not isinstance(rule, Logistic):
-            mass = sums["group_mass"][0]
-            return bias_box(sums["target_sum"] / mass, sums["row_sum"] / mass, ball, rule.reach(float(most[0])))
-        ends = []
-        for within, rows in zip(sums["class_mass"], sums["class_rows"], strict=True):
+    def _bias(self, known: Sequence[Known], budget: float, ball: Ball) -> Box:
+        sums, mass = known[1], known[1]["group_mass"][0]
+        reach = regression_loss(self.loss, self.delta).reach(budget)
+        return bias_box(sums["target_sum"] / mass, sums["row_sum"] / mass, ball, reach)
+
+    def _class_bias(self, known: Sequence[Known], budget: float, bound: NDArray[Any], ball: Ball) -> Box:
+        _, tau = limited_groups(known[0]["groups"], self.limits)
+        most, ends = np.array([budget, *(tau + budget / bound)]), []
+        for within, rows in zip(known[1]["class_mass"], known[1]["class_rows"], strict=True):
             has = within > 0
-            share = (within / sums["group_mass"])[has]
+            share = (within / known[1]["group_mass"])[has]
             ends.append(float(np.min(most[has] / share + largest_product(ball, rows[has] / within[has, None]))))
         return Box(lower=-ends[1], upper=ends[0])
 
