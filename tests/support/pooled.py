@@ -26,7 +26,7 @@ def owners(clients, seed=0):
 def tables(kind):
     """X, a real target, two classes, three classes, two tasks; three groups of rows; and weights or None."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(ROWS, FEATURES)) + [0.0, 3.0, -1.0]
+    X = rng.normal(size=(ROWS, FEATURES)) + np.array([0.0, 3.0, -1.0])
     score = X @ [1.0, -0.5, 0.2] + rng.normal(size=ROWS)
     two, three = (score > np.median(score)).astype(int), np.digitize(score, np.quantile(score, [0.4, 0.7]))
     tasks = np.stack([score, 1 - score], axis=1) + rng.normal(size=(ROWS, 2))

@@ -5,7 +5,8 @@ from .adversarial import AdversarialRecipe, universal_adversarial
 from .agnostic import agnostic
 from .agnostic_recipe import AgnosticRecipe
 from .attack_report import AttackReport, attack_report
-from .auc import AucRecipe, auc
+from .auc import auc
+from .auc_recipe import AucRecipe
 from .base import AbstractProblem
 from .bilinear import Bilinear, bilinear, matrix_game
 from .certificate import Certificate
