@@ -65,7 +65,7 @@ def _check_shapes(m: int, part: Summary, first: Summary) -> None:
 def _added(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     total = np.array(arrays[0])
     for array in arrays[1:]:
-        total = total + array
+        total = np.asarray(total + array)  # of arrays without dimensions numpy makes numbers
     return total
 
 

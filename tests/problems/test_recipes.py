@@ -286,6 +286,13 @@ def test_a_class_needs_a_row_that_weighs():
         FUNCTIONS["auc"](t, owners(2), (t["two"] == 1).astype(float))
 
 
+def test_without_groups_clients_weigh_alike_to_the_bit():
+    t, o = tables("random"), (np.arange(ROWS) >= 10).astype(int)  # ten times 0.1 is not 1
+    problem = FUNCTIONS["agnostic"](t, o, None)
+    assert np.all(problem.data.examples["weight"] == 2)
+    assert np.all(problem.weights == problem.weights[0])
+
+
 def test_the_loss_of_a_problem_is_the_formula():
     """With padding, as runs compute it."""
     t, o = tables("weights"), owners(20)

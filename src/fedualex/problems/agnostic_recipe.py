@@ -69,7 +69,9 @@ class AgnosticRecipe(AbstractRecipe):
         count = known[0]["groups"].size
         if len(known) == 1:
             sums = {"group_targets": np.bincount(group, masses * rows.y, count)} if self.regression else {}
-            return Summary(sums={"group_mass": np.bincount(group, masses, count), **sums})
+            # A sum of n numbers 1 / n is not always 1.
+            mass = np.bincount(group, masses, count) if self.grouped else np.eye(count)[client]
+            return Summary(sums={"group_mass": mass, **sums})
         share = (self._prior(known) / known[1]["group_mass"])[group] * masses
         if not self.regression:
             return Summary(sums=sums_by_class(rows, known_classes(known), share))

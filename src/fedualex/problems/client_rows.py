@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import encode_labels, real_array, rows_of, short
+from ..validation import encode_labels, real_array, short
 from .data import WEIGHTS, objective_weights
 
 
@@ -60,10 +60,12 @@ def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group:
     number = np.zeros(len(y), int) if clients is None else encode_labels("clients", clients, len(y))[1]
     weight = None if weight is None else _row_weights(weight, len(y))
 
-    def part(values: Any, rows: NDArray[Any]) -> Any:
-        return None if values is None else values[rows]
+    order, ends = np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1]
 
-    return [Rows(X[rows], y[rows], part(weight, rows), part(group, rows)) for rows in rows_of(number)]
+    def split(values: Any) -> list[Any]:
+        return [None] * (len(ends) + 1) if values is None else np.split(values[order], ends)
+
+    return [Rows(*parts) for parts in zip(*map(split, (X, y, weight, group)), strict=True)]
 
 
 def _row_weights(weight: Any, rows: int) -> NDArray[Any]:
