@@ -211,6 +211,16 @@ def test_a_server_builds_the_same_domains(name):
     assert (here.uncertified, here.by_construction) == (there.uncertified, there.by_construction)
 
 
+def test_rows_with_a_label_that_nobody_named_are_refused():
+    t, o = tables("weights"), owners(2)
+    recipe, parts = CASES["logistic"][0], parts_of("logistic", t, o)
+    known = gather(recipe, parts)
+    changed = parts[0]._replace(y=np.full(len(parts[0].y), 7))
+    with pytest.raises(ValueError, match=r"labels must be of \[0, 1\], got .*7"):
+        recipe.examples(changed, known, 0)
+    recipe.examples(changed._replace(weight=np.zeros(len(changed.y))), known, 0)  # rows that are as good as absent
+
+
 def test_summaries_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"client 1 must summarize \['a'\], got \['b'\]"):
         merged([Summary(sums={"a": 1.0}), Summary(sums={"b": 1.0})])

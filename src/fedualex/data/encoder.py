@@ -44,7 +44,7 @@ class Encoder:
         parts = [whole.take(rows) for rows in rows_of(number)]
         known: list[Known] = []
         for _ in range(cls.exchanges):
-            known.append(merged([cls.summarize(part, known) for part in parts]))
+            known.append(merged(cls.summarize(part, known) for part in parts))
         return cls.from_known(known)
 
     @classmethod

@@ -52,7 +52,7 @@ class Standardizer:
         own = [rows] if clients is None else [rows[i] for i in rows_of(encode_labels("clients", clients, len(rows))[1])]
         known: list[Known] = []
         for _ in range(cls.exchanges):
-            known.append(merged([cls.summarize(part, known) for part in own]))
+            known.append(merged(cls.summarize(part, known) for part in own))
         return cls.from_known(known)
 
     @classmethod

@@ -19,7 +19,7 @@ from .losses import Logistic, linear_score, row_weight
 from .penalties import Penalty, class_bias_box, class_shares
 from .recipe import AbstractRecipe, assemble
 from .rows import class_column, matrix
-from .totals import class_means, known_classes, signs, sums_by_class, total_mass
+from .totals import class_means, known_classes, sums_by_class, total_mass
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 
@@ -50,7 +50,7 @@ class AdversarialRecipe(AbstractRecipe):
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows with the signs of their classes."""
-        return rows.weighed(row=rows.X, target=signs(rows.y, known_classes(known, two=True)))
+        return rows.weighed(row=rows.X, target=rows.signs(known_classes(known, two=True)))
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `universal_adversarial`."""

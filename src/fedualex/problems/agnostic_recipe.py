@@ -18,7 +18,7 @@ from .losses import CLASSIFICATION, REGRESSION, Huber, Logistic, Loss, Softmax, 
 from .mixtures import Weighted, checked_prior, mixtures
 from .penalties import Ball, Penalty, bias_box, class_bias_box
 from .recipe import AbstractRecipe
-from .totals import class_means, known_classes, label_numbers, signs, sums_by_class, total_mass
+from .totals import class_means, known_classes, sums_by_class, total_mass
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class AgnosticRecipe(AbstractRecipe):
         if len(known) == 1:
             sums = {"group_targets": np.bincount(group, masses * rows.y, count)} if self.regression else {}
             # A sum of n numbers 1 / n is not always 1.
-            mass = np.bincount(group, masses, count) if self.grouped else np.eye(count)[client]
+            mass = np.bincount(group, masses, count) if self.grouped else (np.arange(count) == client) * 1.0
             return Summary(sums={"group_mass": mass, **sums})
         share = (self._prior(known) / known[1]["group_mass"])[group] * masses
         if not self.regression:
@@ -85,7 +85,7 @@ class AgnosticRecipe(AbstractRecipe):
         target = rows.y
         if not self.regression:
             labels = known_classes(known)
-            target = signs(rows.y, labels) if self._binary(known) else label_numbers(rows.y, labels)
+            target = rows.signs(labels) if self._binary(known) else rows.numbers(rows.y, labels)
         return {"row": rows.X, "target": target, "group": group, "weight": weight}
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
@@ -117,7 +117,7 @@ class AgnosticRecipe(AbstractRecipe):
         return np.full(len(rows.y), client) if rows.group is None or not self.grouped else rows.group
 
     def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[np.int32]:
-        return label_numbers(self._group(rows, client), known[0]["groups"])
+        return rows.numbers(self._group(rows, client), known[0]["groups"])
 
     def _prior(self, known: Sequence[Known]) -> NDArray[Any]:
         return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")

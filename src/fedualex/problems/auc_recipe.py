@@ -18,7 +18,7 @@ from .general import Problem
 from .pairwise import CenteredSquare, PairwiseSquare
 from .penalties import Ball, largest_product, penalized, weight_ball
 from .recipe import AbstractRecipe
-from .totals import class_means, known_classes, mean_of, signs, sums_by_class, total_mass
+from .totals import class_means, known_classes, mean_of, sums_by_class, total_mass
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class AucRecipe(AbstractRecipe):
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows relative to the middle of the class means; without saddle relative to their own, and at most d."""
-        sign = signs(rows.y, known_classes(known, two=True))
+        sign = rows.signs(known_classes(known, two=True))
         down, up = class_means(known[1])
         weight = rows.factors * np.where(sign > 0, *(total_mass(known) / known[1]["class_mass"])[::-1])
         if self.saddle:

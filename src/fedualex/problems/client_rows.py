@@ -47,6 +47,18 @@ class Rows(NamedTuple):
         """The distinct values of those rows that weigh something: a row of weight 0 is as good as absent."""
         return np.unique(values[self.shares > 0])
 
+    def numbers(self, values: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int32]:
+        """The number of each row's value among the sorted labels; any number for a row of weight 0 that has another."""
+        found = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
+        strange = (labels[found] != values) & (self.shares > 0)
+        if strange.any():
+            raise ValueError(f"labels must be of {short(labels.tolist())}, got {short(values[strange][0])}")
+        return found.astype(np.int32)
+
+    def signs(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """-1 for rows of the first of two classes, +1 for those of the second."""
+        return np.where(self.numbers(self.y, labels) == 1, 1.0, -1.0)
+
     def weighed(self, **examples: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """These examples, with the factor of each row as "weight" where rows have weights."""
         return examples if self.weight is None else {**examples, "weight": self.factors}
@@ -78,10 +90,6 @@ def _row_weights(weight: Any, rows: int) -> NDArray[Any]:
     return found
 
 
-def _by_rows(weights: Any) -> bool:
-    return isinstance(weights, str) and weights == "samples"
-
-
 def checked_weights(weights: Any) -> NDArray[Any]:
     """Weights of clients as a recipe has them, for as many clients as there are numbers."""
     given = weights if isinstance(weights, str) else real_array("weights", weights, WEIGHTS)
@@ -93,3 +101,7 @@ def _number(weights: Any, client: int) -> float:
     if client >= given.size:
         raise ValueError(f"weights must hold one number for each client, got {given.size} and a client {client}")
     return float(given[client])
+
+
+def _by_rows(weights: Any) -> bool:
+    return isinstance(weights, str) and weights == "samples"

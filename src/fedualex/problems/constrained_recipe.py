@@ -19,7 +19,7 @@ from .groups import check_limits, limited_groups, multiplier_bounds
 from .losses import Huber, Logistic, Squared, constant_losses, regression_loss
 from .penalties import Ball, Penalty, bias_box, largest_product
 from .recipe import AbstractRecipe
-from .totals import known_classes, label_numbers, signs, total_mass
+from .totals import known_classes, total_mass
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +99,13 @@ class ConstrainedRecipe(AbstractRecipe):
         return Logistic() if self.loss == "logistic" else regression_loss(self.loss, self.delta)
 
     def _target(self, rows: Rows, known: Sequence[Known]) -> NDArray[Any]:
-        return signs(rows.y, known_classes(known, two=True)) if self.loss == "logistic" else rows.y
+        return rows.signs(known_classes(known, two=True)) if self.loss == "logistic" else rows.y
 
     def _members(self, rows: Rows, known: Sequence[Known]) -> NDArray[np.bool_]:
         """Which rows count in loss_0 and in each limited group's loss."""
         names = known[0]["groups"]
         limited, _ = limited_groups(names, self.limits)
-        group = label_numbers(_group(rows), names)
+        group = rows.numbers(_group(rows), names)
         free = ~np.isin(group, limited) if limited.size < names.size else np.ones(len(group), bool)
         return np.stack([free, *(group == g for g in limited)])
 

@@ -19,7 +19,7 @@ from .losses import Logistic, Loss, OfScore, Softmax, Squared
 from .penalties import Ball, Penalty, bias_box, class_bias_box, class_shares
 from .recipe import AbstractRecipe, assemble
 from .rows import class_column, matrix, targets
-from .totals import class_means, known_classes, label_numbers, mean_of, signs, sums_by_class, sums_of_means, total_mass
+from .totals import class_means, known_classes, mean_of, sums_by_class, sums_of_means, total_mass
 
 FAMILIES = ("squared", "logistic")
 
@@ -88,7 +88,7 @@ class SparseGlmRecipe(AbstractRecipe):
         if self.family == "squared":
             return rows.y
         labels = known_classes(known)
-        return signs(rows.y, labels) if len(labels) == 2 else label_numbers(rows.y, labels)
+        return rows.signs(labels) if len(labels) == 2 else rows.numbers(rows.y, labels)
 
     def _constant(self, known: Sequence[Known]) -> tuple[tuple[int, ...], float]:
         """The shape of a score, and the loss F of the best constant one."""

@@ -20,6 +20,8 @@ from .operator_error import Majorized
 
 CLASSIFICATION = ("logistic", "multiclass")
 REGRESSION = ("squared", "huber")
+BLOCK = 4096
+"""How many rows are scored at a time by all constant scores."""
 
 
 class Logistic(eqx.Module):
@@ -125,13 +127,17 @@ def constant_losses(
 ) -> NDArray[Any]:
     """For each constant score (row), the sums of the losses with each row of the weights `masses` (column).
 
-    In numpy: jax would compile once for each client's number of rows.
+    In numpy, as jax would compile once for each client's number of rows, and by blocks, which bounds the memory.
     """
-    return np.stack([masses @ plain_losses(loss, c, target) for c in constants])
+    total = np.zeros((len(constants), len(masses)))
+    for start in range(0, len(target), BLOCK):
+        part = slice(start, start + BLOCK)
+        total += plain_losses(loss, constants[:, None], target[part]) @ masses[:, part].T
+    return total
 
 
 def plain_losses(loss: Logistic | Squared | Huber, score: Any, target: NDArray[Any]) -> NDArray[Any]:
-    """The loss of each row at one score, by numpy."""
+    """The loss of each row at one score, by numpy; of several scores in a column, a row of losses for each."""
     if isinstance(loss, Logistic):
         return np.asarray(np.logaddexp(0.0, -target * score))
     apart = score - target

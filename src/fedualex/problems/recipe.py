@@ -58,7 +58,7 @@ def gather(recipe: AbstractRecipe, parts: Sequence[Rows]) -> list[Known]:
     """All merged summaries of clients that are in this process."""
     known: list[Known] = []
     for _ in range(recipe.exchanges):
-        known.append(merged([recipe.summarize(rows, known, m) for m, rows in enumerate(parts)]))
+        known.append(merged(recipe.summarize(rows, known, m) for m, rows in enumerate(parts)))
     return known
 
 

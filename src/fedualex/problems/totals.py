@@ -10,14 +10,9 @@ from ..summaries import Known
 from .client_rows import Rows
 
 
-def label_numbers(values: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int32]:
-    """The number of each value among the sorted labels; any number for one that is not there, of a row of weight 0."""
-    return np.minimum(np.searchsorted(labels, values), len(labels) - 1).astype(np.int32)
-
-
 def sums_by_class(rows: Rows, labels: NDArray[Any], masses: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """For each class the weight of its rows, and their weighted sum."""
-    member = (label_numbers(rows.y, labels) == np.arange(len(labels))[:, None]) * masses
+    member = (rows.numbers(rows.y, labels) == np.arange(len(labels))[:, None]) * masses
     return {"class_mass": member.sum(axis=1), "class_rows": member @ rows.X}
 
 
@@ -45,11 +40,6 @@ def known_classes(known: Sequence[Known], two: bool = False) -> NDArray[Any]:
         rows = int(known[0]["rows"].sum())
         raise ValueError(f"y must hold at least two classes, but all its {rows} labels are alike")
     return labels
-
-
-def signs(values: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    """-1 for the first of two labels, +1 for the second."""
-    return np.where(label_numbers(values, labels) == 1, 1.0, -1.0)
 
 
 def class_means(known: Known) -> NDArray[Any]:
