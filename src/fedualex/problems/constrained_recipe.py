@@ -63,8 +63,9 @@ class ConstrainedRecipe(AbstractRecipe):
         sums = {"group_mass": masses.sum(axis=1), "grid_losses": losses}
         if not logistic:
             return Summary(sums={**sums, "target_sum": np.asarray(masses[0] @ target), "row_sum": masses[0] @ rows.X})
-        within = (target == [[[-1]], [[1]]]) * masses
-        return Summary(sums={**sums, "class_mass": within.sum(axis=2), "class_rows": within @ rows.X})
+        within = [masses * (target == sign) for sign in (-1, 1)]
+        by_class = {"class_mass": [w.sum(axis=1) for w in within], "class_rows": [w @ rows.X for w in within]}
+        return Summary(sums={**sums, **{name: np.stack(parts) for name, parts in by_class.items()}})
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows with targets, and for loss_0 and each group the weight of all rows over that of its rows."""
@@ -107,7 +108,7 @@ class ConstrainedRecipe(AbstractRecipe):
         limited, _ = limited_groups(names, self.limits)
         group = rows.numbers(_group(rows), names)
         free = ~np.isin(group, limited) if limited.size < names.size else np.ones(len(group), bool)
-        return np.stack([free, *(group == g for g in limited)])
+        return np.concatenate([free[None], group == limited[:, None]])
 
     def _constants(self, known: Sequence[Known]) -> NDArray[Any]:
         """The grid of `constrained`; for "logistic" so far that the rows of one class meet the least limit."""

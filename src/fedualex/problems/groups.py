@@ -32,15 +32,18 @@ def check_limits(limits: Any) -> None:
 
 def limited_groups(names: NDArray[Any], limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """The numbers of the groups with a limit among the sorted names of all groups, and their limits."""
-    given = limits if isinstance(limits, Mapping) else dict.fromkeys(names.tolist(), limits)
-    found: dict[int, float] = {}
-    for name, limit in given.items():
-        number = _group_number(name, names)
+    if not isinstance(limits, Mapping):
+        return np.arange(len(names)), np.full(len(names), float(limits))
+    numbers, found = _numbers_by_name(names), dict[int, float]()
+    for name, limit in limits.items():
+        if len(numbers.get(name, ())) != 1:
+            raise ValueError(f"limits must be for groups of {short(names.tolist())}, got one for {short(name)}")
+        (number,) = numbers[name]
         if number in found:
             raise ValueError(f"limits must hold one limit for each group, got two for {short(names[number])}")
         found[number] = float(limit)
-    numbers = sorted(found)
-    return np.array(numbers), np.array([found[g] for g in numbers])
+    limited = sorted(found)
+    return np.array(limited), np.array([found[g] for g in limited])
 
 
 def multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: Any) -> NDArray[Any]:
@@ -59,14 +62,11 @@ def multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: Any
     return np.asarray(bound)
 
 
-def _group_number(name: Any, names: NDArray[Any]) -> int:
-    """The number of the group of this name: a label, or its text, as a configuration file has it."""
-
-    def texts(known: Any) -> set[str]:
-        whole = isinstance(known, float) and known.is_integer()
-        return {str(known), str(int(known))} if whole else {str(known)}
-
-    found = [number for number, known in enumerate(names.tolist()) if known == name or name in texts(known)]
-    if len(found) != 1:
-        raise ValueError(f"limits must be for groups of {short(names.tolist())}, got one for {short(name)}")
-    return found[0]
+def _numbers_by_name(names: NDArray[Any]) -> dict[Any, list[int]]:
+    """The numbers of the groups of each name: a label, or its text, as a configuration file has it."""
+    found: dict[Any, list[int]] = {}
+    for number, label in enumerate(names.tolist()):
+        whole = isinstance(label, float) and label.is_integer()
+        for name in {label, str(label), *([str(int(label))] if whole else [])}:
+            found.setdefault(name, []).append(number)
+    return found
