@@ -17,7 +17,7 @@ from .client_rows import Rows, checked_weights, split_rows
 from .general import Problem
 from .losses import Logistic, linear_score, row_weight
 from .penalties import Penalty, class_bias_box, class_shares
-from .recipe import AbstractRecipe, assemble
+from .recipe import CLASSES, AbstractRecipe, assemble
 from .rows import class_column, matrix
 from .totals import class_means, known_classes, sums_by_class, total_mass
 
@@ -41,6 +41,11 @@ class AdversarialRecipe(AbstractRecipe):
         if nonnegative("l1", self.l1) == nonnegative("l2", self.l2) == 0:
             raise ValueError("l1 or l2 must be > 0: nothing else bounds the weights of the model")
         checked_weights(self.weights)
+
+    @property
+    def answers(self) -> str:
+        """Two classes."""
+        return CLASSES
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """The labels, then sums of each class."""

@@ -17,7 +17,7 @@ from .general import Problem
 from .losses import CLASSIFICATION, REGRESSION, Huber, Logistic, Loss, Softmax, Squared, plain_losses, regression_loss
 from .mixtures import Weighted, checked_prior, mixtures
 from .penalties import Ball, Penalty, bias_box, class_bias_box
-from .recipe import AbstractRecipe
+from .recipe import CLASSES, NUMBERS, AbstractRecipe
 from .totals import class_means, known_classes, sums_by_class, total_mass
 
 
@@ -40,6 +40,7 @@ class AgnosticRecipe(AbstractRecipe):
     radius: Any = None
     grouped: bool = False
     exchanges: ClassVar[int] = 3
+    row_groups: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.loss is not None:
@@ -59,6 +60,11 @@ class AgnosticRecipe(AbstractRecipe):
     def weights(self) -> str:
         """Groups of rows may be anywhere, so all rows weigh as they come; clients weigh alike."""
         return "samples" if self.grouped else "clients"
+
+    @property
+    def answers(self) -> str:
+        """Numbers for a loss of regression, else classes."""
+        return NUMBERS if self.regression else CLASSES
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Labels, then sums of groups, then sums at the prior."""

@@ -17,7 +17,7 @@ from .floor import Floor
 from .general import Problem
 from .pairwise import CenteredSquare, PairwiseSquare
 from .penalties import Ball, largest_product, penalized, weight_ball
-from .recipe import AbstractRecipe
+from .recipe import RANKING, AbstractRecipe
 from .totals import class_means, known_classes, mean_of, sums_by_class, total_mass
 
 
@@ -37,6 +37,11 @@ class AucRecipe(AbstractRecipe):
     def __post_init__(self) -> None:
         of_type("saddle", self.saddle, bool, "True or False")
         self._ball()
+
+    @property
+    def answers(self) -> str:
+        """Only the order of scores has a meaning."""
+        return RANKING
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """The labels, then sums of each class."""
@@ -76,6 +81,10 @@ class AucRecipe(AbstractRecipe):
             floor=_floor(known, ball, float(bound)),
             by_construction=True,
         )
+
+    def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
+        """Pairs decide no threshold: the score of the middle of the class means becomes 0."""
+        return -np.asarray((_mean(known) + class_means(known[1]).mean(axis=0)) @ np.asarray(x["weights"]))
 
     def _ball(self) -> Ball:
         return weight_ball(float(nonnegative("l1", self.l1)), 2 * float(nonnegative("l2", self.l2)), self.radius, 0.5)

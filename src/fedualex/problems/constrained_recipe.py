@@ -18,7 +18,7 @@ from .general import Problem
 from .groups import check_limits, limited_groups, multiplier_bounds
 from .losses import Huber, Logistic, Squared, constant_losses, regression_loss
 from .penalties import Ball, Penalty, bias_box, largest_product
-from .recipe import AbstractRecipe
+from .recipe import CLASSES, NUMBERS, AbstractRecipe
 from .totals import known_classes, total_mass
 
 
@@ -39,6 +39,7 @@ class ConstrainedRecipe(AbstractRecipe):
     radius: Any = None
     multiplier: Any = None
     exchanges: ClassVar[int] = 2
+    row_groups: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         one_of("loss", self.loss, ("logistic", "squared", "huber"))
@@ -47,6 +48,11 @@ class ConstrainedRecipe(AbstractRecipe):
         self._rule()
         if self.multiplier is not None:
             positive("multiplier", self.multiplier)
+
+    @property
+    def answers(self) -> str:
+        """Classes for the logistic loss, else numbers."""
+        return CLASSES if self.loss == "logistic" else NUMBERS
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Labels and ranges, then sums of loss_0 and each group."""

@@ -17,7 +17,7 @@ from .floor import Floor
 from .general import Problem
 from .losses import Logistic, Loss, OfScore, Softmax, Squared
 from .penalties import Ball, Penalty, bias_box, class_bias_box, class_shares
-from .recipe import AbstractRecipe, assemble
+from .recipe import CLASSES, NUMBERS, AbstractRecipe, assemble
 from .rows import class_column, matrix, targets
 from .totals import class_means, known_classes, mean_of, sums_by_class, sums_of_means, total_mass
 
@@ -47,6 +47,11 @@ class SparseGlmRecipe(AbstractRecipe):
         of_type("intercept", self.intercept, bool, "True or False")
         checked_weights(self.weights)
         self._penalty()
+
+    @property
+    def answers(self) -> str:
+        """Numbers for squares, else classes."""
+        return NUMBERS if self.family == "squared" else CLASSES
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Sums around 0, or labels; then squares around the mean, or sums of each class."""

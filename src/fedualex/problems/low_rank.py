@@ -16,7 +16,7 @@ from .client_rows import Rows, checked_weights, split_rows
 from .floor import Floor
 from .general import Problem
 from .losses import OfScore, Squared
-from .recipe import AbstractRecipe, assemble
+from .recipe import NUMBERS, AbstractRecipe, assemble
 from .rows import matrix
 from .totals import mean_of, sums_of_means, total_mass
 
@@ -34,6 +34,11 @@ class LowRankRecipe(AbstractRecipe):
         of_type("intercept", self.intercept, bool, "True or False")
         positive("nuclear", self.nuclear)
         checked_weights(self.weights)
+
+    @property
+    def answers(self) -> str:
+        """Several numbers for each row."""
+        return NUMBERS
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Sums around 0, then squares around the mean."""

@@ -13,6 +13,8 @@ from .client_rows import Rows
 from .data import objective_weights
 from .general import Problem
 
+CLASSES, RANKING, NUMBERS = "classes", "ranking", "numbers"
+
 
 class AbstractRecipe(ABC):
     """A problem of the catalogue without data. No method but `summarize` and `examples` sees a row.
@@ -21,6 +23,13 @@ class AbstractRecipe(ABC):
     """
 
     exchanges: ClassVar[int]
+    row_groups: ClassVar[bool] = False
+    """Whether rows may have groups, other than their clients."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> str:
+        """What a model's scores mean: CLASSES, RANKING or NUMBERS."""
 
     @property
     def weights(self) -> Any:
@@ -38,6 +47,10 @@ class AbstractRecipe(ABC):
     @abstractmethod
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """Anywhere: the problem with these examples of each client, or with data "elsewhere"."""
+
+    def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
+        """What a model of a solution x = {"weights": w, ...} adds to <w, row>."""
+        return np.asarray(x.get("bias", np.zeros(np.shape(x["weights"])[1:])))
 
     def client_weights(self, known: Sequence[Known]) -> NDArray[Any]:
         """The weight of each client in the objective."""

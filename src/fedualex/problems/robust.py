@@ -20,7 +20,7 @@ from .general import Problem
 from .losses import linear_score, row_weight
 from .operator_error import Majorized
 from .penalties import Penalty, bias_box
-from .recipe import AbstractRecipe, assemble
+from .recipe import NUMBERS, AbstractRecipe, assemble
 from .rows import matrix, targets
 from .totals import mean_of, sums_of_means, total_mass
 
@@ -44,6 +44,11 @@ class RobustRecipe(AbstractRecipe):
         Penalty(self.l1, self.l2, self.radius)
         if np.any(checked_weights(self.weights) <= 0):
             raise ValueError("weights must be > 0 for every client: a row of weight 0 has no sign to find")
+
+    @property
+    def answers(self) -> str:
+        """Numbers."""
+        return NUMBERS
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Sums around 0, then absolute values around the mean."""
