@@ -33,7 +33,7 @@ class Goal:
     grouped: bool = False
 
 
-PENALTY = {"l1": 1e-3, "l2": 0.0}
+PENALTY = {"l1": 1e-3, "l2": 2e-3}
 
 GOALS: dict[str, Goal] = {
     "logistic": Goal(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models import NUMBERS, Answers, Model, save
+from ..models import NUMBERS, RANKING, Answers, Model, save
 from ..problems import gather, split_rows
 from ..validation import classes
 from .folder import StoredRun
@@ -26,7 +26,8 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping
     status: Mapping[str, Any] = stored.status or {}
     settings = stored.manifest["configuration"]
     recipe, x = recipe_of(settings["problem"]), _solution(stored, status["output"])
-    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients))
+    # A ranking has no bias of its own: its middle comes from what clients add up to.
+    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients)) if recipe.answers == RANKING else []
     weights, bias, answers = x["weights"], recipe.bias(known, x), _answers(recipe.answers, rows)
     certificate = {
         **{key: status[key] for key in ("gap", "status", "meaning", "exchanges", "violation")},
