@@ -37,7 +37,7 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     """
     from ..experiments.configuration import check_tables, read_toml
     from ..experiments.fitting import fit_into, plan_fit
-    from ..experiments.kept_model import MODEL
+    from ..models.store import MODEL
 
     given = {key: value for key, value in options.items() if value is not None}
     folder, settings = Path(), {"table": table, **given}
@@ -69,6 +69,7 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
 def predict(model: Path, table: str, out: Path | None, as_json: bool) -> None:
     """Predict the rows of a TABLE by a MODEL: a CSV file with the prediction, the score and the probabilities."""
     from ..experiments.fitting import read_table
+    from ..models import load
     from ..storage import write_atomically
 
     found, rows = load(model), read_table(table, Path())
@@ -89,17 +90,10 @@ def predict(model: Path, table: str, out: Path | None, as_json: bool) -> None:
 @one_line_errors
 def explain(model: Path, as_json: bool) -> None:
     """What a MODEL predicts from what, what is certified about it, and how it fared on held-out rows."""
+    from ..models import load
+
     found = load(model)
     if as_json:
         print_json(description(found))
     else:
         show(found, None)
-
-
-def load(path: Path) -> Any:
-    """The model of a folder, or of the folder of a fit."""
-    from ..experiments.kept_model import MODEL
-    from ..models import load as load_model
-
-    inner = path / MODEL
-    return load_model(inner if inner.is_dir() else path)

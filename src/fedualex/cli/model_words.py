@@ -72,35 +72,44 @@ def claim(model: Any) -> str:
 
 
 def _show_measures(measures: dict[str, Any] | None) -> None:
-    from rich import box
-    from rich.table import Table
-
     if measures is None:
         return
     names = list(measures["overall"])
-    table = Table("", *names, title=f"on {measures['rows']} held-out rows", box=box.SIMPLE_HEAD, collapse_padding=True)
-    table.add_row("all clients", *(_number(measures["overall"][name]) for name in names))
-    if len(measures["clients"]) > 1:
-        for client, found in measures["clients"].items():
-            table.add_row(client, *(_number(found[name]) for name in names))
-    print_table(table)
+    rows = {"all clients": measures["overall"], **(measures["clients"] if len(measures["clients"]) > 1 else {})}
+    click.echo(f"On {measures['rows']} rows that were held out:")
+    _print_rows(["", *names], [[who, *(_number(found[name]) for name in names)] for who, found in rows.items()])
 
 
 def _show_coefficients(model: Any, most: int | None) -> None:
+    used = [c for c in model.coefficients if c.size > 0]
+    several = model.weights.ndim > 1
+    names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit", "per deviation"]
+    numbers = [(c.per_unit if several else (c.per_unit[0], c.per_deviation[0])) for c in used[:most]]
+    rows = [[c.feature, *(f"{value:+.4g}" for value in row)] for c, row in zip(used, numbers, strict=False)]
+    features = len(model.encoder.features)
+    click.echo(f"Coefficients of {_score(model)}: {len(used)} of {features} are not 0, the largest first:")
+    _print_rows(["feature", *names], rows)
+    if len(used) > len(rows):
+        click.echo(f"{len(used) - len(rows)} more: fedualex explain")
+
+
+def _score(model: Any) -> str:
+    """What coefficients add up to."""
+    if model.answers.kind == "numbers":
+        return str(model.target)
+    if model.weights.ndim > 1:
+        return "the scores, of which the largest wins"
+    return f"the score, which is above 0 for {model.target} = {model.classes.tolist()[1]}"
+
+
+def _print_rows(names: list[str], rows: list[list[str]]) -> None:
     from rich import box
     from rich.table import Table
 
-    used = [c for c in model.coefficients if c.size > 0]
-    scores = [""] if model.weights.ndim == 1 else [f" {label}" for label in model.classes.tolist()]
-    names = [f"per unit{score}" for score in scores] + ([] if len(scores) > 1 else ["per deviation"])
-    title = f"coefficients: {len(used)} of {len(model.encoder.features)} are not 0, the largest first"
-    table = Table("feature", *names, title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
-    for found in used[:most]:
-        extra = [] if len(scores) > 1 else [f"{found.per_deviation[0]:+.4g}"]
-        table.add_row(found.feature, *(f"{value:+.4g}" for value in found.per_unit), *extra)
+    table = Table(*names, box=box.SIMPLE_HEAD, collapse_padding=True)
+    for row in rows:
+        table.add_row(*row)
     print_table(table)
-    if most is not None and len(used) > most:
-        click.echo(f"{len(used) - most} more: fedualex explain")
 
 
 def _number(value: float | None) -> str:

@@ -21,8 +21,9 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
     """Solve the problem of a TOML file and keep the run in a folder."""
     from ..experiments.configuration import configure, read_toml
     from ..experiments.folder import load
-    from ..experiments.kept_model import MODEL, keep_model
+    from ..experiments.kept_model import keep_model
     from ..experiments.run_folder import solve_into
+    from ..models.store import MODEL
 
     path = out or Path("runs") / file.stem
     configuration = configure(read_toml(file), file.parent)

@@ -9,13 +9,14 @@ import numpy as np
 
 from ..data import Table
 from ..models import NUMBERS, Model
+from ..models.store import MODEL
 from ..runtime import Stop
 from ..validation import hint, missing, short
 from . import tables
 from .configuration import Configuration, configure
 from .folder import load
 from .goals import GOALS, OPTIONS, arguments_of, check_target, goal_of
-from .kept_model import MODEL, keep_model
+from .kept_model import keep_model
 from .registry import ConfigurationError, check_keys
 from .run_folder import is_finished, solve_into
 

@@ -15,8 +15,6 @@ from .provenance import provenance
 from .registry import recipe_of
 from .tables import TableRows
 
-MODEL = "model"
-"""The folder of a model, beside or within that of its run."""
 LEAVES = {"weights": "x['weights']", "bias": "x['bias']"}
 """As a run folder names the arrays of a linear model."""
 
