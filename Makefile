@@ -1,7 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all attack bench bench-peers bench-estimators bench-exchanges lint format clean
+.PHONY: install demo test test-all attack bench bench-peers bench-estimators bench-exchanges lint format clean
+
+install: .venv/installed
 
 demo: .venv/installed
 	$(BIN)/fedualex demo

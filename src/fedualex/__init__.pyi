@@ -1,4 +1,4 @@
-from . import algorithms, data, deploy, estimators, problems, reference, testing, theory
+from . import algorithms, data, deploy, estimators, models, problems, reference, testing, theory
 from .algorithms import (
     AdaptiveDualExtrapolation,
     BacktrackingCoMP,
@@ -123,6 +123,7 @@ __all__ = [
     "data",
     "deploy",
     "estimators",
+    "models",
     "problems",
     "reference",
     "simulate",

@@ -1,6 +1,6 @@
 """What clients add up to: the summary that one client sends, and what those of all clients become."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,34 +36,41 @@ class Summary:
         return self.sums, self.largest, self.labels, self.each
 
 
-def merged(parts: Sequence[Summary]) -> dict[str, NDArray[Any]]:
+def merged(parts: Iterable[Summary]) -> dict[str, NDArray[Any]]:
     """The summaries of all clients as one, in the order of the clients.
 
-    Sums are added one after the other, so that the same clients in the same order give the same bits anywhere.
+    Sums are added one after the other, so that the same clients in the same order give the same bits anywhere, and no
+    more than one summary need be there at a time.
     """
-    first = parts[0]
+    shapes: dict[str, tuple[int, ...]] = {}
+    found: dict[str, NDArray[Any]] = {}
+    labels: dict[str, list[NDArray[Any]]] = {}
+    each: dict[str, list[NDArray[Any]]] = {}
     for m, part in enumerate(parts):
-        if part.shapes.keys() != first.shapes.keys():
-            raise ValueError(f"client {m} must summarize {short(list(first.shapes))}, got {short(list(part.shapes))}")
-        _check_shapes(m, part, first)
+        shapes = shapes or part.shapes
+        _check_shapes(m, part, shapes)
+        for name, value in part.sums.items():
+            found[name] = np.asarray(found[name] + value) if m else np.array(value)
+        for name, value in part.largest.items():
+            found[name] = np.asarray(np.maximum(found[name], value)) if m else np.array(value)
+        for name, value in part.labels.items():
+            labels.setdefault(name, []).append(np.asarray(value))
+        for name, value in part.each.items():
+            each.setdefault(name, []).append(np.asarray(value))
+    found |= {name: _union(name, arrays) for name, arrays in labels.items()}
+    return found | {name: np.stack(arrays) for name, arrays in each.items()}
 
-    def column(kind: str, name: str) -> list[NDArray[Any]]:
-        return [np.asarray(getattr(part, kind)[name]) for part in parts]
 
-    found: dict[str, NDArray[Any]] = {name: _added(column("sums", name)) for name in first.sums}
-    found |= {name: np.max(column("largest", name), axis=0) for name in first.largest}
-    found |= {name: np.unique(np.concatenate(column("labels", name))) for name in first.labels}
-    return found | {name: np.stack(column("each", name)) for name in first.each}
-
-
-def _check_shapes(m: int, part: Summary, first: Summary) -> None:
+def _check_shapes(m: int, part: Summary, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    if part.shapes.keys() != shapes.keys():
+        raise ValueError(f"client {m} must summarize {short(list(shapes))}, got {short(list(part.shapes))}")
     for name, shape in part.shapes.items():
-        if name not in part.labels and shape != first.shapes[name]:
-            raise ValueError(f"client {m}: {name} must have the shape {first.shapes[name]} of client 0, got {shape}")
+        if name not in part.labels and shape != shapes[name]:
+            raise ValueError(f"client {m}: {name} must have the shape {shapes[name]} of client 0, got {shape}")
 
 
-def _added(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    total = np.array(arrays[0])
-    for array in arrays[1:]:
-        total = total + array
-    return total
+def _union(name: str, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    text = [array.dtype.kind in "US" for array in arrays if array.size]
+    if any(text) and not all(text):
+        raise TypeError(f"{name} must be labels of one kind, all of them text or none, at all clients; got both")
+    return np.unique(np.concatenate([array for array in arrays if array.size] or arrays[:1]))

@@ -85,19 +85,37 @@ fx.problems.bilinear(A=np.eye(2), b=np.zeros(2), x=fx.Box(1.0), y=fx.Box(1.0))
 fx.problems.matrix_game(A=np.eye(2))
 fx.problems.sparse_glm(
     family='logistic', X=X, y=LABELS, clients=WHO, l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0,
-    intercept=True, weights='samples'
+    intercept=True, weights='samples', sample_weight=None
 )
 fx.problems.agnostic(
-    X=X, y=LABELS, clients=WHO, loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0
+    X=X, y=LABELS, clients=WHO, loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0,
+    groups=None, sample_weight=None
 )
-fx.problems.auc(X=X, y=LABELS, clients=WHO, l1=0.1, l2=0.1, radius=1.0, saddle=True)
+fx.problems.auc(X=X, y=LABELS, clients=WHO, l1=0.1, l2=0.1, radius=1.0, saddle=True, sample_weight=None)
 fx.problems.constrained(
     X=X, y=LABELS, clients=WHO, limits=0.9, groups='clients', loss='logistic', delta=1.0, l1=0.1, l2=0.1,
-    radius=1.0, multiplier=None
+    radius=1.0, multiplier=None, sample_weight=None
 )
-fx.problems.low_rank(X=X, Y=np.stack([Y, -Y], 1), clients=WHO, nuclear=0.1, intercept=True, weights='samples')
-fx.problems.robust_regression(X=X, y=Y, clients=WHO, l1=0.1, l2=0.1, radius=1.0, intercept=True, weights='samples')
-fx.problems.universal_adversarial(X=X, y=LABELS, radius=0.1, lam=0.1, clients=WHO, l1=0.0, l2=1e-3, weights='samples')
+fx.problems.low_rank(
+    X=X, Y=np.stack([Y, -Y], 1), clients=WHO, nuclear=0.1, intercept=True, weights='samples', sample_weight=None
+)
+fx.problems.robust_regression(
+    X=X, y=Y, clients=WHO, l1=0.1, l2=0.1, radius=1.0, intercept=True, weights='samples', sample_weight=None
+)
+fx.problems.universal_adversarial(
+    X=X, y=LABELS, radius=0.1, lam=0.1, clients=WHO, l1=0.0, l2=1e-3, weights='samples', sample_weight=None
+)
+fx.problems.AdversarialRecipe(radius=0.1, lam=0.1, l1=0.0, l2=1e-3, weights='samples')
+fx.problems.AgnosticRecipe(
+    loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0, grouped=False
+)
+fx.problems.AucRecipe(l1=0.1, l2=0.1, radius=1.0, saddle=True)
+fx.problems.ConstrainedRecipe(limits=0.9, loss='logistic', delta=1.0, l1=0.1, l2=0.1, radius=1.0, multiplier=None)
+fx.problems.LowRankRecipe(nuclear=0.1, intercept=True, weights='samples')
+fx.problems.RobustRecipe(l1=0.1, l2=0.1, radius=1.0, intercept=True, weights='samples')
+fx.problems.SparseGlmRecipe(
+    family='logistic', l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0, intercept=True, weights='samples'
+)
 fx.problems.active_bounds(problem=GAME, z=Z)
 fx.problems.attack_report(
     X=X, y=LABELS, z=ATTACKED, labels=None, zero=1e-5
@@ -185,7 +203,15 @@ NOT_CALLED = {
         ),
         *("Encoder", "BUNDLED", "Floor", "Surveyed", "Arrays", "Reply", "Request", "RunHooks", "DeploymentOptions"),
     },
-    "abstract": {"AbstractOracle", "AbstractProblem", "AbstractMethod", "AbstractFederated", "FederatedClassifier"},
+    "between parties": {"Rows", "assemble", "gather", "split_rows"},
+    "abstract": {
+        "AbstractRecipe",
+        "AbstractOracle",
+        "AbstractProblem",
+        "AbstractMethod",
+        "AbstractFederated",
+        "FederatedClassifier",
+    },
     "needs a network or an engine": {"openml", "Engine", "LocalEngine", "Site", "Task"},
     "takes any arrays": {"checksum"},
     "inside the checkers": {"Laws", "check_extremes", "geometry_laws", "regularizer_laws"},

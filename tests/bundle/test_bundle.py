@@ -64,15 +64,18 @@ def surveys(problem, count, seed=0):
     return flat, known_of(exact, flat), cuts
 
 
-def test_the_survey_of_least_weight_is_forgotten():
+def test_a_survey_without_weight_and_with_the_largest_slack_is_forgotten():
     flat, _, cuts = surveys(rows("auc"), 6)
-    cuts = cuts.reweighted(cuts.weights.at[2].set(0.0))
-    emptied = cuts.with_room()
+    cuts = cuts.reweighted(cuts.weights.at[jnp.array([2, 4])].set(0.0))
+    slack = jnp.array([0.0, 9.0, 3.0, 9.0, 1.0, 0.0])  # weight counts before slack
+    emptied = cuts.with_room(slack)
     np.testing.assert_array_equal(emptied.used, [True, True, False, True, True, True])
     centre = flat.dual(cuts.points[0])
     for before, after in zip(pair_of(cuts, centre), pair_of(emptied, centre), strict=True):
         np.testing.assert_array_equal(after, before)
-    assert jax.tree.all(jax.tree.map(np.array_equal, emptied.with_room(), emptied))  # there is room
+    assert jax.tree.all(jax.tree.map(np.array_equal, emptied.with_room(slack), emptied))  # there is room
+    heavy = cuts.reweighted(jnp.arange(6.0, 0.0, -1.0))
+    assert not heavy.with_room(slack).used[5]  # where all have weight, the one of least
 
 
 def test_level_weights_decrease_their_function_and_meet_its_conditions():

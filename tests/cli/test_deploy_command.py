@@ -188,7 +188,10 @@ def test_arrays_from_anywhere_are_at_home_in_each_party(tmp_path):
         ({"engine": "nvflair"}, "there is no engine 'nvflair'; did you mean 'nvflare'?"),
         ({"sites": ()}, "[sites] must name at least one site"),
         ({"data": True}, '[sites] have data, so [problem] needs entry = "module:function"'),
-        ({"problem": 'name = "agnostic"\nfile = "game.npz"'}, 'name = "agnostic" is made from pooled data'),
+        (
+            {"problem": 'name = "agnostic"\nfile = "game.npz"'},
+            'name = "agnostic" is made from summaries of all clients',
+        ),
         ({"problem": 'entry = "nowhere:build"'}, "No module named 'nowhere'"),
         ({"problem": 'name = "bilinear"\nfile = "none.npz"'}, "none.npz cannot be read as an .npz file"),
         ({"method": "FeDualExx"}, "there is no method 'FeDualExx'"),

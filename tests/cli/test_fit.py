@@ -40,7 +40,7 @@ def test_fit_ends_with_the_certificate_the_test_and_named_coefficients(fair):
     assert "note: constant columns have no coefficient: unit\n" in text
     assert "note: missing values count as the mean, or as no category: age, town\n" in text
     assert "\nCertified: no model of this kind has an objective lower by more than 0.00" in text
-    assert "held-out rows" in text
+    assert "rows that were held out" in text
     assert all(hospital in text for hospital in HOSPITALS)
     assert "town=Oslo" in text
     assert str(path / "model") in text
@@ -149,3 +149,42 @@ def test_other_wrong_inputs(fair, place):
     assert "is no model: it has no model.json" in refused("predict", place, place / "patients.csv")
     write(place / "less.csv", without=("dose",))
     assert "must have the column 'dose'" in refused("predict", fair[0], place / "less.csv")
+
+
+def test_fairness_over_a_column(place, fair):
+    result = cli(
+        "fit",
+        place / "patients.csv",
+        *FIT,
+        "--groups",
+        "ward",
+        "--goal",
+        "fair",
+        "--rounds",
+        3,
+        "--out",
+        place / "towns",
+    )
+    assert result.exit_code == 3
+    model = models.load(place / "towns" / "model")
+    assert "ward" not in model.columns  # whose groups are served is no feature
+    assert model.training["configuration"]["problem"]["groups_column"] == "ward"
+    line = refused("fit", place / "patients.csv", *FIT, "--groups", "ward", "--goal", "auc")
+    assert "groups are for the goals fair, fair-regression, got the goal auc" in line
+    line = refused("fit", place / "patients.csv", *FIT, "--groups", "town", "--goal", "fair", "--out", place / "holes")
+    assert "groups must not contain nan, None or empty text" in line
+
+
+def test_solve_on_a_table_keeps_the_model_as_well(place):
+    (place / "own.toml").write_text(
+        '[problem]\nname = "agnostic"\ncsv = "patients.csv"\ntarget = "outcome"\nstandardize = true\nl1 = 0.001\n'
+        'partition = { kind = "by_column", column = "hospital" }\n'
+        '[method]\nname = "FeDualSlide"\n[run]\nrounds = 3\n'
+    )
+    result = cli("solve", place / "own.toml", "--out", place / "own")
+    assert result.output.endswith(f"model: {place / 'own' / 'model'}\n")
+    model = models.load(place / "own" / "model")
+    assert model.training["held_out"] is None
+    assert model.training["rows"] == 150
+    assert cli("predict", place / "own", place / "patients.csv").exit_code == 0
+    assert cli("verify", place / "own").exit_code == 0

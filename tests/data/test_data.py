@@ -22,7 +22,7 @@ from fedualex.experiments.configuration import ConfigurationError, configure
 from fedualex.experiments.registry import build_problem
 from fedualex.experiments.run_folder import solve_into
 from fedualex.experiments.verify import verify
-from fedualex.problems.rows import by_client
+from fedualex.problems import split_rows
 
 CHECKSUMS = {
     "breast_cancer": "bad1f701395a84df5424ae2f8e08bdfa835c36aeb29d785dc2fb5c863f299450",
@@ -261,13 +261,13 @@ def test_rows_of_many_clients_are_split_at_once():
     """Sorted once: masks of all rows take longer for three quarters of the clients."""
     owner, values = np.random.default_rng(0).permutation(60000), np.arange(60000.0)
     start = time.thread_time()
-    parts = by_client({"value": values}, owner)
+    parts = split_rows(values, values, owner)
     between = time.thread_time()
     masked = [values[owner == m] for m in range(45000)]
     assert between - start < time.thread_time() - between
-    assert all(mine["value"] == theirs for mine, theirs in zip(parts, masked, strict=False))
-    some = by_client({"value": values[:6]}, np.array([1, 0, 1, 2, 0, 1]))
-    assert [part["value"].tolist() for part in some] == [[1, 4], [0, 2, 5], [3]]
+    assert all(theirs == mine.X for mine, theirs in zip(parts, masked, strict=False))
+    some = split_rows(values[:6], values[:6], np.array([1, 0, 1, 2, 0, 1]))
+    assert [part.y.tolist() for part in some] == [[1, 4], [0, 2, 5], [3]]
 
 
 # --- moments -------------------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from support.references import ball_of, digits, inside, minimize, penalty
 import fedualex as fx
 from fedualex import tree
 from fedualex.precision import double
-from fedualex.problems.agnostic import Weighted, agnostic
+from fedualex.problems import agnostic
 from fedualex.problems.losses import Logistic, Softmax
+from fedualex.problems.mixtures import Weighted
 
 OPTIONS = {
     "l1": {"l1": 0.03},
@@ -222,8 +223,9 @@ def test_two_classes_are_the_softmax_of_their_difference():
             w, b, row, y = rng.normal(size=5), rng.normal(), rng.normal(size=5), jnp.asarray([0.3, 0.7])
             one = {"weights": jnp.asarray(w), "bias": jnp.asarray(b)}
             two = {"weights": jnp.stack([-w / 2, w / 2], axis=1), "bias": jnp.stack([-b / 2, b / 2])}
-            binary, g = jax.value_and_grad(Weighted(Logistic()))(one, y, {"row": row, "target": sign, "client": 1})
-            softmax, h = jax.value_and_grad(Weighted(Softmax()))(two, y, {"row": row, "target": label, "client": 1})
+            of = {"row": row, "group": 1, "weight": 2.0}
+            binary, g = jax.value_and_grad(Weighted(Logistic()))(one, y, {**of, "target": sign})
+            softmax, h = jax.value_and_grad(Weighted(Softmax()))(two, y, {**of, "target": label})
             assert float(binary) == pytest.approx(float(softmax), rel=1e-13)
             np.testing.assert_allclose(g["weights"], h["weights"][:, 1], rtol=1e-12)
             np.testing.assert_allclose(g["bias"], h["bias"][1], rtol=1e-12)
@@ -351,10 +353,10 @@ X, Y, IDS = np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], ["a", "a", "b", "b"]
         ({"l1": 0.0}, "radius must be given if no penalty is > 0"),
         ({"radius": 0.0}, "radius must be a number > 0, got 0.0"),
         ({"radius": "big"}, "radius must be a number > 0, got 'big'"),
-        ({"prior": [1.0, 0.0]}, r"prior must be 2 numbers > 0.*got \[1.0, 0.0\]"),
-        ({"prior": [1.0, 1.0, 1.0]}, "prior must be 2 numbers > 0, one for each client"),
-        ({"prior": [1.0, np.nan]}, "prior must not contain nan"),
-        ({"prior": {"a": 1.0}}, "prior must be 2 numbers > 0"),
+        ({"kl": 0.1, "prior": [1.0, 0.0]}, r"prior must be 2 numbers > 0.*got \[1.0, 0.0\]"),
+        ({"kl": 0.1, "prior": [1.0, 1.0, 1.0]}, "prior must be 2 numbers > 0, one for each client"),
+        ({"kl": 0.1, "prior": [1.0, np.nan]}, "prior must not contain nan"),
+        ({"kl": 0.1, "prior": {"a": 1.0}}, "prior must be 2 numbers > 0"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(changes, message):

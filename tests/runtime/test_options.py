@@ -132,7 +132,7 @@ def test_every_problem_of_the_catalogue_says_what_it_is_built_from():
         if inspect.isfunction(getattr(fx.problems, name))
         and inspect.signature(getattr(fx.problems, name)).return_annotation in PROBLEM_TYPES
     }
-    assert built == set(PROBLEMS)
+    assert built - {"assemble"} == set(PROBLEMS)  # which makes the problem of any recipe
     for name in PROBLEMS:
         assert set(arrays_of(name)) <= set(inspect.signature(PROBLEMS[name]).parameters)
 

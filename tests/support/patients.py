@@ -20,6 +20,7 @@ def columns(rows=150, seed=0):
         "unit": [7] * rows,
         "town": ["" if i % 23 == 5 else t for i, t in enumerate(town.tolist())],
         "hospital": hospital.tolist(),
+        "ward": [("A", "B")[i % 3 == 0] for i in range(rows)],
         "outcome": np.where(score > 0, "sick", "well").tolist(),
         "days": (20 + 3 * score).round(3).tolist(),
     }

@@ -12,10 +12,10 @@ from math import inf
 import numpy as np
 
 from fedualex.geometry import EntropicSimplex
-from fedualex.problems.agnostic import Weighted
-from fedualex.problems.auc import PairwiseSquare
 from fedualex.problems.feasibility import Lagrangian
 from fedualex.problems.losses import Huber, Logistic, OfScore, Softmax, Squared
+from fedualex.problems.mixtures import Weighted
+from fedualex.problems.pairwise import PairwiseSquare
 from fedualex.problems.robust import SignedResidual
 from fedualex.regularizers import (
     KL,
@@ -306,7 +306,7 @@ def exact_example(f, score, y, center, example):
         case OfScore():
             return loss_of(f.loss, score, example["target"])
         case Weighted():
-            return len(y) * y[int(example["client"])] * loss_of(f.loss, score, example["target"])
+            return number(example["weight"]) * y[int(example["group"])] * loss_of(f.loss, score, example["target"])
         case Lagrangian():
             first, *shares = numbers(example["shares"])
             return (first + dot(shares, y)) * loss_of(f.loss, score, example["target"]) - dot(y, numbers(f.limits))
@@ -332,7 +332,7 @@ def derivatives(f, score, y, center, example):
         case OfScore():
             return slopes_of(f.loss, score, example["target"]), {}
         case Weighted():
-            m, factor = int(example["client"]), len(y)
+            m, factor = int(example["group"]), number(example["weight"])
             slopes = [factor * y[m] * slope for slope in slopes_of(f.loss, score, example["target"])]
             return slopes, {("y", m): factor * loss_of(f.loss, score, example["target"])}
         case Lagrangian():

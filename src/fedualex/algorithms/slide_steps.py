@@ -28,7 +28,7 @@ def absorbed(
     g, u, (omega, tau) = flat.vector(operator), flat.vector(at), pair
     height = jnp.vdot(g, u) + flat.psi(u)
     omega = tree.depend_on(omega, height)  # one LAPACK call at a time
-    here = flat.mapped(omega, tau).potential
+    z, psi, here = flat.mapped(omega, tau)
 
     def fits(c: Array) -> Array:
         return flat.mapped(omega - c * g, tau + c).potential - here + c * height <= 1e-15 * jnp.abs(here)
@@ -40,7 +40,7 @@ def absorbed(
 
     low = jnp.where(fits(step), step, 0.0)
     top = jax.lax.fori_loop(0, jnp.where(low == step, 0, BISECTIONS), narrower, (low, step))[0]
-    cuts = cuts.with_room()
+    cuts = cuts.with_room(cuts.heights - cuts.operators @ z - psi)
     row = jnp.argmin(cuts.used)
     return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), row, top, jnp.sqrt(jnp.vdot(g, g))
 

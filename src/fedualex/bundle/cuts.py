@@ -28,12 +28,13 @@ class Cuts(eqx.Module):
         new = Cuts(point, operator, value, height, weight, jnp.asarray(True))
         return jax.tree.map(lambda rows, one: rows.at[row].set(one), self, new)
 
-    def with_room(self) -> "Cuts":
-        """With an empty row: if there is none, the survey of least weight is forgotten, the first of several.
+    def with_room(self, slack: Array) -> "Cuts":
+        """With an empty row: if there is none, a survey is forgotten.
 
-        Where that weight is 0, as it nearly always is, all weighted sums stay as they are.
+        That is the one with the largest slack of those without weight, and that of least weight where all have some.
+        Where the weight is 0, as it nearly always is, all weighted sums stay as they are.
         """
-        least = jnp.argmin(self.weights)
+        least = jnp.argmin(jnp.where(self.weights > 0, self.weights, -jnp.maximum(slack, 0.0)))
         used, weights = self.used.at[least].set(False), self.weights.at[least].set(0.0)
         emptied = eqx.tree_at(lambda cuts: (cuts.used, cuts.weights), self, (used, weights))
         full = jnp.all(self.used)

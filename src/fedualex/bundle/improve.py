@@ -14,7 +14,7 @@ from .flat import Flat
 from .level import model_weights
 
 GOLDEN = (5**0.5 - 1) / 2
-STIFF = 10.0
+STIFF = 30.0
 """How many times the mass of the level problem's weights those of the model may have, about."""
 SECTIONS = 40
 """Golden sections of a line search: the interval ends below 1e-8."""

@@ -9,7 +9,8 @@ from .deploy import deploy
 from .ending import Commands
 from .fit import explain, fit, predict
 from .reproduce import reproduce
-from .runs import report, solve, verify
+from .runs import report, solve
+from .verify import verify
 
 
 @click.group(cls=Commands)

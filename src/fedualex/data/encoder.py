@@ -1,15 +1,25 @@
 """From a table with numbers, categories and holes to a matrix."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import encode_labels, missing, plain_array
+from ..summaries import Known, Summary, merged
+from ..validation import encode_labels, rows_of
+from .columns import (
+    CATEGORIES,
+    column_of_kind,
+    known_kinds,
+    known_moments,
+    plain_column,
+    plain_table,
+    summarize_columns,
+)
 from .moments import Standardizer
-from .tables import Table, from_values
+from .tables import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,18 +34,39 @@ class Encoder:
     categories: dict[str, tuple[str, ...]]
     standardizer: Standardizer | None
 
+    exchanges: ClassVar[int] = 2
+
     @classmethod
     def fit(cls, table: Mapping[str, NDArray[Any]], clients: Any = None) -> "Encoder":
-        """What the columns hold: names of categories from each client, and sums of its numbers."""
-        whole = Table({name: _plain(name, column) for name, column in table.items()}, "the table")
-        if clients is not None:  # there may be no numbers for whose moments it would be checked
-            encode_labels("clients", clients, whole.rows)
-        categories = {
-            name: tuple(sorted(set(column.tolist()) - {""})) for name, column in whole.items() if _is_text(column)
-        }
-        numbers = tuple(name for name in whole if name not in categories)
-        matrix = [np.asarray(whole[name], float) for name in numbers]
-        return cls(numbers, categories, Standardizer.fit(np.stack(matrix, axis=1), clients) if numbers else None)
+        """What the columns hold, from the summaries of each client; clients None is one client."""
+        whole = plain_table(table)
+        number = np.zeros(whole.rows, int) if clients is None else encode_labels("clients", clients, whole.rows)[1]
+        parts = [whole.take(rows) for rows in rows_of(number)]
+        known: list[Known] = []
+        for _ in range(cls.exchanges):
+            known.append(merged(cls.summarize(part, known) for part in parts))
+        return cls.from_known(known)
+
+    @classmethod
+    def summarize(cls, table: Mapping[str, NDArray[Any]], known: Sequence[Known]) -> Summary:
+        """At one client: what its columns hold, then the squared deviations of its numbers from the mean of all."""
+        own = plain_table(table)
+        if not known:
+            return summarize_columns(own)
+        numbers = _numbers(known)
+        if not numbers:
+            return Summary(sums={"squares": np.zeros(0)})
+        return Standardizer.summarize(_matrix(own, numbers), [known_moments(known[0], numbers)])
+
+    @classmethod
+    def from_known(cls, known: Sequence[Known]) -> "Encoder":
+        """From the merged summaries of both exchanges."""
+        numbers = _numbers(known)
+        texts = [name for name, text in known_kinds(known[0]).items() if text]
+        categories = {name: tuple(known[0][CATEGORIES + name].tolist()) for name in texts}
+        if not numbers:
+            return cls(numbers, categories, None)
+        return cls(numbers, categories, Standardizer.from_known([known_moments(known[0], numbers), known[1]]))
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -48,33 +79,19 @@ class Encoder:
         if gone:
             raise ValueError(f"the table must have the column {gone[0]!r}, which was there when it was fitted")
         kinds = dict.fromkeys(self.numbers, False) | dict.fromkeys(self.categories, True)
-        whole = Table({name: _of_kind(name, table[name], text) for name, text in kinds.items()}, "the table")
+        plain = {name: plain_column(name, table[name]) for name in kinds}
+        whole = Table({name: column_of_kind(name, plain[name], text) for name, text in kinds.items()}, "the table")
         blocks: list[NDArray[Any]] = []
         if self.standardizer is not None:
-            blocks.append(self.standardizer.transform(np.stack([whole[name] for name in self.numbers], axis=1)))
+            blocks.append(self.standardizer.transform(_matrix(whole, self.numbers)))
         for name, known in self.categories.items():
             blocks.append((whole[name][:, None] == np.array(known, str)[None, :]).astype(float))
         return np.concatenate(blocks, axis=1)
 
 
-def _of_kind(name: str, values: Any, text: bool) -> NDArray[Any]:
-    """The column as text or as numbers; one in which all is missing can be either, any other is what it is."""
-    column = _plain(name, values)
-    if missing(column).all():
-        return np.full(len(column), "" if text else np.nan)
-    if _is_text(column) != text:
-        fitted, found = ("text", "numbers") if text else ("numbers", "text")
-        raise ValueError(f"the column {name!r} must hold {fitted}, as when it was fitted, got {found}")
-    return column
+def _numbers(known: Sequence[Known]) -> tuple[str, ...]:
+    return tuple(name for name, text in known_kinds(known[0]).items() if not text)
 
 
-def _plain(name: str, values: Any) -> NDArray[Any]:
-    """A column as numbers with nan or as text with "" where a value is missing."""
-    column = plain_array(f"the column {name!r}", values)
-    if column.dtype.kind == "O":
-        return from_values(column.tolist())
-    return column if column.dtype.kind in "fiubU" else np.where(missing(column), "", column.astype(str))
-
-
-def _is_text(column: NDArray[Any]) -> bool:
-    return column.dtype.kind == "U"
+def _matrix(table: Table, names: tuple[str, ...]) -> NDArray[Any]:
+    return np.stack([column_of_kind(name, table[name], text=False) for name in names], axis=1)

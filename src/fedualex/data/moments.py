@@ -1,12 +1,13 @@
 """Means and deviations of features that nobody pools: each client sends sums, and the sums are added."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..summaries import Known, Summary, merged
 from ..validation import encode_labels, of_type, real_array, refuse_masked, rows_of, short
 
 
@@ -42,14 +43,31 @@ class Standardizer:
     deviation: NDArray[Any]
     """0 for a constant column, and for one in which every value is missing."""
 
+    exchanges: ClassVar[int] = 2
+
     @classmethod
     def fit(cls, X: Any, clients: Any = None) -> "Standardizer":
         """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them."""
         rows = _matrix(X)
         own = [rows] if clients is None else [rows[i] for i in rows_of(encode_labels("clients", clients, len(rows))[1])]
-        mean = added(sums(part) for part in own).mean
-        squares = added(sums(part, mean) for part in own)
-        deviation = np.sqrt(squares.mean)
+        known: list[Known] = []
+        for _ in range(cls.exchanges):
+            known.append(merged(cls.summarize(part, known) for part in own))
+        return cls.from_known(known)
+
+    @classmethod
+    def summarize(cls, X: Any, known: Sequence[Known]) -> Summary:
+        """At one client: counts and sums of its values, then sums of their squared deviations from the mean of all."""
+        if not known:
+            own = sums(X)
+            return Summary(sums={"count": own.count, "total": own.total})
+        return Summary(sums={"squares": sums(X, _sums(known).mean).total})
+
+    @classmethod
+    def from_known(cls, known: Sequence[Known]) -> "Standardizer":
+        """From the merged summaries of both exchanges."""
+        mean = _sums(known).mean
+        deviation = np.sqrt(Sums(known[0]["count"], known[1]["squares"]).mean)
         # Rounding leaves a constant column a deviation of some 1e-16 of its size.
         return cls(mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0))
 
@@ -72,6 +90,10 @@ def added(parts: Iterable[Sums]) -> Sums:
     for part in every or [None]:
         of_type("parts", part, Sums, "what `sums` returned, of each client")
     return sum(every[1:], start=every[0])
+
+
+def _sums(known: Sequence[Known]) -> Sums:
+    return Sums(known[0]["count"], known[0]["total"])
 
 
 def _center(center: Any, columns: int) -> NDArray[Any]:

@@ -58,8 +58,10 @@ def read(file: Path) -> dict[str, Any]:
     if type(server["port"]) is not int or not 0 < server["port"] < 65536:
         raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
     name = tables["problem"].get("name")
-    if name in PROBLEMS and (made := sources_of(PROBLEMS[name])) and made.pooled:
-        raise ConfigurationError(f'[problem] name = "{name}" is made from pooled data; use entry = "module:function"')
+    if name in PROBLEMS and (made := sources_of(PROBLEMS[name])) and made.recipe is not None:
+        raise ConfigurationError(
+            f'[problem] name = "{name}" is made from summaries of all clients; use entry = "module:function"'
+        )
     problem, _ = server_problem(tables, file.parent), build_method(tables["method"])
     settings = {
         "problem": with_defaults(tables["problem"], PROBLEMS),

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data import Table
 from ..models import NUMBERS, Model
+from ..models.store import MODEL
 from ..runtime import Stop
 from ..validation import hint, missing, short
 from . import tables
@@ -19,11 +20,11 @@ from .kept_model import keep_model
 from .registry import ConfigurationError, check_keys
 from .run_folder import is_finished, solve_into
 
-DEFAULTS: dict[str, Any] = {"clients": None, "goal": None, "holdout": 0.2, "rounds": 1000, "tol": None}
+DEFAULTS: dict[str, Any] = {"clients": None, "groups": None, "goal": None, "holdout": 0.2, "rounds": 1000, "tol": None}
 KEYS = ("table", "target", *DEFAULTS, *OPTIONS)
 """The keys of [fit]."""
-RUN, MODEL = "run", "model"
-"""Within a fit's folder: the run that `verify` and `report` read, and the model that can be taken away."""
+RUN = "run"
+"""Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
 BUNDLED = "bundled:"
 
 
@@ -56,16 +57,21 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     table, target = read_table(full["table"], folder), full["target"]
     if target not in table:
         raise ConfigurationError(f"{table.source} has no column {target!r}; {hint(target, table)}")
-    if full["clients"] == target:
-        raise ConfigurationError(f"clients must be another column than the target, got {target!r}")
+    for key in ("clients", "groups"):
+        if full[key] == target:
+            raise ConfigurationError(f"{key} must be another column than the target, got {target!r}")
     goal = goal_of(full["goal"], table[target])
     check_target(goal, target, table[target])
+    if full["groups"] is not None and not GOALS[goal].grouped:
+        able = ", ".join(name for name, other in GOALS.items() if other.grouped)
+        raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")
     chosen = {key: full[key] for key in OPTIONS if full.get(key) is not None}
     problem = {
         "name": GOALS[goal].problem,
         **_source(full["table"]),
         "target": target,
         "partition": _partition(full["clients"]),
+        **({} if full["groups"] is None else {"groups_column": full["groups"]}),
         "holdout": full["holdout"],
         "standardize": True,
         "standardize_target": GOALS[goal].answers == NUMBERS,
@@ -90,7 +96,7 @@ def fit_into(path: Path, planned: PlannedFit) -> Model:
     status: Mapping[str, Any] = stored.status or {}
     if status["stop"] == Stop.INFEASIBLE.name:
         raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
-    return keep_model(path / MODEL, stored, planned.rows, GOALS[planned.goal].answers, {"goal": planned.goal})
+    return keep_model(path / MODEL, stored, planned.rows, {"goal": planned.goal})
 
 
 def read_table(table: str, folder: Path) -> Table:

@@ -18,7 +18,8 @@ LEAST_SHARE = 0.05
 class Goal:
     """problem, arguments: the catalogue's. options: which of its arguments people may choose, with their defaults.
 
-    answers: what the scores mean. two: whether the target must have two classes.
+    answers: what the scores mean. two: whether the target must have two classes. grouped: whether groups of rows can
+    stand in for clients.
     tol: the certified gap at which a fit ends, in units of the objective.
     """
 
@@ -29,9 +30,10 @@ class Goal:
     options: Mapping[str, Any] = field(default_factory=dict)
     tol: float = 1e-2
     two: bool = False
+    grouped: bool = False
 
 
-PENALTY = {"l1": 1e-3, "l2": 0.0}
+PENALTY = {"l1": 1e-3, "l2": 2e-3}
 
 GOALS: dict[str, Goal] = {
     "logistic": Goal(
@@ -43,7 +45,12 @@ GOALS: dict[str, Goal] = {
         tol=1e-3,
     ),
     "fair": Goal(
-        "the least loss of the client that is served worst", "agnostic", CLASSES, {}, PENALTY | {"cvar": None}
+        "the least loss of the client that is served worst",
+        "agnostic",
+        CLASSES,
+        {},
+        PENALTY | {"cvar": None},
+        grouped=True,
     ),
     "auc": Goal(
         "the best ranking of two classes", "auc", RANKING, {"saddle": False}, {"l1": 1e-3, "l2": 1e-2}, two=True
@@ -58,7 +65,12 @@ GOALS: dict[str, Goal] = {
     ),
     "lasso": Goal("the least squares, sparse", "sparse_glm", NUMBERS, {"family": "squared"}, PENALTY, tol=1e-3),
     "fair-regression": Goal(
-        "the least squares of the client that is served worst", "agnostic", NUMBERS, {"loss": "squared"}, PENALTY
+        "the least squares of the client that is served worst",
+        "agnostic",
+        NUMBERS,
+        {"loss": "squared"},
+        PENALTY,
+        grouped=True,
     ),
     "robust": Goal(
         "the least absolute deviations, which outliers cannot pull", "robust_regression", NUMBERS, {}, PENALTY

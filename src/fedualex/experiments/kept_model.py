@@ -7,23 +7,26 @@ from typing import Any
 import numpy as np
 
 from ..models import NUMBERS, RANKING, Answers, Model, save
+from ..problems import gather, split_rows
 from ..validation import classes
 from .folder import StoredRun
 from .measures import measured
 from .provenance import provenance
+from .registry import recipe_of
 from .tables import TableRows
 
-WEIGHTS, BIAS = "x['weights']", "x['bias']"
+LEAVES = {"weights": "x['weights']", "bias": "x['bias']"}
+"""As a run folder names the arrays of a linear model."""
 
 
-def keep_model(path: Path, stored: StoredRun, rows: TableRows, kind: str, training: Mapping[str, Any]) -> Model:
-    """The model of a run's answer, written into a folder. kind: what its scores mean. training: what else to keep."""
+def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping[str, Any]) -> Model:
+    """The model of a run's answer, written into a folder. training: what else to keep."""
     status: Mapping[str, Any] = stored.status or {}
-    z, _ = stored.points(status["output"])
-    weights = z[WEIGHTS]
-    answers = _answers(kind, rows)
-    bias = _threshold(weights, rows, answers) if kind == RANKING else z.get(BIAS, np.zeros(weights.shape[1:]))
     settings = stored.manifest["configuration"]
+    recipe, x = recipe_of(settings["problem"]), _solution(stored, status["output"])
+    # A ranking has no bias of its own: its middle comes from what clients add up to.
+    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients)) if recipe.answers == RANKING else []
+    weights, bias, answers = x["weights"], recipe.bias(known, x), _answers(recipe.answers, rows)
     certificate = {
         **{key: status[key] for key in ("gap", "status", "meaning", "exchanges", "violation")},
         "tol": settings["run"]["tol"],
@@ -51,7 +54,7 @@ def _answers(kind: str, rows: TableRows) -> Answers:
     return Answers(kind, center=float(scale.mean[0]), scale=float(scale.deviation[0]) or 1.0)
 
 
-def _threshold(weights: Any, rows: TableRows, answers: Answers) -> Any:
-    """Pairs decide no threshold: the bias that puts 0 halfway between the mean scores of the two classes."""
-    scores, first = rows.X @ weights, rows.y == answers.labels[0]
-    return -np.asarray(scores[first].mean() + scores[~first].mean()) / 2
+def _solution(stored: StoredRun, output: str) -> dict[str, Any]:
+    """The weights of an output, and its bias where it has one."""
+    z, _ = stored.points(output)
+    return {name: z[leaf] for name, leaf in LEAVES.items() if leaf in z}

@@ -5,12 +5,13 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import algorithms, geometry, problems, regularizers
 from ..algorithms import AbstractMethod
-from ..problems import AbstractProblem
+from ..problems import AbstractProblem, AbstractRecipe
 from ..problems.built_from import sources_of
 from ..storage import read_arrays
 from ..validation import hint, short
@@ -72,12 +73,7 @@ def table_rows(settings: Mapping[str, Any], folder: Path) -> tables.TableRows | 
     """The rows of the table that a problem's settings name; None if they name none."""
     if not any(key in settings for key in tables.KEYS) or "y" not in arrays_of(str(settings.get("name"))):
         return None
-
-    def read() -> tables.TableRows:
-        full = tables.with_defaults(settings)
-        return tables.prepared(full, tables.read(full, folder))
-
-    rows: tables.TableRows = _call("[problem]", read, {})
+    rows: tables.TableRows = _call("[problem]", tables.load, {"settings": settings, "folder": folder})
     return rows
 
 
@@ -103,10 +99,22 @@ def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableR
         if block in arguments:
             arguments[block] = build_regularizer(arguments[block], f"[problem] {block}")
     if (found := rows or table_rows(settings, folder)) is not None:
+        if found.groups is not None and not recipe_of(settings).row_groups:
+            raise ConfigurationError(f"[problem] groups_column: {name} has no groups of rows")
         arguments |= found.arguments
     elif arrays:
         arguments |= _load_arrays(settings.get("file"), arrays, folder)
     return _call("[problem]", constructor, arguments)
+
+
+def recipe_of(settings: Mapping[str, Any]) -> AbstractRecipe:
+    """The recipe of a problem of the catalogue that is made of rows, with what its settings say."""
+    found = sources_of(named("problem", settings.get("name"), PROBLEMS))
+    if found is None or found.recipe is None:
+        raise ConfigurationError(f"{settings['name']} is not made of rows, so that it has no model")
+    chosen = {field.name: settings[field.name] for field in fields(found.recipe) if field.name in settings}
+    recipe: AbstractRecipe = _call("[problem]", found.recipe, chosen)
+    return recipe
 
 
 def build_regularizer(terms: Any, where: str) -> Any:

@@ -18,7 +18,7 @@ FILES: dict[str, Callable[..., data.Table]] = {
     "npz": data.read_npz_table,
 }
 SWITCHES = {"standardize": False, "standardize_target": False}
-KEYS = ("bundled", *FILES, "target", "partition", "holdout", *SWITCHES)
+KEYS = ("bundled", *FILES, "target", "partition", "groups_column", "holdout", *SWITCHES)
 
 PARTITIONS: dict[str, Callable[..., Any]] = {
     "iid": data.iid,
@@ -45,11 +45,20 @@ class TableRows:
     owners: tuple[NDArray[Any], NDArray[Any]]
     """Whose rows those of `trained` and of `held_out` are, by name."""
     target: str
+    groups: NDArray[Any] | None = None
+    """Of each row, where a column says so."""
 
     @property
     def arguments(self) -> dict[str, NDArray[Any]]:
         """What a problem of the catalogue is built from."""
-        return {"X": self.X, "y": self.y, "clients": self.clients}
+        groups = {} if self.groups is None else {"groups": self.groups}
+        return {"X": self.X, "y": self.y, "clients": self.clients, **groups}
+
+
+def load(settings: Mapping[str, Any], folder: Path) -> TableRows:
+    """The rows that settings describe."""
+    full = with_defaults(settings)
+    return prepared(full, read(full, folder))
 
 
 def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
@@ -61,7 +70,10 @@ def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
         raise TypeError(f"target must name a column of {table.source}, got {short(target)}")
     try:
         clients, used = _clients(table, target, **settings["partition"])
-        features, labels = table.without(target, *used), table[target]
+        column = settings.get("groups_column")
+        groups = None if column is None else table[column]
+        used = list(dict.fromkeys([target, *used, *([] if column is None else [column])]))
+        features, labels = table.without(*used), table[target]
     except KeyError as error:  # of a column that is not there
         raise ValueError(error.args[0]) from None
     if gone := int(missing(labels).sum()):
@@ -80,7 +92,8 @@ def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
         scale = data.Standardizer.fit(numbers, owners[0])
         y = scale.transform(numbers)[:, 0]
     rest = table.take(test) if len(test) else None
-    return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target)
+    own = None if groups is None else groups[train]
+    return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target, own)
 
 
 def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +121,7 @@ def read(settings: Mapping[str, Any], folder: Path) -> data.Table:
 
 
 def _clients(table: data.Table, target: str, kind: str, **arguments: Any) -> tuple[NDArray[Any], list[str]]:
-    """For each row whose it is, and the column that says so, which is no feature.
+    """For each row whose it is, and the column that says so, which is no feature; neither is that of groups.
 
     The clients of such a column keep its values as their names, so that limits can name them.
     """

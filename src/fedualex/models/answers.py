@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-CLASSES, RANKING, NUMBERS = "classes", "ranking", "numbers"
+from ..problems.recipe import CLASSES, NUMBERS, RANKING
+
 KINDS = (CLASSES, RANKING, NUMBERS)
 
 

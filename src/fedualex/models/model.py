@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from ..data import Encoder
 from ..display import rounded_up
+from ..problems.recipe import RANKING
 from ..validation import short
-from .answers import RANKING, Answers
+from .answers import Answers
 from .coefficients import Coefficient, intercept, named
 
 

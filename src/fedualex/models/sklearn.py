@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..data.optional import required
-from .answers import CLASSES, NUMBERS
+from ..problems.recipe import CLASSES, NUMBERS
 from .model import Model
 
 

@@ -15,6 +15,8 @@ from .model import Model
 
 SCHEMA = 1
 JSON, ARRAYS = "model.json", "model.npz"
+MODEL = "model"
+"""The folder of a model within that of a fit or a run."""
 
 
 def save(model: Model, folder: str | Path) -> Path:
@@ -47,8 +49,10 @@ def save(model: Model, folder: str | Path) -> Path:
 
 
 def load(folder: str | Path) -> Model:
-    """The model of a folder; one clear sentence if there is none, or none that this version can read."""
-    file = Path(folder) / JSON
+    """The model of a folder, or of that of a fit or a run; a clear refusal of what this version cannot read."""
+    inner = Path(folder) / MODEL
+    path = inner if (inner / JSON).exists() else Path(folder)
+    file = path / JSON
     if not file.exists():
         raise ValueError(f"{str(folder)!r} is no model: it has no {JSON}")
     try:
@@ -59,7 +63,7 @@ def load(folder: str | Path) -> Model:
     if schema != SCHEMA:
         raise ValueError(f"{file} has schema {short(schema)}, of another version of fedualex; this one reads {SCHEMA}")
     try:
-        return _built(document, read_arrays(Path(folder) / ARRAYS))
+        return _built(document, read_arrays(path / ARRAYS))
     except Exception as error:  # a damaged file can fail in many ways
         raise ValueError(f"{str(folder)!r} is damaged: {type(error).__name__}: {error}") from None
 

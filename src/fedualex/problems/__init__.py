@@ -1,47 +1,64 @@
 """Problems: operators, data, oracles, certificates, and a catalogue of ready constructors."""
 
 from .active import active_bounds
-from .adversarial import AttackReport, attack_report, universal_adversarial
+from .adversarial import AdversarialRecipe, universal_adversarial
 from .agnostic import agnostic
+from .agnostic_recipe import AgnosticRecipe
+from .attack_report import AttackReport, attack_report
 from .auc import auc
+from .auc_recipe import AucRecipe
 from .base import AbstractProblem
 from .bilinear import Bilinear, bilinear, matrix_game
 from .certificate import Certificate
+from .client_rows import Rows, split_rows
 from .constrained import constrained
+from .constrained_recipe import ConstrainedRecipe
 from .convexity import ConvexityCheck, check_convex_concave
 from .feasibility import phase_one, violation
 from .floor import Floor
 from .general import Problem
-from .glm import sparse_glm
-from .low_rank import low_rank
+from .glm import SparseGlmRecipe, sparse_glm
+from .low_rank import LowRankRecipe, low_rank
 from .metrics import ClientMetrics, client_metrics, roc_auc
 from .oracles import AbstractOracle, Exact, GaussianNoise, Minibatch
 from .paper import paper_l1, paper_nuclear
-from .robust import robust_regression
+from .recipe import AbstractRecipe, assemble, gather
+from .robust import RobustRecipe, robust_regression
 from .survey import Surveyed
 
 __all__ = [
     "AbstractOracle",
     "AbstractProblem",
+    "AbstractRecipe",
+    "AdversarialRecipe",
+    "AgnosticRecipe",
     "AttackReport",
+    "AucRecipe",
     "Bilinear",
     "Certificate",
     "ClientMetrics",
+    "ConstrainedRecipe",
     "ConvexityCheck",
     "Exact",
     "Floor",
     "GaussianNoise",
+    "LowRankRecipe",
     "Minibatch",
     "Problem",
+    "RobustRecipe",
+    "Rows",
+    "SparseGlmRecipe",
     "Surveyed",
     "active_bounds",
     "agnostic",
+    "assemble",
     "attack_report",
     "auc",
     "bilinear",
     "check_convex_concave",
     "client_metrics",
     "constrained",
+    "gather",
     "low_rank",
     "matrix_game",
     "paper_l1",
@@ -50,6 +67,7 @@ __all__ = [
     "robust_regression",
     "roc_auc",
     "sparse_glm",
+    "split_rows",
     "universal_adversarial",
     "violation",
 ]

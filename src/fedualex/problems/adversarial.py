@@ -1,26 +1,82 @@
 """Logistic regression against one sparse perturbation of all examples."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..regularizers import L1, Box
+from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, of_type, positive, real_array
+from ..validation import nonnegative, positive
 from .built_from import built_from
+from .client_rows import Rows, checked_weights, split_rows
 from .general import Problem
-from .losses import Logistic, linear_score
-from .penalties import Penalty, class_bias_box
-from .rows import RowClients, labels_of_model, matrix, two_classes
+from .losses import Logistic, linear_score, row_weight
+from .penalties import Penalty, class_bias_box, class_shares
+from .recipe import CLASSES, AbstractRecipe, assemble
+from .rows import class_column, matrix
+from .totals import class_means, known_classes, sums_by_class, total_mass
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 
 
-@built_from("X", "y", "clients", pooled=True)
+@dataclass(frozen=True, eq=False)
+class AdversarialRecipe(AbstractRecipe):
+    """`universal_adversarial` without data, in two exchanges: labels, then the weight and the sum of each class."""
+
+    radius: Any
+    lam: Any
+    l1: Any = 0.0
+    l2: Any = 1e-3
+    weights: Any = "samples"
+    exchanges: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        positive("radius", self.radius)
+        nonnegative("lam", self.lam)
+        if nonnegative("l1", self.l1) == nonnegative("l2", self.l2) == 0:
+            raise ValueError("l1 or l2 must be > 0: nothing else bounds the weights of the model")
+        checked_weights(self.weights)
+
+    @property
+    def answers(self) -> str:
+        """Two classes."""
+        return CLASSES
+
+    def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
+        """The labels, then sums of each class."""
+        if not known:
+            return self.opening(rows, client, labels={"classes": rows.labels(rows.y)})
+        return Summary(sums=sums_by_class(rows, known_classes(known, two=True), rows.masses(self.weights, client)))
+
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+        """Rows with the signs of their classes."""
+        return rows.weighed(row=rows.X, target=rows.signs(known_classes(known, two=True)))
+
+    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+        """The bounds of `universal_adversarial`."""
+        means, budget = class_means(known[1]), float(np.log(2))
+        penalty = Penalty(self.l1, self.l2, None)
+        ball, lam, radius = penalty.ball(budget), nonnegative("lam", self.lam), positive("radius", self.radius)
+        shares = class_shares(known[1]["class_mass"], total_mass(known))
+        bias = class_bias_box(shares, means, ball, budget, binary=True)
+        features = means.shape[1]
+        return self.built(
+            attacked_loss,
+            known,
+            data,
+            x={"weights": penalty.regularizer(ball, (features,)), "bias": bias},
+            y=L1(lam) + Box(radius) if lam > 0 else Box(radius),
+            like=Saddle({"weights": np.zeros(features), "bias": np.zeros(())}, np.zeros(features)),
+            uncertified=NOT_CONCAVE,
+        )
+
+
+@built_from("X", "y", "clients", recipe=AdversarialRecipe)
 def universal_adversarial(
     X: Any,
     y: Any,
@@ -31,6 +87,7 @@ def universal_adversarial(
     l1: Any = 0.0,
     l2: Any = 1e-3,
     weights: Any = "samples",
+    sample_weight: Any = None,
 ) -> Problem:
     """min_{w, b} max_delta sum_i p_i log(1 + exp(-s_i (<w, X_i + delta> + b))) + psi(w) - lam ||delta||_1.
 
@@ -39,65 +96,14 @@ def universal_adversarial(
     within the radius. The penalty of the attack has a minus sign: with the printed plus it would reward a dense attack.
 
     The loss is convex in delta, so this is outside the theory: a run ends with the status UNCERTIFIED and claims
-    nothing. w and b are bounded as in `sparse_glm`, whose argument holds at delta = 0.
+    nothing. w and b are bounded as in `sparse_glm`, whose argument holds at delta = 0. clients, weights and
+    sample_weight are as there.
     """
+    recipe = AdversarialRecipe(radius, lam, l1, l2, weights)
     X = matrix(X)
-    radius, lam = positive("radius", radius), nonnegative("lam", lam)
-    sign = two_classes(y, len(X))
-    if nonnegative("l1", l1) == nonnegative("l2", l2) == 0:
-        raise ValueError("l1 or l2 must be > 0: nothing else bounds the weights of the model")
-    owners = RowClients(clients, weights, len(X))
-    penalty = Penalty(float(np.log(2)), (X.shape[1],), l1, l2, 0.0, None, None)
-    bias = class_bias_box(X, (sign > 0).astype(int), owners.share, penalty.ball, float(np.log(2)), binary=True)
-    return Problem(
-        attacked_loss,
-        x={"weights": penalty.regularizer, "bias": bias},
-        y=L1(lam) + Box(radius) if lam > 0 else Box(radius),
-        like=Saddle({"weights": np.zeros(X.shape[1]), "bias": np.zeros(())}, np.zeros(X.shape[1])),
-        data=owners.split(row=X, target=sign),
-        weights=owners.weights,
-        own_weights=True,
-        uncertified=NOT_CONCAVE,
-    )
+    return assemble(recipe, split_rows(X, class_column(y, len(X)), clients, sample_weight))
 
 
 def attacked_loss(x: Tree, delta: Array, example: Tree) -> Array:
-    """The logistic loss of one example, moved by delta."""
-    return Logistic()(linear_score(x, example["row"] + delta), example["target"])
-
-
-@dataclass(frozen=True)
-class AttackReport:
-    """Accuracy without and with the attack, and the share of the attack's entries that are not zero."""
-
-    clean: float
-    attacked: float
-    density: float
-
-
-def attack_report(X: Any, y: Any, z: Saddle, *, labels: Any = None, zero: float = 1e-5) -> AttackReport:
-    """How a model z.x does on rows X with labels y, as they are and with the attack z.y added to each.
-
-    labels: the two labels of the training data, needed where y has only one of them.
-    """
-    X = matrix(X)
-    label = labels_of_model(y, len(X), labels, 2)
-    weights, bias, delta = _model(z, X.shape[1])
-    zero = float(nonnegative("zero", zero))
-
-    def accuracy(rows: Any) -> float:
-        return float(np.mean((rows @ weights + bias > 0) == (label == 1)))
-
-    return AttackReport(accuracy(X), accuracy(X + delta), float(np.mean(np.abs(delta) > zero)))
-
-
-def _model(z: Any, features: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Weights, bias and attack of an answer."""
-    accepted = f"the answer of `universal_adversarial` for {features} features"
-    of_type("z", z, Saddle, accepted)
-    of_type("z.x", z.x, Mapping, f"weights and bias, as in {accepted}")
-    given = {"weights": z.x.get("weights"), "bias": z.x.get("bias"), "attack": z.y}
-    weights, bias, delta = (real_array(f"z: {name}", array) for name, array in given.items())
-    if weights.shape != (features,) or delta.shape != (features,) or bias.shape != ():
-        raise ValueError(f"z must be {accepted}, got arrays of shapes {weights.shape}, {bias.shape}, {delta.shape}")
-    return weights, bias, delta
+    """The logistic loss of one example, moved by delta, times the weight of the row."""
+    return row_weight(example) * Logistic()(linear_score(x, example["row"] + delta), example["target"])

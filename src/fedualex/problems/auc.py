@@ -2,32 +2,31 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-from numpy.typing import NDArray
-
-from ..regularizers import Box, SquaredL2
-from ..regularizers.rounding import UNIT
-from ..tree import Saddle, Tree, cast_like
-from ..validation import encode_labels, nonnegative, of_type, rows_of
+from .auc_recipe import AucRecipe
 from .built_from import built_from
-from .floor import Floor
+from .client_rows import split_rows
 from .general import Problem
-from .operator_error import Majorized
-from .penalties import Ball, largest_product, penalized, weight_ball
-from .rows import by_client, matrix, two_classes
+from .recipe import assemble
+from .rows import class_column, matrix
 
 
-@built_from("X", "y", "clients", pooled=True)
+@built_from("X", "y", "clients", recipe=AucRecipe)
 def auc(
-    X: Any, y: Any, clients: Any, *, l1: Any = 0.0, l2: Any = 0.0, radius: Any = None, saddle: bool = True
+    X: Any,
+    y: Any,
+    clients: Any,
+    *,
+    l1: Any = 0.0,
+    l2: Any = 0.0,
+    radius: Any = None,
+    saddle: bool = True,
+    sample_weight: Any = None,
 ) -> Problem:
     """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2, row positive, row' negative.
 
     X: n rows of d features; y: n labels of two classes, the second in sorted order being the positive one;
         clients: for each row, whose it is. The pairs are all n+ n- pairs, of different clients too. A row's score is
-        <w, row>.
+        <w, row>. sample_weight: a number >= 0 for each row, all alike without it; a pair weighs the product.
     No client can see a pair, but with E+ and E- the means over the rows of a class, m+ and m- the mean scores, the
     mean over pairs is E+ (<w, row> - m+)^2 + E- (<w, row> - m-)^2 + (1 - m+ + m-)^2, which is
 
@@ -54,81 +53,6 @@ def auc(
     A client with more than d rows keeps d that have the same sum of squares for every w, of a QR decomposition.
     Ying, Wen, Lyu, Stochastic Online AUC Maximization, NeurIPS 2016.
     """
-    of_type("saddle", saddle, bool, "True or False")
+    recipe = AucRecipe(l1, l2, radius, saddle)
     X = matrix(X)
-    sign = two_classes(y, len(X))
-    _, client = encode_labels("clients", clients, len(X))
-    l1, l2 = nonnegative("l1", l1), nonnegative("l2", l2)
-    ball = weight_ball(float(l1), 2 * float(l2), radius, 0.5)
-    up, down = ((sign == s) @ X / np.sum(sign == s) for s in (1, -1))
-    weight = np.where(sign > 0, len(X) / np.sum(sign > 0), len(X) / np.sum(sign < 0))
-    common: dict[str, Any] = {"weights": "samples", "by_construction": True, "own_weights": True}
-    if not saddle:
-        own = [_squares(X[rows] - np.where(sign[rows, None] > 0, up, down), weight[rows]) for rows in rows_of(client)]
-        return Problem(
-            CenteredSquare(up - down),
-            x={"weights": penalized(ball, l1, l2)},
-            like=Saddle({"weights": np.zeros(X.shape[1])}),
-            data=own,
-            floor=Floor(None, 0.0, each=True),
-            **(common | {"weights": np.bincount(client)}),
-        )
-    rows, bound = X - (up + down) / 2, largest_product(ball, up - down)[0]
-    return Problem(
-        PairwiseSquare(),
-        x={"weights": penalized(ball, l1, l2), "a": Box(lower=0, upper=1), "b": Box(lower=-1, upper=0)},
-        y=SquaredL2(2.0) + Box(bound),
-        like=Saddle({"weights": np.zeros(X.shape[1]), "a": np.zeros(()), "b": np.zeros(())}, np.zeros(())),
-        data=by_client({"row": rows, "sign": sign, "weight": weight}, client),
-        floor=_floor(rows, sign * weight / len(X), ball, float(bound)),
-        **common,
-    )
-
-
-def _squares(rows: NDArray[Any], weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """At most d rows whose mean of <w, row>^2 is for every w that of weight <w, row>^2 over all rows: a QR factor."""
-    rows *= np.sqrt(weight / len(rows))[:, None]
-    factor = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
-    return {"row": np.sqrt(len(factor)) * factor}
-
-
-def _floor(rows: NDArray[Any], factor: NDArray[Any], ball: Ball, bound: float) -> Floor:
-    """1 - 2 (1 + alpha) S, S >= the largest m+ - m- = sum_i factor_i <w, row_i> over the ball, as the rows are stored.
-
-    Without the term in S, for bound >= 1, every row obeys it, and so does a client's own f.
-    """
-    alpha, unit = -min(1.0, bound), (len(rows) + 64) * UNIT
-    largest = np.abs(factor @ rows) + unit * (np.abs(factor) @ np.abs(rows))
-    most = 2 * (1 + alpha) * float(largest_product(ball, largest)[0])
-    return Floor(np.asarray(alpha), 1 - most - unit * (1 + most), each=alpha == -1.0)
-
-
-class PairwiseSquare(Majorized):
-    """((<w, row> - c)^2 - 2 (1 + alpha) sign <w, row>) / (the class's share) + 1, c = a for sign +1 and b for -1."""
-
-    def __call__(self, x: Tree, alpha: Array, example: Tree) -> Array:
-        score = example["row"] @ x["weights"]
-        center = jnp.where(example["sign"] > 0, x["a"], x["b"])
-        return example["weight"] * ((score - center) ** 2 - 2 * (1 + alpha) * example["sign"] * score) + 1
-
-    def majorant(self, x: Tree, alpha: Array, example: Tree) -> Array:
-        """The same with a plus everywhere."""
-        score = jnp.abs(example["row"]) @ x["weights"]
-        center = jnp.where(example["sign"] > 0, x["a"], x["b"])
-        return example["weight"] * ((score + center) ** 2 + 2 * (1 + alpha) * score) + 1
-
-
-class CenteredSquare(Majorized):
-    """<w, row>^2 + (1 - <w, difference>)^2, for rows relative to the mean of their class and weighed by it."""
-
-    difference: Any
-    """mu+ - mu-."""
-
-    def __call__(self, x: Tree, example: Tree) -> Array:
-        w = x["weights"]
-        return (example["row"] @ w) ** 2 + (1 - cast_like(self.difference, w) @ w) ** 2
-
-    def majorant(self, x: Tree, example: Tree) -> Array:
-        """The same with a plus and absolute values everywhere."""
-        w, difference = x["weights"], jnp.abs(cast_like(self.difference, x["weights"]))
-        return (jnp.abs(example["row"]) @ w) ** 2 + (1 + difference @ w) ** 2
+    return assemble(recipe, split_rows(X, class_column(y, len(X)), clients, sample_weight))

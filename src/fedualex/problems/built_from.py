@@ -14,15 +14,15 @@ class Sources:
     """The arrays among a constructor's arguments."""
 
     arrays: tuple[str, ...]
-    pooled: bool
-    """Whether they are the rows of all clients in one table."""
+    recipe: type | None
+    """What the problem is before anybody's data was seen, if its arrays are rows of clients."""
 
 
-def built_from(*arrays: str, pooled: bool = False) -> Callable[[F], F]:
+def built_from(*arrays: str, recipe: type | None = None) -> Callable[[F], F]:
     """Declare a constructor of the catalogue: files can name it, and its arrays then come from data files."""
 
     def mark(constructor: F) -> F:
-        setattr(constructor, MARK, Sources(arrays, pooled))
+        setattr(constructor, MARK, Sources(arrays, recipe))
         return constructor
 
     return mark

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from ..tree import Tree, is_floating
 from ..validation import plain_array, real_array, short
 
+WEIGHTS = "'clients', 'samples' or one number for each client"
+"""What is accepted as the weights of the clients."""
+
 
 class Clients(eqx.Module):
     """Examples of shape (clients, longest, ...) and how many of them each client really has.
@@ -100,10 +103,10 @@ def objective_weights(weights: Any, counts: NDArray[Any] | None) -> NDArray[Any]
     sizes = np.ones(1) if counts is None else counts
     if isinstance(weights, str):
         if weights not in ("clients", "samples"):
-            raise ValueError(f"weights must be 'clients', 'samples' or one number for each client, got {weights!r}")
+            raise ValueError(f"weights must be {WEIGHTS}, got {weights!r}")
         p = np.ones(sizes.size) if weights == "clients" else sizes.astype(float)
     else:
-        p = real_array("weights", weights, "'clients', 'samples' or one number for each client")
+        p = real_array("weights", weights, WEIGHTS)
     if p.shape != sizes.shape or np.any(p < 0) or not np.any(p > 0):
         raise ValueError(
             f"weights must be {sizes.size} numbers >= 0 with a positive sum, one for each client, got {short(weights)}"

@@ -1,23 +1,116 @@
 """Sparse generalized linear models: LASSO, l1 logistic regression, elastic net, group lasso."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..regularizers import Box
+from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, one_of
 from .built_from import built_from
+from .client_rows import Rows, checked_weights, split_rows
 from .floor import Floor
 from .general import Problem
 from .losses import Logistic, Loss, OfScore, Softmax, Squared
-from .penalties import Penalty, bias_box, class_bias_box, class_shares
-from .rows import RowClients, class_labels, matrix, targets
+from .penalties import Ball, Penalty, bias_box, class_bias_box, class_shares
+from .recipe import CLASSES, NUMBERS, AbstractRecipe, assemble
+from .rows import class_column, matrix, targets
+from .totals import class_means, known_classes, mean_of, sums_by_class, sums_of_means, total_mass
 
 FAMILIES = ("squared", "logistic")
 
 
-@built_from("X", "y", "clients", pooled=True)
+@dataclass(frozen=True, eq=False)
+class SparseGlmRecipe(AbstractRecipe):
+    """`sparse_glm` without data, in two exchanges.
+
+    "squared": the sums of targets and rows, then of squared deviations from the mean target. "logistic": the labels,
+    then for each class the weight of its rows and their sum.
+    """
+
+    family: Any
+    l1: Any = 0.0
+    l2: Any = 0.0
+    group: Any = 0.0
+    groups: Any = None
+    radius: Any = None
+    intercept: bool = True
+    weights: Any = "samples"
+    exchanges: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        one_of("family", self.family, FAMILIES)
+        of_type("intercept", self.intercept, bool, "True or False")
+        checked_weights(self.weights)
+        self._penalty()
+
+    @property
+    def answers(self) -> str:
+        """Numbers for squares, else classes."""
+        return NUMBERS if self.family == "squared" else CLASSES
+
+    def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
+        """Sums around 0, or labels; then squares around the mean, or sums of each class."""
+        masses = rows.masses(self.weights, client)
+        if self.family == "squared":
+            if not known:
+                return self.opening(rows, client, sums=sums_of_means(rows, masses))
+            return Summary(sums={"squares": np.asarray(masses @ (rows.y - self._center(known)) ** 2)})
+        if not known:
+            return self.opening(rows, client, labels={"classes": rows.labels(rows.y)})
+        return Summary(sums=sums_by_class(rows, known_classes(known), masses))
+
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+        """Rows with their targets; of classes signs, or numbers if there are more than two."""
+        return rows.weighed(row=rows.X, target=self._target(rows, known))
+
+    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+        """The bounds of `sparse_glm`."""
+        squared, penalty = self.family == "squared", self._penalty()
+        outputs, budget = self._constant(known)
+        features = known[0]["row_sum"].size if squared else known[1]["class_rows"].shape[1]
+        shape, ball = (features, *outputs), penalty.ball(budget)
+        x: dict[str, Any] = {"weights": penalty.regularizer(ball, shape)}
+        like: dict[str, Any] = {"weights": np.zeros(shape)}
+        if self.intercept:
+            like["bias"] = np.zeros(outputs)
+            x["bias"] = self._bias(known, ball, budget)
+        rule: Loss = Squared() if squared else Softmax() if outputs else Logistic()
+        parts: dict[str, Any] = {"by_construction": True, "floor": Floor(None, 0.0, each=True)}
+        return self.built(OfScore(rule), known, data, x=x, like=Saddle(like), **parts)
+
+    def _penalty(self) -> Penalty:
+        return Penalty(self.l1, self.l2, self.radius, self.group, self.groups)
+
+    def _center(self, known: Sequence[Known]) -> Any:
+        return mean_of(known[0], "target_sum", total_mass(known)) if self.intercept else 0.0
+
+    def _target(self, rows: Rows, known: Sequence[Known]) -> NDArray[Any]:
+        if self.family == "squared":
+            return rows.y
+        labels = known_classes(known)
+        return rows.signs(labels) if len(labels) == 2 else rows.numbers(rows.y, labels)
+
+    def _constant(self, known: Sequence[Known]) -> tuple[tuple[int, ...], float]:
+        """The shape of a score, and the loss F of the best constant one."""
+        if self.family == "squared":
+            return (), float(mean_of(known[1], "squares", total_mass(known)) / 2)
+        q = class_shares(known[1]["class_mass"], total_mass(known))
+        return (q.size,) if q.size > 2 else (), float(-q @ np.log(q)) if self.intercept else float(np.log(q.size))
+
+    def _bias(self, known: Sequence[Known], ball: Ball, budget: float) -> Box:
+        total = total_mass(known)
+        if self.family == "squared":
+            return bias_box(self._center(known), mean_of(known[0], "row_sum", total), ball, Squared().reach(budget))
+        shares = class_shares(known[1]["class_mass"], total)
+        return class_bias_box(shares, class_means(known[1]), ball, budget, binary=shares.size == 2)
+
+
+@built_from("X", "y", "clients", recipe=SparseGlmRecipe)
 def sparse_glm(
     family: Any,
     X: Any,
@@ -31,6 +124,7 @@ def sparse_glm(
     radius: Any = None,
     intercept: bool = True,
     weights: Any = "samples",
+    sample_weight: Any = None,
 ) -> Problem:
     """min_{w, b} sum_i p_i loss(<w, X_i> + b, y_i) + l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2.
 
@@ -38,7 +132,8 @@ def sparse_glm(
         log(1 + exp(-s score)), s = -1 for the first label in sorted order and +1 for the second, so that l1 is
         1 / (C n); with more the softmax loss, and w has shape (d, classes), b (classes,).
     clients: for each row, whose it is; None is one client. weights: "samples" makes all p_i alike (the pooled problem),
-        "clients" makes all clients alike; or one number for each client.
+        "clients" makes all clients alike; or one number for each client. sample_weight: a number >= 0 for each row,
+        in proportion to which rows count in every mean over rows; all alike without it.
     groups: for each column of X its group, whose entries vanish together; d_g is how many entries w_g has.
     x = {"weights": w, "bias": b}; without intercept x = {"weights": w}. There is no y: plain minimization.
 
@@ -48,40 +143,7 @@ def sparse_glm(
     for classes see `class_bias_box`. Unless F = 0, no derived bound is active at a solution; a given radius may be.
     As the loss is >= 0, so is f: its floor is 0.
     """
-    of_type("intercept", intercept, bool, "True or False")
-    one_of("family", family, FAMILIES)
+    recipe = SparseGlmRecipe(family, l1, l2, group, groups, radius, intercept, weights)
     X = matrix(X)
-    owners = RowClients(clients, weights, len(X))
-    rule: Loss
-    if family == "squared":
-        target: NDArray[Any] = targets(y, len(X))
-        classes, rule = 0, Squared()
-        center = float(owners.mean(target)) if intercept else 0.0
-        constant = float(owners.mean((target - center) ** 2) / 2)
-    else:
-        classes, target = class_labels(y, len(X))
-        rule = Logistic() if classes == 2 else Softmax()
-        q = class_shares(target, owners.share)
-        constant = float(-q @ np.log(q)) if intercept else float(np.log(classes))
-    outputs = (classes,) if classes > 2 else ()
-    shape = (X.shape[1], *outputs)
-    penalty = Penalty(constant, shape, l1, l2, group, groups, radius)
-    x: dict[str, Any] = {"weights": penalty.regularizer}
-    like: dict[str, Any] = {"weights": np.zeros(shape)}
-    if intercept:
-        like["bias"] = np.zeros(outputs)
-        if family == "squared":
-            x["bias"] = bias_box(center, owners.mean(X), penalty.ball, Squared().reach(constant))
-        else:
-            x["bias"] = class_bias_box(X, target, owners.share, penalty.ball, constant, binary=classes == 2)
-    signed = np.where(target == 1, 1.0, -1.0) if classes == 2 else target
-    return Problem(
-        OfScore(rule),
-        x=x,
-        like=Saddle(like),
-        data=owners.split(row=X, target=signed),
-        weights=owners.weights,
-        by_construction=True,
-        own_weights=True,
-        floor=Floor(None, 0.0, each=True),
-    )
+    target = targets(y, len(X)) if family == "squared" else class_column(y, len(X))
+    return assemble(recipe, split_rows(X, target, clients, sample_weight))

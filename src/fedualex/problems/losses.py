@@ -20,6 +20,8 @@ from .operator_error import Majorized
 
 CLASSIFICATION = ("logistic", "multiclass")
 REGRESSION = ("squared", "huber")
+BLOCK = 4096
+"""How many rows are scored at a time by all constant scores."""
 
 
 class Logistic(eqx.Module):
@@ -95,17 +97,22 @@ def linear_score(x: Tree, row: Any) -> Array:
     return row @ x["weights"] + x.get("bias", 0.0)
 
 
+def row_weight(example: Tree) -> Any:
+    """By how much the example counts more than the mean one of its client; 1 if rows have no weights."""
+    return example.get("weight", 1.0)
+
+
 class OfScore(Majorized):
-    """loss(<w, row> + b, target) of one example, summed over outputs."""
+    """loss(<w, row> + b, target) of one example, summed over outputs, times the weight of the row."""
 
     loss: Loss
 
     def __call__(self, x: Tree, example: Tree) -> Array:
-        return jnp.sum(self.loss(linear_score(x, example["row"]), example["target"]))
+        return row_weight(example) * jnp.sum(self.loss(linear_score(x, example["row"]), example["target"]))
 
     def majorant(self, x: Tree, example: Tree) -> Array:
         """The size of the loss."""
-        return self.loss.size(linear_score(x, jnp.abs(example["row"])), example["target"])
+        return row_weight(example) * self.loss.size(linear_score(x, jnp.abs(example["row"])), example["target"])
 
 
 def each_loss(loss: Loss, scores: Any, targets: Any) -> NDArray[Any]:
@@ -115,8 +122,25 @@ def each_loss(loss: Loss, scores: Any, targets: Any) -> NDArray[Any]:
         return np.asarray(jax.vmap(loss)(jnp.broadcast_to(scores, (len(targets), *scores.shape[1:])), targets))
 
 
-def constant_losses(loss: Loss, constants: NDArray[Any], target: NDArray[Any], shares: NDArray[Any]) -> NDArray[Any]:
-    """For each constant score (row), the mean losses with each of the weights `shares` of the rows (column)."""
-    with double():
-        weights, targets = jnp.asarray(shares), jnp.asarray(target)
-        return np.asarray(jax.lax.map(lambda c: weights @ loss(c, targets), jnp.asarray(constants)))
+def constant_losses(
+    loss: Logistic | Squared | Huber, constants: NDArray[Any], target: NDArray[Any], masses: NDArray[Any]
+) -> NDArray[Any]:
+    """For each constant score (row), the sums of the losses with each row of the weights `masses` (column).
+
+    In numpy, as jax would compile once for each client's number of rows, and by blocks, which bounds the memory.
+    """
+    total = np.zeros((len(constants), len(masses)))
+    some = masses.any(axis=1)  # a client has rows of few groups
+    for start in range(0, len(target), BLOCK):
+        part = slice(start, start + BLOCK)
+        total[:, some] += plain_losses(loss, constants[:, None], target[part]) @ masses[some, part].T
+    return total
+
+
+def plain_losses(loss: Logistic | Squared | Huber, score: Any, target: NDArray[Any]) -> NDArray[Any]:
+    """The loss of each row at one score, by numpy; of several scores in a column, a row of losses for each."""
+    if isinstance(loss, Logistic):
+        return np.asarray(np.logaddexp(0.0, -target * score))
+    apart = score - target
+    inner = np.clip(apart, -loss.delta, loss.delta) if isinstance(loss, Huber) else apart
+    return np.asarray(inner * (apart - inner / 2))

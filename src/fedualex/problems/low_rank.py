@@ -1,26 +1,91 @@
 """Multi-task regression of low rank."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..regularizers import L1, Box, L1Ball, Spectral
+from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, positive
 from .built_from import built_from
+from .client_rows import Rows, checked_weights, split_rows
 from .floor import Floor
 from .general import Problem
 from .losses import OfScore, Squared
-from .rows import RowClients, matrix
+from .recipe import NUMBERS, AbstractRecipe, assemble
+from .rows import matrix
+from .totals import mean_of, sums_of_means, total_mass
 
 
-@built_from("X", "Y", "clients", pooled=True)
+@dataclass(frozen=True, eq=False)
+class LowRankRecipe(AbstractRecipe):
+    """`low_rank` without data, in two exchanges: sums of targets and rows, then squared deviations of the targets."""
+
+    nuclear: Any
+    intercept: bool = True
+    weights: Any = "samples"
+    exchanges: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        of_type("intercept", self.intercept, bool, "True or False")
+        positive("nuclear", self.nuclear)
+        checked_weights(self.weights)
+
+    @property
+    def answers(self) -> str:
+        """Several numbers for each row."""
+        return NUMBERS
+
+    def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
+        """Sums around 0, then squares around the mean."""
+        masses = rows.masses(self.weights, client)
+        if not known:
+            return self.opening(rows, client, sums=sums_of_means(rows, masses))
+        return Summary(sums={"squares": masses @ (rows.y - self._center(known)) ** 2})
+
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+        """Rows with their targets."""
+        return rows.weighed(row=rows.X, target=rows.y)
+
+    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+        """The bounds of `low_rank`."""
+        total, center = total_mass(known), self._center(known)
+        constant = float(np.sum(mean_of(known[1], "squares", total)) / 2)
+        nuclear = positive("nuclear", self.nuclear)
+        radius, mean = constant / float(nuclear), mean_of(known[0], "row_sum", total)
+        x: dict[str, Any] = {"weights": Spectral(L1(nuclear) + L1Ball(radius))}
+        like = {"weights": np.zeros((mean.size, center.size))}
+        if self.intercept:
+            spread = radius * np.linalg.norm(mean) + np.sqrt(2 * constant)
+            x["bias"] = Box(lower=center - spread, upper=center + spread)
+            like["bias"] = np.zeros(center.size)
+        parts: dict[str, Any] = {"by_construction": True, "floor": Floor(None, 0.0, each=True)}
+        return self.built(OfScore(Squared()), known, data, x=x, like=Saddle(like), **parts)
+
+    def _center(self, known: Sequence[Known]) -> NDArray[Any]:
+        mean = mean_of(known[0], "target_sum", total_mass(known))
+        return np.asarray(mean if self.intercept else np.zeros_like(mean))
+
+
+@built_from("X", "Y", "clients", recipe=LowRankRecipe)
 def low_rank(
-    X: Any, Y: Any, clients: Any = None, *, nuclear: Any, intercept: bool = True, weights: Any = "samples"
+    X: Any,
+    Y: Any,
+    clients: Any = None,
+    *,
+    nuclear: Any,
+    intercept: bool = True,
+    weights: Any = "samples",
+    sample_weight: Any = None,
 ) -> Problem:
     """min_{W, b} sum_i p_i ||W^T X_i + b - Y_i||^2 / 2 + nuclear ||W||_*: many tasks that share few directions.
 
-    X: n rows of d features; Y: n rows of t targets; W has shape (d, t), b (t,). clients and weights as in `sparse_glm`.
+    X: n rows of d features; Y: n rows of t targets; W has shape (d, t), b (t,). clients, weights
+        and sample_weight as in `sparse_glm`.
     x = {"weights": W, "bias": b}; without intercept x = {"weights": W}. There is no y: plain minimization.
 
     Bounds, none of them active at a solution: with F the loss of the best constant answer (of 0 without intercept),
@@ -28,28 +93,8 @@ def low_rank(
     gives |b - c| <= (F / nuclear) ||mu|| + sqrt(2 F), entry by entry.
     f is a mean of squares, so its floor is 0.
     """
-    of_type("intercept", intercept, bool, "True or False")
+    recipe = LowRankRecipe(nuclear, intercept, weights)
     X, Y = matrix(X), matrix(Y, "Y")
     if len(Y) != len(X):
         raise ValueError(f"Y must have {len(X)} rows, as many as X, got {len(Y)}")
-    nuclear = positive("nuclear", nuclear)
-    owners = RowClients(clients, weights, len(X))
-    center = owners.mean(Y) if intercept else np.zeros(Y.shape[1])
-    constant = float(np.sum(owners.mean((Y - center) ** 2)) / 2)
-    radius = constant / float(nuclear)
-    x: dict[str, Any] = {"weights": Spectral(L1(nuclear) + L1Ball(radius))}
-    like = {"weights": np.zeros((X.shape[1], Y.shape[1]))}
-    if intercept:
-        spread = radius * np.linalg.norm(owners.mean(X)) + np.sqrt(2 * constant)
-        x["bias"] = Box(lower=center - spread, upper=center + spread)
-        like["bias"] = np.zeros(Y.shape[1])
-    return Problem(
-        OfScore(Squared()),
-        x=x,
-        like=Saddle(like),
-        data=owners.split(row=X, target=Y),
-        weights=owners.weights,
-        by_construction=True,
-        own_weights=True,
-        floor=Floor(None, 0.0, each=True),
-    )
+    return assemble(recipe, split_rows(X, Y, clients, sample_weight))

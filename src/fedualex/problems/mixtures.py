@@ -1,17 +1,23 @@
-"""Mixtures of clients: a prior, and the simplex of mixtures with its regularizer."""
+"""Mixtures of clients or groups: a prior, the simplex of mixtures with its regularizer, and the loss of a mixture."""
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..geometry import EntropicSimplex
 from ..regularizers import KL, CappedSimplex
-from ..validation import positive, real_array, short
+from ..tree import Tree
+from ..validation import nonnegative, positive, real_array, short
+from .losses import Loss, linear_score
+from .operator_error import Majorized
 
 
 def mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> EntropicSimplex:
     """The simplex of mixtures, held to one mixture by kl or capped by cvar; prior: whether the mixture was given."""
+    kl = nonnegative("kl", kl)
     if cvar is None:
         if prior and kl == 0:
             raise ValueError(
@@ -26,9 +32,24 @@ def mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> Entropic
     return EntropicSimplex(CappedSimplex(min(1.0, 1 / (float(share) * mixture.size))))
 
 
-def checked_prior(prior: Any, count: int) -> NDArray[Any]:
-    """The prior divided by its sum; all clients alike without one."""
+def checked_prior(prior: Any, count: int, part: str) -> NDArray[Any]:
+    """The prior divided by its sum; all alike without one. part: "client" or "group", of which a mixture is made."""
     p = np.ones(count) if prior is None else real_array("prior", prior, f"{count} numbers > 0")
     if p.shape != (count,) or np.any(p <= 0):
-        raise ValueError(f"prior must be {count} numbers > 0, one for each client, got {short(prior)}")
+        raise ValueError(f"prior must be {count} numbers > 0, one for each {part}, got {short(prior)}")
     return p / p.sum()
+
+
+class Weighted(Majorized):
+    """weight y_g loss(<w, row> + b, label) of an example of group g; where clients are the groups, weight is M."""
+
+    loss: Loss
+
+    def __call__(self, x: Tree, y: Array, example: Tree) -> Array:
+        factor = example["weight"] * y[example["group"]]
+        return factor * self.loss(linear_score(x, example["row"]), example["target"])
+
+    def majorant(self, x: Tree, y: Array, example: Tree) -> Array:
+        """The same of the size of the loss."""
+        reach = linear_score(x, jnp.abs(example["row"]))
+        return example["weight"] * y[example["group"]] * self.loss.size(reach, example["target"])

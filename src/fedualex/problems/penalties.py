@@ -45,27 +45,22 @@ def bias_box(center: Any, direction: NDArray[Any], ball: Ball, reach: float) -> 
     return Box(lower=center - spread, upper=center + spread)
 
 
-def class_shares(label: NDArray[Any], share: NDArray[Any]) -> NDArray[Any]:
-    """The weight of each class in the objective."""
-    shares = np.bincount(label, share)
-    if np.any(shares <= 0):
+def class_shares(masses: NDArray[Any], total: float) -> NDArray[Any]:
+    """The share of each class in the objective, from the weights of their rows and of all rows."""
+    if np.any(masses <= 0):
         raise ValueError("weights must be > 0 for some client of every class of y")
-    return shares
+    return masses / total
 
 
-def class_bias_box(
-    X: NDArray[Any], label: NDArray[Any], share: NDArray[Any], ball: Ball, budget: float, binary: bool
-) -> Box:
+def class_bias_box(shares: NDArray[Any], means: NDArray[Any], ball: Ball, budget: float, binary: bool) -> Box:
     """All biases with which a mean logistic or softmax loss may be within the budget.
 
-    Rows weigh `share`; s_c is the weight of class c and mu_c its mean row. Jensen's inequality and log(1 + e^u) >= u
+    shares: the weight s_c of each class; means: its mean row mu_c. Jensen's inequality and log(1 + e^u) >= u
     give s_c (b_k - b_c + <w_k - w_c, mu_c>) <= budget. With two classes and one score b stands for the difference:
     -S(mu_1) - budget / s_1 <= b <= S(mu_0) + budget / s_0, S(v) the largest |<w, v>| for w in the ball. Otherwise
     biases matter up to a common shift, and no two differ by more than D = max_c S'(mu_c) + budget / s_c, S'(v) the
     largest |<w_k - w_c, v>|: Box(D / 2) keeps one shift of each solution.
     """
-    shares = class_shares(label, share)
-    means = (np.eye(shares.size)[label] * share[:, None]).T @ X / shares[:, None]
     largest = largest_product(ball, means)
     if binary:
         above, below = largest + budget / shares
@@ -78,15 +73,23 @@ def class_bias_box(
 class Penalty:
     """l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2, in a ball with every w of penalty <= budget."""
 
-    def __init__(self, budget: float, shape: tuple[int, ...], l1: Any, l2: Any, group: Any, groups: Any, radius: Any):
-        l1, l2, group = nonnegative("l1", l1), nonnegative("l2", l2), nonnegative("group", group)
-        if l1 > 0 and group > 0:
+    def __init__(self, l1: Any, l2: Any, radius: Any, group: Any = 0.0, groups: Any = None):
+        self.l1, self.l2, self.group = nonnegative("l1", l1), nonnegative("l2", l2), nonnegative("group", group)
+        if self.l1 > 0 and self.group > 0:
             raise ValueError("l1 and group cannot both be > 0: their sum has no closed form here")
-        if (group > 0) != (groups is not None):
+        if (self.group > 0) != (groups is not None):
             raise ValueError("group > 0 and groups=, one label for each column of X, belong together")
-        self.ball = weight_ball(float(l1), float(l2), radius, budget, float(group))
-        norms = _groups(group, groups, shape) if group > 0 else None
-        self.regularizer = penalized(self.ball, l1, l2, norms)
+        self.groups, self.radius = groups, radius
+        self.ball(1.0)  # refused here, before any data is seen
+
+    def ball(self, budget: float) -> Ball:
+        """The ball of `weight_ball`."""
+        return weight_ball(float(self.l1), float(self.l2), self.radius, budget, float(self.group))
+
+    def regularizer(self, ball: Ball, shape: tuple[int, ...]) -> AbstractRegularizer:
+        """The penalty of weights of this shape, in the ball."""
+        norms = _groups(self.group, self.groups, shape) if self.group > 0 else None
+        return penalized(ball, self.l1, self.l2, norms)
 
 
 def _groups(group: Any, groups: Any, shape: tuple[int, ...]) -> GroupL2:

@@ -1,31 +1,19 @@
 """Recipes: problems of the catalogue before anybody's data was seen, built from what clients add up to."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..summaries import Known, Summary, merged
 from ..tree import Tree
-from ..validation import encode_labels, rows_of
+from .client_rows import Rows
 from .data import objective_weights
 from .general import Problem
 
-
-class Rows(NamedTuple):
-    """The rows of one client: features, targets, and where they exist weights and groups of the rows."""
-
-    X: Any
-    y: NDArray[Any]
-    weight: NDArray[Any] | None = None
-    group: NDArray[Any] | None = None
-
-    @property
-    def shares(self) -> NDArray[Any]:
-        """The weight of each row; 1 where none was given."""
-        return np.ones(len(self.y)) if self.weight is None else self.weight
+CLASSES, RANKING, NUMBERS = "classes", "ranking", "numbers"
 
 
 class AbstractRecipe(ABC):
@@ -35,10 +23,22 @@ class AbstractRecipe(ABC):
     """
 
     exchanges: ClassVar[int]
+    row_groups: ClassVar[bool] = False
+    """Whether rows may have groups, other than their clients."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> str:
+        """What a model's scores mean: CLASSES, RANKING or NUMBERS."""
+
+    @property
+    def weights(self) -> Any:
+        """As of `Problem`: "samples", which makes it all the same who holds a row, "clients", or a number for each."""
+        return "samples"
 
     @abstractmethod
-    def summarize(self, rows: Rows, known: Sequence[Known]) -> Summary:
-        """At one client: its next summary. What may leave it is what stands here."""
+    def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
+        """At client number `client`: its next summary. What may leave it is what stands here."""
 
     @abstractmethod
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> Tree:
@@ -48,30 +48,35 @@ class AbstractRecipe(ABC):
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """Anywhere: the problem with these examples of each client, or with data "elsewhere"."""
 
-    def weights(self, known: Sequence[Known]) -> NDArray[Any]:
-        """The weight of each client in the objective: its share of the rows."""
-        return objective_weights("samples", known[0]["rows"])
+    def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
+        """What a model of a solution x = {"weights": w, ...} adds to <w, row>."""
+        return np.asarray(x.get("bias", np.zeros(np.shape(x["weights"])[1:])))
+
+    def client_weights(self, known: Sequence[Known]) -> NDArray[Any]:
+        """The weight of each client in the objective."""
+        return objective_weights("samples", known[0]["mass"])
+
+    def opening(self, rows: Rows, client: int, **parts: Any) -> Summary:
+        """The first summary, which has the number of rows and the weight of each client beside these parts."""
+        own = {"rows": np.array(len(rows.y)), "mass": np.array(rows.mass(self.weights, client))}
+        return Summary(each=own, **parts)
+
+    def built(self, f: Callable[..., Any], known: Sequence[Known], data: Any, **parts: Any) -> Problem:
+        """The problem with this loss of one example; a server has no weights, which belong to its deployment."""
+        weights = "clients" if isinstance(data, str) else self.client_weights(known)
+        return Problem(f, data=data, weights=weights, own_weights=True, **parts)
 
 
 def gather(recipe: AbstractRecipe, parts: Sequence[Rows]) -> list[Known]:
     """All merged summaries of clients that are in this process."""
     known: list[Known] = []
     for _ in range(recipe.exchanges):
-        known.append(merged([recipe.summarize(rows, known) for rows in parts]))
+        known.append(merged(recipe.summarize(rows, known, m) for m, rows in enumerate(parts)))
     return known
 
 
 def assemble(recipe: AbstractRecipe, parts: Sequence[Rows]) -> Problem:
     """The problem of clients that are in this process, built as it is between parties."""
+    objective_weights(recipe.weights, np.ones(len(parts)))  # refused here, where the number of clients is known
     known = gather(recipe, parts)
     return recipe.problem(known, [recipe.examples(rows, known, m) for m, rows in enumerate(parts)])
-
-
-def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group: Any = None) -> list[Rows]:
-    """The rows of each client, in the sorted order of their ids; clients None is one client."""
-    number = np.zeros(len(y), int) if clients is None else encode_labels("clients", clients, len(y))[1]
-
-    def part(values: Any, rows: NDArray[Any]) -> Any:
-        return None if values is None else values[rows]
-
-    return [Rows(X[rows], y[rows], part(weight, rows), part(group, rows)) for rows in rows_of(number)]

@@ -1,24 +1,93 @@
 """Least absolute deviations as a saddle point."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from ..regularizers import Box
+from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import of_type
 from .built_from import built_from
+from .client_rows import Rows, checked_weights, split_rows
 from .floor import Floor
 from .general import Problem
-from .losses import linear_score
+from .losses import linear_score, row_weight
 from .operator_error import Majorized
 from .penalties import Penalty, bias_box
-from .rows import RowClients, matrix, targets
+from .recipe import NUMBERS, AbstractRecipe, assemble
+from .rows import matrix, targets
+from .totals import mean_of, sums_of_means, total_mass
 
 
-@built_from("X", "y", "clients", pooled=True)
+@dataclass(frozen=True, eq=False)
+class RobustRecipe(AbstractRecipe):
+    """`robust_regression` without data, in two exchanges: sums of targets and rows, then deviations of the targets.
+
+    The dual variable has one entry for each row of each client: it is no summary, and every party sees it.
+    """
+
+    l1: Any = 0.0
+    l2: Any = 0.0
+    radius: Any = None
+    intercept: bool = True
+    weights: Any = "samples"
+    exchanges: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        of_type("intercept", self.intercept, bool, "True or False")
+        Penalty(self.l1, self.l2, self.radius)
+        if np.any(checked_weights(self.weights) <= 0):
+            raise ValueError("weights must be > 0 for every client: a row of weight 0 has no sign to find")
+
+    @property
+    def answers(self) -> str:
+        """Numbers."""
+        return NUMBERS
+
+    def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
+        """Sums around 0, then absolute values around the mean."""
+        masses = rows.masses(self.weights, client)
+        if not known:
+            return self.opening(rows, client, sums=sums_of_means(rows, masses))
+        return Summary(sums={"deviations": np.asarray(masses @ np.abs(rows.y - self._center(known)))})
+
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+        """Rows with their targets, their entries of u and the sizes of these, 1 for a client without weight."""
+        count = len(rows.y)
+        index = int(known[0]["rows"][:client].sum()) + np.arange(count, dtype=np.int32)
+        size = self._sizes(known)[client]
+        return rows.weighed(row=rows.X, target=rows.y, root=np.full(count, size if size > 0 else 1.0), index=index)
+
+    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+        """The bounds of `robust_regression`."""
+        total, penalty = total_mass(known), Penalty(self.l1, self.l2, self.radius)
+        constant, mean = float(mean_of(known[1], "deviations", total)), mean_of(known[0], "row_sum", total)
+        ball = penalty.ball(constant)
+        x: dict[str, Any] = {"weights": penalty.regularizer(ball, mean.shape)}
+        like: dict[str, Any] = {"weights": np.zeros(mean.size)}
+        if self.intercept:
+            x["bias"] = bias_box(self._center(known), mean, ball, constant)
+            like["bias"] = np.zeros(())
+        root = np.repeat(self._sizes(known), known[0]["rows"])
+        floor = Floor(np.zeros(root.size), 0.0, each=True)
+        parts: dict[str, Any] = {"y": Box(lower=-root, upper=root), "by_construction": True, "floor": floor}
+        return self.built(SignedResidual(), known, data, x=x, like=Saddle(like, np.zeros(root.size)), **parts)
+
+    def _center(self, known: Sequence[Known]) -> Any:
+        return mean_of(known[0], "target_sum", total_mass(known)) if self.intercept else 0.0
+
+    def _sizes(self, known: Sequence[Known]) -> NDArray[Any]:
+        """s of each client."""
+        return np.sqrt(self.client_weights(known) / known[0]["rows"])
+
+
+@built_from("X", "y", "clients", recipe=RobustRecipe)
 def robust_regression(
     X: Any,
     y: Any,
@@ -29,55 +98,34 @@ def robust_regression(
     radius: Any = None,
     intercept: bool = True,
     weights: Any = "samples",
+    sample_weight: Any = None,
 ) -> Problem:
     """min_{w, b} sum_i p_i |<w, X_i> + b - y_i| + l1 ||w||_1 + l2/2 ||w||^2: regression that outliers cannot pull.
 
-    p |r| = max of u sqrt(p) r over |u| <= sqrt(p), so this is a saddle point, bilinear but for psi, whose certificate
-    is its duality gap: x = {"weights": w, "bias": b} (without intercept {"weights": w}) against one u_i for each row,
-    in Box(sqrt(p_i)). Entry i of u is that of row i of X. clients and weights as in `sparse_glm`.
+    p |r| = max of u (p / s) r over |u| <= s, so this is a saddle point, bilinear but for psi, whose certificate is its
+    duality gap: x = {"weights": w, "bias": b} (without intercept {"weights": w}) against one u_i for each row, in
+    Box(s_i), s_i^2 the mean p of the rows of its client: sqrt(p_i) without sample_weight. The entries of u are those of
+    the rows of X sorted by client. clients, weights and sample_weight as in `sparse_glm`.
 
-    Bounds: with F the loss of the best constant, the weighted median of y (of 0 without intercept), w is in
-    L1Ball(F / l1) or L2Ball(sqrt(2 F / l2)), the one of smaller radius, or in L2Ball(radius); by Jensen's inequality
-    |b - mean y| <= max |<w, mean X>| over the ball + F. Unless F = 0, no derived bound is active at a solution.
+    Bounds: with F the loss of the constant t = mean y (of 0 without intercept), w is in L1Ball(F / l1) or
+    L2Ball(sqrt(2 F / l2)), the one of smaller radius, or in L2Ball(radius); by Jensen's inequality
+    |b - mean y| <= max |<w, mean X>| over the ball + F. The best constant is the median, which no sum gives; but F is
+    at most twice its loss, as |t - median| is at most that. Unless F = 0, no derived bound is active at a solution.
     At u = 0 f is 0 for every x, which is its floor.
     """
-    of_type("intercept", intercept, bool, "True or False")
+    recipe = RobustRecipe(l1, l2, radius, intercept, weights)
     X = matrix(X)
-    target = targets(y, len(X))
-    owners = RowClients(clients, weights, len(X))
-    if np.any(owners.share <= 0):
-        raise ValueError("weights must be > 0 for every client: a row of weight 0 has no sign to find")
-    order = np.argsort(target)
-    median = target[order][np.searchsorted(np.cumsum(owners.share[order]), 0.5)] if intercept else 0.0
-    constant = float(owners.mean(np.abs(target - median)))
-    penalty = Penalty(constant, (X.shape[1],), l1, l2, 0.0, None, radius)
-    x: dict[str, Any] = {"weights": penalty.regularizer}
-    like: dict[str, Any] = {"weights": np.zeros(X.shape[1])}
-    if intercept:
-        x["bias"] = bias_box(float(owners.mean(target)), owners.mean(X), penalty.ball, constant)
-        like["bias"] = np.zeros(())
-    root = np.sqrt(owners.share)
-    index = np.arange(len(X), dtype=np.int32)
-    return Problem(
-        SignedResidual(),
-        x=x,
-        y=Box(lower=-root, upper=root),
-        like=Saddle(like, np.zeros(len(X))),
-        data=owners.split(row=X, target=target, root=root, index=index),
-        weights=owners.weights,
-        by_construction=True,
-        own_weights=True,
-        floor=Floor(np.zeros(len(X)), 0.0, each=True),
-    )
+    return assemble(recipe, split_rows(X, targets(y, len(X)), clients, sample_weight))
 
 
 class SignedResidual(Majorized):
-    """u_i (score - y) / sqrt(p_i); the mean over rows weighs it by p_i."""
+    """u_i (score - y) / s_i; the mean over rows weighs it by s_i^2, and by the weight of the row where it has one."""
 
     def __call__(self, x: Tree, u: Array, example: Tree) -> Array:
-        return u[example["index"]] / example["root"] * (linear_score(x, example["row"]) - example["target"])
+        u_i = row_weight(example) * u[example["index"]] / example["root"]
+        return u_i * (linear_score(x, example["row"]) - example["target"])
 
     def majorant(self, x: Tree, u: Array, example: Tree) -> Array:
         """The same with a plus."""
         reach = linear_score(x, jnp.abs(example["row"])) + jnp.abs(example["target"])
-        return u[example["index"]] / example["root"] * reach
+        return row_weight(example) * u[example["index"]] / example["root"] * reach

@@ -1,12 +1,11 @@
-"""What the catalogue's problems share: checked rows and labels, and whose row is whose."""
+"""What the catalogue's problems share: checked rows, labels and targets."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import classes, encode_labels, real_array, rows_of, short
-from .data import objective_weights
+from ..validation import classes, encode_labels, real_array, short
 
 
 def matrix(values: Any, name: str = "X") -> NDArray[Any]:
@@ -17,12 +16,16 @@ def matrix(values: Any, name: str = "X") -> NDArray[Any]:
     return array
 
 
-def class_labels(y: Any, rows: int) -> tuple[int, NDArray[np.int32]]:
-    """The number of classes, at least two, and each row's class as its number in sorted order."""
-    names, label = classes("y", y, rows)
-    if len(names) < 2:
-        raise ValueError(f"y must hold at least two classes, but all its {rows} labels are alike")
-    return len(names), label
+def class_column(y: Any, rows: int) -> NDArray[Any]:
+    """One class for each row."""
+    classes("y", y, rows)
+    return np.asarray(y)
+
+
+def label_column(name: str, values: Any, rows: int) -> NDArray[Any]:
+    """One label for each row."""
+    encode_labels(name, values, rows)
+    return np.asarray(values)
 
 
 def two_classes(y: Any, rows: int) -> NDArray[Any]:
@@ -53,30 +56,3 @@ def targets(y: Any, rows: int, name: str = "y") -> NDArray[Any]:
             f"{name} must hold {rows} numbers, one for each row of X, got an array of shape {target.shape}"
         )
     return np.asarray(target)
-
-
-def by_client(examples: dict[str, NDArray[Any]], client: NDArray[Any]) -> list[dict[str, NDArray[Any]]]:
-    """The examples of each client, in the sorted order of their ids."""
-    return [{name: array[rows] for name, array in examples.items()} for rows in rows_of(client)]
-
-
-class RowClients:
-    """Whose row is whose: client numbers in sorted order of their ids, and the weight of each row in the objective.
-
-    With weights "samples" all rows weigh alike, as if they were pooled; with "clients" all clients do.
-    """
-
-    def __init__(self, clients: Any, weights: Any, rows: int):
-        names, self.client = encode_labels("clients", np.zeros(rows, int) if clients is None else clients, rows)
-        self.count = len(names)
-        sizes = np.bincount(self.client, minlength=self.count)
-        self.weights = objective_weights(weights, sizes)
-        self.share: NDArray[Any] = (self.weights / sizes)[self.client]
-
-    def split(self, **examples: NDArray[Any]) -> list[dict[str, NDArray[Any]]]:
-        """The examples of each client."""
-        return by_client(examples, self.client)
-
-    def mean(self, values: NDArray[Any]) -> NDArray[Any]:
-        """sum_i p_i values_i."""
-        return np.asarray(np.tensordot(self.share, values, 1))

@@ -85,10 +85,7 @@ _count = optional(whole_number)
 @no_type_check
 @options
 class RunOptions:
-    """The options of every run, on a simulator or in a deployment.
-
-    What people give is checked by each option, in a sentence of its own: so run-time types leave options alone.
-    """
+    """The options of every run, on a simulator or in a deployment. Each checks itself, so run-time types need not."""
 
     rounds: int | None = option(_count, "R, rounds of communication. Give either rounds or steps.", default=None)
     local_steps: int | Sequence[int] | NDArray[Any] = option(

@@ -1,0 +1,116 @@
+"""A model on the screen: its certificate in words, its test, its coefficients; and its predictions as text."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import click
+
+from ..display import rounded_up
+from .common import print_table
+
+
+def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
+    """The columns of the file that `predict` writes."""
+    scores = model.decision_function(table)
+    columns = {"prediction": model.answers.of(scores).tolist()}
+    if model.answers.kind == "numbers":
+        return columns
+    if scores.ndim == 1:
+        columns["score"] = scores.tolist()
+    if model.answers.kind == "classes":
+        for label, share in zip(model.classes.tolist(), model.answers.probabilities(scores).T, strict=True):
+            columns[f"probability of {label}"] = share.tolist()
+    return columns
+
+
+def as_text(columns: dict[str, list[Any]], as_json: bool) -> str:
+    """Columns as a CSV file or as one JSON document."""
+    if as_json:
+        return json.dumps(columns, indent=1, allow_nan=False) + "\n"
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def description(model: Any) -> dict[str, Any]:
+    """A model as JSON."""
+    return {
+        "target": model.target,
+        "answers": model.answers.kind,
+        "classes": model.classes.tolist(),
+        "certificate": model.certificate,
+        "intercept": model.intercept.tolist(),
+        "coefficients": {c.feature: c.per_unit.tolist() for c in model.coefficients if c.size > 0},
+        "training": model.training,
+    }
+
+
+def show(model: Any, most: int | None) -> None:
+    """A model for people: what is certified, how it fares, and its coefficients."""
+    click.echo(claim(model))
+    _show_measures(model.training.get("held_out"))
+    _show_coefficients(model, most)
+
+
+def claim(model: Any) -> str:
+    """The certificate in words."""
+    found, gap, tol = model.certificate, model.certificate.get("gap"), model.certificate.get("tol")
+    cost = f"{found.get('exchanges')} exchanges with {len(model.training.get('clients', ()))} clients"
+    if gap is None:
+        return f"Nothing is certified ({found.get('meaning')}) after {cost}."
+    above = found.get("violation")
+    limit = "" if above is None else f" Its limit is exceeded by at most {rounded_up(above, 3)}."
+    short = "" if tol is None or gap <= tol else f" The tolerance {tol:g} was not reached: raise --rounds or --tol."
+    return (
+        f"Certified: no model of this kind has an objective lower by more than {rounded_up(gap, 3)}, "
+        f"known after {cost}.{limit}{short}"
+    )
+
+
+def _show_measures(measures: dict[str, Any] | None) -> None:
+    if measures is None:
+        return
+    names = list(measures["overall"])
+    rows = {"all clients": measures["overall"], **(measures["clients"] if len(measures["clients"]) > 1 else {})}
+    click.echo(f"On {measures['rows']} rows that were held out:")
+    _print_rows(["", *names], [[who, *(_number(found[name]) for name in names)] for who, found in rows.items()])
+
+
+def _show_coefficients(model: Any, most: int | None) -> None:
+    used = [c for c in model.coefficients if c.size > 0]
+    several = model.weights.ndim > 1
+    names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit", "per deviation"]
+    numbers = [(c.per_unit if several else (c.per_unit[0], c.per_deviation[0])) for c in used[:most]]
+    rows = [[c.feature, *(f"{value:+.4g}" for value in row)] for c, row in zip(used, numbers, strict=False)]
+    features = len(model.encoder.features)
+    click.echo(f"Coefficients of {_score(model)}: {len(used)} of {features} are not 0, the largest first:")
+    _print_rows(["feature", *names], rows)
+    if len(used) > len(rows):
+        click.echo(f"{len(used) - len(rows)} more: fedualex explain")
+
+
+def _score(model: Any) -> str:
+    """What coefficients add up to."""
+    if model.answers.kind == "numbers":
+        return str(model.target)
+    if model.weights.ndim > 1:
+        return "the scores, of which the largest wins"
+    return f"the score, which is above 0 for {model.target} = {model.classes.tolist()[1]}"
+
+
+def _print_rows(names: list[str], rows: list[list[str]]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*names, box=box.SIMPLE_HEAD, collapse_padding=True)
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

@@ -1,0 +1,88 @@
+"""What the columns of a table hold: numbers or text, at one client and at all of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..summaries import Known, Summary
+from ..validation import missing, plain_array
+from .moments import sums
+from .tables import Table, from_values
+
+CATEGORIES = "categories of "
+"""Before the name of a column, the name of its categories in a summary."""
+
+
+def plain_table(table: Mapping[str, Any]) -> Table:
+    """The table with columns of numbers, nan where one is missing, and of text, "" where one is."""
+    return Table({name: plain_column(name, column) for name, column in table.items()}, "the table")
+
+
+def plain_column(name: str, values: Any) -> NDArray[Any]:
+    """A column as numbers with nan or as text with "" where a value is missing."""
+    column = plain_array(f"the column {name!r}", values)
+    if column.dtype.kind == "O":
+        return from_values(column.tolist())
+    return column if column.dtype.kind in "fiubU" else np.where(missing(column), "", column.astype(str))
+
+
+def is_text(column: NDArray[Any]) -> bool:
+    """Whether a plain column is one of text."""
+    return column.dtype.kind == "U"
+
+
+def column_of_kind(name: str, column: NDArray[Any], text: bool) -> NDArray[Any]:
+    """A plain column as text or as numbers; one in which all is missing can be either, any other is what it is."""
+    if missing(column).all():
+        return np.full(len(column), "" if text else np.nan)
+    if is_text(column) != text:
+        fitted, found = ("text", "numbers") if text else ("numbers", "text")
+        raise ValueError(f"the column {name!r} must hold {fitted}, as when it was fitted, got {found}")
+    return column
+
+
+def summarize_columns(table: Table) -> Summary:
+    """What a client says of its columns, in the sorted order of their names, and where they stand in its table.
+
+    text: 2 if there is some, 1 for an empty column of text, else 0. number: 1 if there are some, else 0. count, total:
+    how many numbers there are, and their sum. The names of categories, but not how often they occur.
+    """
+    names = sorted(table)
+    columns = [table[name] for name in names]
+    there = [not missing(column).all() for column in columns]
+    text = [is_text(column) for column in columns]
+    numbers = [np.full(table.rows, np.nan) if is_text(column) else column for column in columns]
+    own = sums(np.stack(numbers, axis=1))
+    kinds = {
+        "text": np.array([is_one * (1 + some) for is_one, some in zip(text, there, strict=True)]),
+        "number": np.array([int(some and not is_one) for is_one, some in zip(text, there, strict=True)]),
+    }
+    categories = {
+        CATEGORIES + name: np.unique(column[column != ""]) if is_one else np.array([], str)
+        for name, column, is_one in zip(names, columns, text, strict=True)
+    }
+    return Summary(
+        sums={"count": own.count, "total": own.total},
+        largest=kinds,
+        labels={"columns": np.array(names), **categories},
+        each={"place": np.array([list(table).index(name) for name in names])},
+    )
+
+
+def known_kinds(known: Known) -> dict[str, bool]:
+    """The columns in the order of the first client, each with whether it holds text."""
+    names = known["columns"].tolist()
+    both = (known["text"] == 2) & (known["number"] == 1)
+    if both.any():
+        name = names[np.argmax(both)]
+        raise ValueError(f"the column {name!r} must hold text at all clients or numbers at all, got both")
+    text = (known["text"] > 0) & (known["number"] == 0)
+    return {names[i]: bool(text[i]) for i in np.argsort(known["place"][0])}
+
+
+def known_moments(known: Known, numbers: tuple[str, ...]) -> Known:
+    """Counts and sums of these columns alone."""
+    kept = np.searchsorted(known["columns"], numbers)
+    return {"count": known["count"][kept], "total": known["total"][kept]}

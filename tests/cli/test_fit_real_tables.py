@@ -1,0 +1,45 @@
+"""`fedualex fit` with nothing tuned, on the tables that come with scikit-learn, beside scikit-learn on the same rows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from fedualex import models
+from fedualex.experiments.fitting import fit_into, plan_fit
+
+CASES = [
+    ("breast_cancer", "logistic", "accuracy"),
+    ("breast_cancer", "fair", "accuracy"),
+    ("breast_cancer", "auc", "auc"),
+    ("breast_cancer", "neyman-pearson", "auc"),
+    ("wine", "logistic", "accuracy"),
+    ("digits", "logistic", "accuracy"),
+    ("diabetes", "lasso", "r2"),
+    ("diabetes", "robust", "r2"),
+]
+
+
+def of_scikit_learn(rows, metric):
+    """The same metric of its own default model, on the same split."""
+    test, truth = rows.encoder.transform(rows.held_out), rows.held_out[rows.target]
+    if metric == "r2":
+        return LinearRegression().fit(rows.X, rows.trained[rows.target]).score(test, truth)
+    model = LogisticRegression(max_iter=5000).fit(rows.X, rows.y)
+    return roc_auc_score(truth, model.decision_function(test)) if metric == "auc" else model.score(test, truth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("table", "goal", "metric"), CASES)
+def test_defaults_are_certified_and_as_good_as_scikit_learn(tmp_path, table, goal, metric):
+    settings = {"table": f"bundled:{table}", "target": "target", "clients": "4", "goal": goal}
+    planned = plan_fit(settings, Path())
+    model = fit_into(tmp_path / "fit", planned)
+    assert model.certificate["gap"] <= model.certificate["tol"]
+    found = model.training["held_out"]["overall"][metric]
+    assert found >= of_scikit_learn(planned.rows, metric) - 0.01
+    (tmp_path / "fit" / "model").rename(tmp_path / "moved")
+    again = models.load(tmp_path / "moved")
+    np.testing.assert_array_equal(again.predict(planned.rows.held_out), model.predict(planned.rows.held_out))

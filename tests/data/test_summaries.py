@@ -1,0 +1,46 @@
+"""An encoder from what clients send: the same as of one table, and nothing grows with the rows."""
+
+import numpy as np
+import pytest
+
+from fedualex import data
+from fedualex.summaries import merged
+
+
+def fitted_apart(*parts):
+    """An encoder from tables that nobody puts together."""
+    known = []
+    for _ in range(data.Encoder.exchanges):
+        known.append(merged([data.Encoder.summarize(part, known) for part in parts]))
+    return data.Encoder.from_known(known)
+
+
+def test_an_encoder_is_fitted_from_what_clients_send():
+    rng = np.random.default_rng(0)
+    age, town = rng.normal(50, 9, 40), np.array(["Rome", "Oslo", "Bern", ""])[rng.integers(0, 4, 40)]
+    table, owner = data.Table({"town": town, "age": age, "bmi": age**2}, "here"), rng.integers(0, 3, 40)
+    parts = [table.take(owner == m) for m in range(3)]
+    whole = data.Encoder.fit(table)
+    turned = data.Table({name: parts[1][name] for name in ("bmi", "age", "town")}, "elsewhere")
+    for encoder in (data.Encoder.fit(table, owner), fitted_apart(parts[0], turned, parts[2])):
+        assert encoder.features == whole.features == ("age", "bmi", "town=Bern", "town=Oslo", "town=Rome")
+        np.testing.assert_allclose(encoder.transform(table), whole.transform(table), rtol=1e-12, atol=1e-12)
+    shapes = data.Encoder.summarize(parts[0], []).shapes
+    assert shapes == data.Encoder.summarize(parts[0].take(np.arange(5).repeat(9)), []).shapes | shapes
+    assert {name: size for name, size in shapes.items() if "categories" in name} == {
+        "categories of age": (0,),
+        "categories of bmi": (0,),
+        "categories of town": (3,),
+    }
+    assert set(shapes.values()) == {(3,), (0,)}
+
+
+def test_a_column_is_of_one_kind_at_all_clients():
+    with pytest.raises(ValueError, match="the column 'code' must hold text at all clients or numbers at all, got both"):
+        fitted_apart({"code": np.array([1, 2])}, {"code": np.array(["x"])})
+    empty = {"code": np.array(["", ""]), "age": np.array([np.nan, np.nan])}
+    full = {"code": np.array([1.0, 3.0]), "age": np.array(["old", "new"])}
+    for parts in ((empty, full), (full, empty)):  # what is missing everywhere at a client can be either
+        assert fitted_apart(*parts).features == ("code", "age=new", "age=old")
+    with pytest.raises(ValueError, match="client 1 must summarize"):
+        fitted_apart({"a": np.zeros(2)}, {"b": np.zeros(2)})
