@@ -173,8 +173,10 @@ fx.data.dirichlet(labels=LABELS, clients=2, alpha=1.0, seed=0, least=1)
 fx.data.sums(X=X, center=None)
 fx.data.added(parts=[fx.data.sums(X)])
 fx.data.bundled(name='wine')
+fx.data.bundled_table(name='wine')
 fx.data.read_csv(path='no_such_file.csv', delimiter=',')
 fx.data.read_npz(path='no_such_file.npz')
+fx.data.read_npz_table(path='no_such_file.npz')
 fx.data.read_parquet(path='no_such_file.parquet')
 # estimators
 fx.estimators.FederatedLasso(max_rounds=2).fit(X=X, y=Y, clients=WHO)
@@ -185,6 +187,7 @@ fx.estimators.NeymanPearsonClassifier(max_rounds=2).fit(X=X, y=LABELS, clients=W
 """
 
 NOT_CALLED = {
+    "reads and writes folders of models; tests/models has them": {"models"},
     "holds results or messages": {
         *("Certificate", "Dual", "Run", "Saddle", "Status", "Stop", "AttackReport", "Bilinear", "ClientMetrics"),
         *(

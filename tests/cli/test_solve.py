@@ -112,6 +112,8 @@ def test_the_manifest_holds_every_default(solved, here):
         "kl": 0.0,
         "prior": None,
         "radius": None,
+        "groups": None,
+        "sample_weight": None,
     }
     assert agnostic["run"]["weights"] is None
     assert read(solved("weighted")[0], "manifest.json")["configuration"]["run"]["weights"] == [1.0, 1.0, 2.0]
