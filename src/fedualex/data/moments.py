@@ -55,10 +55,9 @@ class Standardizer:
     def fit(cls, X: Any, clients: Any = None) -> "Standardizer":
         """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them."""
         rows = real_csr("X", X) if issparse(X) else _matrix(X)
-        number = (
-            np.zeros(rows.shape[0], int) if clients is None else encode_labels("clients", clients, rows.shape[0])[1]
-        )
-        own = [rows[i] for i in rows_of(number)]
+        own = [rows]
+        if clients is not None:
+            own = [rows[i] for i in rows_of(encode_labels("clients", clients, rows.shape[0])[1])]
         known: list[Known] = []
         for _ in range(cls.exchanges):
             known.append(merged(cls.summarize(part, known) for part in own))
