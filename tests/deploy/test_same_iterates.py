@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from support.deploying import (  # noqa: F401
     DATA,
     NAMES,
@@ -40,12 +41,20 @@ CASES = {
         "cohort": 2,
     },
 }
-LONG = ("game float32", "data stale", "data lead", "data lead, two surveys", "data tracked", "data recentred")
+SPARSE = fx.problems.sparse_glm(
+    "squared", csr_array(np.tri(12, 9) * (np.arange(9) % 3 == 0)), np.arange(12.0) % 5, np.arange(12) // 4, l1=0.1
+)
+"""Three clients whose fullest rows differ."""
+LONG = (
+    *("game float32", "data stale", "data lead", "data lead, two surveys", "data tracked", "data recentred"),
+    "sparse rows",
+)
 LEAD = {"method": fx.LeadSliding(0.4, 0.15, mode="optimistic", lead=1), "local_steps": (1, 4, 2)}
 CASES |= {
     "data lead": {"problem": DATA, **LEAD, "noise": fx.Minibatch(2)},
     "data lead, two surveys": {"problem": DATA, "method": fx.LeadSliding(0.4, 0.15, lead=2), "local_steps": 3},
     "data tracked": {"problem": DATA, "method": fx.FedGDAGT(0.1), "local_steps": 3},
+    "sparse rows": {"problem": SPARSE, **FRESH},
     "data recentred": {"problem": DATA, "method": fx.FeDualExCorrected(0.1, recentre=True), "local_steps": 3},
 }
 METHODS = [

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ..summaries import Known, Summary, merged
-from ..validation import encode_labels, of_type, real_array, refuse_masked, rows_of, short
+from ..validation import encode_labels, of_type, real_array, real_csr, refuse_masked, refuse_sparse, rows_of, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,12 @@ class Sums:
 
 
 def sums(X: Any, center: Any = None) -> Sums:
-    """A client's counts and sums of its values, or of (value - center)^2; nan is a missing value and counts nowhere."""
+    """A client's counts and sums of its values, or of (value - center)^2; nan is a missing value and counts nowhere.
+
+    X may be sparse, and then misses no values.
+    """
+    if issparse(X):
+        return _sparse_sums(real_csr("X", X), center)
     rows = _matrix(X)
     there = ~np.isnan(rows)
     values = rows if center is None else (rows - _center(center, rows.shape[1])) ** 2
@@ -48,8 +54,10 @@ class Standardizer:
     @classmethod
     def fit(cls, X: Any, clients: Any = None) -> "Standardizer":
         """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them."""
-        rows = _matrix(X)
-        own = [rows] if clients is None else [rows[i] for i in rows_of(encode_labels("clients", clients, len(rows))[1])]
+        rows = real_csr("X", X) if issparse(X) else _matrix(X)
+        own = [rows]
+        if clients is not None:
+            own = [rows[i] for i in rows_of(encode_labels("clients", clients, rows.shape[0])[1])]
         known: list[Known] = []
         for _ in range(cls.exchanges):
             known.append(merged(cls.summarize(part, known) for part in own))
@@ -73,6 +81,7 @@ class Standardizer:
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Standardized rows, without nan."""
+        refuse_sparse("X", X, "a matrix that may be filled, as no mean is left 0")
         rows = _matrix(X)
         if rows.shape[1:] != self.mean.shape:
             raise ValueError(f"X must have {self.mean.size} columns, as when it was fitted, got {rows.shape[1]}")
@@ -90,6 +99,16 @@ def added(parts: Iterable[Sums]) -> Sums:
     for part in every or [None]:
         of_type("parts", part, Sums, "what `sums` returned, of each client")
     return sum(every[1:], start=every[0])
+
+
+def _sparse_sums(rows: Any, center: Any) -> Sums:
+    """(0 - center)^2 of the entries that are not stored is added once for all of a column."""
+    count = np.full(rows.shape[1], rows.shape[0])
+    if center is None:
+        return Sums(count, np.asarray(rows.sum(axis=0)))
+    middle = np.broadcast_to(_center(center, rows.shape[1]), rows.shape[1:])
+    squares = np.bincount(rows.indices, (rows.data - middle[rows.indices]) ** 2, rows.shape[1])
+    return Sums(count, squares + (count - np.bincount(rows.indices, minlength=rows.shape[1])) * middle**2)
 
 
 def _sums(known: Sequence[Known]) -> Sums:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,20 +25,23 @@ class Scale:
     """Rows as (row - mean) / size, with one size for all columns, so that the penalty keeps its meaning.
 
     mean and size (the root mean square of all deviations) come from federated moments. w / size and
-    b - <w / size, mean> are the model for the rows as they were.
+    b - <w / size, mean> are the model for the rows as they were. Sparse rows are row / size, with the same size: less
+    their mean they would be full, and a bias that no penalty holds makes up for it.
     """
 
-    def __init__(self, X: NDArray[Any], clients: Any, intercept: bool):
+    def __init__(self, X: Any, clients: Any, intercept: bool):
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             moments = Standardizer.fit(X, clients)
-            self.mean = moments.mean if intercept else np.zeros_like(moments.mean)
-            size = float(np.sqrt(np.mean(moments.deviation**2 + (moments.mean - self.mean) ** 2)))
+            size = float(np.sqrt(np.mean(moments.deviation**2 + (0 if intercept else moments.mean**2))))
         if not np.isfinite(size):
             raise ValueError("X must have a variance that float64 can hold: divide its columns by their size")
+        self.mean = moments.mean if intercept and not issparse(X) else np.zeros_like(moments.mean)
         self.size = size if size > 0 else 1.0
 
-    def rows(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Rows in the common scale."""
+    def rows(self, X: Any) -> Any:
+        """Rows in the common scale, sparse if they were."""
+        if issparse(X):
+            return X / self.size
         rows = X - self.mean
         rows /= self.size
         return rows
@@ -67,6 +71,11 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
@@ -135,7 +144,7 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"y holds {len(self.classes_)} classes, {type(self).__name__} accepts two"
             )
-        clients = np.zeros(len(X)) if clients is None else clients
+        clients = np.zeros(X.shape[0]) if clients is None else clients
         scale = Scale(X, clients, intercept=True)
         # The rows in the common scale are not kept during the run: they are as large as the data.
         problem = self._problem(scale.rows(X), label, clients, scale.size)
@@ -159,12 +168,12 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
 
 
 def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any) -> Any:
-    """scikit-learn's own checks, and X in float64; masked entries and text among the features are refused."""
+    """scikit-learn's own checks, and X in float64, by rows if it is sparse; masked entries and text are refused."""
     refuse_masked("X", X)
     refuse_masked("y", y)
     given = (X,) if options.get("reset") is False else (X, y)
     try:
-        return validate_data(estimator, *given, dtype=np.float64, **options)
+        return validate_data(estimator, *given, dtype=np.float64, accept_sparse="csr", **options)
     except OverflowError:
         raise ValueError(f"X must be real numbers that float64 can hold, got {short(X)}") from None
     except ValueError as error:

@@ -18,7 +18,7 @@ from .general import Problem
 from .losses import Logistic, linear_score, row_weight
 from .penalties import Penalty, class_bias_box, class_shares
 from .recipe import CLASSES, AbstractRecipe, assemble
-from .rows import class_column, matrix
+from .rows import class_column, features
 from .totals import class_means, known_classes, sums_by_class, total_mass
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
@@ -55,7 +55,7 @@ class AdversarialRecipe(AbstractRecipe):
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows with the signs of their classes."""
-        return rows.weighed(row=rows.X, target=rows.signs(known_classes(known, two=True)))
+        return rows.weighed(row=rows.features, target=rows.signs(known_classes(known, two=True)))
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `universal_adversarial`."""
@@ -100,10 +100,11 @@ def universal_adversarial(
     sample_weight are as there.
     """
     recipe = AdversarialRecipe(radius, lam, l1, l2, weights)
-    X = matrix(X)
-    return assemble(recipe, split_rows(X, class_column(y, len(X)), clients, sample_weight))
+    X = features(X)
+    return assemble(recipe, split_rows(X, class_column(y, X.shape[0]), clients, sample_weight))
 
 
 def attacked_loss(x: Tree, delta: Array, example: Tree) -> Array:
     """The logistic loss of one example, moved by delta, times the weight of the row."""
-    return row_weight(example) * Logistic()(linear_score(x, example["row"] + delta), example["target"])
+    score = linear_score(x, example["row"]) + delta @ x["weights"]
+    return row_weight(example) * Logistic()(score, example["target"])

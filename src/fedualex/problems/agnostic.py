@@ -7,7 +7,7 @@ from .built_from import built_from
 from .client_rows import split_rows
 from .general import Problem
 from .recipe import assemble
-from .rows import class_column, label_column, matrix, targets
+from .rows import class_column, features, label_column, targets
 
 
 @built_from("X", "y", "clients", recipe=AgnosticRecipe)
@@ -54,7 +54,7 @@ def agnostic(
     Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
     """
     recipe = AgnosticRecipe(loss, delta, l1, l2, kl, prior, cvar, radius, groups is not None)
-    X = matrix(X)
-    target = targets(y, len(X)) if recipe.regression else class_column(y, len(X))
-    group = None if groups is None else label_column("groups", groups, len(X))
+    X = features(X)
+    target = targets(y, X.shape[0]) if recipe.regression else class_column(y, X.shape[0])
+    group = None if groups is None else label_column("groups", groups, X.shape[0])
     return assemble(recipe, split_rows(X, target, clients, sample_weight, group))

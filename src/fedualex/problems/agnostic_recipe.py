@@ -92,7 +92,7 @@ class AgnosticRecipe(AbstractRecipe):
         if not self.regression:
             labels = known_classes(known)
             target = rows.signs(labels) if self._binary(known) else rows.numbers(rows.y, labels)
-        return {"row": rows.X, "target": target, "group": group, "weight": weight}
+        return {"row": rows.features, "target": target, "group": group, "weight": weight}
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `agnostic`."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..tree import Saddle
 from ..validation import nonnegative, of_type, real_array
-from .rows import labels_of_model, matrix
+from .rows import features, labels_of_model
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,16 @@ def attack_report(X: Any, y: Any, z: Saddle, *, labels: Any = None, zero: float 
 
     labels: the two labels of the training data, needed where y has only one of them.
     """
-    X = matrix(X)
-    label = labels_of_model(y, len(X), labels, 2)
+    X = features(X)
+    label = labels_of_model(y, X.shape[0], labels, 2)
     weights, bias, delta = _model(z, X.shape[1])
     zero = float(nonnegative("zero", zero))
 
-    def accuracy(rows: Any) -> float:
-        return float(np.mean((rows @ weights + bias > 0) == (label == 1)))
+    def accuracy(scores: Any) -> float:
+        return float(np.mean((scores > 0) == (label == 1)))
 
-    return AttackReport(accuracy(X), accuracy(X + delta), float(np.mean(np.abs(delta) > zero)))
+    scores = X @ weights + bias
+    return AttackReport(accuracy(scores), accuracy(scores + delta @ weights), float(np.mean(np.abs(delta) > zero)))
 
 
 def _model(z: Any, features: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

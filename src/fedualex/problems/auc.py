@@ -7,7 +7,7 @@ from .built_from import built_from
 from .client_rows import split_rows
 from .general import Problem
 from .recipe import assemble
-from .rows import class_column, matrix
+from .rows import class_column, features
 
 
 @built_from("X", "y", "clients", recipe=AucRecipe)
@@ -51,8 +51,9 @@ def auc(
     saddle=False is the same objective without a, b and alpha, for clients that know mu+ and mu- themselves: the plain
     minimization of E+ <w, row - mu+>^2 + E- <w, row - mu->^2 + (1 - <w, mu+ - mu->)^2, in the same ball, floor 0.
     A client with more than d rows keeps d that have the same sum of squares for every w, of a QR decomposition.
+    Sparse rows are not shifted, which would fill them: the loss takes the scores of the middle, or of mu+ and mu-, off.
     Ying, Wen, Lyu, Stochastic Online AUC Maximization, NeurIPS 2016.
     """
     recipe = AucRecipe(l1, l2, radius, saddle)
-    X = matrix(X)
-    return assemble(recipe, split_rows(X, class_column(y, len(X)), clients, sample_weight))
+    X = features(X)
+    return assemble(recipe, split_rows(X, class_column(y, X.shape[0]), clients, sample_weight))

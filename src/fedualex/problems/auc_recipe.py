@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ..regularizers import Box, SquaredL2
 from ..regularizers.rounding import UNIT
@@ -18,6 +19,7 @@ from .general import Problem
 from .pairwise import CenteredSquare, PairwiseSquare
 from .penalties import Ball, largest_product, penalized, weight_ball
 from .recipe import RANKING, AbstractRecipe
+from .sparse_row import is_sparse
 from .totals import class_means, known_classes, mean_of, sums_by_class, total_mass
 
 
@@ -25,7 +27,8 @@ from .totals import class_means, known_classes, mean_of, sums_by_class, total_ma
 class AucRecipe(AbstractRecipe):
     """`auc` without data, in two exchanges: labels and the sum of the rows, then the weight of each class and its sums.
 
-    Sums of classes are those of row - mean and |row - mean|: far from 0 the classes' means would lose digits.
+    Sums of classes are those of row - mean and |row - mean|: far from 0 the classes' means would lose digits. Of sparse
+    rows, whose differences from the mean would fill the memory, the latter is that of |row| + |mean|, which is more.
     """
 
     l1: Any = 0.0
@@ -48,18 +51,22 @@ class AucRecipe(AbstractRecipe):
         if not known:
             own = {"row_sum": rows.shares @ rows.X}
             return self.opening(rows, client, labels={"classes": rows.labels(rows.y)}, sums=own)
-        labels, centered = known_classes(known, two=True), rows.X - _mean(known)
-        sizes = sums_by_class(rows._replace(X=np.abs(centered)), labels, rows.shares)["class_rows"]
-        return Summary(sums={**sums_by_class(rows._replace(X=centered), labels, rows.shares), "class_sizes": sizes})
+        return Summary(sums=_sums_around(rows, known_classes(known, two=True), _mean(known)))
 
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
-        """Rows relative to the middle of the class means; without saddle relative to their own, and at most d."""
-        sign = rows.signs(known_classes(known, two=True))
-        down, up = class_means(known[1])
-        weight = rows.factors * np.where(sign > 0, *(total_mass(known) / known[1]["class_mass"])[::-1])
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, Any]:
+        """Rows relative to the middle of the class means; without saddle relative to their own, and at most d.
+
+        Sparse rows stay as they are.
+        """
+        number, mean = rows.numbers(rows.y, known_classes(known, two=True)), _class_means(known)
+        weight = rows.factors * (total_mass(known) / known[1]["class_mass"])[number]
+        row = rows.features
         if self.saddle:
-            return {"row": rows.X - (_mean(known) + (up + down) / 2), "sign": sign, "weight": weight}
-        return _squares(rows.X - (_mean(known) + np.where(sign[:, None] > 0, up, down)), weight)
+            row = row if is_sparse(row) else row - _middle(known)
+            return {"row": row, "sign": 2.0 * number - 1, "weight": weight}
+        return (
+            {"row": row, "class": number, "weight": weight} if is_sparse(row) else _squares(row - mean[number], weight)
+        )
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `auc`."""
@@ -69,10 +76,12 @@ class AucRecipe(AbstractRecipe):
         if not self.saddle:
             only = Saddle({"weights": like["weights"]})
             parts: dict[str, Any] = {"floor": Floor(None, 0.0, each=True), "by_construction": True}
-            return self.built(CenteredSquare(up - down), known, data, x={"weights": weights}, like=only, **parts)
+            return self.built(
+                CenteredSquare(up - down, _class_means(known)), known, data, x={"weights": weights}, like=only, **parts
+            )
         bound = largest_product(ball, up - down)[0]
         return self.built(
-            PairwiseSquare(),
+            PairwiseSquare(_middle(known)),
             known,
             data,
             x={"weights": weights, "a": Box(lower=0, upper=1), "b": Box(lower=-1, upper=0)},
@@ -94,6 +103,27 @@ def _mean(known: Sequence[Known]) -> NDArray[Any]:
     return np.asarray(mean_of(known[0], "row_sum", total_mass(known)))
 
 
+def _class_means(known: Sequence[Known]) -> NDArray[Any]:
+    return _mean(known) + class_means(known[1])
+
+
+def _middle(known: Sequence[Known]) -> NDArray[Any]:
+    """The middle of the class means."""
+    return np.asarray(_mean(known) + class_means(known[1]).sum(axis=0) / 2)
+
+
+def _sums_around(rows: Rows, labels: NDArray[Any], mean: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """For each class the weight of its rows, and the weighted sums of row - mean and of its size."""
+    sparse = issparse(rows.X)
+    near = rows if sparse else rows._replace(X=rows.X - mean)
+    sums = sums_by_class(near, labels, rows.shares)
+    sizes = sums_by_class(near._replace(X=abs(near.X)), labels, rows.shares)["class_rows"]
+    if not sparse:
+        return {**sums, "class_sizes": sizes}
+    shift = sums["class_mass"][:, None] * mean
+    return {**sums, "class_rows": sums["class_rows"] - shift, "class_sizes": sizes + np.abs(shift)}
+
+
 def _squares(rows: NDArray[Any], weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """At most d rows whose mean of <w, row>^2 is for every w that of weight <w, row>^2 over all rows: a QR factor."""
     rows *= np.sqrt(weight / len(rows))[:, None]
@@ -105,7 +135,8 @@ def _floor(known: Sequence[Known], ball: Ball, bound: float) -> Floor:
     """1 - 2 (1 + alpha) S, S >= the largest m+ - m- = sum_i factor_i <w, row_i> over the ball, as the rows are stored.
 
     Sums of n rows, of weights and of rows, shifts and divisions err by fewer than 16 (n + d + 64) UNIT of the classes'
-    mean |row|. Without the term in S, for bound >= 1, every row obeys the floor, and so does a client's own f.
+    mean |row|, or of sparse rows |row| + |mean|: the loss takes the middle off. Without the term in S, for bound >= 1,
+    every row obeys the floor, and so does a client's own f.
     """
     down, up = class_means(known[1])
     sizes = known[1]["class_sizes"] / known[1]["class_mass"][:, None]

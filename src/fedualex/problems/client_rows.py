@@ -4,18 +4,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ..validation import encode_labels, real_array, short
 from .data import WEIGHTS, objective_weights
+from .sparse_row import example_rows
 
 
 class Rows(NamedTuple):
-    """The rows of one client: features, targets, and where they exist weights and groups of the rows."""
+    """The rows of one client: features, targets, and where they exist weights and groups of the rows.
+
+    X: a matrix, or a sparse one of scipy.
+    """
 
     X: Any
     y: NDArray[Any]
     weight: NDArray[Any] | None = None
     group: NDArray[Any] | None = None
+
+    @property
+    def features(self) -> Any:
+        """The features as examples have them, with a row for each example."""
+        return example_rows(self.X)
 
     @property
     def shares(self) -> NDArray[Any]:
@@ -59,7 +69,7 @@ class Rows(NamedTuple):
         """-1 for rows of the first of two classes, +1 for those of the second."""
         return np.where(self.numbers(self.y, labels) == 1, 1.0, -1.0)
 
-    def weighed(self, **examples: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def weighed(self, **examples: Any) -> dict[str, Any]:
         """These examples, with the factor of each row as "weight" where rows have weights."""
         return examples if self.weight is None else {**examples, "weight": self.factors}
 
@@ -72,12 +82,17 @@ def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group:
     number = np.zeros(len(y), int) if clients is None else encode_labels("clients", clients, len(y))[1]
     weight = None if weight is None else _row_weights(weight, len(y))
 
-    order, ends = np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1]
+    order, ends = np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))
+    own = [slice(end - rows, end) for end, rows in zip(ends, np.bincount(number), strict=True)]
 
     def split(values: Any) -> list[Any]:
-        return [None] * (len(ends) + 1) if values is None else np.split(values[order], ends)
+        if values is None:
+            return [None] * len(own)
+        sorted_values = values[order]
+        return [sorted_values[part] for part in own]
 
-    return [Rows(*parts) for parts in zip(*map(split, (X, y, weight, group)), strict=True)]
+    by_rows = X.tocsr() if issparse(X) else X
+    return [Rows(*parts) for parts in zip(*map(split, (by_rows, y, weight, group)), strict=True)]
 
 
 def _row_weights(weight: Any, rows: int) -> NDArray[Any]:

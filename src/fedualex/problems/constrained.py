@@ -8,7 +8,7 @@ from .constrained_recipe import ConstrainedRecipe
 from .general import Problem
 from .groups import group_column
 from .recipe import assemble
-from .rows import class_column, matrix, targets
+from .rows import class_column, features, targets
 
 
 @built_from("X", "y", "clients", recipe=ConstrainedRecipe)
@@ -54,7 +54,7 @@ def constrained(
     Rigollet, Tong, Neyman-Pearson Classification, Convexity and Stochastic Constraints, JMLR 2011.
     """
     recipe = ConstrainedRecipe(limits, loss, delta, l1, l2, radius, multiplier)
-    X = matrix(X)
-    target = class_column(y, len(X)) if loss == "logistic" else targets(y, len(X))
-    group = group_column(y, clients, groups, len(X))
+    X = features(X)
+    target = class_column(y, X.shape[0]) if loss == "logistic" else targets(y, X.shape[0])
+    group = group_column(y, clients, groups, X.shape[0])
     return assemble(recipe, split_rows(X, target, clients, sample_weight, group))

@@ -76,7 +76,7 @@ class ConstrainedRecipe(AbstractRecipe):
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows with targets, and for loss_0 and each group the weight of all rows over that of its rows."""
         shares = self._members(rows, known).T * (total_mass(known) / known[1]["group_mass"])
-        return {"row": rows.X, "target": self._target(rows, known), "shares": rows.factors[:, None] * shares}
+        return {"row": rows.features, "target": self._target(rows, known), "shares": rows.factors[:, None] * shares}
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `constrained`."""

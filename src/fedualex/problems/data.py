@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..tree import Tree, is_floating
 from ..validation import plain_array, real_array, short
+from .sparse_row import same_width
 
 WEIGHTS = "'clients', 'samples' or one number for each client"
 """What is accepted as the weights of the clients."""
@@ -82,7 +83,7 @@ def stack_clients(data: Sequence[Tree] | str) -> Clients:
     if not jax.tree.leaves(data[0]):
         raise TypeError(f"data[0] must be a pytree of arrays, got {short(data[0])}")
     counts = np.array([_count_examples(m, client, structure) for m, client in enumerate(data)])
-    longest = counts.max()
+    data, longest = same_width(data), counts.max()
 
     def stack(path: Any, *leaves: Any) -> NDArray[Any]:
         name = jax.tree_util.keystr(path)

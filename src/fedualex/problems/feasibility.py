@@ -39,7 +39,7 @@ class Lagrangian(Majorized):
     def majorant(self, x: Tree, y: Tree, example: Tree) -> Array:
         """The same of the size of the loss, with a plus."""
         lam, shares = y["multipliers"], example["shares"]
-        size = self.loss.size(linear_score(x, jnp.abs(example["row"])), example["target"])
+        size = self.loss.size(linear_score(x, abs(example["row"])), example["target"])
         return (shares[0] + jnp.vdot(shares[1:], lam)) * size + jnp.vdot(lam, cast_like(self.limits, lam))
 
 

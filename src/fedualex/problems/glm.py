@@ -18,7 +18,7 @@ from .general import Problem
 from .losses import Logistic, Loss, OfScore, Softmax, Squared
 from .penalties import Ball, Penalty, bias_box, class_bias_box, class_shares
 from .recipe import CLASSES, NUMBERS, AbstractRecipe, assemble
-from .rows import class_column, matrix, targets
+from .rows import class_column, features, targets
 from .totals import class_means, known_classes, mean_of, sums_by_class, sums_of_means, total_mass
 
 FAMILIES = ("squared", "logistic")
@@ -66,7 +66,7 @@ class SparseGlmRecipe(AbstractRecipe):
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows with their targets; of classes signs, or numbers if there are more than two."""
-        return rows.weighed(row=rows.X, target=self._target(rows, known))
+        return rows.weighed(row=rows.features, target=self._target(rows, known))
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `sparse_glm`."""
@@ -144,6 +144,6 @@ def sparse_glm(
     As the loss is >= 0, so is f: its floor is 0.
     """
     recipe = SparseGlmRecipe(family, l1, l2, group, groups, radius, intercept, weights)
-    X = matrix(X)
-    target = targets(y, len(X)) if family == "squared" else class_column(y, len(X))
+    X = features(X)
+    target = targets(y, X.shape[0]) if family == "squared" else class_column(y, X.shape[0])
     return assemble(recipe, split_rows(X, target, clients, sample_weight))

@@ -112,7 +112,7 @@ class OfScore(Majorized):
 
     def majorant(self, x: Tree, example: Tree) -> Array:
         """The size of the loss."""
-        return row_weight(example) * self.loss.size(linear_score(x, jnp.abs(example["row"])), example["target"])
+        return row_weight(example) * self.loss.size(linear_score(x, abs(example["row"])), example["target"])
 
 
 def each_loss(loss: Loss, scores: Any, targets: Any) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from .floor import Floor
 from .general import Problem
 from .losses import OfScore, Squared
 from .recipe import NUMBERS, AbstractRecipe, assemble
-from .rows import matrix
+from .rows import features, matrix
 from .totals import mean_of, sums_of_means, total_mass
 
 
@@ -49,7 +49,7 @@ class LowRankRecipe(AbstractRecipe):
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows with their targets."""
-        return rows.weighed(row=rows.X, target=rows.y)
+        return rows.weighed(row=rows.features, target=rows.y)
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `low_rank`."""
@@ -94,7 +94,7 @@ def low_rank(
     f is a mean of squares, so its floor is 0.
     """
     recipe = LowRankRecipe(nuclear, intercept, weights)
-    X, Y = matrix(X), matrix(Y, "Y")
-    if len(Y) != len(X):
-        raise ValueError(f"Y must have {len(X)} rows, as many as X, got {len(Y)}")
+    X, Y = features(X), matrix(Y, "Y")
+    if len(Y) != X.shape[0]:
+        raise ValueError(f"Y must have {X.shape[0]} rows, as many as X, got {len(Y)}")
     return assemble(recipe, split_rows(X, Y, clients, sample_weight))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..tree import Tree
 from ..validation import encode_labels, one_of, real_array, short
 from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
-from .rows import labels_of_model, matrix, targets, two_classes
+from .rows import features, labels_of_model, targets, two_classes
 
 
 def roc_auc(scores: Any, y: Any) -> float:
@@ -62,21 +62,21 @@ def client_metrics(
 
     loss, delta: as for `agnostic`. labels: all labels of the training data, needed where y lacks some.
     """
-    X = matrix(X)
+    X = features(X)
     if not isinstance(x, Mapping) or not {"weights", "bias"} <= x.keys():
         raise TypeError(f'x must be a model {{"weights": w, "bias": b}}, got {short(x)}')
     scores = X @ np.asarray(x["weights"]) + np.asarray(x["bias"])
-    _, client = encode_labels("clients", clients, len(X))
+    _, client = encode_labels("clients", clients, X.shape[0])
     rows = np.bincount(client)
     if loss is not None:
         one_of("loss", loss, CLASSIFICATION + REGRESSION)
     if loss in REGRESSION:
         rule = regression_loss(loss, delta)
-        return ClientMetrics(np.bincount(client, each_loss(rule, scores, targets(y, len(X)))) / rows, None)
+        return ClientMetrics(np.bincount(client, each_loss(rule, scores, targets(y, X.shape[0]))) / rows, None)
     binary = scores.ndim == 1
     if loss is not None and binary != (loss == "logistic"):
         raise ValueError(f"loss must fit the model, whose weights have shape {np.shape(x['weights'])}, got {loss!r}")
-    label = labels_of_model(y, len(X), labels, 2 if binary else scores.shape[1])
+    label = labels_of_model(y, X.shape[0], labels, 2 if binary else scores.shape[1])
     if binary:
         each, predicted = each_loss(Logistic(), scores, 2.0 * label - 1), scores > 0
     else:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
@@ -51,5 +50,5 @@ class Weighted(Majorized):
 
     def majorant(self, x: Tree, y: Array, example: Tree) -> Array:
         """The same of the size of the loss."""
-        reach = linear_score(x, jnp.abs(example["row"]))
+        reach = linear_score(x, abs(example["row"]))
         return example["weight"] * y[example["group"]] * self.loss.size(reach, example["target"])

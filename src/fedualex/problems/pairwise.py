@@ -6,35 +6,57 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..tree import Tree, cast_like
+from .losses import row_weight
 from .operator_error import Majorized
+from .sparse_row import is_sparse
 
 
 class PairwiseSquare(Majorized):
-    """((<w, row> - c)^2 - 2 (1 + alpha) sign <w, row>) / (the class's share) + 1, c = a for sign +1 and b for -1."""
+    """((<w, row> - c)^2 - 2 (1 + alpha) sign <w, row>) / (the class's share) + 1, c = a for sign +1 and b for -1.
+
+    Rows are relative to the middle of the class means. A sparse row is not, for then it would be full: the score of the
+    middle is taken off its own.
+    """
+
+    middle: Any
 
     def __call__(self, x: Tree, alpha: Array, example: Tree) -> Array:
-        score = example["row"] @ x["weights"]
+        row, w = example["row"], x["weights"]
+        score = row @ w - cast_like(self.middle, w) @ w if is_sparse(row) else row @ w
         center = jnp.where(example["sign"] > 0, x["a"], x["b"])
         return example["weight"] * ((score - center) ** 2 - 2 * (1 + alpha) * example["sign"] * score) + 1
 
     def majorant(self, x: Tree, alpha: Array, example: Tree) -> Array:
         """The same with a plus everywhere."""
-        score = jnp.abs(example["row"]) @ x["weights"]
+        row, w = abs(example["row"]), x["weights"]
+        score = row @ w + jnp.abs(cast_like(self.middle, w)) @ w if is_sparse(row) else row @ w
         center = jnp.where(example["sign"] > 0, x["a"], x["b"])
         return example["weight"] * ((score + center) ** 2 + 2 * (1 + alpha) * score) + 1
 
 
 class CenteredSquare(Majorized):
-    """<w, row>^2 + (1 - <w, difference>)^2, for rows relative to the mean of their class and weighed by it."""
+    """<w, row>^2 + (1 - <w, mu+ - mu->)^2, for rows relative to the mean of their class and weighed by it.
+
+    A sparse row is neither: it counts as weight (<w, row> - <w, mean>)^2, with the mean of its class.
+    """
 
     difference: Any
     """mu+ - mu-."""
+    means: Any
+    """mu- and mu+."""
 
     def __call__(self, x: Tree, example: Tree) -> Array:
         w = x["weights"]
-        return (example["row"] @ w) ** 2 + (1 - cast_like(self.difference, w) @ w) ** 2
+        score = example["row"] @ w
+        if is_sparse(example["row"]):
+            score = score - (cast_like(self.means, w) @ w)[example["class"]]
+        return row_weight(example) * score**2 + (1 - cast_like(self.difference, w) @ w) ** 2
 
     def majorant(self, x: Tree, example: Tree) -> Array:
         """The same with a plus and absolute values everywhere."""
-        w, difference = x["weights"], jnp.abs(cast_like(self.difference, x["weights"]))
-        return (jnp.abs(example["row"]) @ w) ** 2 + (1 + difference @ w) ** 2
+        w = x["weights"]
+        score = abs(example["row"]) @ w
+        if is_sparse(example["row"]):
+            score = score + (jnp.abs(cast_like(self.means, w)) @ w)[example["class"]]
+        difference = jnp.abs(cast_like(self.difference, w))
+        return row_weight(example) * score**2 + (1 + difference @ w) ** 2

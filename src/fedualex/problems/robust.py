@@ -21,7 +21,7 @@ from .losses import linear_score, row_weight
 from .operator_error import Majorized
 from .penalties import Penalty, bias_box
 from .recipe import NUMBERS, AbstractRecipe, assemble
-from .rows import matrix, targets
+from .rows import features, targets
 from .totals import mean_of, sums_of_means, total_mass
 
 
@@ -62,7 +62,9 @@ class RobustRecipe(AbstractRecipe):
         count = len(rows.y)
         index = int(known[0]["rows"][:client].sum()) + np.arange(count, dtype=np.int32)
         size = self._sizes(known)[client]
-        return rows.weighed(row=rows.X, target=rows.y, root=np.full(count, size if size > 0 else 1.0), index=index)
+        return rows.weighed(
+            row=rows.features, target=rows.y, root=np.full(count, size if size > 0 else 1.0), index=index
+        )
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `robust_regression`."""
@@ -114,8 +116,8 @@ def robust_regression(
     At u = 0 f is 0 for every x, which is its floor.
     """
     recipe = RobustRecipe(l1, l2, radius, intercept, weights)
-    X = matrix(X)
-    return assemble(recipe, split_rows(X, targets(y, len(X)), clients, sample_weight))
+    X = features(X)
+    return assemble(recipe, split_rows(X, targets(y, X.shape[0]), clients, sample_weight))
 
 
 class SignedResidual(Majorized):
@@ -127,5 +129,5 @@ class SignedResidual(Majorized):
 
     def majorant(self, x: Tree, u: Array, example: Tree) -> Array:
         """The same with a plus."""
-        reach = linear_score(x, jnp.abs(example["row"])) + jnp.abs(example["target"])
+        reach = linear_score(x, abs(example["row"])) + jnp.abs(example["target"])
         return row_weight(example) * u[example["index"]] / example["root"] * reach

@@ -4,12 +4,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
-from ..validation import classes, encode_labels, real_array, short
+from ..validation import classes, encode_labels, real_array, real_csr, refuse_sparse, short
+
+
+def features(X: Any) -> Any:
+    """A nonempty real matrix with one row for each example; a sparse one of scipy stays sparse, stored by rows."""
+    return real_csr("X", X) if issparse(X) else matrix(X)
 
 
 def matrix(values: Any, name: str = "X") -> NDArray[Any]:
-    """A nonempty real matrix with one row for each example."""
+    """A nonempty real matrix with one row for each example, none of them sparse."""
+    refuse_sparse(name, values, "a real matrix")
     array = real_array(name, values, "a real matrix", truth=True)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a nonempty matrix with one row for each example, got shape {array.shape}")

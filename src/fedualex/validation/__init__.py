@@ -12,6 +12,7 @@ from .arrays import (
     whole_number,
 )
 from .labels import classes, encode_labels, missing, refuse_mixed, rows_of
+from .sparse import real_csr, refuse_sparse
 from .words import hint, of_type, one_of, short
 
 __all__ = [
@@ -27,9 +28,11 @@ __all__ = [
     "plain_array",
     "positive",
     "real_array",
+    "real_csr",
     "real_scalar",
     "refuse_masked",
     "refuse_mixed",
+    "refuse_sparse",
     "rows_of",
     "short",
     "whole_number",
