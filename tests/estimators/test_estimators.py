@@ -238,9 +238,9 @@ def test_clients_are_routed_through_scikit_learns_tools():
 class Counted(FederatedLogisticRegression):
     """Remembers how many clients it saw."""
 
-    def _problem(self, X, label, clients, size):
+    def _problem(self, X, label, clients, size, sample_weight):
         self.seen_ = len(np.unique(clients))
-        return super()._problem(X, label, clients, size)
+        return super()._problem(X, label, clients, size, sample_weight)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..summaries import Known, Summary, merged
-from ..validation import encode_labels, of_type, real_array, refuse_masked, rows_of, short
+from ..validation import encode_labels, of_type, real_array, refuse_masked, row_weights, rows_of, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +24,20 @@ class Sums:
     @property
     def mean(self) -> NDArray[Any]:
         """The mean of each column; 0 where no value is there."""
-        return np.where(self.count > 0, self.total / np.maximum(self.count, 1), 0.0)
+        return np.where(self.count > 0, self.total / np.where(self.count > 0, self.count, 1), 0.0)
 
 
-def sums(X: Any, center: Any = None) -> Sums:
-    """A client's counts and sums of its values, or of (value - center)^2; nan is a missing value and counts nowhere."""
+def sums(X: Any, center: Any = None, weight: Any = None) -> Sums:
+    """A client's counts and sums of its values, or of (value - center)^2; nan is a missing value and counts nowhere.
+
+    weight: None, or an array with a number >= 0 for each row, as many times as which the row counts.
+    """
     rows = _matrix(X)
     there = ~np.isnan(rows)
-    values = rows if center is None else (rows - _center(center, rows.shape[1])) ** 2
-    return Sums(there.sum(axis=0), np.where(there, values, 0.0).sum(axis=0))
+    values = np.where(there, rows if center is None else (rows - _center(center, rows.shape[1])) ** 2, 0.0)
+    if weight is None:
+        return Sums(there.sum(axis=0), values.sum(axis=0))
+    return Sums(weight @ there, weight @ values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,22 +51,27 @@ class Standardizer:
     exchanges: ClassVar[int] = 2
 
     @classmethod
-    def fit(cls, X: Any, clients: Any = None) -> "Standardizer":
-        """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them."""
+    def fit(cls, X: Any, clients: Any = None, sample_weight: Any = None) -> "Standardizer":
+        """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them.
+
+        sample_weight: None, or a number >= 0 for each row, in proportion to which it counts.
+        """
         rows = _matrix(X)
-        own = [rows] if clients is None else [rows[i] for i in rows_of(encode_labels("clients", clients, len(rows))[1])]
+        weight = None if sample_weight is None else row_weights(sample_weight, len(rows))
+        own = [slice(None)] if clients is None else rows_of(encode_labels("clients", clients, len(rows))[1])
         known: list[Known] = []
         for _ in range(cls.exchanges):
-            known.append(merged(cls.summarize(part, known) for part in own))
+            sent = (cls.summarize(rows[i], known, None if weight is None else weight[i]) for i in own)
+            known.append(merged(sent))
         return cls.from_known(known)
 
     @classmethod
-    def summarize(cls, X: Any, known: Sequence[Known]) -> Summary:
+    def summarize(cls, X: Any, known: Sequence[Known], weight: Any = None) -> Summary:
         """At one client: counts and sums of its values, then sums of their squared deviations from the mean of all."""
         if not known:
-            own = sums(X)
+            own = sums(X, weight=weight)
             return Summary(sums={"count": own.count, "total": own.total})
-        return Summary(sums={"squares": sums(X, _sums(known).mean).total})
+        return Summary(sums={"squares": sums(X, _sums(known).mean, weight).total})
 
     @classmethod
     def from_known(cls, known: Sequence[Known]) -> "Standardizer":

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import encode_labels, real_array, short
+from ..validation import encode_labels, real_array, row_weights, short
 from .data import WEIGHTS, objective_weights
 
 
@@ -70,7 +70,7 @@ def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group:
     weight: None, or a number >= 0 for each row, not all 0, given as `sample_weight`.
     """
     number = np.zeros(len(y), int) if clients is None else encode_labels("clients", clients, len(y))[1]
-    weight = None if weight is None else _row_weights(weight, len(y))
+    weight = None if weight is None else row_weights(weight, len(y))
 
     order, ends = np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1]
 
@@ -78,16 +78,6 @@ def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group:
         return [None] * (len(ends) + 1) if values is None else np.split(values[order], ends)
 
     return [Rows(*parts) for parts in zip(*map(split, (X, y, weight, group)), strict=True)]
-
-
-def _row_weights(weight: Any, rows: int) -> NDArray[Any]:
-    accepted = f"{rows} numbers >= 0, one for each row of X, with a positive finite sum"
-    found: NDArray[Any] = real_array("sample_weight", weight, accepted, truth=True)
-    with np.errstate(over="ignore"):  # refused here
-        fits = found.shape == (rows,) and not np.any(found < 0) and 0 < found.sum() < np.inf
-    if not fits:
-        raise ValueError(f"sample_weight must be {accepted}, got {short(weight)}")
-    return found
 
 
 def checked_weights(weights: Any) -> NDArray[Any]:
