@@ -84,7 +84,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
         run = solve(problem, self._method(), **self._options(problem))
-        if run.stop is Stop.INTERRUPTED:
+        if run.stop is Stop.INTERRUPTED and not run.detail:  # by the keyboard, not by the callback
             raise KeyboardInterrupt
         if run.stop is Stop.INFEASIBLE:
             raise ValueError(f"{type(self).__name__} has no model: {run.detail}")

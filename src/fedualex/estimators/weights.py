@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..problems.rows import label_column
-from ..validation import nonnegative, row_weights, short
+from ..validation import positive, row_weights, short
 
-ACCEPTED = "None, 'balanced' or a mapping from classes to numbers >= 0"
+ACCEPTED = "None, 'balanced' or a mapping from classes to numbers > 0"
 
 
 def weighed(X: Any, y: Any, sample_weight: Any, **columns: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -42,5 +42,5 @@ def with_class_weight(class_weight: Any, names: NDArray[Any], label: NDArray[Any
         raise ValueError(f"class_weight must be {ACCEPTED}, got {short(class_weight)}")
     if unknown := [name for name in class_weight if not np.any(names == name)]:
         raise ValueError(f"class_weight must be for classes of {names.tolist()}, got one for {short(unknown[0])}")
-    factors = [nonnegative(f"class_weight[{name!r}]", class_weight.get(name, 1.0)) for name in names.tolist()]
+    factors = [positive(f"class_weight[{name!r}]", class_weight.get(name, 1.0)) for name in names.tolist()]
     return np.asarray(own * np.array(factors)[label])
