@@ -20,7 +20,7 @@ class FederatedMultiTask(FederatedRegressor):
     For all else see `AbstractFederated`.
     """
 
-    nuclear: Any = 1.0
+    nuclear: Any = 0.01
     _: KW_ONLY
     fit_intercept: Any = True
     tol: Any = 1e-4

@@ -55,7 +55,7 @@ def plain_array(name: str, value: Any) -> NDArray[Any]:
 
 def row_weights(weight: Any, rows: int) -> NDArray[Any]:
     """A number >= 0 for each row, not all 0, given as `sample_weight`."""
-    accepted = f"{rows} numbers >= 0, one for each row of X, with a positive finite sum"
+    accepted = f"{rows} numbers >= 0, one for each row of X, not all of them zero, with a finite sum"
     found: NDArray[Any] = real_array("sample_weight", weight, accepted, truth=True)
     with np.errstate(over="ignore"):  # refused here
         fits = found.shape == (rows,) and not np.any(found < 0) and 0 < found.sum() < np.inf
