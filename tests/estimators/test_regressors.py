@@ -87,6 +87,7 @@ def test_multi_task_shrinks_singular_values():
     assert model.intercept_.tolist() == [0.0] * 5
 
 
+@pytest.mark.slow
 def test_one_task_is_a_column():
     model = FederatedMultiTask(0.1, tol=1e-2).fit(X, TARGET, clients=CLIENTS)
     assert model.coef_.shape == (4,)
