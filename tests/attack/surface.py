@@ -184,6 +184,10 @@ fx.estimators.FederatedLogisticRegression(max_rounds=2).fit(X=X, y=LABELS, clien
 fx.estimators.FederatedAUCClassifier(max_rounds=2).fit(X=X, y=LABELS, clients=WHO)
 fx.estimators.AgnosticClassifier(max_rounds=2).fit(X=X, y=LABELS, clients=WHO)
 fx.estimators.NeymanPearsonClassifier(max_rounds=2).fit(X=X, y=LABELS, clients=WHO)
+fx.estimators.FederatedGroupLasso(max_rounds=2).fit(X=X, y=Y, clients=WHO)
+fx.estimators.AgnosticRegressor(max_rounds=2).fit(X=X, y=Y, clients=WHO)
+fx.estimators.FederatedRobustRegression(max_rounds=2).fit(X=X, y=Y, clients=WHO)
+fx.estimators.FederatedMultiTask(max_rounds=2).fit(X=X, y=Y, clients=WHO)
 """
 
 NOT_CALLED = {
@@ -214,6 +218,7 @@ NOT_CALLED = {
         "AbstractMethod",
         "AbstractFederated",
         "FederatedClassifier",
+        "FederatedRegressor",
     },
     "needs a network or an engine": {"openml", "Engine", "LocalEngine", "Site", "Task"},
     "takes any arrays": {"checksum"},

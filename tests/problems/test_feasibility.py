@@ -264,7 +264,7 @@ class BothLimited(FederatedClassifier):
     def __init__(self, tol=0.1, max_rounds=20, local_steps=1, method=None):
         super().__init__(tol, max_rounds, local_steps, method)
 
-    def _problem(self, X, label, clients, size):
+    def _problem(self, X, label, clients, size, sample_weight):
         return constrained(X, label, clients, groups="classes", limits=0.01, multiplier=5.0, l2=0.1)
 
 

@@ -12,6 +12,7 @@ import pytest
 import fedualex as fx
 from fedualex import tree
 from fedualex.precision import double
+from fedualex.problems.data import padded_length
 
 RNG = np.random.default_rng(0)
 
@@ -455,3 +456,27 @@ def test_problems_are_pytrees_that_do_not_recompile():
         game = fx.problems.paper_l1(seed)
         operator(game, tree.cast(game.like, jnp.float32))
     assert len(traces) == 1
+
+
+# --- padding ----------------------------------------------------------------------------------------------
+
+
+def test_clients_are_padded_to_a_few_lengths():
+    many = [padded_length(n, 10**6) for n in range(1, 5000)]
+    assert all(n <= length <= 1.125 * n for n, length in enumerate(many, 1))
+    assert len(set(many)) <= 8 * 10 + 8
+    few = [padded_length(n, 3) for n in range(1, 65)]
+    assert few == [*range(1, 8), *(-(-n // 8) * 8 for n in range(8, 65))]
+
+
+def test_padding_has_no_weight():
+    problem = coupled_problem((17, 3, 21), weights="samples")
+    assert problem.data.examples[0].shape == (3, 24, 3)
+    z = random_point(problem)
+    rows, targets = (np.concatenate(parts) for parts in zip(*clients((17, 3, 21)), strict=True))
+    score = rows @ z.x
+    with double():
+        value = float(problem.loss(z))
+    assert value == pytest.approx(
+        np.mean((score - targets) ** 2 / 2 + score * z.y.sum() - np.sum(z.y**2) / 2), rel=1e-12
+    )

@@ -63,7 +63,7 @@ def values(f, z, examples):
 def value(problem, z):
     """f(z): all rows along one axis, so that any number of clients is one program."""
     counts, p = problem.data.counts, problem.weights
-    there = np.arange(counts.max()) < counts[:, None]
+    there = np.arange(jax.tree.leaves(problem.data.examples)[0].shape[1]) < counts[:, None]
     rows = jax.tree.map(lambda leaf: leaf[there], problem.data.examples)
     with double():
         return float(np.repeat(p / counts, counts) @ values(problem.f, z, rows))

@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ..summaries import Known, Summary, merged
-from ..validation import encode_labels, of_type, real_array, real_csr, refuse_masked, refuse_sparse, rows_of, short
+from ..validation import (
+    encode_labels,
+    of_type,
+    real_array,
+    real_csr,
+    refuse_masked,
+    refuse_sparse,
+    row_weights,
+    rows_of,
+    short,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,20 +35,23 @@ class Sums:
     @property
     def mean(self) -> NDArray[Any]:
         """The mean of each column; 0 where no value is there."""
-        return np.where(self.count > 0, self.total / np.maximum(self.count, 1), 0.0)
+        return np.where(self.count > 0, self.total / np.where(self.count > 0, self.count, 1), 0.0)
 
 
-def sums(X: Any, center: Any = None) -> Sums:
+def sums(X: Any, center: Any = None, weight: Any = None) -> Sums:
     """A client's counts and sums of its values, or of (value - center)^2; nan is a missing value and counts nowhere.
 
-    X may be sparse, and then misses no values.
+    X may be sparse, and then misses no values. weight: None, or an array with a number >= 0 for each row, as many times
+    as which the row counts.
     """
     if issparse(X):
-        return _sparse_sums(real_csr("X", X), center)
+        return _sparse_sums(real_csr("X", X), center, weight)
     rows = _matrix(X)
     there = ~np.isnan(rows)
-    values = rows if center is None else (rows - _center(center, rows.shape[1])) ** 2
-    return Sums(there.sum(axis=0), np.where(there, values, 0.0).sum(axis=0))
+    values = np.where(there, rows if center is None else (rows - _center(center, rows.shape[1])) ** 2, 0.0)
+    if weight is None:
+        return Sums(there.sum(axis=0), values.sum(axis=0))
+    return Sums(weight @ there, weight @ values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,24 +65,28 @@ class Standardizer:
     exchanges: ClassVar[int] = 2
 
     @classmethod
-    def fit(cls, X: Any, clients: Any = None) -> "Standardizer":
-        """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them."""
+    def fit(cls, X: Any, clients: Any = None, sample_weight: Any = None) -> "Standardizer":
+        """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them.
+
+        sample_weight: None, or a number >= 0 for each row, in proportion to which it counts.
+        """
         rows = real_csr("X", X) if issparse(X) else _matrix(X)
-        own = [rows]
-        if clients is not None:
-            own = [rows[i] for i in rows_of(encode_labels("clients", clients, rows.shape[0])[1])]
+        count = rows.shape[0]
+        weight = None if sample_weight is None else row_weights(sample_weight, count)
+        own = [slice(None)] if clients is None else rows_of(encode_labels("clients", clients, count)[1])
         known: list[Known] = []
         for _ in range(cls.exchanges):
-            known.append(merged(cls.summarize(part, known) for part in own))
+            sent = (cls.summarize(rows[i], known, None if weight is None else weight[i]) for i in own)
+            known.append(merged(sent))
         return cls.from_known(known)
 
     @classmethod
-    def summarize(cls, X: Any, known: Sequence[Known]) -> Summary:
+    def summarize(cls, X: Any, known: Sequence[Known], weight: Any = None) -> Summary:
         """At one client: counts and sums of its values, then sums of their squared deviations from the mean of all."""
         if not known:
-            own = sums(X)
+            own = sums(X, weight=weight)
             return Summary(sums={"count": own.count, "total": own.total})
-        return Summary(sums={"squares": sums(X, _sums(known).mean).total})
+        return Summary(sums={"squares": sums(X, _sums(known).mean, weight).total})
 
     @classmethod
     def from_known(cls, known: Sequence[Known]) -> "Standardizer":
@@ -101,14 +118,16 @@ def added(parts: Iterable[Sums]) -> Sums:
     return sum(every[1:], start=every[0])
 
 
-def _sparse_sums(rows: Any, center: Any) -> Sums:
+def _sparse_sums(rows: Any, center: Any, weight: Any) -> Sums:
     """(0 - center)^2 of the entries that are not stored is added once for all of a column."""
-    count = np.full(rows.shape[1], rows.shape[0])
+    columns, weight = rows.shape[1], np.ones(rows.shape[0]) if weight is None else weight
+    every = np.full(columns, weight.sum())
     if center is None:
-        return Sums(count, np.asarray(rows.sum(axis=0)))
-    middle = np.broadcast_to(_center(center, rows.shape[1]), rows.shape[1:])
-    squares = np.bincount(rows.indices, (rows.data - middle[rows.indices]) ** 2, rows.shape[1])
-    return Sums(count, squares + (count - np.bincount(rows.indices, minlength=rows.shape[1])) * middle**2)
+        return Sums(every, np.asarray(weight @ rows))
+    middle = np.broadcast_to(_center(center, columns), (columns,))
+    own = np.repeat(weight, np.diff(rows.indptr))
+    squares = np.bincount(rows.indices, own * (rows.data - middle[rows.indices]) ** 2, columns)
+    return Sums(every, squares + (every - np.bincount(rows.indices, own, columns)) * middle**2)
 
 
 def _sums(known: Sequence[Known]) -> Sums:

@@ -5,19 +5,28 @@ try:
 except ImportError:
     raise ImportError("fedualex.estimators needs scikit-learn: pip install 'fedualex[estimators]'") from None
 
-from .agnostic import AgnosticClassifier
+from .agnostic import AgnosticClassifier, AgnosticRegressor
 from .auc import FederatedAUCClassifier
-from .base import AbstractFederated, FederatedClassifier
-from .lasso import FederatedLasso
+from .base import AbstractFederated
+from .classifier import FederatedClassifier
+from .lasso import FederatedGroupLasso, FederatedLasso
 from .logistic import FederatedLogisticRegression
+from .multi_task import FederatedMultiTask
 from .neyman_pearson import NeymanPearsonClassifier
+from .regressor import FederatedRegressor
+from .robust import FederatedRobustRegression
 
 __all__ = [
     "AbstractFederated",
     "AgnosticClassifier",
+    "AgnosticRegressor",
     "FederatedAUCClassifier",
     "FederatedClassifier",
+    "FederatedGroupLasso",
     "FederatedLasso",
     "FederatedLogisticRegression",
+    "FederatedMultiTask",
+    "FederatedRegressor",
+    "FederatedRobustRegression",
     "NeymanPearsonClassifier",
 ]

@@ -1,4 +1,4 @@
-"""A classifier for the worst mixture of the clients."""
+"""Models for the worst mixture of clients or groups."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -6,15 +6,21 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..problems import AbstractProblem, agnostic
-from .base import FederatedClassifier
+from ..validation import one_of
+from .classifier import ProbabilisticClassifier
+from .penalty import penalty
+from .regressor import FederatedRegressor
 
 
 @dataclass(eq=False, repr=False)
-class AgnosticClassifier(FederatedClassifier):
+class AgnosticClassifier(ProbabilisticClassifier):
     """min_x max_y sum_m y_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || prior) (`fx.problems.agnostic`).
 
-    prior has a number for each client, in sorted order of their ids; cvar is the share of clients that is served
-    worst, None for the worst one. One client is plain logistic regression. For all else see `AbstractFederated`.
+    m counts the clients, or the groups of rows if `fit` is given groups=, a label for each row, whoever holds it.
+    prior has a number for each of them, in sorted order of their ids; cvar is the share of them that is served
+    worst, None for the worst one. One client is plain logistic regression. class_weight: None, "balanced" or a mapping
+    from classes to numbers, by which the weights of their rows are multiplied. radius: None, or a bound of ||w||_2.
+    For all else see `AbstractFederated`.
     """
 
     l1: Any = 0.01
@@ -23,7 +29,58 @@ class AgnosticClassifier(FederatedClassifier):
     _: KW_ONLY
     prior: Any = None
     cvar: Any = None
+    class_weight: Any = None
+    radius: Any = None
     tol: Any = 1e-2
 
-    def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        return agnostic(X, label, clients, kl=self.kl, prior=self.prior, cvar=self.cvar, **self._penalty(size))
+    def fit(
+        self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> "AgnosticClassifier":
+        """Fit to rows X with labels y.
+
+        clients: whose row it is; sample_weight: how much it counts; groups: among whom the worst mixture is sought,
+        the clients if None.
+        """
+        self._fit(X, y, sample_weight, clients=clients, groups=groups)
+        return self
+
+    def _problem(
+        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any, groups: Any = None
+    ) -> AbstractProblem:
+        mixture = {"kl": self.kl, "prior": self.prior, "cvar": self.cvar, "groups": groups}
+        return agnostic(X, label, clients, sample_weight=sample_weight, **mixture, **self._penalty(size))
+
+
+@dataclass(eq=False, repr=False)
+class AgnosticRegressor(FederatedRegressor):
+    """`AgnosticClassifier` for numbers: loss_m is a mean of u^2 / 2, u = <w, row> + b - y, or of Huber losses of u.
+
+    loss: "squared", or "huber": u^2 / 2 for |u| <= delta and delta |u| - delta^2 / 2 beyond. One client, or cvar=1 with
+    clients of equal weight, is plain regression. coef_, intercept_: w and b. For all else see `AgnosticClassifier`.
+    """
+
+    l1: Any = 0.01
+    l2: Any = 0.0
+    kl: Any = 0.0
+    _: KW_ONLY
+    loss: Any = "squared"
+    delta: Any = 1.0
+    prior: Any = None
+    cvar: Any = None
+    radius: Any = None
+    tol: Any = 1e-2
+
+    def fit(
+        self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> "AgnosticRegressor":
+        """Fit to rows X with targets y; clients, sample_weight and groups as for `AgnosticClassifier`."""
+        self._fit(X, y, sample_weight, clients=clients, groups=groups)
+        return self
+
+    def _problem(
+        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any, groups: Any = None
+    ) -> AbstractProblem:
+        loss = {"loss": one_of("loss", self.loss, ("squared", "huber")), "delta": self.delta}
+        mixture = {"kl": self.kl, "prior": self.prior, "cvar": self.cvar, "groups": groups}
+        bounded = penalty(size, self.l1, self.l2, self.radius)
+        return agnostic(X, y, clients, sample_weight=sample_weight, **loss, **mixture, **bounded)

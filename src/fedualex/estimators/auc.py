@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from ..problems import AbstractProblem, auc
 from ..tree import Tree
-from .base import FederatedClassifier, Scale
+from .base import Scale
+from .classifier import FederatedClassifier
 
 
 @dataclass(eq=False, repr=False)
@@ -16,8 +17,8 @@ class FederatedAUCClassifier(FederatedClassifier):
     """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2 (`fx.problems.auc`).
 
     row is of the second class, row' of the first; the pairs are those of different clients too. Pairs decide
-    no threshold: `predict` cuts halfway between the mean scores of the two classes.
-    For all else see `AbstractFederated`.
+    no threshold: `predict` cuts halfway between the mean scores of the two classes. Weights of classes would change
+    nothing. radius: None, or a bound of ||w||_2. For all else see `AbstractFederated`.
     """
 
     multiclass: ClassVar[bool] = False
@@ -25,11 +26,16 @@ class FederatedAUCClassifier(FederatedClassifier):
     l1: Any = 0.01
     l2: Any = 0.01
     _: KW_ONLY
+    radius: Any = None
     tol: Any = 1e-2
 
-    def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        return auc(X, label, clients, saddle=False, **self._penalty(size))
+    def _problem(
+        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any
+    ) -> AbstractProblem:
+        return auc(X, label, clients, saddle=False, sample_weight=sample_weight, **self._penalty(size))
 
-    def _bias(self, x: Tree, scale: Scale, X: NDArray[Any], label: NDArray[Any]) -> Any:
-        scores = scale.rows(X) @ np.asarray(x["weights"])
-        return -(scores[label == 0].mean() + scores[label == 1].mean()) / 2
+    def _bias(self, x: Tree, scale: Scale, X: NDArray[Any], label: NDArray[Any], sample_weight: Any) -> Any:
+        scores, weight = scale.rows(X) @ np.asarray(x["weights"]), np.ones(len(label))
+        weight = weight if sample_weight is None else sample_weight
+        means = [np.average(scores[label == c], weights=weight[label == c]) for c in (0, 1)]
+        return -(means[0] + means[1]) / 2

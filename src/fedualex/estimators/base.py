@@ -1,37 +1,38 @@
 """What all estimators share: checked input, features in a common scale, a run, and what is reported of it."""
 
 import warnings
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from ..algorithms import FeDualSlide
 from ..data import Standardizer
 from ..display import rounded_up
-from ..problems import AbstractProblem, active_bounds
+from ..problems import AbstractProblem, Minibatch, active_bounds
 from ..runtime import Status, Stop, solve
-from ..tree import Saddle, Tree
-from ..validation import classes, nonnegative, positive, refuse_masked, refuse_mixed, short, whole_number
+from ..runtime.progress import smallest_gap
+from ..tree import Saddle
+from ..validation import positive, refuse_masked, short, whole_number
 
 
 class Scale:
     """Rows as (row - mean) / size, with one size for all columns, so that the penalty keeps its meaning.
 
-    mean and size (the root mean square of all deviations) come from federated moments. w / size and
-    b - <w / size, mean> are the model for the rows as they were. Sparse rows are row / size, with the same size: less
-    their mean they would be full, and a bias that no penalty holds makes up for it.
+    mean and size (the root mean square of all deviations) come from federated moments, in which rows count by their
+    weight. w / size and b - <w / size, mean> are the model for the rows as they were. Sparse rows are row / size, with
+    the same size: less their mean they would be full, and a bias that no penalty holds makes up for it.
     """
 
-    def __init__(self, X: Any, clients: Any, intercept: bool):
+    def __init__(self, X: Any, clients: Any, intercept: bool, sample_weight: Any = None):
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            moments = Standardizer.fit(X, clients)
+            moments = Standardizer.fit(X, clients, sample_weight)
             size = float(np.sqrt(np.mean(moments.deviation**2 + (0 if intercept else moments.mean**2))))
         if not np.isfinite(size):
             raise ValueError("X must have a variance that float64 can hold: divide its columns by their size")
@@ -54,12 +55,19 @@ class Scale:
 
 @dataclass(init=False, eq=False, repr=False, kw_only=True)
 class AbstractFederated(BaseEstimator):  # type: ignore[misc]
-    """`fit(X, y, clients=None)`: clients has an id for each row, None is one client.
+    """`fit(X, y, clients=None, sample_weight=None)`: clients has an id for each row, None is one client.
 
+    sample_weight: a number >= 0 for each row, in proportion to which rows count in every mean; a row of weight 0 is as
+    good as absent, and a weight of 2 is the row twice.
     tol: the certified gap, in units of the objective, at which a fit ends; a `ConvergenceWarning` says that it was not
     reached. max_rounds: rounds after which it ends in any case; one round of the default method is one exchange.
     local_steps: K; with 1 the default method only surveys, with more it also tries local steps. method: a method of the
     library that replaces the default, FeDualSlide.
+    minibatch: None, or of how many rows of a client, drawn with replacement, each local step takes its operator; the
+    default method is then the one that `fx.solve` chooses. dtype: the precision of local steps, "float64" or "float32";
+    certificates are float64 always. warm_start: start at the solution of the previous fit if its arrays have the
+    shapes of this one. callback: is given every record of the run, and ends it by returning True. verbose: print every
+    record; on a terminal a progress bar is shown in any case.
     A fit sets gap_ (None if the problem has none), status_, n_rounds_, n_exchanges_ and run_.
     """
 
@@ -68,6 +76,11 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     max_rounds: Any = 1000
     local_steps: Any = 1
     method: Any = None
+    minibatch: Any = None
+    dtype: Any = "float64"
+    warm_start: Any = False
+    callback: Any = None
+    verbose: Any = False
 
     def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
@@ -79,11 +92,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
-        rounds, steps = whole_number("max_rounds", self.max_rounds), whole_number("local_steps", self.local_steps)
-        method = FeDualSlide() if self.method is None else self.method
-        steps = 1 if getattr(method, "one_machine", False) else steps
-        run = solve(problem, method, rounds=rounds, local_steps=steps, tol=float(positive("tol", self.tol)))
-        if run.stop is Stop.INTERRUPTED:
+        run = solve(problem, self._method(), **self._options(problem))
+        if run.stop is Stop.INTERRUPTED and not run.detail:  # by the keyboard, not by the callback
             raise KeyboardInterrupt
         if run.stop is Stop.INFEASIBLE:
             raise ValueError(f"{type(self).__name__} has no model: {run.detail}")
@@ -95,76 +105,39 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} ended as {self.status_} ({run.stop}) after {run.exchanges} exchanges with "
                 f"{claim}, tol={self.tol}: raise max_rounds or tol",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         active_bounds(problem, run.z)
         return run.z
 
+    def _method(self) -> Any:
+        """The method of a run; None lets the run choose one for noisy operators."""
+        return FeDualSlide() if self.method is None and self.minibatch is None else self.method
 
-class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[misc]
-    """A linear classifier: scores <w, row> + b, of one column for two classes and one column a class for more.
+    def _options(self, problem: AbstractProblem) -> dict[str, Any]:
+        """The options of a run."""
+        steps = whole_number("local_steps", self.local_steps)
+        return {
+            "rounds": whole_number("max_rounds", self.max_rounds),
+            "local_steps": 1 if getattr(self.method, "one_machine", False) else steps,
+            "tol": float(positive("tol", self.tol)),
+            "noise": None if self.minibatch is None else Minibatch(whole_number("minibatch", self.minibatch)),
+            "dtype": self.dtype,
+            "z0": self._start(problem),
+            "callback": self._told if self.verbose else self.callback,
+        }
 
-    A subclass says what problem it solves for rows in a common scale.
-    """
+    def _start(self, problem: AbstractProblem) -> Saddle | None:
+        """The last solution where there is one of the problem's shapes, in the scale of its own rows."""
+        last = self.run_.z if self.warm_start and hasattr(self, "run_") else None
+        same = jax.tree.map(np.shape, last) == jax.tree.map(np.shape, problem.like)
+        return last if same else None
 
-    multiclass: ClassVar[bool] = True
-
-    def _penalty(self, size: float) -> dict[str, Any]:
-        """l1 and l2 for rows that were divided by `size`."""
-        l1, l2 = nonnegative("l1", self.l1), nonnegative("l2", self.l2)
-        if l1 == l2 == 0:
-            raise ValueError("l1 or l2 must be > 0: nothing else bounds the weights, and a certificate needs a bound")
-        return {"l1": l1 / size, "l2": l2 / size**2}
-
-    @abstractmethod
-    def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        """The problem for rows that were divided by `size`."""
-
-    def _bias(self, x: Tree, scale: Scale, X: NDArray[Any], label: NDArray[Any]) -> Any:
-        """What is added to the scores of rows in the common scale, which are scale.rows(X)."""
-        return x["bias"]
-
-    def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
-        """Set more attributes after a fit."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self.multiclass
-        return tags
-
-    def fit(self, X: Any, y: Any, clients: Any = None) -> "FederatedClassifier":
-        """Fit to rows X with labels y; clients: whose row it is."""
-        refuse_mixed("y", y)
-        X, y = checked_data(self, X, y)
-        self.classes_, label = classes("y", y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes, but there is only one class, {self.classes_[0]!r}")
-        if len(self.classes_) > 2 and not self.multiclass:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"y holds {len(self.classes_)} classes, {type(self).__name__} accepts two"
-            )
-        clients = np.zeros(X.shape[0]) if clients is None else clients
-        scale = Scale(X, clients, intercept=True)
-        # The rows in the common scale are not kept during the run: they are as large as the data.
-        problem = self._problem(scale.rows(X), label, clients, scale.size)
-        x = (z := self._solve(problem)).x
-        weights, bias = scale.model(x["weights"], self._bias(x, scale, X, label))
-        self.coef_, self.intercept_ = np.atleast_2d(weights.T), np.atleast_1d(bias)
-        self._keep(problem, z)
-        return self
-
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """The score of each row: above 0 for the second of two classes; one column a class for more."""
-        check_is_fitted(self)
-        scores = checked_data(self, X, reset=False) @ self.coef_.T + self.intercept_
-        return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row."""
-        scores = self.decision_function(X)
-        number = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[number])
+    def _told(self, record: dict[str, Any]) -> object:
+        """What happens at a record of the run."""
+        if self.verbose:
+            print(f"{type(self).__name__}: round {record['round']}, {smallest_gap(record)}")
+        return None if self.callback is None else self.callback(record)
 
 
 def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any) -> Any:

@@ -3,52 +3,63 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from ..data import Standardizer
-from ..problems import sparse_glm
-from ..validation import plain_array, positive, short
-from .base import AbstractFederated, Scale, checked_data
+from ..problems import AbstractProblem, sparse_glm
+from ..validation import positive
+from .penalty import scaled_radius
+from .regressor import FederatedRegressor
 
 
 @dataclass(eq=False, repr=False)
-class FederatedLasso(RegressorMixin, AbstractFederated):  # type: ignore[misc]
+class FederatedLasso(FederatedRegressor):
     """min_{w, b} mean (<w, row> + b - y)^2 / 2 + alpha ||w||_1 over the rows of all clients, as scikit-learn's Lasso.
 
-    coef_, intercept_: w and b. For all else see `AbstractFederated`.
+    radius: None, or a bound of ||w||_2. coef_, intercept_: w and b. For all else see `AbstractFederated`.
     """
 
     alpha: Any = 1.0
     _: KW_ONLY
     fit_intercept: Any = True
+    radius: Any = None
     tol: Any = 1e-4
 
-    def fit(self, X: Any, y: Any, clients: Any = None) -> "FederatedLasso":
-        """Fit to rows X with targets y; clients: whose row it is."""
-        _check_numbers(y)
-        X, y = checked_data(self, X, y, y_numeric=True)
-        scale = Scale(X, clients, self.fit_intercept)
-        shift = float(Standardizer.fit(y[:, None], clients).mean[0]) if self.fit_intercept else 0.0
-        l1 = positive("alpha", self.alpha) / scale.size
-        problem = sparse_glm("squared", scale.rows(X), y - shift, clients, l1=l1, intercept=self.fit_intercept)
-        x = self._solve(problem).x
-        self.coef_, bias = scale.model(x["weights"], x.get("bias", 0.0))
-        self.intercept_ = float(bias) + shift
-        return self
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """<w, row> + b for each row."""
-        check_is_fitted(self)
-        return np.asarray(checked_data(self, X, reset=False) @ self.coef_ + self.intercept_)
+    def _problem(
+        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any
+    ) -> AbstractProblem:
+        options = {"l1": positive("alpha", self.alpha) / size, "radius": scaled_radius(size, self.radius)}
+        return sparse_glm(
+            "squared", X, y, clients, intercept=self.fit_intercept, sample_weight=sample_weight, **options
+        )
 
 
-def _check_numbers(y: Any) -> None:
-    """Refuse text; all else is scikit-learn's to check."""
-    array = plain_array("y", y)
-    try:
-        np.asarray(array if array.dtype.kind in "USO" and y is not None else 0, float)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"y must be real numbers, one for each row of X, got {short(y)}") from None
+@dataclass(eq=False, repr=False)
+class FederatedGroupLasso(FederatedRegressor):
+    """min_{w, b} mean (<w, row> + b - y)^2 / 2 + alpha sum_g sqrt(d_g) ||w_g||_2 over the rows of all clients.
+
+    groups: for each column its group, whose d_g weights vanish together; None makes each column a group.
+    radius: None, or a bound of ||w||_2. coef_, intercept_: w and b. For all else see `AbstractFederated`.
+    """
+
+    alpha: Any = 1.0
+    groups: Any = None
+    _: KW_ONLY
+    fit_intercept: Any = True
+    radius: Any = None
+    tol: Any = 1e-4
+
+    def _problem(
+        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any
+    ) -> AbstractProblem:
+        groups = range(X.shape[1]) if self.groups is None else self.groups
+        options = {"group": positive("alpha", self.alpha) / size, "radius": scaled_radius(size, self.radius)}
+        return sparse_glm(
+            "squared",
+            X,
+            y,
+            clients,
+            groups=groups,
+            intercept=self.fit_intercept,
+            sample_weight=sample_weight,
+            **options,
+        )

@@ -3,31 +3,31 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from ..problems import AbstractProblem, sparse_glm
-from .base import FederatedClassifier
+from .classifier import ProbabilisticClassifier
 
 
 @dataclass(eq=False, repr=False)
-class FederatedLogisticRegression(FederatedClassifier):
+class FederatedLogisticRegression(ProbabilisticClassifier):
     """min_{w, b} mean logistic loss + l1 ||w||_1 + l2/2 ||w||^2 over the rows of all clients; softmax for more classes.
 
-    With l2 = 0 this is scikit-learn's with C = 1 / (l1 n). For all else see `AbstractFederated`.
+    With l2 = 0 this is scikit-learn's with C = 1 / (l1 n). class_weight: None, "balanced" or a mapping from classes to
+    numbers, by which the weights of their rows are multiplied. radius: None, or a bound of ||w||_2. fit_intercept=False
+    leaves out b. For all else see `AbstractFederated`.
     """
 
     l1: Any = 0.01
     l2: Any = 0.0
     _: KW_ONLY
+    class_weight: Any = None
+    fit_intercept: Any = True
+    radius: Any = None
     tol: Any = 1e-4
 
-    def _problem(self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float) -> AbstractProblem:
-        return sparse_glm("logistic", X, label, clients, **self._penalty(size))
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """The probability of each class."""
-        scores = self.decision_function(X)
-        scores = np.stack([np.zeros_like(scores), scores], axis=1) if scores.ndim == 1 else scores
-        return np.asarray(softmax(scores, axis=1))
+    def _problem(
+        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any
+    ) -> AbstractProblem:
+        options = {"intercept": self.fit_intercept, "sample_weight": sample_weight, **self._penalty(size)}
+        return sparse_glm("logistic", X, label, clients, **options)

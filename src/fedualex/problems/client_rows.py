@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ..validation import encode_labels, real_array, short
+from ..validation import encode_labels, real_array, row_weights, short
 from .data import WEIGHTS, objective_weights
 from .sparse_row import example_rows
 
@@ -80,7 +80,7 @@ def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group:
     weight: None, or a number >= 0 for each row, not all 0, given as `sample_weight`.
     """
     number = np.zeros(len(y), int) if clients is None else encode_labels("clients", clients, len(y))[1]
-    weight = None if weight is None else _row_weights(weight, len(y))
+    weight = None if weight is None else row_weights(weight, len(y))
 
     order, ends = np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))
     own = [slice(end - rows, end) for end, rows in zip(ends, np.bincount(number), strict=True)]
@@ -93,16 +93,6 @@ def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group:
 
     by_rows = X.tocsr() if issparse(X) else X
     return [Rows(*parts) for parts in zip(*map(split, (by_rows, y, weight, group)), strict=True)]
-
-
-def _row_weights(weight: Any, rows: int) -> NDArray[Any]:
-    accepted = f"{rows} numbers >= 0, one for each row of X, with a positive finite sum"
-    found: NDArray[Any] = real_array("sample_weight", weight, accepted, truth=True)
-    with np.errstate(over="ignore"):  # refused here
-        fits = found.shape == (rows,) and not np.any(found < 0) and 0 < found.sum() < np.inf
-    if not fits:
-        raise ValueError(f"sample_weight must be {accepted}, got {short(weight)}")
-    return found
 
 
 def checked_weights(weights: Any) -> NDArray[Any]:

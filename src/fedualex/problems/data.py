@@ -17,12 +17,15 @@ from .sparse_row import same_width
 WEIGHTS = "'clients', 'samples' or one number for each client"
 """What is accepted as the weights of the clients."""
 
+FEW = 2**12
+"""Rows of all clients together whose padding costs next to nothing."""
+
 
 class Clients(eqx.Module):
-    """Examples of shape (clients, longest, ...) and how many of them each client really has.
+    """Examples of shape (clients, length, ...) and how many of them each client really has.
 
-    Shorter clients are padded with copies of their own first example, which is as safe to evaluate as the rest;
-    the padding has weight 0.
+    Clients are padded with copies of their own first example, which is as safe to evaluate as the rest; the padding has
+    weight 0. length is `padded_length` of the longest client.
     """
 
     examples: Tree
@@ -31,8 +34,8 @@ class Clients(eqx.Module):
     def shares(self) -> Array:
         """The weight of each example in its client's mean: 1 / count, and 0 for padding."""
         counts = jnp.asarray(self.counts)[..., None]
-        longest = jax.tree.leaves(self.examples)[0].shape[jnp.ndim(self.counts)]
-        return jnp.where(jnp.arange(longest) < counts, 1 / counts, 0.0)
+        length = jax.tree.leaves(self.examples)[0].shape[jnp.ndim(self.counts)]
+        return jnp.where(jnp.arange(length) < counts, 1 / counts, 0.0)
 
     def of(self, m: int) -> "Clients":
         """Client m alone."""
@@ -83,7 +86,7 @@ def stack_clients(data: Sequence[Tree] | str) -> Clients:
     if not jax.tree.leaves(data[0]):
         raise TypeError(f"data[0] must be a pytree of arrays, got {short(data[0])}")
     counts = np.array([_count_examples(m, client, structure) for m, client in enumerate(data)])
-    data, longest = same_width(data), counts.max()
+    data, length = same_width(data), padded_length(int(counts.max()), len(counts))
 
     def stack(path: Any, *leaves: Any) -> NDArray[Any]:
         name = jax.tree_util.keystr(path)
@@ -91,12 +94,23 @@ def stack_clients(data: Sequence[Tree] | str) -> Clients:
         shapes = {array.shape[1:] for array in arrays}
         if len(shapes) > 1:
             raise ValueError(f"data[m]{name} must have examples of one shape for all clients, got {sorted(shapes)}")
-        stacked = np.empty((len(arrays), longest, *arrays[0].shape[1:]), np.result_type(*arrays))
+        stacked = np.empty((len(arrays), length, *arrays[0].shape[1:]), np.result_type(*arrays))
         for own, array in zip(stacked, arrays, strict=True):
             own[: len(array)], own[len(array) :] = array, array[:1]
         return stacked
 
     return Clients(jax.tree_util.tree_map_with_path(stack, data[0], *data[1:]), counts)
+
+
+def padded_length(longest: int, clients: int) -> int:
+    """The next of a few lengths, so that data of almost the same size, as folds are, need not compile again.
+
+    At most an eighth more than the longest client; a multiple of 8 where all clients have few rows together, because
+    a program takes longer to compile than the padding to compute.
+    """
+    step = 2 ** max(0, longest.bit_length() - 4)
+    step = max(8, step) if longest >= 8 and clients * longest <= FEW else step
+    return -(-longest // step) * step
 
 
 def objective_weights(weights: Any, counts: NDArray[Any] | None) -> NDArray[Any]:

@@ -28,9 +28,13 @@ def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str
         task = bar.add_task("rounds", total=rounds, note="compiling")
 
         def show(record: dict[str, Any]) -> None:
-            gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
-            gap = f"gap <= {rounded_up(min(gaps), 3)}" if gaps else "not certifiable"
             speed = record["round"] / max(record["seconds"], 1e-9)
-            bar.update(task, completed=record["round"], note=f"{gap}  {speed:.1f} rounds/s")
+            bar.update(task, completed=record["round"], note=f"{smallest_gap(record)}  {speed:.1f} rounds/s")
 
         yield show
+
+
+def smallest_gap(record: dict[str, Any]) -> str:
+    """The best certificate of a record, in words."""
+    gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
+    return f"gap <= {rounded_up(min(gaps), 3)}" if gaps else "not certifiable"

@@ -9,6 +9,7 @@ from .arrays import (
     real_array,
     real_scalar,
     refuse_masked,
+    row_weights,
     whole_number,
 )
 from .labels import classes, encode_labels, missing, refuse_mixed, rows_of
@@ -33,6 +34,7 @@ __all__ = [
     "refuse_masked",
     "refuse_mixed",
     "refuse_sparse",
+    "row_weights",
     "rows_of",
     "short",
     "whole_number",

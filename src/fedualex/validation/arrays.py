@@ -53,6 +53,17 @@ def plain_array(name: str, value: Any) -> NDArray[Any]:
         return np.asarray(None)
 
 
+def row_weights(weight: Any, rows: int) -> NDArray[Any]:
+    """A number >= 0 for each row, not all 0, given as `sample_weight`."""
+    accepted = f"{rows} numbers >= 0, one for each row of X, not all of them zero, with a finite sum"
+    found: NDArray[Any] = real_array("sample_weight", weight, accepted, truth=True)
+    with np.errstate(over="ignore"):  # refused here
+        fits = found.shape == (rows,) and not np.any(found < 0) and 0 < found.sum() < np.inf
+    if not fits:
+        raise ValueError(f"sample_weight must be {accepted}, got {short(weight)}")
+    return found
+
+
 def refuse_masked(name: str, value: Any) -> None:
     """Refuse masked entries: numpy would hand out the numbers behind the mask."""
     if _is_masked(value):
