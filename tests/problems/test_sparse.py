@@ -169,7 +169,7 @@ def test_rows_of_clients_have_one_width():
     known = gather(recipe, parts)
     widths = [recipe.examples(rows, known, m)["row"].value.shape[-1] for m, rows in enumerate(parts)]
     assert widths == [16, 20]
-    assert assemble(recipe, parts).data.examples["row"].value.shape == (2, 10, 20)
+    assert assemble(recipe, parts).data.examples["row"].value.shape == (2, 16, 20)
 
 
 def test_product_with_a_matrix_and_absolute_value():

@@ -14,10 +14,11 @@ from ..geometry import Product
 from ..tree import Saddle, Tree
 from ..validation import short
 from .base import AbstractProblem
-from .data import ELSEWHERE, Clients, objective_weights, problem_data
+from .data import ELSEWHERE, Clients, objective_weights
 from .domains import build_geometry
 from .floor import Floor, checked_floor, floor_of_views, with_floor
 from .operator_error import OperatorError, error_of_loss
+from .stacking import problem_data
 from .survey import Surveyed
 from .user_loss import check_loss, of_example, saddle_gradient, saddle_survey, template, weighted_loss
 from .value_error import LossError, error_of_value
