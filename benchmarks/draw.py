@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from processes import HERE
 from scaling import AXES
 
-from fedualex.report.figures import COLORS, DASHES, MARKERS
+from fedualex.runtime.drawing import COLORS, DASHES, MARKERS
 
 WORKLOADS = ("W1 K=1", "W1 K=10")
 NAMES = table.NAMES | {"fedualex": "fedualex", "fedualex-law": "fedualex, fast=law"}

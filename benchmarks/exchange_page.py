@@ -10,7 +10,7 @@ from exchange_reading import COUNTS, SHOWN, SLIDES, gap, load, reading
 from matplotlib.figure import Figure
 from processes import HERE
 
-from fedualex.report.figures import COLORS, DASHES, MARKERS
+from fedualex.runtime.drawing import COLORS, DASHES, MARKERS
 
 DOCS = HERE.parent / "docs"
 
