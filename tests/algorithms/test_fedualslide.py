@@ -79,6 +79,7 @@ def test_without_a_pull_the_local_step_is_fedualex():
             jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-15), found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ROWS)
 def test_every_kind_of_problem_is_solved_without_a_step_size(name):
@@ -137,6 +138,7 @@ def scalar_game(slopes):
     return fx.Problem(lambda x, y, e: e["a"] * x * y, x=box, y=box, like=like, data=data)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("slopes", "eta"), [(SCALAR[0], 0.2), (SCALAR[1], 0.05)])
 def test_counterexamples_to_drift_correction_alone(slopes, eta):

@@ -167,7 +167,7 @@ def test_no_method_is_missing():
     assert fast | {"FedAvg", "ScaffoldSMemory"} == {name.split()[0] for name in FEDERATED}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "case_name", "local_steps", "noise"), FAST)
 def test_federated_methods_are_their_twins(name, case_name, local_steps, noise):
     """Noise, a partial cohort, eta_s = 0.7; with data: unequal clients and weights; in part: unequal local steps."""

@@ -136,7 +136,7 @@ def similar_game(delta, mu=0.0, size=6, clients=4):
     return fx.Problem(loss, x=psi, y=psi, like=start, data=data, by_construction=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "method",
     [

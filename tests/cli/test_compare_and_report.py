@@ -65,6 +65,7 @@ def test_report_of_a_run(copied):
     assert "FeDualEx" in page
 
 
+@pytest.mark.slow
 def test_report_of_a_run_without_certificates(copied):
     path = copied("own")
     assert cli("report", path).exit_code == 0

@@ -151,6 +151,7 @@ def test_other_wrong_inputs(fair, place):
     assert "must have the column 'dose'" in refused("predict", fair[0], place / "less.csv")
 
 
+@pytest.mark.slow
 def test_fairness_over_a_column(place, fair):
     result = cli(
         "fit",
@@ -175,6 +176,7 @@ def test_fairness_over_a_column(place, fair):
     assert "groups must not contain nan, None or empty text" in line
 
 
+@pytest.mark.slow
 def test_solve_on_a_table_keeps_the_model_as_well(place):
     (place / "own.toml").write_text(
         '[problem]\nname = "agnostic"\ncsv = "patients.csv"\ntarget = "outcome"\nstandardize = true\nl1 = 0.001\n'

@@ -100,6 +100,10 @@ def test_the_manifest_holds_every_default(solved, here):
         "run": {**RUN_DEFAULTS, "rounds": 200, "record_every": 10, "tol": 1e-3},
         "folder": str(here),
     }
+
+
+@pytest.mark.slow
+def test_the_manifest_of_a_catalogue_problem_holds_every_default(solved):
     agnostic = read(solved("agnostic")[0], "manifest.json")["configuration"]
     assert agnostic["problem"] == {
         "name": "agnostic",
@@ -230,6 +234,7 @@ def undisturbed(here, killed):
     return out
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_is_neither_reported_nor_verified(killed, solved):
     assert 3 <= len(records_of(killed)) < 61
     assert "has not ended" in refused("report", killed)

@@ -72,6 +72,7 @@ def test_without_an_answer_in_the_end_nothing_is_claimed(tmp_path, undisturbed):
     assert run.gap == run.best.gap is not None
 
 
+@pytest.mark.slow
 def test_bounds_outlive_the_surveys_they_follow_from(tmp_path):
     method, options = fx.FeDualExCorrected(0.1), {"rounds": 4, "noise": None, "record_every": 1}
     surveys = []

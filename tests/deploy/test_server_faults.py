@@ -229,6 +229,7 @@ def nan_at(site, when):
     return change
 
 
+@pytest.mark.slow
 def test_one_sites_infinities_are_its_own_and_not_the_methods(tmp_path, undisturbed):
     run, _ = serve(tmp_path / "a", after=nan_at(DEAD, lambda request: request.task == "survey"))
     assert (run.status, run.rounds) == (Status.UNCERTIFIED, 12)

@@ -75,7 +75,7 @@ REPLIES = {
 ACTS = {"raises": raises} | {name: changed(change) for name, change in REPLIES.items()}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
 def test_a_bad_reply_costs_a_round_and_changes_nothing(tmp_path, act, undisturbed, caplog):
     caplog.set_level("INFO", "fedualex")

@@ -61,6 +61,7 @@ def test_scikit_learns_tools_route_it():
 # --- groups and probabilities ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_groups_are_served_whoever_holds_them():
     """With the groups as clients it is the same objective: rows of a group weigh alike in both."""
     by_group = estimators.AgnosticClassifier(tol=1e-3).fit(X, LABEL, clients=np.zeros(40), groups=CLIENTS)

@@ -71,6 +71,7 @@ def test_lasso_is_scikit_learns_on_raw_features(federated):
     np.testing.assert_array_equal(model.coef_ == 0, reference.coef_ == 0)
 
 
+@pytest.mark.slow
 def test_lasso_without_intercept():
     X, y, clients = diabetes()
     reference = Lasso(alpha=0.1, tol=1e-10, fit_intercept=False).fit(X, y)

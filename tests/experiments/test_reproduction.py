@@ -243,6 +243,7 @@ def finished(tmp_path_factory):
     return root, experiment, shown
 
 
+@pytest.mark.slow
 def test_every_task_is_done_and_shown(finished):
     root, experiment, shown = finished
     assert shown == [("l1-k10", "grid", i, 21) for i in range(1, 22)] + [
@@ -255,6 +256,7 @@ def test_every_task_is_done_and_shown(finished):
     assert all(seconds > 0 for seconds in timing.values())
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("label", PAPER)
 def test_the_grid_is_what_tune_finds(finished, label):
@@ -272,6 +274,7 @@ def test_the_grid_is_what_tune_finds(finished, label):
         assert stored["score"] == stored["outputs"]["last"]["gap"]
 
 
+@pytest.mark.slow
 def test_seeds_are_whole_runs_that_can_be_verified(finished):
     root = finished[0]
     for label, runs in seed_runs(root / "l1-k10").items():
@@ -285,6 +288,7 @@ def test_seeds_are_whole_runs_that_can_be_verified(finished):
     assert checked.exit_code == 0, checked.output
 
 
+@pytest.mark.slow
 def test_the_exact_optimum_is_beside_the_runs(finished):
     root, experiment, _ = finished
     exact, solution = json.loads((root / "l1-k10" / "exact.json").read_text()), fx.reference.lp(experiment.problem())
@@ -298,6 +302,7 @@ def test_the_exact_optimum_is_beside_the_runs(finished):
     assert exact["density"] == np.mean(entries > 1e-5)
 
 
+@pytest.mark.slow
 def test_averaging_is_measured_at_the_tuned_steps(finished):
     root = finished[0]
     stored = json.loads((root / "l1-k10" / "averaging.json").read_text())
@@ -311,6 +316,7 @@ def test_averaging_is_measured_at_the_tuned_steps(finished):
             assert series["server"][record["round"] - 1] == pytest.approx(record["density_last"], abs=0.04)
 
 
+@pytest.mark.slow
 def test_all_claims_about_the_experiment_are_judged(finished):
     root = finished[0]
     table = json.loads((root / "claims.json").read_text())
@@ -318,6 +324,7 @@ def test_all_claims_about_the_experiment_are_judged(finished):
     assert all("l1-k10" in one["measured"] and "l1-k1 " not in one["measured"] for one in table)
 
 
+@pytest.mark.slow
 def test_a_finished_reproduction_is_left_alone(finished):
     root, experiment, shown = finished
     before = {path: path.stat().st_mtime_ns for path in (root / "l1-k10").rglob("*.json") if path.name != "timing.json"}
@@ -344,6 +351,7 @@ def test_report_of_a_reproduction(finished, tmp_path):
     assert "A tiny game (quick)" in files[0].read_text()
 
 
+@pytest.mark.slow
 def test_report_while_experiments_are_still_running(finished, tmp_path):
     """An experiment whose first seed has not ended has no panel yet; one with some seeds has those, but no claims."""
     root = tmp_path / "copy"

@@ -159,7 +159,7 @@ TAMPERS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("what", TAMPERS)
 def test_what_was_changed_is_noticed_though_it_was_sealed_again(copied, what):
     path = copied("game")

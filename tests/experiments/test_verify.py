@@ -32,7 +32,7 @@ from fedualex.experiments.verify import verify
 # --- untouched --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in RUNS])
 def test_an_untouched_run_is_verified(solved, name):
     result = verify(solved(name), trust=True)
@@ -51,6 +51,7 @@ def test_untouched_collections_are_verified(solved, reproduction, tmp_path):
         assert (code, lines[-1], len(lines)) == (0, "VERIFIED", 5)
 
 
+@pytest.mark.slow
 def test_json_of_a_collection(reproduction):
     result = CliRunner().invoke(main, ["verify", str(reproduction), "--json"])
     found = json.loads(result.stdout)

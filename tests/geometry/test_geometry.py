@@ -26,7 +26,7 @@ weights = st.sampled_from([0.0, 0.1, 1.0, 7.0])
 SAME = REGULARIZERS.keys() - {"12 l1 + box", "15 nuclear + spectral ball", "20 capped simplex", "kl"}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", kinds_first(GEOMETRIES, SAME))
 def test_laws(name):
     geometry, like = GEOMETRIES[name]

@@ -100,6 +100,7 @@ def huge(x):
     return 1e8 * jnp.sum(jnp.log1p(jnp.exp(5 * x)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("f", [softmax, hinge, absolute, linear, constant, tiny, huge])
 @pytest.mark.parametrize("domain", [fx.Box(1.0), fx.Simplex(1.0), fx.Box(lower=1e4, upper=1e4 + 1)])
 def test_convex_functions_are_left_alone(f, domain):

@@ -221,6 +221,7 @@ def test_a_feasible_run_reports_its_violation_beside_its_gap():
     assert "violation" not in str(game)
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_the_proof_is_looked_for_keeps_the_run(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -236,6 +237,7 @@ def test_an_interrupt_while_the_proof_is_looked_for_keeps_the_run(monkeypatch):
     assert run.violation > 0
 
 
+@pytest.mark.slow
 def test_the_command_line_has_a_word_and_a_code_for_it(tmp_path):
     X, y, clients = noise()
     np.savez(tmp_path / "rows.npz", X=X, y=y, clients=clients)

@@ -335,6 +335,7 @@ def test_other_weights_are_refused_where_the_domains_do_not_hold_for_them(make):
         fx.solve(problem, fx.SynchronousMirrorProx(0.5), rounds=2, weights="clients")
 
 
+@pytest.mark.slow
 def test_weights_are_given_where_the_problem_is_made():
     """Pooled rows have their mean, 1, in the box; clients alike, 5, which the box of pooled rows does not hold."""
     X, y, clients = np.zeros((10, 1)), np.r_[np.zeros(9), 10.0], np.r_[np.zeros(9), 1.0]

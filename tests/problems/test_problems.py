@@ -278,6 +278,7 @@ def test_minibatch_is_unbiased_and_never_draws_padding():
 # --- convexity -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_convexity_check_passes_convex_concave_problems_without_calling_it_a_proof():
     for problem in (fx.problems.paper_l1(0), fx.problems.matrix_game(RNG.normal(size=(3, 4))), coupled_problem()):
         check = fx.problems.check_convex_concave(problem, pairs=60)

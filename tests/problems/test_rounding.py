@@ -155,6 +155,7 @@ def far_game(seed, n=4, m=5):
     return fx.problems.bilinear(A, A @ x - y, x=psi, y=psi)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_optimum_far_from_zero_is_claimed_falsely(seed):

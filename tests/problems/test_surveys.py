@@ -85,6 +85,7 @@ def test_sites_sum_up_to_the_value_of_the_whole(kind):
             np.testing.assert_allclose(at.operator.x, expected.operator.x, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_outputs_carry_the_value():
     problem = catalogue("lasso")
     run = fx.simulate(problem, fx.FeDualEx(1e-9), rounds=2)
@@ -147,6 +148,7 @@ def test_the_value_of_a_game_is_off_by_no_more_than_its_error():
         assert abs(number(found.value) - dot(row, numbers(y))) <= Fraction(float(error.size))
 
 
+@pytest.mark.slow
 def test_estimates_of_the_error_of_a_value():
     rng, fine = np.random.default_rng(0), 0
     for _ in range(20):

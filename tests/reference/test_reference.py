@@ -33,7 +33,7 @@ def part(name, size):
     return psi(size) if callable(psi) and not hasattr(psi, "prox") and not hasattr(psi, "primal") else psi
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("y", POLYHEDRAL)
 @pytest.mark.parametrize("x", POLYHEDRAL)
 def test_lp_is_exact_for_every_polyhedral_pair(x, y):

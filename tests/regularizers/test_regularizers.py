@@ -34,7 +34,7 @@ entries = st.one_of(
 weights = st.one_of(st.floats(0, 100, allow_subnormal=False), st.sampled_from([0.0, 1.0]))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", kinds_first(REGULARIZERS))
 def test_laws(name):
     psi, like = REGULARIZERS[name]
@@ -131,7 +131,7 @@ def test_soft_thresholds_compose():
         np.testing.assert_allclose(twice, fx.L1(1.0).prox(omega, 0.75), atol=1e-16)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("scale", [1e30, pytest.param(1e-30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", REGULARIZERS)
 def test_extreme_scales_in_float32(name, scale):

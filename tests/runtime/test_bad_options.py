@@ -129,6 +129,7 @@ def test_another_default_generator_of_jax_changes_nothing():
     np.testing.assert_array_equal(run.z.x, expected.z.x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [fx.BacktrackingDualExtrapolation(), fx.BacktrackingCoMP(growth=1.05)], ids=repr)
 def test_backtracking_reaches_rounding_in_entropic_geometry(method):
     """Divergences of nearly equal points must not be lost to rounding, or tries are refused at random."""

@@ -30,6 +30,7 @@ def bent(x):
     return jnp.sum(jnp.where(x < 0.5, (x - 0.9) ** 2, 0.16 - 0.8 * (x - 0.5) - 0.3 * (x - 0.5) ** 2))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("f", "words"), [(concave, "not convex in x"), (kinked, "tangent"), (bent, "not convex in x")])
 def test_what_is_not_convex_is_not_certified(f, words):
     run = minimize(f)

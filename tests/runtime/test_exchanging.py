@@ -9,7 +9,7 @@ from support.plain_rows import rows
 import fedualex as fx
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("mode", "steps"), [("auto", 3), ("local", 3), ("survey", 1)])
 def test_a_resumed_run_is_the_undisturbed_one(tmp_path, mode, steps):
     def run(**more):
@@ -29,7 +29,7 @@ def test_a_resumed_run_is_the_undisturbed_one(tmp_path, mode, steps):
     assert half.server_seconds < again.server_seconds < again.seconds
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("method", "a_round"),
     [

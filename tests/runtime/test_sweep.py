@@ -61,6 +61,7 @@ def test_tune_without_a_grid_tries_multiples_of_the_steps_of_theory():
     assert float(tuned.method.eta_s) == 1.0
 
 
+@pytest.mark.slow
 def test_tune_without_a_grid_combines_all_step_sizes_that_were_left_out():
     both = fx.tune(GAME, fx.ChambollePock(), steps=5)
     assert len(both.table) == 25

@@ -100,6 +100,7 @@ def test_a_users_own_regularizer_passes_and_works_in_a_problem():
     assert game.certificate(fx.Saddle(np.zeros(3), np.ones(3))).gap > 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("psi", "law"),
     [
@@ -131,7 +132,7 @@ PSI_TWICE = ("FedMiD", "FedMiP")
 """As printed, clients and server both apply psi."""
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("name", sorted(METHODS, key=lambda name: name != "FeDualEx"))
 def test_every_method_of_the_library_keeps_the_laws(name):
     fx.testing.check_method(getattr(fx, name)(), composite=name not in PSI_TWICE)

@@ -129,6 +129,7 @@ def test_constants_of_the_nuclear_game():
     assert c.beta == pytest.approx(theory.constants(fx.problems.paper_l1(0)).beta)
 
 
+@pytest.mark.slow
 def test_document_shows_what_its_code_prints():
     text = (Path(__file__).parents[2] / "docs" / "theory.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
