@@ -217,6 +217,7 @@ def test_primal_methods_start_inside_the_domain_always():
     same_run(*runs)
 
 
+@pytest.mark.slow
 def test_ergodic_is_clients_where_the_map_is_affine():
     """T27: for one client, and for a squared norm without domain; not for l1 in a box with noise."""
     options = {"seed": SEED, "z0": saddle(START), "rounds": 3}

@@ -30,6 +30,7 @@ def test_compare_shows_runs_of_one_problem(solved, tmp_path):
     assert read(out, "manifest.json")["kind"] == "comparison"
 
 
+@pytest.mark.slow
 def test_compare_refuses_what_cannot_be_compared(solved, copied, tmp_path):
     optimal = solved("optimal")[0]
     for other in ("diverged", "machine"):

@@ -89,7 +89,7 @@ def assert_equals_simulator(problem, dtype="float64", **changes):
         assert_close((run.outputs["polished"].z, run.outputs["polished"].gap), (polished.z, polished.gap), tolerance)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "case",
     [pytest.param(CASES[name], id=name, marks=pytest.mark.slow if name in LONG else []) for name in CASES],

@@ -39,7 +39,7 @@ def test_every_script_is_listed():
     assert {path.name for path in EXAMPLES.glob("*.py")} == SAYS.keys()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in SAYS]
 )

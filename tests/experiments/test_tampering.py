@@ -296,7 +296,7 @@ BOUNDS = {
 }
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("what", BOUNDS)
 def test_the_surveys_behind_bounds_are_made_again(copied, what):
     path = copied("floored")

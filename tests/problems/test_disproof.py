@@ -230,6 +230,7 @@ def random_convex(seed, n=6):
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "seed", [seed if seed < 8 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(200)]
 )

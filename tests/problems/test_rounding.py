@@ -218,6 +218,7 @@ def user_problems(rng):
     yield fx.Problem(lambda x: jnp.sum((X @ x - t) ** 4), **options), w, gradient([4 * r**3 for r in residuals])
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_estimates_are_seldom_too_small_and_called_estimates(seed):

@@ -87,7 +87,7 @@ def points(shape):
     return [0 * away, np.where(np.arange(away.size).reshape(shape) % 2, np.abs(away), 0.0), -np.abs(away), away]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", kinds_first(SMOOTH_OR_NOT))
 def test_derivatives_are_finite_and_right_at_zeros(name):
     psi, like = SMOOTH_OR_NOT[name]

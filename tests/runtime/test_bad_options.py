@@ -111,6 +111,7 @@ def test_huge_weights_are_weights():
     np.testing.assert_allclose(three_clients([1.5e308, 1.5e308, 0]).weights, [0.5, 0.5, 0])
 
 
+@pytest.mark.slow
 def test_theory_is_named_only_where_it_holds():
     def named(problem=GAME, **options):
         return fx.simulate(problem, fx.FeDualEx(), **{"rounds": 2, "clients": 3, **options}).steps

@@ -91,6 +91,7 @@ def test_mean_and_covariance_of_the_next_state_are_the_same(game, method, chunk)
     assert np.max(apart / (products[0].std(0) * np.sqrt(2 / n))) < 4.5
 
 
+@pytest.mark.slow
 def test_the_merged_draw_is_the_one_that_is_described(game):
     """By hand: every client's half point from its own first sample, one operator at their mean, one draw of the mean."""
     with double():
