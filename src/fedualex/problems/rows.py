@@ -15,9 +15,12 @@ def features(X: Any) -> Any:
 
 
 def matrix(values: Any, name: str = "X") -> NDArray[Any]:
-    """A nonempty real matrix with one row for each example, none of them sparse."""
+    """A nonempty real matrix with one row for each example, none of them sparse; the given one where it will do.
+
+    Clients get copies of their rows, so that a problem never holds what the caller may change.
+    """
     refuse_sparse(name, values, "a real matrix")
-    array = real_array(name, values, "a real matrix", truth=True)
+    array = real_array(name, values, "a real matrix", truth=True, copy=False)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a nonempty matrix with one row for each example, got shape {array.shape}")
     return array

@@ -14,13 +14,16 @@ Array = Any
 """A read-only float64 numpy array; inside jit or vmap the tracer that stands for one."""
 
 
-def real_array(name: str, value: Any, accepted: str = "real numbers", *, truth: bool = False) -> Array:
+def real_array(
+    name: str, value: Any, accepted: str = "real numbers", *, truth: bool = False, copy: bool = True
+) -> Array:
     """`value` as a finite float64 numpy array.
 
     Parameters live in numpy float64: jax narrows them where it runs in float32, and certificates see them exact.
     truth: whether True and False count as 1 and 0, as they do in data; a parameter is a number.
+    copy: whether the array is one of its own that nobody can change; large data that is read once need not be.
     """
-    array = any_real_array(name, value, accepted, truth=truth)
+    array = any_real_array(name, value, accepted, truth=truth, copy=copy)
     if isinstance(array, Tracer):
         return array
     if not np.all(np.isfinite(array)):
@@ -30,7 +33,9 @@ def real_array(name: str, value: Any, accepted: str = "real numbers", *, truth: 
     return array
 
 
-def any_real_array(name: str, value: Any, accepted: str = "real numbers", *, truth: bool = False) -> Array:
+def any_real_array(
+    name: str, value: Any, accepted: str = "real numbers", *, truth: bool = False, copy: bool = True
+) -> Array:
     """`value` as a float64 numpy array, infinities allowed; a tracer inside jit or vmap as it is, unchecked."""
     if isinstance(value, Tracer):
         return value
@@ -39,6 +44,8 @@ def any_real_array(name: str, value: Any, accepted: str = "real numbers", *, tru
         raise TypeError(f"{name} must be {accepted}, got {short(value)}")
     if np.any(np.isnan(array)):
         raise ValueError(f"{name} must not contain nan")
+    if not copy:
+        return np.asarray(array, np.float64)
     owned = np.array(array, dtype=np.float64)
     owned.setflags(write=False)  # what is made of it is immutable
     return owned
