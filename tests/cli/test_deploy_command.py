@@ -37,6 +37,7 @@ def finished(tmp_path_factory) -> Deployment:
     return made
 
 
+@pytest.mark.slow
 def test_records_are_shown_as_they_come(deploy):
     made = deploy("local")
     lines = cli("run", made.folder).stdout.splitlines()

@@ -35,7 +35,7 @@ from fedualex.runtime import Stop
 # --- solve ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("name", "status", "stop", "code"),
     [

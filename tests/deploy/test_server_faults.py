@@ -34,6 +34,7 @@ from fedualex.deploy.fence import FencedError
 from fedualex.runtime.records import Records
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path, undisturbed):
     task = task_of()
     engine = LocalEngine(works_of(task))

@@ -278,6 +278,7 @@ def test_a_fit_without_a_model_does_not_return_quietly():
         BothLimited().fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_neyman_pearson_names_its_own_arguments_only():
     X, y, _ = noise()

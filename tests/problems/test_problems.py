@@ -71,6 +71,7 @@ def printed_nuclear_gap(A, B, X, Y, lam, D):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("game", "printed", "scales"),
     [

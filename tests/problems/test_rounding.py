@@ -102,7 +102,7 @@ def check_hard_games(pair, shape, cases, seed):
     return without
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", range(len(PAIRS)))
 def test_no_certificate_of_a_hard_game_is_below_the_exact_gap(number):
     shape = [(3, 5), (9, 4), (1, 2)][number % 3]
@@ -116,6 +116,7 @@ def test_no_certificate_of_many_hard_games_is_below_the_exact_gap(number, shape)
     check_hard_games(PAIRS[number], shape, 40, 1000 + number)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("inner", [fx.L1(0.3) + fx.Box(2.0), fx.L1(0.3) + fx.L2Ball(2.0), fx.ElasticNet(0.3, 0.2)])
 def test_no_certificate_of_a_spectral_game_is_below_the_exact_gap(inner):
     rng, without = np.random.default_rng(0), 0

@@ -27,6 +27,7 @@ class Counting(AbstractOracle):
         return problem.client_operator(client, z)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_one_run_for_each_point_and_seed():
     grid = {"eta_c": [0.3, 0.1], "eta_s": [1.0, 0.5]}
     points = fx.sweep(GAME, fx.FeDualEx(), grid=grid, seeds=(0, 1), **SMALL)

@@ -314,6 +314,7 @@ def convex_in_y(x, y, example):
     return example * x @ y + 0.5 * x @ x + 0.5 * y @ y
 
 
+@pytest.mark.slow
 def test_a_users_own_problem_keeps_the_laws():
     fx.testing.check_problem(Spoiled(), samples=5)
 
