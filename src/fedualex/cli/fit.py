@@ -49,7 +49,12 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     planned = plan_fit(settings, folder)
     if not as_json:
         click.echo("\n".join([planned.words, *(f"note: {note}" for note in planned.notes)]))
-    model = fit_into(path, planned)
+    try:
+        model = fit_into(path, planned)
+    except KeyboardInterrupt:
+        if not as_json:
+            click.echo("the same command resumes the fit", err=True)
+        raise
     if as_json:
         print_json({"folder": str(path), "goal": planned.goal, "notes": planned.notes, **description(model)})
     else:

@@ -1,6 +1,7 @@
 """The model of a finished run on a table: made from the run's folder, measured on held-out rows, and kept."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping
         "configuration": settings,
         **provenance(),
     }
-    model = Model(rows.encoder, weights, bias, answers, rows.target, certificate, about)
+    model = replace(model, training=about)
     save(model, path)
     return model
 
