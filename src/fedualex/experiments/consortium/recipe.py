@@ -38,7 +38,13 @@ class TableRecipe:
     @property
     def exchanges(self) -> int:
         """How many summaries each party sends."""
-        return Encoder.exchanges + recipe_class(GOALS[self.goal].problem).exchanges
+        return Encoder.exchanges + self.own_exchanges
+
+    @property
+    def own_exchanges(self) -> int:
+        """How many of them, the last ones, are those of the goal's own recipe."""
+        count: int = recipe_class(GOALS[self.goal].problem).exchanges
+        return count
 
     @property
     def predicts_numbers(self) -> bool:
@@ -50,7 +56,7 @@ class TableRecipe:
         if len(known) >= Encoder.exchanges:
             own = self.recipe(known)
             return own.summarize(self.rows(table, known), known[Encoder.exchanges :], client)
-        labels = self._labels(table)
+        labels = self.labels(table)
         columns = Encoder.summarize(self._features(table), known)
         if self.predicts_numbers:
             moments = Standardizer.summarize(labels[:, None], _target_known(known))
@@ -68,7 +74,7 @@ class TableRecipe:
 
     def rows(self, table: Table, known: Sequence[Known]) -> Rows:
         """At one party: its rows as the catalogue takes them."""
-        X, labels = self.encoder(known).transform(self._features(table)), self._labels(table)
+        X, labels = self.encoder(known).transform(self._features(table)), self.labels(table)
         if self.predicts_numbers:
             return Rows(X, targets(self.scale(known).transform(labels[:, None])[:, 0], len(X)))
         y = class_column(labels, len(X))
@@ -112,7 +118,8 @@ class TableRecipe:
     def _features(self, table: Table) -> Table:
         return table.without(self.target, *([] if self.groups is None else [self.groups]))
 
-    def _labels(self, table: Table) -> NDArray[Any]:
+    def labels(self, table: Table) -> NDArray[Any]:
+        """At one party: its target, checked."""
         check_labels(self.goal, self.target, table[self.target])
         return table[self.target]
 
