@@ -30,7 +30,7 @@ def read_known(party: Path) -> list[Known] | None:
 def write_known(party: Path, known: Sequence[Known]) -> None:
     """Keep them."""
     buffer = io.BytesIO()
-    np.savez(buffer, **pack_known(known))
+    np.savez(buffer, allow_pickle=False, **pack_known(known))
     write_atomically(party / KNOWN, buffer.getvalue())
 
 
