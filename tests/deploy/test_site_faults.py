@@ -1,8 +1,6 @@
 """Faults of sites: a bad, late or missing reply costs a round and changes nothing."""
 
-import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import numpy as np
@@ -22,8 +20,7 @@ from support.deploying import (  # noqa: F401
 )
 
 import fedualex as fx
-from fedualex.deploy import LocalEngine, Reply, Request, exchange
-from fedualex.deploy.wire import from_bytes, to_bytes
+from fedualex.deploy import Reply, Request, exchange, thread_engine
 
 
 def at_round(number, act):
@@ -177,19 +174,6 @@ def test_a_silent_site_and_a_straggler_cost_their_timeout(tmp_path, undisturbed,
     assert timeouts.count(DEAD) >= 1
 
 
-def test_messages_are_read_in_many_threads_at_once():
-    """On Python 3.11 numpy's reader fails about once in a hundred reads here if threads do not take turns."""
-    content = to_bytes({name: np.ones(3) for name in "abcdefgh"})
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        with ThreadPoolExecutor(4) as threads:
-            read = list(threads.map(from_bytes, [content] * 1000))
-    finally:
-        sys.setswitchinterval(interval)
-    assert all(sorted(arrays) == list("abcdefgh") for arrays in read)
-
-
 def test_a_site_that_hangs_for_good_does_not_starve_the_others():
     """More requests than a site has threads: they wait for each other, and for nobody else."""
     release = threading.Event()
@@ -198,7 +182,7 @@ def test_a_site_that_hangs_for_good_does_not_starve_the_others():
         release.wait(60)
         return {}
 
-    engine = LocalEngine({"fine": lambda request: request.arrays, "hangs": hang})
+    engine = thread_engine({"fine": lambda request: request.arrays, "hangs": hang})
     try:
         requests = [Request("round", r, "run", {"a": np.ones(2)}) for r in range(12)]
         for request in requests[:-1]:

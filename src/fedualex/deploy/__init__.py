@@ -11,17 +11,16 @@ from ..runtime import Run
 from ..runtime.driver import RunHooks
 from ..runtime.keywords import fields_of, takes
 from .engine import Arrays, Engine, Reply, Request
-from .local import LocalEngine
 from .options import DeploymentOptions, RehearsalOptions
 from .privacy import Privacy
 from .site import Site
 from .task import Task
+from .threads import thread_engine
 
 __all__ = [
     "Arrays",
     "DeploymentOptions",
     "Engine",
-    "LocalEngine",
     "Privacy",
     "Reply",
     "Request",
@@ -29,6 +28,7 @@ __all__ = [
     "Site",
     "Task",
     "run",
+    "thread_engine",
 ]
 
 
@@ -51,7 +51,7 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)
     hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))
-    engine = LocalEngine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
+    engine = thread_engine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
     if options.checkpoint is not None:
         return task.serve(engine, problem, Path(options.checkpoint), hooks)
     with TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..tree import Tree
-from .engine import Arrays, Engine, Reply, Request, Task
+from .engine import Arrays, Engine, Reply, Request
 from .wire import MessageError, NotFiniteError, size_of, unpack
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Exchange:
         self._skip_until: dict[str, int] = {}
 
     def ask(
-        self, task: Task, arrays: Arrays, round_index: int, sites: Sequence[str], needed: int, **likes: Tree
+        self, task: str, arrays: Arrays, round_index: int, sites: Sequence[str], needed: int, **likes: Tree
     ) -> dict[str, dict[str, Any]]:
         """The valid replies, sorted by site. Sites that failed lately are left out while enough others are there."""
         self._count += 1

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..deploy import Engine, LocalEngine, RunHooks, Site
+from ..deploy import Engine, RunHooks, Site, thread_engine
 from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
 from ..runtime import Run, Status, Stop
@@ -88,7 +88,7 @@ def load_site(party: Path) -> Site:
 def run_locally(root: Path, tell: Callable[[Record], None] | None = None) -> Run:
     """Server and sites in this process, each from its own folder: a rehearsal without an engine."""
     sites = settings_of(root / "server")["sites"]
-    return serve(LocalEngine({name: load_site(root / "sites" / name).work for name in sites}), root / "server", tell)
+    return serve(thread_engine({name: load_site(root / "sites" / name).work for name in sites}), root / "server", tell)
 
 
 def unfinished(party: Path) -> folder.StoredRun | None:
