@@ -1,6 +1,6 @@
 """Pytrees as named arrays and back, with every check that a message from elsewhere needs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -8,20 +8,8 @@ import numpy as np
 
 from .. import tree
 from ..tree import Tree
-from .encoding import MessageError, reply_from_bytes, reply_to_bytes, request_from_bytes, request_to_bytes
+from .encoding import MessageError
 from .engine import Arrays
-
-__all__ = [
-    "MessageError",
-    "NotFiniteError",
-    "pack",
-    "reply_from_bytes",
-    "reply_to_bytes",
-    "request_from_bytes",
-    "request_to_bytes",
-    "size_of",
-    "unpack",
-]
 
 
 class NotFiniteError(MessageError):
@@ -45,6 +33,11 @@ def unpack(arrays: Mapping[str, Any], **likes: Tree) -> dict[str, Tree]:
         name: jax.tree.unflatten(jax.tree.structure(like), [arrays[key] for key, _ in _named(name, like)])
         for name, like in likes.items()
     }
+
+
+def reading(**likes: Tree) -> Callable[[Mapping[str, Any]], dict[str, Tree]]:
+    """`unpack` for trees of these shapes."""
+    return lambda arrays: unpack(arrays, **likes)
 
 
 def size_of(arrays: Arrays) -> int:
