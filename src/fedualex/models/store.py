@@ -31,7 +31,7 @@ def save(model: Model, folder: str | Path) -> Path:
     (path / JSON).unlink(missing_ok=True)
     document, arrays = to_parts(model)
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    np.savez(buffer, allow_pickle=False, **arrays)
     write_atomically(path / ARRAYS, buffer.getvalue())
     write_json(path / JSON, document)
     return path
