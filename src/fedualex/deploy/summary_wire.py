@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..summaries import Known, Summary
+from .encoding import MessageError, plain
 from .engine import Arrays
-from .wire import MessageError, plain
 
 NAMES = "names"
 """The array that says how the others are called: JSON in UTF-8, for columns may have any name."""
