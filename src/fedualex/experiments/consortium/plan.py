@@ -37,8 +37,6 @@ def plan_deployment(
     if full["groups"] is not None and not GOALS[goal].grouped:
         raise ConfigurationError(f"groups are for the goals {_grouped()}, got the goal {goal}")
     parties = server_settings(server)
-    if len(set(sites)) < len(sites):
-        raise ConfigurationError(f"sites must have different names, got {', '.join(sites)}")
     check_parties(parties, sites)
     options = {key: full[key] for key in OPTIONS if full.get(key) is not None}
     recipe_of({"name": GOALS[goal].problem, **arguments_of(goal, options, np.array(["0", "1"]))})  # refuses bad values
