@@ -14,9 +14,9 @@ from fedualex.summaries import merged
 GOAL_SETTINGS = {
     "logistic": {"target": "outcome"},
     "fair": {"target": "outcome", "groups": "ward"},
-    "auc": {"target": "outcome"},
+    "auc": {"target": "outcome", "weights": "unit"},
     "neyman-pearson": {"target": "outcome", "limit": 0.5},
-    "lasso": {"target": "days"},
+    "lasso": {"target": "days", "weights": "dose"},
     "fair-regression": {"target": "days"},
     "robust": {"target": "days"},
 }
@@ -24,7 +24,8 @@ GOAL_SETTINGS = {
 
 def recipe_for(goal: str) -> TableRecipe:
     settings = dict(GOAL_SETTINGS[goal])
-    return TableRecipe(goal, settings.pop("target"), settings.pop("groups", None), settings)
+    columns = settings.pop("target"), settings.pop("groups", None), settings.pop("weights", None)
+    return TableRecipe(goal, *columns, settings)
 
 
 def parts_of(path, target="outcome") -> dict:
