@@ -1,5 +1,6 @@
 """Deployment: the clients of a run are sites behind a small seam, and engines carry what is sent."""
 
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -52,7 +53,5 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     task.check(problem)
     hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))
     engine = thread_engine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
-    if options.checkpoint is not None:
-        return task.serve(engine, problem, Path(options.checkpoint), hooks)
-    with TemporaryDirectory() as folder:
-        return task.serve(engine, problem, Path(folder) / "checkpoint.npz", hooks)
+    with closing(engine), TemporaryDirectory() as folder:
+        return task.serve(engine, problem, Path(options.checkpoint or Path(folder) / "checkpoint.npz"), hooks)

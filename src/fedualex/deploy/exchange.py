@@ -34,6 +34,8 @@ class Exchange:
         self.overflown = False
         """Whether all whose answers were wanted last gave them, and nobody finite numbers: it is not their fault.
         A site that is alone must have done so twice."""
+        self.reasons: dict[str, str] = {}
+        """Why each site that did not answer when it was asked last did not."""
         self._infinite_before = False
         self._count = self._surveys = 0
         self._misses: dict[str, int] = {}
@@ -66,8 +68,8 @@ class Exchange:
         self._infinite_before = everybody
         for site, reason in reasons.items():
             if site in valid:
-                self._misses.pop(site, None)
-                self._skip_until.pop(site, None)
+                for failures in (self._misses, self._skip_until, self.reasons):
+                    failures.pop(site, None)
             else:
                 self._blame(site, request, reason)
         return {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
@@ -92,7 +94,8 @@ class Exchange:
             found |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
         if missing := [site for site in sites if site not in found]:
-            raise SilentSitesError(f"no valid answer of {', '.join(missing)}")
+            reasons = [f"{site} ({self.reasons.get(site, 'not asked')})" for site in missing]
+            raise SilentSitesError(f"no valid answer of {'; '.join(reasons)}")
         return {site: found[site] for site in sites}
 
     def _checked(self, reply: Reply, request: Request, read: Read) -> Any:
@@ -104,6 +107,7 @@ class Exchange:
         return read(reply.arrays)
 
     def _blame(self, site: str, request: Request, reason: str) -> None:
+        self.reasons[site] = reason
         misses = self._misses[site] = self._misses.get(site, 0) + 1
         self._skip_until[site] = self._count + min(2 ** (misses - 1), LONGEST_SKIP)
         log.warning("%s %d: nothing from %s: %s", request.task, request.round, site, reason)

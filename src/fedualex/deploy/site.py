@@ -23,7 +23,7 @@ from .privacy import Privacy
 from .wire import pack, unpack
 
 
-class DisagreementError(RuntimeError):
+class DisagreementError(RefusedError):
     """The server runs another task than this site was told: other steps, seed, noise, sites or another version."""
 
 

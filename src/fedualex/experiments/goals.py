@@ -93,14 +93,22 @@ def goal_of(name: str | None, labels: NDArray[Any]) -> str:
     return "logistic" if few and whole else "lasso"
 
 
-def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
-    """Refuse a target with holes, and one that is not of the kind that the goal predicts."""
+def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
+    """Refuse a target with holes, and labels that are not of the kind that the goal predicts, whosever they are."""
     if gone := int(missing(labels).sum()):
         raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
     if GOALS[name].answers == NUMBERS:
         real_array(f"the target {target!r} of the goal {name}", labels, "real numbers")
+    else:
+        classes(f"the target {target!r} of the goal {name}", labels)
+
+
+def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
+    """Refuse such labels, and too few or too many classes among all of them."""
+    check_labels(name, target, labels)
+    if GOALS[name].answers == NUMBERS:
         return
-    found = classes(f"the target {target!r} of the goal {name}", labels)[0]
+    found = np.unique(labels)
     if len(found) < 2 or (len(found) > 2 and GOALS[name].two):
         need = "two classes" if GOALS[name].two else "at least two classes"
         raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")

@@ -138,15 +138,20 @@ def _clients(table: data.Table, target: str, kind: str, **arguments: Any) -> tup
 
 
 def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows to train on and rows to test on: the share of every client's rows, and of each of its classes.
+    """Rows to train on and rows to test on: of every client those that it would choose alone."""
+    own = rows_of(encode_labels("clients", clients)[1])
+    test = np.concatenate([rows[held_out_by(labels[rows], share)] for rows in own])
+    return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)
+
+
+def held_out_by(labels: NDArray[Any], share: Any) -> NDArray[Any]:
+    """The rows that one client holds out, from its labels alone: the share of its rows, and of each of its classes.
 
     Classes are labels of which each has ten rows on average. What is too small to share stays with training.
     """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
         raise ValueError(f"holdout must be a share of the rows, from 0 to below 1, got {short(share)}")
     names, label = encode_labels("the target", labels)
-    alike = encode_labels("clients", clients)[1] * len(names) + label if 10 * len(names) <= len(labels) else clients
-    groups = rows_of(encode_labels("clients", alike)[1])
+    groups = rows_of(label) if 10 * len(names) <= len(labels) else [np.arange(len(labels))]
     rng = np.random.default_rng(0)
-    test = np.concatenate([rng.permutation(rows)[: int(share * len(rows))] for rows in groups])
-    return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)
+    return np.sort(np.concatenate([rng.permutation(rows)[: int(share * len(rows))] for rows in groups]))
