@@ -80,7 +80,7 @@ def check_sites(names: Sequence[str]) -> None:
 
 def check_address(host: str, port: int) -> None:
     """By which sites reach the server."""
-    if not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", host):
+    if not isinstance(host, str) or not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", host):
         raise ValueError(f"host must be a name or an IPv4 address, got {host!r}")
     if type(port) is not int or not 0 < port < 65536:
         raise ValueError(f"port must be between 1 and 65535, got {port!r}")

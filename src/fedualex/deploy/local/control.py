@@ -63,6 +63,7 @@ def submit(folder: Path, sites: int) -> None:
 def state(folder: Path) -> tuple[str, bool]:
     """The server's own word; a server that left none and does not live is "lost"."""
     home = Layout(folder).server
+    _children[:] = [child for child in _children if child.poll() is None]
     if _pid(home) is not None:
         return "running", False
     if not (home / OUTCOME).exists():

@@ -16,7 +16,7 @@ from .carrier import ADDRESS
 from .links import Link, introduce
 from .provision import KEY
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("fedualex.deploy.local.site")  # this module is run as __main__
 
 
 def main(folder: Path) -> None:
