@@ -9,6 +9,7 @@ from typing import Any
 from ..deploy import Engine, RunHooks, Site
 from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
+from ..models.store import JSON, MODEL
 from ..problems import AbstractProblem
 from ..runtime import Run, Status, Stop
 from ..runtime.compilation import keep_compiled_programs
@@ -101,7 +102,8 @@ def unfinished(party: Path) -> folder.StoredRun | None:
     if not (path / "manifest.json").exists():
         return None
     known = folder.load(path)
-    if known.status is not None and not _is_resumable(known.status):
+    lacks_model = has_tables(settings_of(party)) and not (party / MODEL / JSON).exists()
+    if known.status is not None and not _is_resumable(known.status) and not lacks_model:
         raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
     return known
 

@@ -26,7 +26,7 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping
     settings = stored.manifest["configuration"]
     recipe, x = recipe_of(settings["problem"]), solution(stored, status["output"])
     # A ranking has no bias of its own: its middle comes from what clients add up to.
-    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients)) if recipe.answers == RANKING else []
+    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients, rows.weights)) if recipe.answers == RANKING else []
     weights, bias, answers = x["weights"], recipe.bias(known, x), _answers(recipe.answers, rows)
     certificate = certificate_of(status, settings["run"]["tol"])
     model = Model(rows.encoder, weights, bias, answers, rows.target, certificate)
