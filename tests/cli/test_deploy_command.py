@@ -194,8 +194,9 @@ def test_a_run_that_its_engine_ended_is_sent_again(deploy, monkeypatch):
     engine = scripted(
         monkeypatch, "none", "aborted", submit=lambda folder: run_in_threads(folder, stop_after=2)
     )  # by hand: it stays so
-    cli("run", made.folder, code=5)
+    cli("run", made.folder, code=None)
     assert engine.submitted == 1
+    assert json.loads((made.run_folder / "status.json").read_text())["stop"] == "INTERRUPTED"
 
 
 def test_a_server_that_is_gone_is_said_at_once_and_waited_for_a_while(deploy, monkeypatch):
