@@ -4,8 +4,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .engine import Arrays, Engine, Reply, Request, Task
-from .wire import MessageError, NotFiniteError, size_of
+from .encoding import MessageError
+from .engine import Arrays, Engine, Reply, Request
+from .wire import NotFiniteError, size_of
 
 Read = Callable[[Arrays], Any]
 """What a reply holds, or a MessageError that says why it is not what was asked for."""
@@ -33,13 +34,15 @@ class Exchange:
         self.overflown = False
         """Whether all whose answers were wanted last gave them, and nobody finite numbers: it is not their fault.
         A site that is alone must have done so twice."""
+        self.reasons: dict[str, str] = {}
+        """Why each site that did not answer when it was asked last did not."""
         self._infinite_before = False
         self._count = self._surveys = 0
         self._misses: dict[str, int] = {}
         self._skip_until: dict[str, int] = {}
 
     def ask(
-        self, task: Task, arrays: Arrays, round_index: int, sites: Sequence[str], needed: int, read: Read
+        self, task: str, arrays: Arrays, round_index: int, sites: Sequence[str], needed: int, read: Read
     ) -> dict[str, Any]:
         """The valid replies, sorted by site. Sites that failed lately are left out while enough others are there."""
         self._count += 1
@@ -65,8 +68,8 @@ class Exchange:
         self._infinite_before = everybody
         for site, reason in reasons.items():
             if site in valid:
-                self._misses.pop(site, None)
-                self._skip_until.pop(site, None)
+                for failures in (self._misses, self._skip_until, self.reasons):
+                    failures.pop(site, None)
             else:
                 self._blame(site, request, reason)
         return {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
@@ -79,7 +82,7 @@ class Exchange:
         self._surveys += 1
         return self.ask_all("survey", arrays, self._surveys, read)
 
-    def ask_all(self, task: Task, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
+    def ask_all(self, task: str, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
         """A valid reply of every site: those that did not answer are asked again, a few times."""
         sites, found = list(self.order), dict[str, Any]()
         for attempt in range(TRIES):
@@ -91,7 +94,8 @@ class Exchange:
             found |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
         if missing := [site for site in sites if site not in found]:
-            raise SilentSitesError(f"no valid answer of {', '.join(missing)}")
+            reasons = [f"{site} ({self.reasons.get(site, 'not asked')})" for site in missing]
+            raise SilentSitesError(f"no valid answer of {'; '.join(reasons)}")
         return {site: found[site] for site in sites}
 
     def _checked(self, reply: Reply, request: Request, read: Read) -> Any:
@@ -103,6 +107,7 @@ class Exchange:
         return read(reply.arrays)
 
     def _blame(self, site: str, request: Request, reason: str) -> None:
+        self.reasons[site] = reason
         misses = self._misses[site] = self._misses.get(site, 0) + 1
         self._skip_until[site] = self._count + min(2 ** (misses - 1), LONGEST_SKIP)
         log.warning("%s %d: nothing from %s: %s", request.task, request.round, site, reason)
