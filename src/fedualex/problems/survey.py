@@ -1,7 +1,7 @@
 """What f itself offers besides its domain: values, operators, how far float64 may be from them, a lower bound."""
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array
@@ -19,7 +19,7 @@ class Surveyed(NamedTuple):
     """
 
     operator: Saddle
-    value: Array
+    value: Any
 
 
 class AbstractSurveyed(eqx.Module):
