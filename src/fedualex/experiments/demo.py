@@ -36,7 +36,7 @@ OWN: dict[str, dict[str, Any]] = {"FeDualEx": {"tol": TOL}}
 FINDINGS = [
     "Every method has the steps of the paper's grid that suit its polished output best. Its answer is that output: one "
     "exact composite step from the average of the clients' points, which gives an average back some of its zeros.",
-    "Why FedMiP and FedMiD look good in last: their server averages the points of 100 clients, so even its last point "
+    "Why FedMiP and FedMiD are ahead in last: their server averages the points of 100 clients, so even its last point "
     "is an average. That makes the gap small and fills the zeros. The last point of a dual method is one proximal step "
     "from averaged duals: it keeps zeros, but at these long steps its gap does not fall.",
     "At steps tuned for last, after 500 rounds and over 10 seeds, last of FeDualEx has a gap of 0.112 and a density of "

@@ -12,7 +12,7 @@ from ..experiments.plan import SMALL
 from ..experiments.summary import is_small
 from ..palette import styles
 from .answers import verdicts
-from .fitted import model_beside
+from .fitted import fit_around, model_beside
 from .panels import compared_panel, exact_of, experiment_panel, runs_panel
 
 
@@ -25,7 +25,8 @@ def collect(path: Path) -> dict[str, Any]:
         case "run":
             run, model = folder.load(path), model_beside(path)
             title = run.label if model is None else f"A model of {model['target']} ({model['goal'] or run.label})"
-            panel = runs_panel(path.resolve().name, title, {run.label: [run]}, model=model)
+            name = (fit_around(path) or path.resolve()).name
+            panel = runs_panel(name, title, {run.label: [run]}, model=model)
             return report(title, [panel], manifest, seeds_text([run]))
         case "comparison":
             runs = [folder.load(path / name) for name in manifest["runs"]]

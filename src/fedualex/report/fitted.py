@@ -8,11 +8,16 @@ from ..models import Model, load
 from ..models.store import JSON, MODEL
 
 
+def fit_around(run: Path) -> Path | None:
+    """The folder of the fit that a run belongs to; None if it belongs to none."""
+    home = run.resolve()
+    return home.parent if home.name == RUN and (home.parent / MODEL / JSON).exists() else None
+
+
 def model_beside(run: Path) -> dict[str, Any] | None:
     """The model within a run's folder, or beside it where the run is that of a fit; None if there is none."""
-    homes = [run, *([run.resolve().parent] if run.resolve().name == RUN else [])]
-    found = next((home / MODEL for home in homes if (home / MODEL / JSON).exists()), None)
-    return None if found is None else described(load(found))
+    home = fit_around(run) or run
+    return described(load(home / MODEL)) if (home / MODEL / JSON).exists() else None
 
 
 def described(model: Model) -> dict[str, Any]:
