@@ -116,6 +116,8 @@ def test_in_a_narrow_terminal_no_word_is_cut(command, monkeypatch):
     assert max(map(len, shown.splitlines())) <= 40
     for name in {"methods": METHODS, "problems": PROBLEMS}[command]:
         assert name in shown.split()
+    help_of_fit = cli("fit", "--help").stdout
+    assert max(map(len, help_of_fit.splitlines())) <= 40
 
 
 def test_the_program_starts_without_jax():

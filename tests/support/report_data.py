@@ -16,7 +16,7 @@ UNCERTIFIED = "psi of y has an unbounded domain"
 def report_data() -> dict[str, Any]:
     return {
         "title": "Federated composite saddle point optimization, measured",
-        "headline": "Of 3 sentences of the paper 1 hold in every reading of the text, 1 in some readings only, 1 in none.",
+        "headline": "Of 3 sentences of the paper, 1 hold in every reading of the text, 1 in some readings only, and 1 in none.",
         "small": "",
         "panels": [
             _panel("l1-k10", "The ℓ1 game, K = 10 local updates, R = 500 rounds", "density", np.random.default_rng(0)),

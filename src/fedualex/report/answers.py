@@ -94,8 +94,8 @@ def verdicts(claims: Sequence[Mapping[str, Any]]) -> str:
     words = [claim["verdict"] for claim in claims]
     counts = [words.count(word) for word in ("agrees", "agrees only if", "does not agree")]
     return (
-        f"Of {len(claims)} sentences of the paper {counts[0]} hold in every reading of the text, "
-        f"{counts[1]} in some readings only, {counts[2]} in none."
+        f"Of {len(claims)} sentences of the paper, {counts[0]} hold in every reading of the text, "
+        f"{counts[1]} in some readings only, and {counts[2]} in none."
     )
 
 

@@ -44,9 +44,11 @@ function render(node) {
     picture.append(svg("text", place, spec.message));
   }
   const focused = node.contains(document.activeElement);
-  node.replaceChildren(picture, ...(node.tip ? [node.tip] : []));
-  if (focused) picture.focus({ preventScroll: true });
+  const read = node.cursor;
+  node.replaceChildren(picture);
   node.parts = { x, y, clip, picture, view };
+  if (focused) picture.focus({ preventScroll: true });
+  if (read !== undefined) showTip(node, read);
 }
 
 function axes(spec, x, y, { x: left, y: top, width, height }) {
