@@ -29,7 +29,7 @@ from support.deploying import (  # noqa: F401
 from support.games import GAME
 
 import fedualex as fx
-from fedualex.deploy import LocalEngine, RunHooks
+from fedualex.deploy import RunHooks, thread_engine
 from fedualex.deploy.fence import FencedError
 from fedualex.runtime.records import Records
 
@@ -37,11 +37,11 @@ from fedualex.runtime.records import Records
 @pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path, undisturbed):
     task = task_of()
-    engine = LocalEngine(works_of(task))
+    engine = thread_engine(works_of(task))
 
     def stop(record):
         if record["round"] == 4:
-            engine.stop()
+            engine.carrier.stop()
 
     part = task.serve(engine, GAME, tmp_path / "checkpoint.npz", RunHooks(append=stop))
     assert (part.stop, part.rounds) == (Stop.INTERRUPTED, 4)
@@ -260,7 +260,7 @@ def test_a_site_that_was_told_another_task_is_not_listened_to(tmp_path, caplog):
         works = works_of(task) | {DEAD: works_of(task_of(**changes))[DEAD]}
         run = task.serve(Wrapped(works), GAME.without_data(), tmp_path / f"{next(iter(changes))}.npz")
         assert (run.stop, run.rounds) == (Stop.CLIENTS_LOST, 0)
-        assert "the site raised DisagreementError" in caplog.text
+        assert "refused: the server and this site were told different tasks" in caplog.text
         caplog.clear()
 
 
@@ -281,7 +281,7 @@ def test_a_stop_during_a_certificate_loses_nothing(tmp_path, undisturbed, when):
     def stop(request):
         rounds.extend([request.round] * (request.task == "round"))
         if request.task == "survey" and rounds and rounds[-1] == when - 1:
-            engine.stop()
+            engine.carrier.stop()
 
     task = task_of()
     wrapped = Wrapped(works_of(task), before=stop)

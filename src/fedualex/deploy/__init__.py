@@ -1,5 +1,6 @@
 """Deployment: the clients of a run are sites behind a small seam, and engines carry what is sent."""
 
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,17 +12,16 @@ from ..runtime import Run
 from ..runtime.driver import RunHooks
 from ..runtime.keywords import fields_of, takes
 from .engine import Arrays, Engine, Reply, Request
-from .local import LocalEngine
 from .options import DeploymentOptions, RehearsalOptions
 from .privacy import Privacy
 from .site import Site
 from .task import Task
+from .threads import thread_engine
 
 __all__ = [
     "Arrays",
     "DeploymentOptions",
     "Engine",
-    "LocalEngine",
     "Privacy",
     "Reply",
     "Request",
@@ -29,6 +29,7 @@ __all__ = [
     "Site",
     "Task",
     "run",
+    "thread_engine",
 ]
 
 
@@ -51,8 +52,6 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)
     hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))
-    engine = LocalEngine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
-    if options.checkpoint is not None:
-        return task.serve(engine, problem, Path(options.checkpoint), hooks)
-    with TemporaryDirectory() as folder:
-        return task.serve(engine, problem, Path(folder) / "checkpoint.npz", hooks)
+    engine = thread_engine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
+    with closing(engine), TemporaryDirectory() as folder:
+        return task.serve(engine, problem, Path(options.checkpoint or Path(folder) / "checkpoint.npz"), hooks)

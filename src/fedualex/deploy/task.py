@@ -73,7 +73,10 @@ class Task:
             return Site(problem, setup, self.sites.index(name), agreed, self.averages, self.options.privacy)
 
     def serve(self, engine: Engine, problem: AbstractProblem, checkpoint: Path, hooks: RunHooks | None = None) -> Run:
-        """The server's side, on its view of the problem; resumed from the checkpoint if there is one."""
+        """The server's side, on its view of the problem; resumed from the checkpoint if there is one.
+
+        The engine stays open: there may be more to ask of sites after a run.
+        """
         self.check(problem)
         options = self.options
         if options.privacy is not None:
@@ -96,10 +99,7 @@ class Task:
             records = Records(run.view, exact, run.setup, clients, self._judgement(run), run.start)
             keeping = Keeping(checkpoint, run.run_id, fence=Fence(checkpoint), hooks=hooks or RunHooks())
             driver = Driver(clients, records, keeping, stopping=True, max_seconds=options.max_seconds)
-            try:
-                return driver.run(run.start, steps=run.steps, began=time.perf_counter())
-            finally:
-                engine.close()
+            return driver.run(run.start, steps=run.steps, began=time.perf_counter())
 
     def prepare(self, problem: AbstractProblem) -> Prepared:
         """What the server begins with. Call within `double()`."""

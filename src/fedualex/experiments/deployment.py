@@ -1,19 +1,25 @@
 """Deployments run from folders: the server and each site from its own, or all of them in this process."""
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from ..deploy import Engine, LocalEngine, RunHooks, Site
+from ..deploy import Engine, RunHooks, Site, thread_engine
 from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
+from ..models.store import JSON, MODEL
+from ..problems import AbstractProblem
 from ..runtime import Run, Status, Stop
 from ..runtime.compilation import keep_compiled_programs
 from ..runtime.records import Record
 from ..storage import read_arrays, write_json
+from ..summaries import Known
 from . import folder
+from .consortium.server import TableServer
+from .consortium.settings import has_tables
+from .consortium.site import TableSite
 from .deployment_settings import party_problem, server_problem, settings_of, task_of
 from .registry import ConfigurationError, call_entry
 from .seal import CHECKPOINT
@@ -32,7 +38,8 @@ def serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None = N
     keep_compiled_programs()
     forget_failure(party)
     try:
-        return _serve(engine, party, tell)
+        with closing(engine):
+            return _serve(engine, party, tell)
     except FencedError:  # another server has taken over: what there is to say is its to say
         raise
     except Exception as error:
@@ -53,18 +60,20 @@ def failure_of(party: Path) -> str | None:
 
 
 def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -> Run:
-    settings, path, known = settings_of(party), party / RUN, unfinished(party)
+    settings, path, begun = settings_of(party), party / RUN, unfinished(party)
+    tables = TableServer(engine, party, settings) if has_tables(settings) else None
+    known = None if tables is None else tables.agree()
     problem = server_problem(settings, party)
-    task = task_of(settings, problem)
+    task = task_of(settings, problem, known)
     resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy", "has_data")} | {
         "folder": str(party.resolve())
     }
 
     def begin() -> None:
-        if known is None:
+        if begun is None:
             folder.begin(path, problem, resolved)
         else:  # patience may have changed, and the folder may have moved
-            folder.reopen(path, known, resolved)
+            folder.reopen(path, begun, resolved)
 
     def append(record: Record) -> None:
         folder.append(path, record)
@@ -73,22 +82,31 @@ def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -
                 tell(record)
 
     hooks = RunHooks(begin, append, lambda run: folder.finish(path, run, problem))
-    return task.serve(engine, problem, path / CHECKPOINT, hooks)
+    run = task.serve(engine, problem, path / CHECKPOINT, hooks)
+    if tables is not None and known is not None and run.gap is not None and run.stop is not Stop.INTERRUPTED:
+        tables.keep_model(known, folder.load(path))
+    return run
 
 
-def load_site(party: Path) -> Site:
+def load_site(party: Path) -> Site | TableSite:
     """A site's side, with its own data."""
     keep_compiled_programs()  # a site that is started again answers its first request in time
     settings = settings_of(party)
+    if has_tables(settings):
+        return TableSite(party, settings, lambda problem, known: _site(settings, problem, known))
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = party_problem(settings, data, party)
-    return task_of(settings, problem).site(problem, settings["site"])
+    return _site(settings, problem)
+
+
+def _site(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Site:
+    return task_of(settings, problem, known).site(problem, settings["site"])
 
 
 def run_locally(root: Path, tell: Callable[[Record], None] | None = None) -> Run:
     """Server and sites in this process, each from its own folder: a rehearsal without an engine."""
     sites = settings_of(root / "server")["sites"]
-    return serve(LocalEngine({name: load_site(root / "sites" / name).work for name in sites}), root / "server", tell)
+    return serve(thread_engine({name: load_site(root / "sites" / name).work for name in sites}), root / "server", tell)
 
 
 def unfinished(party: Path) -> folder.StoredRun | None:
@@ -97,7 +115,8 @@ def unfinished(party: Path) -> folder.StoredRun | None:
     if not (path / "manifest.json").exists():
         return None
     known = folder.load(path)
-    if known.status is not None and not _is_resumable(known.status):
+    lacks_model = has_tables(settings_of(party)) and not (party / MODEL / JSON).exists()
+    if known.status is not None and not _is_resumable(known.status) and not lacks_model:
         raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
     return known
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import fingerprint
@@ -15,6 +16,7 @@ from ..runtime.prepare import prepare
 from ..runtime.state import Setup, State
 from ..validation import short
 from .configuration import run_options, weighted_problem
+from .consortium.settings import has_tables, known_at
 from .deployment_settings import server_problem, task_of
 from .folder import StoredRun
 from .in_python import OBJECT
@@ -68,7 +70,8 @@ def begun(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
     """What a run of this configuration begins with."""
     with double():
         if is_deployment(configuration):
-            served = task_of(configuration, problem).prepare(problem)
+            known = known_at(_folder(configuration)) if has_tables(configuration) else None
+            served = task_of(configuration, problem, known).prepare(problem)
             return Begun(served.view, served.setup, served.start, served.run_id)
         settings = {**configuration["run"], "weights": None}  # the problem has them already
         run = prepare(problem, build_method(configuration["method"]), run_options(SolveOptions, settings, problem))
@@ -82,11 +85,11 @@ def averages(configuration: Mapping[str, Any]) -> tuple[str, ...]:
     return () if configuration.get("privacy") else averages_of(bool(configuration["run"].get("ergodic")))
 
 
-def is_exchanging(configuration: Mapping[str, Any]) -> bool:
-    """Whether the method has no other output than the bounds of its own surveys."""
+def method_of(configuration: Mapping[str, Any]) -> AbstractMethod | None:
+    """The method of a run of this configuration; None where that cannot be read."""
     with suppress(Exception):  # whatever stands in the manifest
-        return build_method(configuration["method"]).exchanging
-    return False
+        return build_method(configuration["method"])
+    return None
 
 
 def is_deployment(configuration: Mapping[str, Any]) -> bool:
@@ -95,7 +98,11 @@ def is_deployment(configuration: Mapping[str, Any]) -> bool:
 
 
 def _problem(configuration: Mapping[str, Any]) -> AbstractProblem:
-    folder = Path(configuration.get("folder", "."))
+    folder = _folder(configuration)
     if is_deployment(configuration):
         return server_problem(configuration, folder)
     return weighted_problem(configuration["problem"], folder, configuration["run"].get("weights"))
+
+
+def _folder(configuration: Mapping[str, Any]) -> Path:
+    return Path(configuration.get("folder", "."))

@@ -30,7 +30,7 @@ def collect(path: Path) -> dict[str, Any]:
             return report(title, [panel], manifest, seeds_text([run]))
         case "comparison":
             runs = [folder.load(path / name) for name in manifest["runs"]]
-            panel = compared_panel(manifest["title"], runs, exact_of(path))
+            panel = compared_panel(manifest["title"], runs, exact_of(path)) | {"model": model_beside(path)}
             panel["findings"] += manifest.get("findings", [])
             return report(manifest["title"], [panel], manifest, seeds_text(runs))
         case "experiment":
