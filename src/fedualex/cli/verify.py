@@ -39,17 +39,27 @@ def verify(folder: Path, trust: bool, verbose: bool, as_json: bool) -> None:
 
 
 def _print_results(result: Any, verbose: bool) -> None:
-    """The checks of a run that do not agree, or all of them, and of each run of a collection below its name."""
-    checks = [check for check in result.checks if verbose or not check.agrees]
-    if checks:
-        _print_checks(checks)
+    """What does not agree, a line each, or with verbose all checks; of each run of a collection below its headline."""
+    if verbose and result.checks:
+        _print_table(result.checks)
+    for check in result.checks if not verbose else ():
+        if not check.agrees:
+            click.echo(_line(check))
     for run in result.runs:
         if verbose or run.headline != "VERIFIED":
             click.echo(f"{run.path}: {run.headline}")
         _print_results(run, verbose)
 
 
-def _print_checks(checks: Iterable[Any]) -> None:
+def _line(check: Any) -> str:
+    of = f"{check.output}: " if check.output else ""
+    if check.agrees is None:
+        return f"  not checked: {of}{check.what}"
+    found = "" if check.found is None else f" (stored {_text(check.stored)}, found {_text(check.found)})"
+    return f"  DIFFERS: {of}{check.what}{found}"
+
+
+def _print_table(checks: Iterable[Any]) -> None:
     from rich.table import Table
 
     words = {True: "agrees", False: "DIFFERS", None: "not checked"}
