@@ -7,7 +7,7 @@ from nvflare.collab import collab
 
 from ..entry import read_entry
 from ..messages import CarriedEngine, answering
-from .engine import Collab
+from .carrier import Collab
 
 
 class ServerRole:
