@@ -1,5 +1,6 @@
 """The Flower adapter: its mapping in process, and real SuperLink and SuperNodes with TLS and keys on loopback."""
 
+import configparser
 import json
 import shutil
 import socket
@@ -288,12 +289,18 @@ def test_everybody_gets_what_he_needs_and_no_key_of_another(tmp_path):
     provision(tmp_path, ["a", "b"], host="example.org", port=9000, **TOY)
     files = {str(path.relative_to(tmp_path)): path for path in tmp_path.rglob("*") if path.is_file()}
     site = ("ca.crt", "engine.json", "node.key", "start.sh")
-    assert set(files) == {
+    units = {"server/fedualex-server.service", "sites/a/fedualex-a.service", "sites/b/fedualex-b.service"}
+    assert set(files) - units == {
         *("authority/ca.crt", "authority/ca.key"),
         *(f"server/{name}" for name in ("address.json", "app/pyproject.toml", "ca.crt", "keys/a.pub", "keys/b.pub")),
         *(f"server/{name}" for name in ("engine.json", "server.crt", "server.key", "start.sh")),
         *(f"sites/{name}/{file}" for name in "ab" for file in site),
     }
+    for name in units:
+        unit = configparser.ConfigParser(strict=False)
+        unit.read_string(files[name].read_text())
+        place = f"/srv/fedualex/{Path(name).parent.name}"
+        assert (unit["Service"]["ExecStart"], unit["Service"]["ReadWritePaths"]) == (f"{place}/start.sh", place)
     private = {name for name, path in files.items() if b"PRIVATE KEY" in path.read_bytes()}
     assert private == {"authority/ca.key", "server/server.key", "sites/a/node.key", "sites/b/node.key"}
     assert len({files[name].read_bytes() for name in private}) == 4
@@ -372,7 +379,7 @@ def test_rounds_of_three_sizes_and_sites_that_fail(deployment):
     found = [{name: line[name] for name in good} for line in log]
     assert found[:4] == [good] * 4
     assert found[4] == {**good, "b": "the site raised ArithmeticError (its log says more)"}
-    assert "no data today" in (deployment / "sites" / "b" / "log.txt").read_text()
+    assert "no data today" in (deployment / "sites" / "b" / "log.jsonl").read_text()
     assert found[5] == good
     assert isinstance(found[6].pop("b"), str)  # killed while it worked
     assert found[6] == {"a": True, "c": True}

@@ -35,7 +35,7 @@ client = ClientApp()
 def serve(grid: Grid, context: Context) -> None:
     """Run the round loop, and leave word of how it ended: Flower's own exit codes do not tell."""
     home = Path(str(context.run_config[FOLDER]))
-    write_log(home.name)
+    write_log(home)
     run = str(context.run_id)
     outcome: dict[str, Any] = {"run": run, "pid": os.getpid()}
     write_json(home / OUTCOME, {**outcome, "phase": "running", "error": None})
@@ -75,5 +75,5 @@ def site_folder(context: Context) -> Path:
 @functools.cache
 def _answering(folder: Path) -> Callable[[bytes], bytes]:
     """The site of a folder, loaded once in the life of this process, which in a deployment is one message long."""
-    write_log(folder.name)
+    write_log(folder)
     return answering(lambda: read_entry(folder)(folder))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..entry import check_entry, write_entry
-from ..kits import private_folder, write_file
+from ..kits import private_folder, write_file, write_unit
 from ..layout import Layout, check_address, check_sites
 from . import keys, scripts
 from .layout import ADDRESS
@@ -41,6 +41,7 @@ def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve
     write_file(server / "app" / "pyproject.toml", scripts.APP)
     write_file(server / ADDRESS, json.dumps({"port": port}))
     write_file(server / "start.sh", scripts.start_server(host, port), 0o700)
+    write_unit(server, "the server")
     write_entry(server, serve)
 
     for name in sites:
@@ -49,4 +50,5 @@ def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve
         write_file(home / "node.key", keys.private_ssh(key), 0o600)
         write_file(home / "ca.crt", certificate)
         write_file(home / "start.sh", scripts.start_site(name, host, port), 0o700)
+        write_unit(home, f"site {name}")
         write_entry(home, site, name=name)

@@ -27,7 +27,7 @@ CONNECT_SECONDS = 600.0
 def main(folder: Path) -> None:
     """Run the round loop of this folder, and leave word of how it ended."""
     _take(folder / LOCK)
-    write_log(folder.name)
+    write_log(folder)
     write_json(folder / OUTCOME, {"phase": "running", "error": None})
     try:
         _serve(folder)
