@@ -15,7 +15,6 @@ from .model_words import FEW, as_text, description, predictions, show
 @click.argument("table")
 @goal_options
 @click.option("--clients", help="The column that says whose row it is; a number makes as many random clients.")
-@click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature.")
 @out_option(default=None, help="The fit's folder; fits/NAME of the table. An unfinished fit in it is resumed.")
 @json_option
 @one_line_errors

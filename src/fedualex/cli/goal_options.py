@@ -8,6 +8,7 @@ import click
 OPTIONS = (
     click.option("--target", help="The column to predict."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
+    click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
     click.option("--goal", help="logistic, fair, auc, neyman-pearson, lasso, fair-regression or robust."),
     click.option("--l1", type=float, help="Weight of the l1 penalty; larger is sparser."),
     click.option("--l2", type=float, help="Weight of the squared l2 penalty."),

@@ -6,10 +6,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..deploy.control import control_of
+from ..deploy.engines import ENGINES, control_of
+from ..deploy.layout import SERVER, Layout
 from ..storage import write_atomically, write_json
 from .deployment import SERVE, SITE
-from .deployment_settings import ENGINES, SETTINGS, read
+from .deployment_settings import SETTINGS, read
 from .registry import ConfigurationError, build_method, named
 
 EXAMPLE = Path(str(resources.files(__package__) / "deployment-example.toml"))
@@ -32,7 +33,7 @@ there. A run that was stopped or interrupted, or that lost its sites or its serv
 """
 DATA = """Each site names its own data in its `deployment.json`, as a file `....npz` in its folder or a Python function
 "module:function". The server is told of none."""
-REHEARSAL = """All parties run in one process, each from a folder of its own: `server/`, {folders}.
+REHEARSAL = """Each party is a process of this machine with a folder of its own: `server/`, {folders}.
 
     fedualex deploy run FOLDER
 
@@ -88,9 +89,9 @@ def provision(root: Path, settings: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
     root.mkdir(parents=True, exist_ok=True)
     server = settings["server"]
-    if server["engine"] != "local":
-        sites = list(settings["sites"])
-        control_of(server["engine"]).provision(root, sites, server["host"], server["port"], SERVE, SITE)
+    control_of(server["engine"]).provision(
+        root, list(settings["sites"]), host=server["host"], port=server["port"], serve=SERVE, site=SITE
+    )
 
 
 def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str) -> None:
@@ -115,10 +116,9 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
     public["has_data"] = any(site["data"] is not None for site in settings["sites"].values())
     if (arrays := settings["problem"].get("file")) is not None:  # wherever it lies, each party has it at home
         public["problem"] = {**settings["problem"], "file": Path(arrays).name}
-    parties = {"server": root / "server"} | {name: root / "sites" / name for name in settings["sites"]}
-    for name, party in parties.items():
-        party.mkdir(parents=True, exist_ok=True)
-        own = {} if name == "server" else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
+    for name in (SERVER, *settings["sites"]):
+        party = Layout(root).party(name)
+        own = {} if name == SERVER else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
         write_json(party / SETTINGS, {**public, **own})
         entries = [settings["problem"].get("entry"), own.get("data")]
         for module in {str(entry).partition(":")[0] for entry in entries if entry and ":" in str(entry)}:

@@ -25,7 +25,7 @@ def test_summaries_of_parties_make_the_problem_of_the_union(place, goal):
     known = known_of(recipe, parts)
     whole = fit.configuration.problem
     assert repr(recipe.problem(known, "elsewhere").geometry) == repr(whole.geometry)
-    np.testing.assert_array_equal(recipe.weights(known), whole.client_weights(len(HOSPITALS)))
+    np.testing.assert_array_equal(recipe.party_weights(known), whole.client_weights(len(HOSPITALS)))
     assert recipe.encoder(known).features == fit.rows.encoder.features
     for m, table in enumerate(parts.values()):
         own = recipe.problem(known, [recipe.examples(table, known, m)])

@@ -37,7 +37,7 @@ class Checked:
     def words(self) -> str:
         """For people."""
         own, held = self.table, 0 if self.table.held_out is None else self.table.held_out.rows
-        features = ", ".join(name for name in own.trained if name not in (self.recipe.target, self.recipe.groups))
+        features = ", ".join(name for name in own.trained if name not in self.recipe.beside)
         rows = [
             [str(number), name, rule, _shape(value), _shown(value)]
             for number, summary in enumerate(self.summaries, 1)

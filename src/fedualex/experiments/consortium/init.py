@@ -23,11 +23,18 @@ def init_deployment(
             raise ConfigurationError(f"{others[0]} belongs into [server] of the file of a problem")
         return write_deployment(root, config, server.get("engine"))
     file = {"fit": {}, "server": {}, "run": {}, "sites": {}} if config is None else read_file(config)
-    named = file["sites"] if sites is None else {name.strip(): {} for name in sites.split(",") if name.strip()}
+    named = file["sites"] if sites is None else {name: {} for name in _names(sites)}
     if not named:
         raise ConfigurationError("a deployment of tables needs sites, as --sites north,south,east or [sites.NAME]")
     own = {name: _placed(site, Path() if config is None else config.parent) for name, site in named.items()}
     return write_table_deployment(root, {**file["fit"], **given}, own, {**file["server"], **server}, file["run"])
+
+
+def _names(sites: str) -> list[str]:
+    names = [name.strip() for name in sites.split(",") if name.strip()]
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"sites must have different names, got {', '.join(names)}")
+    return names
 
 
 def _placed(site: Any, folder: Path) -> Any:

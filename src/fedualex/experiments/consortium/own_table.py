@@ -45,7 +45,7 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable
     """The table that a site's file names, with the columns' common names, split by the site's labels alone."""
     settings = _settings(party / SITE_FILE)
     table = _renamed(read_table(settings["table"], party), settings["columns"], settings["ignore"])
-    for name in filter(None, (recipe.target, recipe.groups)):
+    for name in recipe.beside:
         if name not in table:
             where = f"name yours in [columns] of {SITE_FILE}"
             raise ConfigurationError(f"{table.source} has no column {name!r}, which all sites need: {where}")

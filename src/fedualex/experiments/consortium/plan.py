@@ -12,7 +12,7 @@ from ..deployment_settings import check_parties, server_settings
 from ..goals import GOALS, OPTIONS, arguments_of
 from ..registry import METHODS, ConfigurationError, check_keys, recipe_of
 
-DEFAULTS: dict[str, Any] = {"groups": None, "holdout": 0.2, "rounds": 1000, "tol": None}
+DEFAULTS: dict[str, Any] = {"groups": None, "weights": None, "holdout": 0.2, "rounds": 1000, "tol": None}
 KEYS = ("goal", "target", *DEFAULTS, *OPTIONS)
 """The keys of [fit] that a deployment takes; table and clients are the sites' own affair."""
 PATIENCE = ("attempts", "max_seconds", "timeout")
@@ -37,20 +37,12 @@ def plan_deployment(
     if full["groups"] is not None and not GOALS[goal].grouped:
         raise ConfigurationError(f"groups are for the goals {_grouped()}, got the goal {goal}")
     parties = server_settings(server)
-    if len(set(sites)) < len(sites):
-        raise ConfigurationError(f"sites must have different names, got {', '.join(sites)}")
     check_parties(parties, sites)
     options = {key: full[key] for key in OPTIONS if full.get(key) is not None}
     recipe_of({"name": GOALS[goal].problem, **arguments_of(goal, options, np.array(["0", "1"]))})  # refuses bad values
     tol = GOALS[goal].tol if full["tol"] is None else full["tol"]
     return {
-        "problem": {
-            "goal": goal,
-            "target": full["target"],
-            "groups": full["groups"],
-            "holdout": full["holdout"],
-            **options,
-        },
+        "problem": {"goal": goal, **{key: full[key] for key in ("target", "groups", "weights", "holdout")}, **options},
         "method": with_defaults({"name": "FeDualSlide"}, METHODS),
         "run": {**run_defaults(DeploymentOptions), "rounds": full["rounds"], "tol": tol, **run},
         "privacy": None,

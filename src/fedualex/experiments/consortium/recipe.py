@@ -13,6 +13,7 @@ from ...problems import AbstractRecipe, Problem
 from ...problems.client_rows import Rows
 from ...problems.rows import class_column, label_column, targets
 from ...summaries import Known, Summary
+from ...validation import row_weights
 from ..goals import GOALS, arguments_of, check_labels, check_target
 from ..registry import recipe_class, recipe_of
 
@@ -25,7 +26,8 @@ CLASSES_OF_TARGET = TARGET + "classes"
 class TableRecipe:
     """A problem of the catalogue for tables with the same columns at all parties, and the model that comes of it.
 
-    goal, options: one of GOALS, and what was chosen of its options. target, groups: names of columns.
+    goal, options: one of GOALS, and what was chosen of its options. target, groups, weights: names of columns;
+    of weights numbers >= 0, in proportion to which rows count.
     The exchanges are those of the encoder, in which the target's classes or moments travel as well, then those of the
     goal's own recipe. No method but `summarize`, `rows` and `examples` sees a row.
     """
@@ -33,6 +35,7 @@ class TableRecipe:
     goal: str
     target: str
     groups: str | None = None
+    weights: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -56,10 +59,10 @@ class TableRecipe:
         if len(known) >= Encoder.exchanges:
             own = self.recipe(known)
             return own.summarize(self.rows(table, known), known[Encoder.exchanges :], client)
-        labels = self.labels(table)
-        columns = Encoder.summarize(self._features(table), known)
+        labels, weight = self.labels(table), self._row_weights(table)
+        columns = Encoder.summarize(self._features(table), known, weight)
         if self.predicts_numbers:
-            moments = Standardizer.summarize(labels[:, None], _target_known(known))
+            moments = Standardizer.summarize(labels[:, None], _target_known(known), weight)
             return _with(columns, sums={TARGET + name: value for name, value in moments.sums.items()})
         return columns if known else _with(columns, labels={CLASSES_OF_TARGET: np.unique(labels)})
 
@@ -74,13 +77,16 @@ class TableRecipe:
 
     def rows(self, table: Table, known: Sequence[Known]) -> Rows:
         """At one party: its rows as the catalogue takes them."""
-        X, labels = self.encoder(known).transform(self._features(table)), self.labels(table)
+        X, labels, weight = (
+            self.encoder(known).transform(self._features(table)),
+            self.labels(table),
+            self._row_weights(table),
+        )
+        group = None if self.groups is None else label_column("groups", table[self.groups], len(X))
         if self.predicts_numbers:
-            return Rows(X, targets(self.scale(known).transform(labels[:, None])[:, 0], len(X)))
+            return Rows(X, targets(self.scale(known).transform(labels[:, None])[:, 0], len(X)), weight, group)
         y = class_column(labels, len(X))
-        if GOALS[self.goal].arguments.get("groups") == "classes":
-            return Rows(X, y, group=y)
-        return Rows(X, y, group=None if self.groups is None else label_column("groups", table[self.groups], len(X)))
+        return Rows(X, y, weight, y if GOALS[self.goal].arguments.get("groups") == "classes" else group)
 
     def examples(self, table: Table, known: Sequence[Known], client: int) -> Any:
         """At one party: its examples, for `problem`."""
@@ -90,7 +96,7 @@ class TableRecipe:
         """Anywhere: the problem with the examples of all parties, of one of them, or with data "elsewhere"."""
         return self.recipe(known).problem(known[Encoder.exchanges :], data)
 
-    def weights(self, known: Sequence[Known]) -> NDArray[Any]:
+    def party_weights(self, known: Sequence[Known]) -> NDArray[Any]:
         """The weight of each party in the objective."""
         return self.recipe(known).client_weights(known[Encoder.exchanges :])
 
@@ -115,8 +121,18 @@ class TableRecipe:
         scale = self.scale(known)
         return Answers(kind, center=float(scale.mean[0]), scale=float(scale.deviation[0]) or 1.0)
 
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The columns that are no features."""
+        return (self.target, *(name for name in (self.groups, self.weights) if name is not None))
+
     def _features(self, table: Table) -> Table:
-        return table.without(self.target, *([] if self.groups is None else [self.groups]))
+        return table.without(*self.beside)
+
+    def _row_weights(self, table: Table) -> NDArray[Any] | None:
+        if self.weights is None:
+            return None
+        return row_weights(table[self.weights], table.rows, f"the column {self.weights!r}")
 
     def labels(self, table: Table) -> NDArray[Any]:
         """At one party: its target, checked."""

@@ -13,7 +13,7 @@ from ..registry import ConfigurationError
 from .known import read_known
 from .recipe import TableRecipe
 
-OWN = ("goal", "target", "groups", "holdout")
+OWN = ("goal", "target", "groups", "weights", "holdout")
 """The keys of a table [problem] with a goal that are no options of the goal."""
 
 
@@ -26,7 +26,7 @@ def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
     """The recipe of these settings."""
     problem = settings["problem"]
     options = {key: value for key, value in problem.items() if key not in OWN and value is not None}
-    return TableRecipe(problem["goal"], problem["target"], problem["groups"], options)
+    return TableRecipe(problem["goal"], problem["target"], problem["groups"], problem["weights"], options)
 
 
 def agreement(settings: Mapping[str, Any]) -> str:
@@ -49,4 +49,4 @@ def server_view(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
 
 def site_weights(settings: Mapping[str, Any], known: Sequence[Known]) -> tuple[float, ...]:
     """The weight of each site in the objective, which the recipe decides."""
-    return tuple(map(float, recipe_of_goal(settings).weights(known)))
+    return tuple(map(float, recipe_of_goal(settings).party_weights(known)))
