@@ -26,8 +26,9 @@ FAMILIES = ("squared", "logistic")
 class SparseGlmRecipe(AbstractRecipe):
     """`sparse_glm` without data, in two exchanges.
 
+    family, l1, l2, group, groups, radius, intercept, weights, center: as for `fx.problems.sparse_glm`.
     "squared": the sums of targets and rows, then of squared deviations from the mean target. "logistic": the labels,
-    then for each class the weight of its rows and their sum. center: as of `sparse_glm`.
+    then for each class the weight of its rows and their sum.
     """
 
     family: Any

@@ -27,7 +27,10 @@ Ending = tuple[Stop, str]
 
 @dataclass(frozen=True)
 class RunHooks:
-    """Functions that are called as a run goes on."""
+    """Functions that are called as a run goes on.
+
+    begin: called before the first round. append: given every record. finish: given the run when it has ended.
+    """
 
     begin: Callable[[], None] = lambda: None
     append: Callable[[Record], object] = lambda record: None
@@ -145,7 +148,7 @@ class Driver:
 
     def _adopt(self, following: State) -> Ending | None:
         """Make a state the run's own: record it if that is due, keep it, judge it. How it ends the run, if it does."""
-        if not bool(tree.is_finite((following.server, following.sums, following.memory))):
+        if not tree.known_finite((following.server, following.sums, following.memory)):
             return Stop.NUMERICAL_ERROR, ""
         record = None
         if self.records.is_due(following):
