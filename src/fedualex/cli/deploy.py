@@ -1,4 +1,4 @@
-"""`fedualex deploy init | up | run | status | stop | resume`: the same problem, by real servers and sites."""
+"""`fedualex deploy init | up | run | status | stop | resume | audit`: the same problem, by real servers and sites."""
 
 import functools
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from .audit import audit
 from .common import json_option, one_line_errors, print_json, writable
 from .deployed_run import engine_of, run_deployment, run_folder, stored_run
 
@@ -29,6 +30,9 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.group()
 def deploy() -> None:
     """Run a problem on a federated engine: NVIDIA FLARE, Flower, or all parties in this process."""
+
+
+deploy.add_command(audit)
 
 
 @deploy.command()

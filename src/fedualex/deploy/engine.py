@@ -22,6 +22,10 @@ class Request:
     run_id: str
     """Decides whose request this is: a reply to another run, or to an earlier round, is dropped."""
     arrays: Arrays
+    nonce: str = ""
+    """Of secure sums: a word that is new in every attempt. Empty if numbers are asked for as they are."""
+    roster: str = ""
+    """Of secure sums: the digest of the list of keys that the server has."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,10 @@ class Reply:
     run_id: str
     arrays: Arrays | None = None
     error: str | None = None
+
+
+class RefusedError(RuntimeError):
+    """A site's own decision not to answer. Its text is told to the server, so it must not quote data."""
 
 
 @runtime_checkable

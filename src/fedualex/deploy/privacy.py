@@ -1,6 +1,7 @@
 """Clipping and Gaussian noise on what a site sends, and what that is worth."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +56,18 @@ class Privacy:
 
         The sensitivity is 2 clip, so the accountant is told a noise multiplier of noise / 2.
         """
-        try:
-            from dp_accounting import GaussianDpEvent
-            from dp_accounting.rdp import RdpAccountant
-        except ImportError:
-            raise ImportError("an epsilon needs dp-accounting: pip install 'fedualex[privacy]'") from None
-        if releases == 0:
-            return 0.0
-        accountant = RdpAccountant()
-        accountant.compose(GaussianDpEvent(self.noise / 2), releases)
-        return float(accountant.get_epsilon(self.delta))
+        return composed_epsilon({self.noise: releases}, self.delta)
+
+
+def composed_epsilon(releases: Mapping[float, int], delta: float) -> float:
+    """The same after so many increments with each multiplier of noise, of any number of runs."""
+    try:
+        from dp_accounting import GaussianDpEvent
+        from dp_accounting.rdp import RdpAccountant
+    except ImportError:
+        raise ImportError("an epsilon needs dp-accounting: pip install 'fedualex[privacy]'") from None
+    accountant = RdpAccountant()
+    for noise, count in releases.items():
+        if count:
+            accountant.compose(GaussianDpEvent(noise / 2), count)
+    return float(accountant.get_epsilon(delta)) if any(releases.values()) else 0.0

@@ -1,0 +1,67 @@
+"""Keys of sites: made with a deployment, each site's own in its folder, and the secrets that two sites share."""
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from .roster import SECURE, Roster, UntrustedKeysError, read_roster, write_roster
+
+KEY = "key.pem"
+"""The private key of a site, or of the authority."""
+
+
+def make_keys(root: Path, sites: Sequence[str]) -> None:
+    """A key for each site and the authority's, each in its own folder, and everywhere the list that it signed."""
+    authority, own = Ed25519PrivateKey.generate(), {site: X25519PrivateKey.generate() for site in sites}
+    public = {site: key.public_key().public_bytes_raw().hex() for site, key in own.items()}
+    roster = Roster(secrets.token_hex(16), 1, public).signed(authority)
+    _write_key(root / "authority", authority)
+    write_roster(root / "authority", roster, authority.public_key())
+    write_roster(root / "server", roster, authority.public_key())
+    for site, key in own.items():
+        write_roster(root / "sites" / site, roster, authority.public_key())
+        _write_key(root / "sites" / site, key)
+
+
+class SiteKeys:
+    """A site among the others: its list of keys, and the secret that it shares with each of them."""
+
+    def __init__(self, site: str, roster: Roster, key: X25519PrivateKey):
+        if roster.keys.get(site) != key.public_key().public_bytes_raw().hex():
+            raise UntrustedKeysError(f"the list of keys has another key than this site's own under the name {site!r}")
+        self.site, self.roster = site, roster
+        self.shared = {other: self._secret(key, other) for other in sorted(roster.keys) if other != site}
+        """Pseudorandom keys, by the other's name; nobody but the two has them."""
+
+    def _secret(self, key: X25519PrivateKey, other: str) -> bytes:
+        public = X25519PublicKey.from_public_bytes(bytes.fromhex(self.roster.keys[other]))
+        pair = "/".join(sorted((self.site, other)))
+        derive = HKDF(hashes.SHA256(), 32, bytes.fromhex(self.roster.deployment), f"fedualex pair {pair}".encode())
+        return derive.derive(key.exchange(public))
+
+
+def read_keys(party: Path, site: str) -> SiteKeys:
+    """The keys in a site's folder."""
+    roster = read_roster(party)
+    try:
+        key = serialization.load_pem_private_key((party / SECURE / KEY).read_bytes(), None)
+        if not isinstance(key, X25519PrivateKey):
+            raise UntrustedKeysError("this is no key of X25519")
+        return SiteKeys(site, roster, key)
+    except (OSError, ValueError) as error:
+        raise UntrustedKeysError(f"{party / SECURE / KEY}: {error}") from None
+
+
+def _write_key(party: Path, key: X25519PrivateKey | Ed25519PrivateKey) -> None:
+    folder = party / SECURE
+    folder.mkdir(parents=True, exist_ok=True)
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    content = key.private_bytes(pem, pkcs8, serialization.NoEncryption())
+    with open(os.open(folder / KEY, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(content)
