@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all attack bench bench-peers bench-estimators bench-exchanges lint format clean
+.PHONY: install demo test test-all attack bench bench-peers bench-estimators bench-exchanges docs docs-serve lint format clean
 
 install: .venv/installed
 
@@ -12,7 +12,7 @@ test: .venv/installed lint
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
 # Everything, compiled as users compile it, with types checked at run time.
-test-all: .venv/installed lint
+test-all: .venv/installed .venv/docs lint
 	COMPILER=full $(BIN)/pytest -n 2 --dist loadfile --jaxtyping-packages=fedualex,beartype.beartype
 
 # Every promise attacked with random cases for ten minutes. SECONDS=60 is a short one; SEED, PARTS and CASE repeat a failure.
@@ -35,15 +35,23 @@ bench-peers: .venv/installed
 bench-exchanges: .venv/installed
 	$(BIN)/python benchmarks/exchanges.py
 
+# The site in docs/_build/html: offline, every warning and every broken link is an error.
+docs: .venv/docs
+	$(BIN)/sphinx-build -q -W --keep-going -n -b html -d docs/_build/doctrees docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+docs-serve: docs
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000
+
 lint: .venv/installed
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: .venv/installed
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests benchmarks examples docs
+	$(BIN)/ruff format src tests benchmarks examples docs
 
 # One environment for everything; made again only when what it is made from changes.
 .venv/installed: pyproject.toml constraints.txt
@@ -51,5 +59,10 @@ format: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[estimators,flower,nvflare,privacy,test]"
 	touch $@
 
+# What only the site needs, so that `make test` does not wait for it.
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	touch $@
+
 clean:
-	rm -rf .venv benchmarks/.venvs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv docs/_build benchmarks/.venvs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,7 +23,7 @@ from .engine import Engine
 from .exchange import Exchange, SilentSitesError
 from .privacy import Privacy
 from .site import reply_like
-from .wire import pack
+from .wire import pack, reading
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class SiteClients:
         like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), stacked)
         numbers = jax.ShapeDtypeStruct((len(points),), jax.tree.leaves(like)[0].dtype)
         try:
-            replies = self.exchange.survey(pack(points=stacked), operators=like, values=numbers)
+            replies = self.exchange.survey(pack(points=stacked), reading(operators=like, values=numbers))
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
             return Missing(UNANSWERED, self._stop())
@@ -133,9 +133,8 @@ class SiteClients:
             state = replace(state, server=_surveyed(self.setup, state, survey[1], index))
         cohort = [self.sites[int(m)] for m in draw_cohort(self.setup, state.round)[0]]
         needed = min(self.needed or len(cohort), len(cohort))
-        replies = self.exchange.ask(
-            "round", pack(server=state.server, survey=survey), int(state.round), cohort, needed, **self.reply_like
-        )
+        sent, read = pack(server=state.server, survey=survey), reading(**self.reply_like)
+        replies = self.exchange.ask("round", sent, int(state.round), cohort, needed, read)
         if len(replies) < needed:
             return Missing(f"{len(replies)} of {needed} replies", self._stop())
         return _close(self.setup, state, point, self._mean(replies), jnp.asarray(len(replies) / self.setup.clients))

@@ -1,12 +1,14 @@
 """Asking sites: checks of every reply, bytes, and patience with sites that do not answer."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..tree import Tree
 from .engine import Arrays, Engine, Reply, Request, Task
-from .wire import MessageError, NotFiniteError, size_of, unpack
+from .wire import MessageError, NotFiniteError, size_of
+
+Read = Callable[[Arrays], Any]
+"""What a reply holds, or a MessageError that says why it is not what was asked for."""
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +39,8 @@ class Exchange:
         self._skip_until: dict[str, int] = {}
 
     def ask(
-        self, task: Task, arrays: Arrays, round_index: int, sites: Sequence[str], needed: int, **likes: Tree
-    ) -> dict[str, dict[str, Any]]:
+        self, task: Task, arrays: Arrays, round_index: int, sites: Sequence[str], needed: int, read: Read
+    ) -> dict[str, Any]:
         """The valid replies, sorted by site. Sites that failed lately are left out while enough others are there."""
         self._count += 1
         reachable = set(self.engine.sites())
@@ -46,7 +48,7 @@ class Exchange:
         asked = patient if len(patient) >= needed else list(sites)
         request = Request(task, round_index, self.run_id, arrays)
         self.traffic[1] += size_of(arrays) * len(asked)
-        valid, reasons, infinite = dict[str, dict[str, Any]](), dict.fromkeys(asked, "no reply"), 0
+        valid, reasons, infinite = dict[str, Any](), dict.fromkeys(asked, "no reply"), 0
         for reply in self.engine.broadcast(request, asked, self.timeout):
             if reply.site not in reasons:  # late, or lost its way: no reason to be impatient with that site
                 log.warning(
@@ -54,7 +56,7 @@ class Exchange:
                 )
                 continue
             try:
-                valid[reply.site] = self._checked(reply, request, likes)
+                valid[reply.site] = self._checked(reply, request, read)
             except MessageError as error:
                 reasons[reply.site] = str(error)
                 infinite += isinstance(error, NotFiniteError)
@@ -69,32 +71,36 @@ class Exchange:
                 self._blame(site, request, reason)
         return {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
 
-    def survey(self, arrays: Arrays, **likes: Tree) -> dict[str, dict[str, Any]]:
-        """A valid reply of every site: those that did not answer are asked again, a few times.
+    def survey(self, arrays: Arrays, read: Read) -> dict[str, Any]:
+        """A valid reply of every site to a survey.
 
         Surveys have numbers of their own: a round has several, at other points, whose late replies must not be mixed.
         """
         self._surveys += 1
-        sites, found = list(self.order), dict[str, dict[str, Any]]()
+        return self.ask_all("survey", arrays, self._surveys, read)
+
+    def ask_all(self, task: Task, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
+        """A valid reply of every site: those that did not answer are asked again, a few times."""
+        sites, found = list(self.order), dict[str, Any]()
         for attempt in range(TRIES):
             missing = [site for site in sites if site not in found]
             if not missing or self.engine.stopped():
                 break
             if attempt:
-                log.info("survey %d: asked again: %s", self._surveys, ", ".join(missing))
-            found |= self.ask("survey", arrays, self._surveys, missing, len(missing), **likes)
+                log.info("%s %d: asked again: %s", task, number, ", ".join(missing))
+            found |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
         if missing := [site for site in sites if site not in found]:
             raise SilentSitesError(f"no valid answer of {', '.join(missing)}")
         return {site: found[site] for site in sites}
 
-    def _checked(self, reply: Reply, request: Request, likes: dict[str, Tree]) -> dict[str, Any]:
+    def _checked(self, reply: Reply, request: Request, read: Read) -> Any:
         if reply.error is not None or reply.arrays is None:
             raise MessageError(reply.error or "neither arrays nor an error")
         if (reply.round, reply.run_id) != (request.round, request.run_id):
             raise MessageError(f"a reply to round {reply.round} of run {reply.run_id!r}")
         self.traffic[0] += size_of(reply.arrays)
-        return unpack(reply.arrays, **likes)
+        return read(reply.arrays)
 
     def _blame(self, site: str, request: Request, reason: str) -> None:
         misses = self._misses[site] = self._misses.get(site, 0) + 1

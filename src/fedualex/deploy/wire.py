@@ -2,7 +2,7 @@
 
 import io
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from .. import tree
 from ..tree import Tree
 from .engine import Arrays
 
-reading = threading.Lock()
+one_reader = threading.Lock()
 """numpy reads its headers by `ast.literal_eval`, which on Python 3.11 fails now and then in two threads at once."""
 
 
@@ -44,6 +44,11 @@ def unpack(arrays: Mapping[str, Any], **likes: Tree) -> dict[str, Tree]:
     }
 
 
+def reading(**likes: Tree) -> Callable[[Mapping[str, Any]], dict[str, Tree]]:
+    """`unpack` for trees of these shapes."""
+    return lambda arrays: unpack(arrays, **likes)
+
+
 def to_bytes(arrays: Arrays) -> bytes:
     """Arrays in numpy's own format, without pickle."""
     buffer = io.BytesIO()
@@ -53,7 +58,7 @@ def to_bytes(arrays: Arrays) -> bytes:
 
 def from_bytes(content: bytes) -> Arrays:
     """Arrays from numpy's own format; objects are refused."""
-    with reading, np.load(io.BytesIO(content), allow_pickle=False) as file:
+    with one_reader, np.load(io.BytesIO(content), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, RecordDict
 
 from ..engine import Arrays, Reply, Request
-from ..wire import plain, reading
+from ..wire import one_reader, plain
 
 TASKS = ("round", "survey")
 
@@ -18,7 +18,7 @@ def pack_arrays(arrays: Mapping[str, Any]) -> ArrayRecord:
 
 def unpack_arrays(record: ArrayRecord) -> Arrays:
     """Arrays as they arrived; what the sender calls plain numbers is checked again."""
-    with reading:
+    with one_reader:
         return {name: plain(name, array.numpy()) for name, array in record.items()}
 
 

@@ -1,0 +1,37 @@
+"""The pages of the documentation as text: their headings, links and blocks of code."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def pages():
+    """README, the pages beside it, and everything in docs/ that is not built from something else."""
+    found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return sorted(page for page in found if "_build" not in page.parts)
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def without_code(text):
+    """Text without fences and code spans, in which brackets would look like links."""
+    return re.sub(r"`[^`\n]*`", "", without_fences(text))
+
+
+def anchors(text):
+    """The names that headings can be linked by."""
+    headings = re.findall(r"^#+ (.*)$", without_fences(text), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def without_fences(text):
+    return re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def links(text):
+    """The targets of links and pictures that are no addresses."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", without_code(text))
+    return [target for target in targets if not re.match(r"[a-z]+:", target)]
