@@ -45,7 +45,7 @@ def test_every_release_is_a_line_with_what_left(file):
     assert found["damage"] == ""
     assert [line["kind"] for line in found["lines"]] == ["begun", "release", "release", "release"]
     line = found["lines"][-1]
-    assert (line["run"], line["task"], line["round"], line["bytes"]) == ("run-1", "survey", 2, 40)
+    assert (line["run"], line["task"], line["round"], line["size"]) == ("run-1", "survey", 2, 40)
     assert line["arrays"] == {"operators.x": [3], "values": [2]}
     assert line["sha256"] == content_digest(ANSWER)
     assert found["totals"]["releases"] == 3
@@ -80,9 +80,13 @@ def change_byte(content):
 
 DAMAGES = {
     "a changed number": change_byte,
-    "a removed line": lambda content: b"".join(content.splitlines(keepends=True)[:2] + content.splitlines(keepends=True)[3:]),
+    "a removed line": lambda content: b"".join(
+        content.splitlines(keepends=True)[:2] + content.splitlines(keepends=True)[3:]
+    ),
     "a removed beginning": lambda content: b"".join(content.splitlines(keepends=True)[1:]),
-    "lines in another order": lambda content: b"".join(np.array(content.splitlines(keepends=True))[[0, 2, 1, 3, 4]].tolist()),
+    "lines in another order": lambda content: b"".join(
+        np.array(content.splitlines(keepends=True))[[0, 2, 1, 3, 4]].tolist()
+    ),
     "a line twice": lambda content: content + content.splitlines(keepends=True)[-1],
     "a cut in the middle": lambda content: content[:300] + content[350:],
     "a line of something else": lambda content: content + b"hello\n",
@@ -245,7 +249,9 @@ def test_a_ledger_that_vanished_or_shrank_refuses(file):
 def test_a_long_ledger_is_read_quickly(file):
     content = [file.read_bytes()]
     head = content[0]
-    line = Line(run="r" * 60, task="survey", arrays={"operators.x": [3, 100], "values": [3]}, bytes=2424, sha256="0" * 64)
+    line = Line(
+        run="r" * 60, task="survey", arrays={"operators.x": [3, 100], "values": [3]}, size=2424, sha256="0" * 64
+    )
     for _ in range(20_000):
         head = line.following(digest(head[:-1]), stamp(1e9)).encoded()
         content.append(head)

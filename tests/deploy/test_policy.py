@@ -21,8 +21,8 @@ def ask(task="survey", **changes):
     return Request(**{"task": task, "round": 0, "run_id": "run", "arrays": {}} | changes)
 
 
-def guard(policy, about=SiteFacts(), answer=OPERATORS, ledger=None, hide=None):
-    return Guard(lambda request: answer, policy, ledger or Ledger(None), about, hide)
+def guard(policy, about=None, answer=OPERATORS, ledger=None, hide=None):
+    return Guard(lambda request: answer, policy, ledger or Ledger(None), about or SiteFacts(), hide)
 
 
 def test_the_file_that_is_written_has_no_rules_and_shows_them_all(tmp_path):
@@ -77,7 +77,12 @@ REFUSED = [
     (Policy(goals=("fair",)), SiteFacts(), ask(), "takes part in fair, not in None"),
     (Policy(goals=()), SiteFacts(goal="auc"), ask(), "takes part in nothing"),
     (Policy(tasks=("summary",)), SiteFacts(), ask(), "answers 'summary', not 'survey'"),
-    (Policy(arrays=("operators",)), SiteFacts(), ask(), "'values' does not leave this site, which releases 'operators'"),
+    (
+        Policy(arrays=("operators",)),
+        SiteFacts(),
+        ask(),
+        "'values' does not leave this site, which releases 'operators'",
+    ),
     (Policy(secure_sums=True), SiteFacts(), ask(), "'operators' leaves this site in secure sums only"),
     (Policy(epsilon=1.0), SiteFacts(), ask(), "nothing without noise, and the run has no privacy"),
     (Policy(epsilon=1.0), SiteFacts(privacy=PRIVATE), ask(), "nothing without noise, and 'survey' has none"),
@@ -95,7 +100,9 @@ def test_what_a_rule_forbids_is_refused_with_its_reason_and_not_released(policy,
 
 
 def test_what_the_rules_allow_is_answered():
-    policy = Policy(least_rows=20, least_group=5, goals=("fair", "auc"), tasks=("survey",), arrays=("operators", "values"))
+    policy = Policy(
+        least_rows=20, least_group=5, goals=("fair", "auc"), tasks=("survey",), arrays=("operators", "values")
+    )
     about = SiteFacts(rows=20, least_group=5, goal="auc")
     assert guard(policy, about).work(ask()) is OPERATORS
 
@@ -108,7 +115,7 @@ def test_a_budget_is_spent_once_whatever_the_server_says(tmp_path):
     for number in range(5):
         door = guard(policy, about, INCREMENT, Ledger(tmp_path / LEDGER))
         door.work(ask("round", run_id=f"run-{number}"))
-    with pytest.raises(RefusedError, match="budget of this site, epsilon = .*, does not cover another release"):
+    with pytest.raises(RefusedError, match=r"budget of this site, epsilon = .*, does not cover another release"):
         guard(policy, about, INCREMENT, Ledger(tmp_path / LEDGER)).work(ask("round"))
     found = audit(tmp_path)
     assert found["totals"]["releases"] == found["totals"]["with_noise"] == 5

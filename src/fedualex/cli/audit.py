@@ -35,7 +35,7 @@ def _show(found: dict[str, Any]) -> None:
         if line["epsilon"] is not None:
             marks += f"  epsilon {line['epsilon']:.3g}"
         task = f"{line['task']} {line['round']}" if line["task"] else line["kind"]
-        click.echo(f"{line['time'][:19]}  {line['run'][:8]:8}  {task:12}  {line['bytes']:>9} bytes  {what}{marks}")
+        click.echo(f"{line['time'][:19]}  {line['run'][:8]:8}  {task:12}  {line['size']:>9} bytes  {what}{marks}")
     totals = found["totals"]
     tasks = ", ".join(f"{count} {task}" for task, count in totals["tasks"].items()) or "none"
     click.echo(f"releases: {totals['releases']} ({tasks}) in {totals['runs']} runs, {totals['bytes']} bytes")

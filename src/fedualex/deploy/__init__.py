@@ -10,9 +10,12 @@ from ..problems.floor import floor_of_views, with_floor
 from ..runtime import Run
 from ..runtime.driver import RunHooks
 from ..runtime.keywords import fields_of, takes
-from .engine import Arrays, Engine, Reply, Request
+from .engine import Arrays, Engine, RefusedError, Reply, Request
+from .guard import Guard
+from .guarding import rehearsed
 from .local import LocalEngine
 from .options import DeploymentOptions, RehearsalOptions
+from .policy import Policy, SiteFacts
 from .privacy import Privacy
 from .site import Site
 from .task import Task
@@ -21,12 +24,16 @@ __all__ = [
     "Arrays",
     "DeploymentOptions",
     "Engine",
+    "Guard",
     "LocalEngine",
+    "Policy",
     "Privacy",
+    "RefusedError",
     "Reply",
     "Request",
     "RunHooks",
     "Site",
+    "SiteFacts",
     "Task",
     "run",
 ]
@@ -51,8 +58,10 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)
     hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))
-    engine = LocalEngine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
+    sites = {name: task.site(problem.of_client(m), name) for m, name in enumerate(names)}
+    works, roster = rehearsed(task, sites)
+    engine = LocalEngine(works)
     if options.checkpoint is not None:
-        return task.serve(engine, problem, Path(options.checkpoint), hooks)
+        return task.serve(engine, problem, Path(options.checkpoint), hooks, roster)
     with TemporaryDirectory() as folder:
-        return task.serve(engine, problem, Path(folder) / "checkpoint.npz", hooks)
+        return task.serve(engine, problem, Path(folder) / "checkpoint.npz", hooks, roster)

@@ -40,7 +40,7 @@ def _totals(found: Reading, delta: float) -> dict[str, Any]:
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {
         "releases": len(released) + (found.torn is not None),
-        "bytes": sum(line.bytes for line in released),
+        "bytes": sum(line.size for line in released),
         "runs": len({line.run for line in released if line.run}),
         "tasks": dict(Counter(line.task or line.kind for line in released)),
         "under_masks": sum(bool(line.nonce) for line in released),

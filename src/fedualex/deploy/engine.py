@@ -39,6 +39,10 @@ class Reply:
     error: str | None = None
 
 
+NOT_FINITE = "is not finite"
+"""How a site ends its refusal to put masks on nan or infinity, which the server could not see under them."""
+
+
 class RefusedError(RuntimeError):
     """A site's own decision not to answer. Its text is told to the server, so it must not quote data."""
 

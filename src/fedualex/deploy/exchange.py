@@ -1,10 +1,12 @@
 """Asking sites: checks of every reply, bytes, and patience with sites that do not answer."""
 
 import logging
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .engine import Arrays, Engine, Reply, Request, Task
+from .engine import NOT_FINITE, Arrays, Engine, Reply, Request, Task
+from .secure.totals import MaskError, revealed
 from .wire import MessageError, NotFiniteError, size_of
 
 Read = Callable[[Arrays], Any]
@@ -23,16 +25,22 @@ class SilentSitesError(RuntimeError):
 
 
 class Exchange:
-    """Requests to sites and valid replies from them."""
+    """Requests to sites and valid replies from them.
 
-    def __init__(self, engine: Engine, sites: Sequence[str], run_id: str, timeout: float):
-        self.engine, self.run_id, self.timeout = engine, run_id, timeout
+    roster: the digest of the list of keys of all sites, for secure sums. Then all sites answer or none, each array that
+    is added up comes weighted, and the sum of all is in the reply of the first site, with zeros in those of the others.
+    """
+
+    def __init__(self, engine: Engine, sites: Sequence[str], run_id: str, timeout: float, roster: str = ""):
+        self.engine, self.run_id, self.timeout, self.roster = engine, run_id, timeout, roster
         self.order = {site: m for m, site in enumerate(sites)}
         self.traffic = [0, 0, 0]
         """Bytes of arrays up and down so far, and how many increments sites were asked for under privacy."""
         self.overflown = False
         """Whether all whose answers were wanted last gave them, and nobody finite numbers: it is not their fault.
         A site that is alone must have done so twice."""
+        self.failures: dict[str, str] = {}
+        """Why sites that were asked last gave no valid answer."""
         self._infinite_before = False
         self._count = self._surveys = 0
         self._misses: dict[str, int] = {}
@@ -46,7 +54,8 @@ class Exchange:
         reachable = set(self.engine.sites())
         patient = [s for s in sites if s in reachable and self._skip_until.get(s, 0) < self._count]
         asked = patient if len(patient) >= needed else list(sites)
-        request = Request(task, round_index, self.run_id, arrays)
+        nonce = secrets.token_hex(16) if self.roster else ""  # fresh masks for every attempt
+        request = Request(task, round_index, self.run_id, arrays, nonce, self.roster)
         self.traffic[1] += size_of(arrays) * len(asked)
         valid, reasons, infinite = dict[str, Any](), dict.fromkeys(asked, "no reply"), 0
         for reply in self.engine.broadcast(request, asked, self.timeout):
@@ -56,7 +65,7 @@ class Exchange:
                 )
                 continue
             try:
-                valid[reply.site] = self._checked(reply, request, read)
+                valid[reply.site] = self._checked(reply, request, dict if self.roster else read)
             except MessageError as error:
                 reasons[reply.site] = str(error)
                 infinite += isinstance(error, NotFiniteError)
@@ -69,7 +78,9 @@ class Exchange:
                 self._skip_until.pop(site, None)
             else:
                 self._blame(site, request, reason)
-        return {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
+        self.failures = {site: reason for site, reason in reasons.items() if site not in valid}
+        found = {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
+        return self._without_masks(request, found, read) if self.roster else found
 
     def survey(self, arrays: Arrays, read: Read) -> dict[str, Any]:
         """A valid reply of every site to a survey.
@@ -91,12 +102,28 @@ class Exchange:
             found |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
         if missing := [site for site in sites if site not in found]:
-            raise SilentSitesError(f"no valid answer of {', '.join(missing)}")
+            raise SilentSitesError(f"no valid answer of {self.why_not() or ', '.join(missing)}")
         return {site: found[site] for site in sites}
+
+    def why_not(self) -> str:
+        """The sites that gave no valid answer last, each with its reason."""
+        return ", ".join(f"{site} ({reason})" for site, reason in self.failures.items())
+
+    def _without_masks(self, request: Request, found: dict[str, Arrays], read: Read) -> dict[str, Any]:
+        """The sums of all sites; nothing if one is missing, for masks cancel in the sum of all only."""
+        if list(found) != list(self.order):
+            return {}
+        try:
+            return {site: read(own) for site, own in zip(found, revealed(list(found.values())), strict=True)}
+        except (MaskError, MessageError) as error:
+            log.warning("%s %d: no sum: %s", request.task, request.round, error)
+            self.failures = {"all sites together": str(error)}
+            return {}
 
     def _checked(self, reply: Reply, request: Request, read: Read) -> Any:
         if reply.error is not None or reply.arrays is None:
-            raise MessageError(reply.error or "neither arrays nor an error")
+            refused = reply.error or "neither arrays nor an error"
+            raise (NotFiniteError if refused.endswith(NOT_FINITE) else MessageError)(refused)
         if (reply.round, reply.run_id) != (request.round, request.run_id):
             raise MessageError(f"a reply to round {reply.round} of run {reply.run_id!r}")
         self.traffic[0] += size_of(reply.arrays)

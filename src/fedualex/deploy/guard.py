@@ -55,7 +55,7 @@ class Guard:
             round=request.round,
             nonce=request.nonce,
             arrays={name: list(np.shape(array)) for name, array in plain.items()},
-            bytes=size_of(answer),
+            size=size_of(answer),
             sha256=content_digest(answer),
             noise=noise,
         )

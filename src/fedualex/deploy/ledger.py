@@ -26,7 +26,11 @@ class Ledger:
         self.file, self.clock = file, clock
         self._turn = threading.RLock()
         self._handle: int | None = None
-        self._absorb(Reading())
+        self._size, self._head, self._damage = 0, BEGINNING, ""
+        self._torn: bytes | None = None
+        self._times: deque[float] = deque()
+        self._noises: Counter[float] = Counter()
+        self._nonces: set[str] = set()
         if file is None:
             self.append(Line(kind=BEGUN))
         else:
@@ -113,11 +117,10 @@ class Ledger:
 
     def _absorb(self, reading: Reading) -> None:
         """Count all that was read."""
-        self._size, self._head, self._torn = reading.size, reading.head, reading.torn
-        self._damage = reading.damage
-        self._times: deque[float] = deque()
-        self._noises: Counter[float] = Counter()
-        self._nonces: set[str] = set()
+        self._size, self._head, self._damage = reading.size, reading.head, reading.damage
+        self._torn = reading.torn
+        for counted in (self._times, self._noises, self._nonces):
+            counted.clear()
         for line in reading.lines:
             self._count(line)
 

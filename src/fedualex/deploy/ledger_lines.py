@@ -29,7 +29,8 @@ class Line:
     """Of secure sums; empty where numbers left in the clear."""
     arrays: Mapping[str, list[int]] = field(default_factory=dict)
     """Names and shapes, before masks."""
-    bytes: int = 0
+    size: int = 0
+    """Bytes of its numbers."""
     sha256: str = ""
     """Of what left, as `content_digest` has it; of all lines before it where damage was acknowledged."""
     noise: float | None = None

@@ -6,9 +6,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from weakref import WeakSet
 
-from .engine import Arrays, Reply, Request
+from .engine import Arrays, RefusedError, Reply, Request
 from .wire import from_bytes, to_bytes
 
 Work = Callable[[Request], Arrays]
@@ -77,9 +78,11 @@ class LocalEngine:
 
     def _answer(self, site: str, request: Request, content: bytes) -> Reply:
         try:
-            received = Request(request.task, request.round, request.run_id, from_bytes(content))
+            received = replace(request, arrays=from_bytes(content))
             arrays = self._works[site](received)
             return Reply(site, request.round, request.run_id, from_bytes(to_bytes(arrays)))
+        except RefusedError as error:
+            return Reply(site, request.round, request.run_id, error=f"refused: {error}")
         except Exception as error:  # a site's failure is its own; the text stays there, it may quote data
             return Reply(site, request.round, request.run_id, error=f"the site raised {type(error).__name__}")
 

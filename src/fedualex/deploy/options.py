@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from ..runtime.keywords import option, options
 from ..runtime.kinds import averages_of
-from ..runtime.options import RunOptions, StoppingOptions, a_function, a_path, anything, optional
+from ..runtime.options import RunOptions, StoppingOptions, a_function, a_path, anything, one_word_of, optional
 from ..validation import of_type, positive, whole_number
 from .privacy import Privacy
+from .secure.layout import AUTO, OFF, ON
 
 LONGEST = 1e9
 """Seconds that a clock can still wait for."""
@@ -57,6 +58,12 @@ class DeploymentOptions(RunOptions, StoppingOptions):
         _seconds,
         "Seconds in which a site must answer.",
         default=60.0,
+        decides=False,
+    )
+    secure_sums: str = option(
+        one_word_of(AUTO, ON, OFF),
+        "Whether the server sees sums over sites only: 'on', 'off', or 'auto': with three or more that have keys.",
+        default=AUTO,
         decides=False,
     )
     privacy: Privacy | None = option(

@@ -6,9 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..deploy import Engine, LocalEngine, RunHooks, Site
+from ..deploy import Engine, Guard, LocalEngine, Privacy, RunHooks, SiteFacts
 from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
+from ..deploy.guarding import guarded
+from ..deploy.secure.layout import chosen_roster
+from ..problems import AbstractProblem
 from ..runtime import Run, Status, Stop
 from ..runtime.compilation import keep_compiled_programs
 from ..runtime.records import Record
@@ -73,16 +76,27 @@ def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -
                 tell(record)
 
     hooks = RunHooks(begin, append, lambda run: folder.finish(path, run, problem))
-    return task.serve(engine, problem, path / CHECKPOINT, hooks)
+    roster = chosen_roster(party, task.sites, task.options.secure_sums, task.why_not_secure())
+    return task.serve(engine, problem, path / CHECKPOINT, hooks, roster)
 
 
-def load_site(party: Path) -> Site:
-    """A site's side, with its own data."""
+def load_site(party: Path) -> Guard:
+    """A site's side, with its own data, behind its own rules."""
     keep_compiled_programs()  # a site that is started again answers its first request in time
     settings = settings_of(party)
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = party_problem(settings, data, party)
-    return task_of(settings, problem).site(problem, settings["site"])
+    task, name = task_of(settings, problem), settings["site"]
+    site = task.site(problem, name)
+    return guarded(party, name, site.work, task.factors(site), _about(settings, problem))
+
+
+def _about(settings: Mapping[str, Any], problem: AbstractProblem) -> SiteFacts:
+    """What the rules of a site may be about; of classes and categories an entry point says nothing."""
+    own = settings["problem"]
+    rows = None if problem.data is None else int(problem.data.counts.sum())
+    privacy = None if settings["privacy"] is None else Privacy(**settings["privacy"])
+    return SiteFacts(rows=rows, goal=own.get("name") or own.get("entry"), privacy=privacy)
 
 
 def run_locally(root: Path, tell: Callable[[Record], None] | None = None) -> Run:

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..deploy.control import control_of
+from ..deploy.guarding import prepare_site
+from ..deploy.secure.layout import can_make_keys
+from ..deploy.secure.summed import FEWEST
 from ..storage import write_atomically, write_json
 from .deployment import SERVE, SITE
 from .deployment_settings import ENGINES, SETTINGS, read
@@ -76,6 +79,10 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     if server["engine"] != "local":
         control_of(server["engine"]).provision(root, sites, server["host"], server["port"], SERVE, SITE)
     write_parties(root, settings, file.parent)
+    if len(sites) >= FEWEST and can_make_keys():
+        from ..deploy.secure.keys import make_keys
+
+        make_keys(root, sites)
     write_atomically(root / "deployment.toml", file.read_bytes())
     rows = "\n".join(f"| `sites/{name}/` | {name} | `sites/{name}/start.sh` |" for name in sites)
     admin = ADMIN if server["engine"] == "nvflare" else ""
@@ -109,6 +116,8 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
     parties = {"server": root / "server"} | {name: root / "sites" / name for name in settings["sites"]}
     for name, party in parties.items():
         party.mkdir(parents=True, exist_ok=True)
+        if name != "server":
+            prepare_site(party)
         own = {} if name == "server" else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
         write_json(party / SETTINGS, {**public, **own})
         entries = [settings["problem"].get("entry"), own.get("data")]

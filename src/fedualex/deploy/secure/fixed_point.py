@@ -1,7 +1,7 @@
 """Numbers as whole numbers modulo 2^64, so that sums of them are exact and masks hide them perfectly.
 
-A number p is n_1 u_1 + ... + n_W u_W + r with the units u below: n_1 = round(p / u_1), n_2 = round((p - n_1 u_1) / u_2),
-and so on. Every step but the last is exact in float64, so |r| <= 2^-61. As |n_w| <= 2^52, up to 2^10 sites cannot
+A number p is n_1 u_1 + ... + n_W u_W + r with the units u below: n_1 = round(p / u_1), then n_2 is the same of the
+rest p - n_1 u_1, and so on. The rests are exact in float64, so |r| <= 2^-61. As |n_w| <= 2^52, up to 2^10 sites cannot
 overflow 2^63, and the sum over M sites differs from the exact one by at most
 
     M 2^-61  +  2^-51 |sum|,

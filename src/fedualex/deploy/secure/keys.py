@@ -10,23 +10,28 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from .roster import SECURE, Roster, UntrustedKeysError, read_roster, write_roster
-
-KEY = "key.pem"
-"""The private key of a site, or of the authority."""
+from .fixed_point import MOST_SITES
+from .layout import KEY, SECURE
+from .roster import Roster, UntrustedKeysError, read_roster, write_roster
 
 
 def make_keys(root: Path, sites: Sequence[str]) -> None:
     """A key for each site and the authority's, each in its own folder, and everywhere the list that it signed."""
+    authority, roster, own = new_keys(sites)
+    for party in (root / "authority", root / "server", *(root / "sites" / site for site in sites)):
+        write_roster(party, roster, authority.public_key())
+    _write_key(root / "authority", authority)
+    for site, key in own.items():
+        _write_key(root / "sites" / site, key)
+
+
+def new_keys(sites: Sequence[str]) -> tuple[Ed25519PrivateKey, Roster, dict[str, X25519PrivateKey]]:
+    """An authority, the list that it signed, and the private key of each site."""
+    if len(sites) > MOST_SITES:
+        raise ValueError(f"secure sums are of at most {MOST_SITES} sites, got {len(sites)}")
     authority, own = Ed25519PrivateKey.generate(), {site: X25519PrivateKey.generate() for site in sites}
     public = {site: key.public_key().public_bytes_raw().hex() for site, key in own.items()}
-    roster = Roster(secrets.token_hex(16), 1, public).signed(authority)
-    _write_key(root / "authority", authority)
-    write_roster(root / "authority", roster, authority.public_key())
-    write_roster(root / "server", roster, authority.public_key())
-    for site, key in own.items():
-        write_roster(root / "sites" / site, roster, authority.public_key())
-        _write_key(root / "sites" / site, key)
+    return authority, Roster(secrets.token_hex(16), 1, public).signed(authority), own
 
 
 class SiteKeys:

@@ -1,7 +1,6 @@
 """Masks of a site's answer: for every pair of sites a stream of random words that one adds and the other subtracts."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
@@ -9,32 +8,24 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from numpy.typing import NDArray
 
-from ..engine import Arrays, RefusedError, Request
+from ..adding import Factors
+from ..engine import NOT_FINITE, Arrays, RefusedError, Request
 from ..ledger_lines import content_digest, digest
-from .fixed_point import RangeError, decoded, encoded
+from .fixed_point import RangeError, encoded
 from .keys import SiteKeys
-from .summed import WORDS, first_part, is_summed
+from .summed import FEWEST, WORDS, first_part, is_summed
+from .totals import CHECK, CHECK_WORDS
 
 Words = NDArray[np.uint64]
-CHECK, CHECK_WORDS = "check", 2
-"""Zeros under masks: their sum is zero if the masks of all sites cancel, and else is not, but once in 2^128."""
-FEWEST = 3
-"""With two sites each knows the other's numbers from the sum, so that masks hide nothing from it."""
-NOT_FINITE = "is not finite"
-
-
-class MaskError(ValueError):
-    """Masks that do not cancel, or answers that cannot be added."""
 
 
 class Masking:
     """Puts masks on the answers of one site.
 
-    keys: the site's. factors: of a task, what the site's arrays are multiplied by before they are added, by the first
-    parts of their names; 1 where there is none.
+    keys: the site's. factors: what its arrays are multiplied by before they are added; 1 where there is none.
     """
 
-    def __init__(self, keys: SiteKeys, factors: Callable[[str], Mapping[str, float]]):
+    def __init__(self, keys: SiteKeys, factors: Factors):
         self.keys, self.factors = keys, factors
 
     def hide(self, request: Request, arrays: Arrays) -> Arrays:
@@ -43,7 +34,7 @@ class Masking:
         if request.roster != roster.digest:
             raise RefusedError("the server has another list of keys than this site")
         if len(roster.keys) < FEWEST:
-            raise RefusedError(f"secure sums are of at least {FEWEST} sites: of two, each would know the other's numbers")
+            raise RefusedError(f"secure sums are of {FEWEST} sites or more: of two, each knows the other's numbers")
         factors = self.factors(request.task)
         plain = {CHECK: np.zeros(CHECK_WORDS, np.uint64)}
         for name in sorted(filter(is_summed, arrays)):
@@ -60,25 +51,6 @@ class Masking:
         ends = np.cumsum([array.size for array in plain.values()])[:-1]
         parts = zip(plain.items(), np.split(total, ends), strict=True)
         return {name: part.reshape(array.shape) for (name, array), part in parts}
-
-
-def unmasked(answers: Sequence[Arrays]) -> Arrays:
-    """What the answers of ALL sites add up to, as float64; of arrays that travel as they are nothing.
-
-    Raises `MaskError` where masks do not cancel: somebody has other keys, or was asked for something else.
-    """
-    names = [{name for name in answer if name == CHECK or is_summed(name)} for answer in answers]
-    if any(own != names[0] for own in names) or CHECK not in names[0]:
-        raise MaskError("sites answered with different arrays")
-    for name in names[0]:
-        if len({(answer[name].shape, answer[name].dtype.str) for answer in answers}) > 1:
-            raise MaskError(f"sites answered with different shapes of {name}")
-        if answers[0][name].dtype != np.uint64 or not answers[0][name].ndim:
-            raise MaskError(f"{name} must be words of 64 bits")
-    totals = {name: np.sum([answer[name] for answer in answers], axis=0, dtype=np.uint64) for name in sorted(names[0])}
-    if np.any(totals.pop(CHECK)):
-        raise MaskError("the masks of the sites do not cancel: one has other keys, or was asked for something else")
-    return {name: decoded(total) for name, total in totals.items()}
 
 
 def context_of(deployment: str, request: Request) -> bytes:

@@ -10,9 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from ...storage import write_atomically, write_json
 from ..ledger_lines import digest
-
-SECURE, ROSTER, AUTHORITY = "secure", "roster.json", "authority.pub"
-"""In the folder of each party: a folder with the list of keys, and the public key of whoever signed it."""
+from .layout import AUTHORITY, ROSTER, SECURE
 
 
 class UntrustedKeysError(ValueError):
@@ -48,11 +46,6 @@ class Roster:
     def _content(self) -> bytes:
         words = ["fedualex secure sums 1", self.deployment, self.serial, sorted(self.keys.items())]
         return json.dumps(words, separators=(",", ":")).encode()
-
-
-def has_roster(party: Path) -> bool:
-    """Whether a party's folder has a list of keys."""
-    return (party / SECURE / ROSTER).exists()
 
 
 def read_roster(party: Path) -> Roster:
