@@ -8,6 +8,7 @@ from support.catalogue import CATALOGUE, catalogue
 from support.plain_rows import ROWS, rows
 
 import fedualex as fx
+from fedualex.algorithms import fedualslide
 from fedualex.algorithms.fedualex import extrapolate
 from fedualex.algorithms.pulled import Pull, PulledSteps
 from fedualex.bundle import pair_of
@@ -40,28 +41,59 @@ def distance_bound(flat, centre):
     return float(flat.scale) * float(x) + float(y)
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", ["auc", "agnostic, kl", "lasso"])
-def test_the_certificate_of_the_weights_obeys_theorems_1_and_4(name):
-    """Cert(c) <= (B_c + Phi(c)) / S, and Q(c) <= 0 as c = 0 would be possible: Cert(c) <= level + B_c / S."""
+class Spy:
+    """What the server of a run does at every survey: its accepted step, what it forgets, and its state afterwards."""
+
+    def __init__(self, monkeypatch):
+        self.accepted, self.forgets, self.states = 0.0, False, []
+        absorbed, after_survey = fedualslide.absorbed, fx.FeDualSlide.after_survey
+
+        def absorbing(flat, cuts, *survey):
+            found = absorbed(flat, cuts, *survey)
+            self.accepted, self.forgets = float(found[2]), bool(jnp.all(cuts.used & (cuts.weights > 0)))
+            return found
+
+        def after(method, flat, known, server, *answer):
+            following = after_survey(method, flat, known, server, *answer)
+            self.states.append((flat.scaled(following.scale), following, self.accepted, self.forgets))
+            return following
+
+        monkeypatch.setattr(fedualslide, "absorbed", absorbing)
+        monkeypatch.setattr(fx.FeDualSlide, "after_survey", after)
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("mode", ["survey", "local"])
+@pytest.mark.parametrize("name", ["lasso", "agnostic, kl", "agnostic", "auc"])
+def test_the_certificate_of_the_weights_obeys_theorems_1_and_4(name, mode, monkeypatch):
+    """Cert(c) <= (B_c + Phi(c)) / S, and while no survey with weight was forgotten in the phase, Q(c) <= - a sum gamma,
+    so that Cert(c) <= a + (B_c - a sum gamma) / S: after every survey of a run.
+    """
+    spy, method = Spy(monkeypatch), fx.FeDualSlide(mode=mode)
+    fx.simulate(rows(name), method, rounds=40 if mode == "survey" else 80, local_steps=4, record_every=80)
+    steps, whole, seen = 0.0, True, 0
     with double():
-        seen = 0
-        for flat, server in exchanges(rows(name), 25):
+        for flat, server, accepted, forgets in spy.states:
+            begins = int(server.age) == 1
+            steps, whole = (0.0, True) if begins else (steps + accepted, whole and not forgets)
             cuts, total = server.cuts, float(jnp.sum(server.cuts.weights))
             if total == 0:
                 continue
-            seen += 1
             share = cuts.weights / total
             cert = float(share @ cuts.heights + flat.conjugate(-(share @ cuts.operators)))
             omega = flat.dual(server.centre)
             moved, start = flat.mapped(*pair_of(cuts, omega)), flat.mapped(omega, jnp.zeros(()))
             phi = float(moved.potential - start.potential + cuts.weights @ cuts.heights)
-            within = distance_bound(flat, server.centre)
-            slack = 1e-9 * (1 + abs(cert))
+            level, within = method.kappa * float(server.phase), distance_bound(flat, server.centre)
+            slack = 1e-12 * (1 + abs(cert) + float(jnp.max(jnp.abs(cuts.heights))))
             assert cert <= (within + phi) / total + slack
-            assert cert <= 0.1 * float(server.phase) + within / total + slack
             assert float(server.bounds.gap) <= cert + slack
-        assert seen > 10
+            if whole:
+                rounding = 1e-12 * (1 + abs(float(start.potential)) + abs(float(moved.potential)))
+                assert phi - level * total <= -level * steps + rounding
+                assert cert <= level + (within - level * steps) / total + slack
+                seen += steps > 0
+    assert seen > 15
 
 
 def test_without_a_pull_the_local_step_is_fedualex():

@@ -161,11 +161,11 @@ def test_a_straggler_inside_jax_ends_with_the_process_and_not_it_with_the_stragg
     program = f"""
 import itertools, sys
 import jax, jax.numpy as jnp, numpy as np
-from fedualex.deploy import LocalEngine, Request
+from fedualex.deploy import thread_engine, Request
 def work(request):
     for n in itertools.count(1):
         jax.jit(lambda x: jnp.sort(jnp.linalg.qr(jnp.outer(x, x))[0] @ x))(jnp.ones(n % 8 + 1))
-engine = LocalEngine({{"slow": work}})
+engine = thread_engine({{"slow": work}})
 [reply] = engine.broadcast(Request("round", 0, "run", {{"x": np.ones(1)}}), ["slow"], 0.5)
 print(reply.error)
 sys.exit({code})
@@ -177,10 +177,10 @@ sys.exit({code})
 def test_a_site_that_hangs_does_not_keep_the_process_from_ending():
     program = """
 import threading, numpy as np
-from fedualex.deploy import local
-local.LEAVE_SECONDS = 1.0
-from fedualex.deploy import LocalEngine, Request
-engine = LocalEngine({"hangs": lambda request: threading.Event().wait()})
+from fedualex.deploy import threads
+threads.LEAVE_SECONDS = 1.0
+from fedualex.deploy import thread_engine, Request
+engine = thread_engine({"hangs": lambda request: threading.Event().wait()})
 [reply] = engine.broadcast(Request("round", 0, "run", {"x": np.ones(1)}), ["hangs"], 0.2)
 engine.close()
 print(reply.error)

@@ -26,7 +26,7 @@ from support.deployments import (
 )
 
 import fedualex as fx
-from fedualex.deploy import processes
+from fedualex.deploy import processes, thread_engine
 from fedualex.experiments import deployment
 
 
@@ -190,4 +190,4 @@ def local_run(made: Deployment) -> None:
     from support import deployed_parts
 
     works = {site: deployment.load_site(made.folder / "sites" / site).work for site in SITES}
-    deployed_parts.serve(deployment.LocalEngine(works), made.folder / "server")
+    deployed_parts.serve(thread_engine(works), made.folder / "server")

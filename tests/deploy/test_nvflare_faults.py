@@ -26,7 +26,7 @@ from support.deployments import (
     write_source,
 )
 
-from fedualex.deploy import processes
+from fedualex.deploy import processes, thread_engine
 from fedualex.experiments import deployment, deployment_files
 
 FAULTY = {"rounds": 8, "record_every": 8, "timeout": 8.0, "attempts": 2}
@@ -77,7 +77,7 @@ def two_sites_from(root: Path, rounds, **run) -> list:
             raise ValueError("no")
         return work(request)
 
-    deployment.serve(deployment.LocalEngine({**works, "site-3": failing}), made.folder / "server")
+    deployment.serve(thread_engine({**works, "site-3": failing}), made.folder / "server")
     return made.checkpoint()
 
 

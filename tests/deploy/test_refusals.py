@@ -5,7 +5,7 @@ from support.deploying import DATA, patience  # noqa: F401
 from support.games import GAME
 
 import fedualex as fx
-from fedualex.deploy import DeploymentOptions, LocalEngine, Task
+from fedualex.deploy import DeploymentOptions, Task, thread_engine
 from fedualex.deploy import run as rehearse
 
 
@@ -55,5 +55,5 @@ def test_refusals(changes, match):
 def test_sites_have_names_of_their_own(tmp_path, sites):
     task = Task(fx.FeDualEx(0.1), sites, DeploymentOptions(rounds=2))
     with pytest.raises(ValueError, match="sites must be at least one name, each once"):
-        task.serve(LocalEngine({}), GAME, tmp_path / "checkpoint.npz")
+        task.serve(thread_engine({}), GAME, tmp_path / "checkpoint.npz")
     assert list(tmp_path.iterdir()) == []

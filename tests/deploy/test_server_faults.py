@@ -29,7 +29,7 @@ from support.deploying import (  # noqa: F401
 from support.games import GAME
 
 import fedualex as fx
-from fedualex.deploy import LocalEngine, RunHooks
+from fedualex.deploy import RunHooks, thread_engine
 from fedualex.deploy.fence import FencedError
 from fedualex.runtime.records import Records
 
@@ -37,11 +37,11 @@ from fedualex.runtime.records import Records
 @pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path, undisturbed):
     task = task_of()
-    engine = LocalEngine(works_of(task))
+    engine = thread_engine(works_of(task))
 
     def stop(record):
         if record["round"] == 4:
-            engine.stop()
+            engine.carrier.stop()
 
     part = task.serve(engine, GAME, tmp_path / "checkpoint.npz", RunHooks(append=stop))
     assert (part.stop, part.rounds) == (Stop.INTERRUPTED, 4)
@@ -281,7 +281,7 @@ def test_a_stop_during_a_certificate_loses_nothing(tmp_path, undisturbed, when):
     def stop(request):
         rounds.extend([request.round] * (request.task == "round"))
         if request.task == "survey" and rounds and rounds[-1] == when - 1:
-            engine.stop()
+            engine.carrier.stop()
 
     task = task_of()
     wrapped = Wrapped(works_of(task), before=stop)

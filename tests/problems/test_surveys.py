@@ -12,7 +12,7 @@ from support.rational import dot, exact_value, number, numbers
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.deploy import LocalEngine
+from fedualex.deploy import thread_engine
 from fedualex.deploy.clients import SiteClients
 from fedualex.precision import double
 from fedualex.problems.operator_error import UNSEEN
@@ -72,7 +72,7 @@ def test_sites_sum_up_to_the_value_of_the_whole(kind):
     with double():
         run = task.prepare(DATA)
         options = {"timeout": 60.0, "needed": None, "attempts": 1, "averages": task.options.averages, "privacy": None}
-        sites = SiteClients(LocalEngine(works_of(task, DATA)), run.setup, weights, run_id=run.run_id, **options)
+        sites = SiteClients(thread_engine(works_of(task, DATA)), run.setup, weights, run_id=run.run_id, **options)
         points = [tree.cast(random_point(DATA, rng), kind) for _ in range(2)]
         found = sites.survey(points)
         exact = exact_problem(DATA)

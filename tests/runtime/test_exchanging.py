@@ -66,6 +66,17 @@ def test_a_run_ends_with_the_exchange_that_meets_tol():
     assert few.history["round"][-1] == few.rounds
 
 
+def test_a_run_with_few_rounds_waits_until_its_phase_has_ended(monkeypatch):
+    """Of 30 rounds a fifth is 6. Without patience a plateau ends the run; with it the run goes on and improves."""
+    few = {"rounds": 30, "tol": 1e-9, "record_every": 1}
+    run = fx.solve(rows("auc"), **few)
+    monkeypatch.setattr(fx.FeDualSlide, "patience", 0)
+    hasty = fx.solve(rows("auc"), **few)
+    assert hasty.stop is fx.Stop.STALLED
+    assert run.stop is fx.Stop.MAX_ROUNDS
+    assert run.gap < hasty.gap
+
+
 @pytest.mark.slow
 def test_rounds_in_float32_are_certified_in_float64():
     run = fx.solve(rows("auc"), fx.FeDualSlide(mode="local"), rounds=100, local_steps=3, tol=1e-2, dtype="float32")

@@ -108,7 +108,13 @@ def at_gaps(gaps, rounds=100, **options):
     """The verdict on records with these certificates."""
     records = [{"round": r, "seconds": 0.0, "gap_last": gap, "gap_ergodic": 2 * gap} for r, gap in enumerate(gaps)]
     best = [rules.best_gap(record, options.get("output")) for record in records]
-    return rules.stop_of(best, rounds=rounds, record_every=1, tol=options.get("tol"))
+    return rules.stop_of(
+        best,
+        rounds=rounds,
+        record_every=options.get("every", 1),
+        tol=options.get("tol"),
+        patience=options.get("patience", 0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,6 +140,14 @@ def at_gaps(gaps, rounds=100, **options):
 )
 def test_verdict_on_records(gaps, tol, status):
     assert at_gaps(gaps, tol=tol) is status
+
+
+@pytest.mark.parametrize(
+    ("records", "every", "status"),
+    [(20, 1, None), (40, 1, None), (41, 1, Stop.STALLED), (14, 3, None), (15, 3, Stop.STALLED)],
+)
+def test_no_run_is_called_stalled_before_the_patience_of_its_method(records, every, status):
+    assert at_gaps([1.0] * records, rounds=60, tol=0.1, every=every, patience=40) is status
 
 
 def root(x, y):

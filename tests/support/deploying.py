@@ -8,7 +8,7 @@ import pytest
 from support.games import GAME, PSI
 
 import fedualex as fx
-from fedualex.deploy import DeploymentOptions, LocalEngine, RunHooks, Task, clients
+from fedualex.deploy import DeploymentOptions, RunHooks, Task, clients, thread_engine
 
 NAMES = ("amsterdam", "berlin", "cork")
 DEAD = NAMES[2]
@@ -47,7 +47,7 @@ class Wrapped:
     and changes all replies; keeps count."""
 
     def __init__(self, works, before=None, after=None):
-        self.inner, self.before, self.after = LocalEngine(works), before, after
+        self.inner, self.before, self.after = thread_engine(works), before, after
         self.requests, self.replies = [], []
 
     def sites(self):

@@ -47,6 +47,8 @@ class AbstractMethod(eqx.Module):
     once, which has the same law.
     """
 
+    patience: ClassVar[int] = 0
+    """Rounds without progress that are usual: a run is not called stalled before so many, however few it has in all."""
     exchanging: ClassVar[bool] = False
     """Whether a round is one exchange that the method itself decides on, a survey or local steps (`FeDualSlide`)."""
 

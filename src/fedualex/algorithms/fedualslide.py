@@ -45,6 +45,8 @@ class FeDualSlide(PulledSteps):
     kappa: float = share("kappa", 0.1)
     drop: float = share("drop", 0.3)
     exchanging: ClassVar[bool] = True
+    patience: ClassVar[int] = 40
+    """Bounds may stand still until a phase ends by age, which is after 10, 20, 40 surveys."""
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
         """Its clients take equally many steps, and its gaps need finite conjugates."""

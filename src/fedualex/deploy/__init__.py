@@ -13,19 +13,18 @@ from ..runtime.keywords import fields_of, takes
 from .engine import Arrays, Engine, RefusedError, Reply, Request
 from .guard import Guard
 from .guarding import rehearsed
-from .local import LocalEngine
 from .options import DeploymentOptions, RehearsalOptions
 from .policy import Policy, SiteFacts
 from .privacy import Privacy
 from .site import Site
 from .task import Task
+from .threads import thread_engine
 
 __all__ = [
     "Arrays",
     "DeploymentOptions",
     "Engine",
     "Guard",
-    "LocalEngine",
     "Policy",
     "Privacy",
     "RefusedError",
@@ -36,6 +35,7 @@ __all__ = [
     "SiteFacts",
     "Task",
     "run",
+    "thread_engine",
 ]
 
 
@@ -60,7 +60,7 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))
     sites = {name: task.site(problem.of_client(m), name) for m, name in enumerate(names)}
     works, roster = rehearsed(task, sites)
-    engine = LocalEngine(works)
+    engine = thread_engine(works)
     if options.checkpoint is not None:
         return task.serve(engine, problem, Path(options.checkpoint), hooks, roster)
     with TemporaryDirectory() as folder:

@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
 """Named arrays of plain numbers: all that ever travels."""
 
-Task = Literal["round", "survey"]
-"""What a site is asked for: a round of local steps, or its full-batch operator at given points."""
-
 
 @dataclass(frozen=True)
 class Request:
     """What the server sends to its sites."""
 
-    task: Task
+    task: str
+    """What a site is asked for. Its name means something to the loop and to the site, and nothing to an engine."""
     round: int
     run_id: str
     """Decides whose request this is: a reply to another run, or to an earlier round, is dropped."""
@@ -33,6 +31,7 @@ class Reply:
     """What came back from one site: exactly one of `arrays` and `error`."""
 
     site: str
+    """Who sent it, by the word of the engine; what a message itself says of its sender does not count."""
     round: int
     run_id: str
     arrays: Arrays | None = None
@@ -48,8 +47,29 @@ class RefusedError(RuntimeError):
 
 
 @runtime_checkable
+class Carrier(Protocol):
+    """What an engine is to us: it carries bytes to sites and bytes back, and knows nothing about them."""
+
+    def sites(self) -> list[str]:
+        """The authenticated names of the sites that can be reached; may change between exchanges."""
+        ...
+
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
+        """For each of these sites its answer, as bytes, or why there is none, in words: "timeout" if it was silent."""
+        ...
+
+    def stopped(self) -> bool:
+        """Whether the engine was asked to end the run."""
+        ...
+
+    def close(self) -> None:
+        """Let go of processes, threads and connections."""
+        ...
+
+
+@runtime_checkable
 class Engine(Protocol):
-    """Carries requests to sites and replies back. Whom to trust and what to do with it is decided above."""
+    """Requests to sites and their replies. Whom to trust and what to do with it is decided above."""
 
     def sites(self) -> list[str]:
         """The authenticated names of the sites that can be reached; may change between rounds."""

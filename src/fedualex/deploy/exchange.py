@@ -5,9 +5,10 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .engine import NOT_FINITE, Arrays, Engine, Reply, Request, Task
+from .encoding import MessageError
+from .engine import NOT_FINITE, Arrays, Engine, Reply, Request
 from .secure.totals import MaskError, revealed
-from .wire import MessageError, NotFiniteError, size_of
+from .wire import NotFiniteError, size_of
 
 Read = Callable[[Arrays], Any]
 """What a reply holds, or a MessageError that says why it is not what was asked for."""
@@ -47,7 +48,7 @@ class Exchange:
         self._skip_until: dict[str, int] = {}
 
     def ask(
-        self, task: Task, arrays: Arrays, round_index: int, sites: Sequence[str], needed: int, read: Read
+        self, task: str, arrays: Arrays, round_index: int, sites: Sequence[str], needed: int, read: Read
     ) -> dict[str, Any]:
         """The valid replies, sorted by site. Sites that failed lately are left out while enough others are there."""
         self._count += 1
@@ -90,7 +91,7 @@ class Exchange:
         self._surveys += 1
         return self.ask_all("survey", arrays, self._surveys, read)
 
-    def ask_all(self, task: Task, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
+    def ask_all(self, task: str, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
         """A valid reply of every site: those that did not answer are asked again, a few times."""
         sites, found = list(self.order), dict[str, Any]()
         for attempt in range(TRIES):

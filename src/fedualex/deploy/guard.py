@@ -8,6 +8,7 @@ import numpy as np
 from .engine import Arrays, RefusedError, Request
 from .ledger import Ledger
 from .ledger_lines import Line, content_digest
+from .messages import Work
 from .policy import Policy, SiteFacts
 from .privacy import composed_epsilon
 from .secure.summed import first_part, is_summed
@@ -18,7 +19,6 @@ NOISY = "round"
 MODEL = "model"
 """The task that brings a model to a site."""
 
-Work = Callable[[Request], Arrays]
 Hide = Callable[[Request, Arrays], Arrays]
 
 

@@ -17,7 +17,8 @@ from ..runtime.kinds import KINDS, no_sums
 from ..runtime.local_steps import local_rounds
 from ..runtime.state import Contribution, Setup, State
 from ..tree import Saddle, Tree
-from .engine import Arrays, Request
+from ..validation import short
+from .engine import Arrays, RefusedError, Request
 from .privacy import Privacy
 from .wire import pack, unpack
 
@@ -48,8 +49,11 @@ class Site:
         """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""
         if request.run_id.partition("-")[0] != self.agreed:
             raise DisagreementError("the server and this site were told different tasks")
+        tasks = {"round": self._round, "survey": self._survey}
+        if request.task not in tasks:
+            raise RefusedError(f"task must be one of {', '.join(map(repr, tasks))}, got {short(request.task)}")
         with double():
-            return self._round(request) if request.task == "round" else self._survey(request)
+            return tasks[request.task](request)
 
     def _round(self, request: Request) -> Arrays:
         received = unpack(request.arrays, **round_like(self.setup))

@@ -1,24 +1,15 @@
 """Pytrees as named arrays and back, with every check that a message from elsewhere needs."""
 
-import io
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import tree
 from ..tree import Tree
+from .encoding import MessageError
 from .engine import Arrays
-
-one_reader = threading.Lock()
-"""numpy reads its headers by `ast.literal_eval`, which on Python 3.11 fails now and then in two threads at once."""
-
-
-class MessageError(ValueError):
-    """What arrived is not what was asked for; says in one sentence why."""
 
 
 class NotFiniteError(MessageError):
@@ -47,27 +38,6 @@ def unpack(arrays: Mapping[str, Any], **likes: Tree) -> dict[str, Tree]:
 def reading(**likes: Tree) -> Callable[[Mapping[str, Any]], dict[str, Tree]]:
     """`unpack` for trees of these shapes."""
     return lambda arrays: unpack(arrays, **likes)
-
-
-def to_bytes(arrays: Arrays) -> bytes:
-    """Arrays in numpy's own format, without pickle."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
-
-
-def from_bytes(content: bytes) -> Arrays:
-    """Arrays from numpy's own format; objects are refused."""
-    with one_reader, np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
-def plain(name: str, value: Any, where: str = "the message") -> NDArray[Any]:
-    """A contiguous array of numbers: objects would need pickle, and bfloat16 arrives as two raw bytes."""
-    array = np.ascontiguousarray(value).reshape(np.shape(value))  # 0-d stays 0-d
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"{where} holds {name!r} of dtype {array.dtype.str!r}; only plain numbers travel")
-    return array
 
 
 def size_of(arrays: Arrays) -> int:

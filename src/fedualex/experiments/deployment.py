@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..deploy import Engine, Guard, LocalEngine, Privacy, RunHooks, SiteFacts
+from ..deploy import Engine, Guard, Privacy, RunHooks, SiteFacts, thread_engine
 from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
 from ..deploy.guarding import guarded
@@ -102,7 +102,7 @@ def _about(settings: Mapping[str, Any], problem: AbstractProblem) -> SiteFacts:
 def run_locally(root: Path, tell: Callable[[Record], None] | None = None) -> Run:
     """Server and sites in this process, each from its own folder: a rehearsal without an engine."""
     sites = settings_of(root / "server")["sites"]
-    return serve(LocalEngine({name: load_site(root / "sites" / name).work for name in sites}), root / "server", tell)
+    return serve(thread_engine({name: load_site(root / "sites" / name).work for name in sites}), root / "server", tell)
 
 
 def unfinished(party: Path) -> folder.StoredRun | None:

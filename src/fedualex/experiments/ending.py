@@ -9,7 +9,7 @@ from ..runtime.rules import answer_of, best_gap, stop_of
 from ..runtime.status import status_of
 from . import seal
 from .folder import StoredRun
-from .reach import averages, is_deployment, is_exchanging
+from .reach import averages, is_deployment, method_of
 from .verdict import Check
 
 SAME = 1e-6
@@ -78,7 +78,8 @@ def claim_checks(run: StoredRun) -> list[Check]:
 def _expected(run: StoredRun) -> set[str]:
     """The outputs of such a run. Bounds are among them where points are certified and records have them."""
     configuration, outputs = run.manifest["configuration"], (run.status or {})["outputs"]
-    if is_exchanging(configuration):
+    method = method_of(configuration)
+    if method is not None and method.exchanging:  # it has no other output than the bounds of its own surveys
         return {"bounds"}
     kept = averages(configuration)
     points = {"last", *kept, *(kind.name for kind in polishing(kept))}
@@ -95,7 +96,9 @@ def _stop_checks(run: StoredRun) -> list[Check]:
     total = settings.get("rounds") or settings.get("steps") or 0
     gaps = [best_gap(record, settings.get("output")) for record in run.history]
     every = settings.get("record_every") or max(1, total // 50)
-    rules: dict[str, Any] = {"rounds": total, "record_every": every, "tol": settings.get("tol")}
+    method = method_of(configuration)
+    patience = 0 if method is None else method.patience
+    rules: dict[str, Any] = {"rounds": total, "record_every": every, "tol": settings.get("tol"), "patience": patience}
     due = stop_of(gaps, **rules) if gaps and configuration.get("stopping", True) else None
     seconds = settings.get("max_seconds")
     match said:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import fingerprint
@@ -82,11 +83,11 @@ def averages(configuration: Mapping[str, Any]) -> tuple[str, ...]:
     return () if configuration.get("privacy") else averages_of(bool(configuration["run"].get("ergodic")))
 
 
-def is_exchanging(configuration: Mapping[str, Any]) -> bool:
-    """Whether the method has no other output than the bounds of its own surveys."""
+def method_of(configuration: Mapping[str, Any]) -> AbstractMethod | None:
+    """The method of a run of this configuration; None where that cannot be read."""
     with suppress(Exception):  # whatever stands in the manifest
-        return build_method(configuration["method"]).exchanging
-    return False
+        return build_method(configuration["method"])
+    return None
 
 
 def is_deployment(configuration: Mapping[str, Any]) -> bool:

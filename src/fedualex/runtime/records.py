@@ -124,7 +124,8 @@ class Records:
         """Whether the records say that it is time to stop."""
         rule = self.judgement
         gaps = [best_gap(record, rule.output) for record in self.all]
-        return stop_of(gaps, rounds=rule.rounds, record_every=rule.every, tol=rule.tol)
+        patience = self.setup.method.patience
+        return stop_of(gaps, rounds=rule.rounds, record_every=rule.every, tol=rule.tol, patience=patience)
 
     def finish(self, state: State, stop: Stop, detail: str, seconds: float, steps: str) -> Run:
         """All outputs of the final state, the best record if it is better, and which of them is the answer."""

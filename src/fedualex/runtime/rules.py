@@ -18,11 +18,14 @@ def best_gap(record: Mapping[str, Any], output: str | None) -> Number | None:
     return min(gaps, default=None)
 
 
-def stop_of(gaps: Sequence[Number | None], *, rounds: int, record_every: int, tol: Number | None) -> Stop | None:
+def stop_of(
+    gaps: Sequence[Number | None], *, rounds: int, record_every: int, tol: Number | None, patience: int
+) -> Stop | None:
     """What the best gaps of all records so far end the run with; None if it goes on.
 
     TOLERANCE: the last gap is at most tol. DIVERGED: the last three exceed 10 times the smallest. STALLED, with tol
-    only: the smallest improved by less than 1% over the records of a fifth of the rounds.
+    only: the smallest improved by less than 1% over the records of a fifth of the rounds, or of `patience` rounds
+    (what the method declares) where that is more.
     """
     best = [gap for gap in gaps if gap is not None]
     if len(best) < len(gaps):
@@ -32,8 +35,8 @@ def stop_of(gaps: Sequence[Number | None], *, rounds: int, record_every: int, to
     floor = NEGLIGIBLE * max(best[0], 0)
     if len(best) > 3 and all(gap > 10 * max(min(best), floor) for gap in best[-3:]):
         return Stop.DIVERGED
-    fifth = max(2, rounds // (5 * record_every))
-    if tol is not None and len(best) > fifth and min(best) > 0.99 * min(best[:-fifth]):
+    span = max(2, rounds // (5 * record_every), -(-patience // record_every))
+    if tol is not None and len(best) > span and min(best) > 0.99 * min(best[:-span]):
         return Stop.STALLED
     return None
 

@@ -21,7 +21,7 @@ class Stop(Enum):
     TOLERANCE = "an output's certified gap was at most tol"
     MAX_ROUNDS = "all rounds were run"
     MAX_TIME = "the time limit was reached"
-    STALLED = "the best certificate improved by less than 1% over a fifth of the rounds"
+    STALLED = "the best certificate improved by less than 1% over a fifth of the rounds and the method's patience"
     DIVERGED = "the certificate exceeded 10 times its best in three records in a row"
     NUMERICAL_ERROR = "the state became nan or infinite; the last finite one is kept"
     DISPROVED = "f was seen not to be convex in x and concave in y, so its certificates were withdrawn"

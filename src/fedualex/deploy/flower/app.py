@@ -11,8 +11,9 @@ from flwr.serverapp import Grid, ServerApp
 
 from ...storage import write_json
 from ..entry import resolve
+from ..messages import CarriedEngine, answer
 from . import wire
-from .engine import FlowerEngine
+from .engine import Board
 from .keys import names_by_key
 from .layout import ENTRY_VARIABLE, FOLDER_VARIABLE, OUTCOME, stop_file
 
@@ -26,7 +27,7 @@ def serve(grid: Grid, context: Context) -> None:
     folder = Path(os.environ[FOLDER_VARIABLE])
     home = folder / "server"
     run = str(context.run_id)
-    engine = FlowerEngine(grid, names_by_key(home / "keys"), stop_file(home, run))
+    engine = CarriedEngine(Board(grid, names_by_key(home / "keys"), stop_file(home, run)))
     outcome: dict[str, Any] = {"run": run, "pid": os.getpid()}
     write_json(home / OUTCOME, {**outcome, "phase": "running", "error": None})
     try:
@@ -42,9 +43,9 @@ def serve(grid: Grid, context: Context) -> None:
 @client.train()
 def work(message: Message, context: Context) -> Message:
     """Answer one request."""
-    request, ticket = wire.unpack_request(message.content)
-    arrays = _site(os.environ[ENTRY_VARIABLE], Path(os.environ[FOLDER_VARIABLE])).work(request)
-    return Message(wire.pack_reply(request, ticket, arrays), reply_to=message)
+    request, ticket = wire.unpack(message.content)
+    site = _site(os.environ[ENTRY_VARIABLE], Path(os.environ[FOLDER_VARIABLE]))
+    return Message(wire.pack(answer(site.work, request), ticket), reply_to=message)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Flower's message board as an engine of the round loop."""
+"""Flower's message board, which carries messages of the round loop."""
 
 import queue
 import secrets
@@ -12,7 +12,6 @@ import httpx
 from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
-from ..engine import Reply, Request
 from . import wire
 
 POLL_SECONDS = 0.1
@@ -33,7 +32,7 @@ CODES = {
 """Flower's error codes in words."""
 
 
-Inbox = queue.SimpleQueue[tuple[str, Reply | Exception]]
+Inbox = queue.SimpleQueue[tuple[str, bytes | str | Exception]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class _Sent:
     ticket: str
 
 
-class FlowerEngine:
+class Board:
     """Lives in the ServerApp's process. A site's name follows from its registered public key, from nothing it says."""
 
     def __init__(self, grid: Grid, names: Mapping[bytes, str], stop_file: Path) -> None:
@@ -56,30 +55,26 @@ class FlowerEngine:
         """The sites whose node is connected now. Flower notices a vanished node after about a minute."""
         return sorted(self._nodes())
 
-    def broadcast(self, request: Request, sites: Sequence[str], timeout: float) -> list[Reply]:
-        """One reply for each site. A reply to anything but this very message is never looked at."""
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
+        """One answer of each site. A reply to anything but this very message is never looked at."""
         nodes = self._nodes()
-        arrays = wire.pack_arrays(request.arrays)
-        replies = {site: wire.failed(site, request, "not connected") for site in sites if site not in nodes}
+        answers: dict[str, bytes | str] = {site: "not connected" for site in sites if site not in nodes}
         sent = [_Sent(site, nodes[site], secrets.token_hex(16)) for site in sites if site in nodes]
         # A request expires with its round, so that a slow site does not work off old ones.
-        messages = [
-            Message(wire.pack_request(request, arrays, to.ticket), to.node, MessageType.TRAIN, ttl=timeout)
-            for to in sent
-        ]
+        messages = [Message(wire.pack(message, to.ticket), to.node, MessageType.TRAIN, ttl=timeout) for to in sent]
         deadline = time.monotonic() + timeout
         numbers = list(self._grid.push_messages(messages)) if messages else []
         if len(numbers) != len(sent):
             raise RuntimeError("Flower's SuperLink took none of the messages of this round; its log says why")
         pushed = list(zip(numbers, sent, strict=True))
         waiting = {number: to for number, to in pushed if number}
-        replies |= {to.site: wire.failed(to.site, request, "not sent") for number, to in pushed if not number}
+        answers |= {to.site: "not sent" for number, to in pushed if not number}
         silent = {to.site for to in waiting.values()}
         inbox: Inbox = queue.SimpleQueue()
         pause = max(POLL_SECONDS, len(sent) / PULLS_A_SECOND)
         for number, to in waiting.items():
             # A thread each: a site that dies while it replies blocks Flower's pull of its reply for minutes.
-            arguments = (number, to, request, deadline, pause, inbox)
+            arguments = (number, to, deadline, pause, inbox)
             threading.Thread(target=self._pull, args=arguments, daemon=True).start()
         while silent and (left := deadline - time.monotonic()) > 0 and not self.stopped():
             try:
@@ -88,25 +83,24 @@ class FlowerEngine:
                 continue
             if isinstance(found, Exception):
                 raise found
-            replies[site] = found
+            answers[site] = found
             silent.discard(site)
         silence = "stopped" if silent and self.stopped() else "timeout"
-        replies |= {site: wire.failed(site, request, silence) for site in silent}
-        return [replies[site] for site in sites]
+        return answers | dict.fromkeys(silent, silence)
 
-    def _pull(self, number: str, to: _Sent, request: Request, deadline: float, pause: float, inbox: Inbox) -> None:
+    def _pull(self, number: str, to: _Sent, deadline: float, pause: float, inbox: Inbox) -> None:
         """Look for the reply to one message until it is there or the time is up."""
         try:
             while time.monotonic() < deadline and not self.stopped():
                 for message in self._grid.pull_messages([number]):
                     if message.metadata.reply_to_message_id == number:
-                        inbox.put((to.site, _read(message, to, request)))
+                        inbox.put((to.site, _read(message, to)))
                         return
                 time.sleep(pause)
         except (httpx.HTTPError, OSError) as error:  # the SuperLink is not there: the loop must see it
             inbox.put((to.site, error))
         except Exception as error:  # a reply that cannot be read is its site's fault alone
-            inbox.put((to.site, wire.failed(to.site, request, f"malformed reply: {type(error).__name__}")))
+            inbox.put((to.site, f"malformed reply: {type(error).__name__}"))
 
     def stopped(self) -> bool:
         """Whether `stop` was asked for."""
@@ -121,11 +115,12 @@ class FlowerEngine:
         return {name: number for name, number in found if name is not None}
 
 
-def _read(message: Message, to: _Sent, request: Request) -> Reply:
+def _read(message: Message, to: _Sent) -> bytes | str:
     if message.has_error():  # made by the SuperLink or by the site's SuperNode, and so without a ticket
         code = message.error.code
         reason = f": {message.error.reason}" if message.error.reason else ""
-        return wire.failed(to.site, request, f"{CODES.get(code, f'error {code}')}{reason}")
+        return f"{CODES.get(code, f'error {code}')}{reason}"
     if message.metadata.src_node_id != to.node:
-        return wire.failed(to.site, request, "reply from another node")
-    return wire.unpack_reply(message.content, to.site, request, to.ticket)
+        return "reply from another node"
+    answer, ticket = wire.unpack(message.content)
+    return answer if ticket == to.ticket else "reply to another request"

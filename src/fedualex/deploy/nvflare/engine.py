@@ -1,18 +1,15 @@
-"""The engine below the round loop: NVFlare's Collab calls, from inside the server's job."""
+"""What carries messages: NVFlare's Collab calls, from inside the server's job."""
 
 from collections.abc import Sequence
 
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 
-from ..engine import Reply, Request
-from .wire import pack_request, unpack_reply
-
 TIMEOUT = "timeout"
 STOPPED = "stopped"
 
 
-class NVFlareEngine:
+class Collab:
     """Made and used in the thread that runs the job's main function: Collab's context is bound to it."""
 
     def __init__(self) -> None:
@@ -23,22 +20,20 @@ class NVFlareEngine:
         """The sites of this job. NVFlare fixes them when the job starts."""
         return list(self._sites)
 
-    def broadcast(self, request: Request, sites: Sequence[str], timeout: float) -> list[Reply]:
-        """One reply of each site, in their order: NVFlare itself drops what comes twice or too late."""
-        replies = {site: self._failure(site, request, "not in this job") for site in sites}
-        known = [site for site in replies if site in self._sites]
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
+        """One answer of each site: NVFlare itself drops what comes twice or too late."""
+        answers: dict[str, bytes | str] = dict.fromkeys(sites, "not in this job")
+        known = [site for site in sites if site in self._sites]
         if known:
-            replies |= {site: self._failure(site, request, STOPPED) for site in known}
-            message = pack_request(request)
+            answers |= dict.fromkeys(known, STOPPED)
             try:
                 found = collab.get_clients(known)(timeout=timeout).work(message)
             except RunAborted:
-                return list(replies.values())
+                return answers
             if not self.stopped():  # else the failures are those of sites that were stopped before us
-                reasons = {site: _reason(error) for site, error in found.failures.items()}
-                replies |= {site: self._failure(site, request, reason) for site, reason in reasons.items()}
-            replies |= {site: unpack_reply(site, answer, request) for site, answer in found}
-        return list(replies.values())
+                answers |= {site: _reason(error) for site, error in found.failures.items()}
+            answers |= {site: content if isinstance(content, bytes) else "not bytes" for site, content in found}
+        return answers
 
     def stopped(self) -> bool:
         """Whether the job was aborted."""
@@ -46,10 +41,6 @@ class NVFlareEngine:
 
     def close(self) -> None:
         """Nothing to let go of: connections and processes are the job's."""
-
-    @staticmethod
-    def _failure(site: str, request: Request, error: str) -> Reply:
-        return Reply(site, request.round, request.run_id, error=error)
 
 
 def _reason(error: CollabCallError) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 from nvflare.collab import collab
 
-from .engine import NVFlareEngine
+from ..engine import Arrays, RefusedError, Request
+from ..messages import CarriedEngine, answer
+from .engine import Collab
 from .party import read_entry
-from .wire import pack_answer, pack_failure, unpack_request
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ class ServerRole:
     def run(self) -> None:
         """The whole job; an exception fails it."""
         folder = _folder()
-        read_entry(folder)(NVFlareEngine(), folder)
+        read_entry(folder)(CarriedEngine(Collab()), folder)
 
 
 class SiteRole:
@@ -41,25 +42,18 @@ class SiteRole:
                 self._site = read_entry(folder)(folder)
             except Exception as error:
                 logger.exception("the site cannot be loaded")
-                self._failure = f"the site cannot be loaded: {_named(error)}"
+                self._failure = f"the site cannot be loaded: {type(error).__name__} (its log says more)"
 
     @collab.publish
-    def work(self, message: dict[str, Any]) -> dict[str, Any]:
+    def work(self, message: bytes) -> bytes:
         """The answer to one request."""
-        request = unpack_request(message)
+        return answer(self._work, message)
+
+    def _work(self, request: Request) -> Arrays:
         if self._failure is not None:
-            return pack_failure(request, self._failure)
-        try:
-            return pack_answer(request, self._site.work(request))
-        except Exception as error:
-            logger.exception("round %d failed", request.round)
-            return pack_failure(request, _named(error))
+            raise RefusedError(self._failure)
+        return self._site.work(request)
 
 
 def _folder() -> Path:
     return Path(collab.workspace.get_root_dir()).resolve().parent
-
-
-def _named(error: Exception) -> str:
-    """The kind of an error alone: its message may quote data, and stays in the site's log."""
-    return f"{type(error).__name__} (the site's log says more)"

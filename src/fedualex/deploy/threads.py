@@ -5,15 +5,12 @@ import ctypes
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from weakref import WeakSet
 
-from .engine import Arrays, RefusedError, Reply, Request
-from .wire import from_bytes, to_bytes
+from .messages import CarriedEngine, Work, answer
 
-Work = Callable[[Request], Arrays]
-Inbox = queue.SimpleQueue[Reply]
+Inbox = queue.SimpleQueue[tuple[str, bytes]]
 
 AT_ONCE = 4
 """Requests that a site works on at once: a straggler is still at its own while the next round already asks."""
@@ -25,8 +22,8 @@ ASK_AGAIN_SECONDS = 1.0
 _threads: WeakSet[threading.Thread] = WeakSet()
 
 
-class LocalEngine:
-    """Each site's `work` in a thread. Requests and replies are turned into bytes and back, as between machines."""
+class Threads:
+    """Carries messages to each site's `work`, in a thread of this process."""
 
     def __init__(self, works: Mapping[str, Work]):
         self._works = dict(works)
@@ -37,25 +34,24 @@ class LocalEngine:
         """All of them: nothing comes between."""
         return sorted(self._works)
 
-    def broadcast(self, request: Request, sites: Sequence[str], timeout: float) -> list[Reply]:
-        """One reply of each site; whoever is not done in time has the error "timeout"."""
-        content, deadline = to_bytes(request.arrays), time.monotonic() + timeout
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
+        """The answer of each site; whoever is not done in time has "timeout"."""
+        deadline = time.monotonic() + timeout
         inbox: Inbox = queue.SimpleQueue()
         for site in sites:
             # A daemon: a site that hangs for good must not keep the process from ending.
-            arguments = (site, request, content, deadline, inbox)
+            arguments = (site, message, deadline, inbox)
             thread = threading.Thread(target=self._work, args=arguments, name=site, daemon=True)
             _threads.add(thread)
             thread.start()
-        replies: dict[str, Reply] = {}
-        while len(replies) < len(sites):
+        found: dict[str, bytes | str] = {}
+        while len(found) < len(sites):
             try:
-                reply = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+                site, content = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 break
-            replies[reply.site] = reply
-        late = {site: Reply(site, request.round, request.run_id, error="timeout") for site in sites}
-        return [replies.get(site, late[site]) for site in sites]
+            found[site] = content
+        return {site: found.get(site, "timeout") for site in sites}
 
     def stopped(self) -> bool:
         """Whether `stop` was called."""
@@ -68,23 +64,18 @@ class LocalEngine:
     def close(self) -> None:
         """Nothing: stragglers are dismissed when the process ends."""
 
-    def _work(self, site: str, request: Request, content: bytes, deadline: float, inbox: Inbox) -> None:
+    def _work(self, site: str, message: bytes, deadline: float, inbox: Inbox) -> None:
         if not self._free[site].acquire(timeout=max(0.0, deadline - time.monotonic())):
             return  # it still works on older requests
         try:
-            inbox.put(self._answer(site, request, content))
+            inbox.put((site, answer(self._works[site], message)))
         finally:
             self._free[site].release()
 
-    def _answer(self, site: str, request: Request, content: bytes) -> Reply:
-        try:
-            received = replace(request, arrays=from_bytes(content))
-            arrays = self._works[site](received)
-            return Reply(site, request.round, request.run_id, from_bytes(to_bytes(arrays)))
-        except RefusedError as error:
-            return Reply(site, request.round, request.run_id, error=f"refused: {error}")
-        except Exception as error:  # a site's failure is its own; the text stays there, it may quote data
-            return Reply(site, request.round, request.run_id, error=f"the site raised {type(error).__name__}")
+
+def thread_engine(works: Mapping[str, Work]) -> CarriedEngine:
+    """Sites in threads of this process: for rehearsals from Python, whose problems cannot be sent to a process."""
+    return CarriedEngine(Threads(works))
 
 
 @atexit.register
