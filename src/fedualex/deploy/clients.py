@@ -21,7 +21,8 @@ from ..runtime.state import Contribution, Setup, State
 from ..tree import Tree
 from .adding import Adding, round_factors
 from .engine import Engine
-from .exchange import Exchange, SilentSitesError
+from .exchange import EVERYBODY, Exchange, SilentSitesError
+from .plausible import Plausible
 from .privacy import Privacy
 from .secure.fixed_point import quantization
 from .site import reply_like
@@ -40,8 +41,8 @@ class SiteClients:
 
     sites: their names with their weights. needed: with fewer valid replies a round fails and is done again; all of its
     cohort if None. attempts: failed rounds in a row after which the run ends. averages: the outputs whose sums
-    sites send parts of. privacy: with it sites send noisy increments and nothing else. roster: of secure sums, as
-    `Exchange` has it.
+    sites send parts of. privacy: with it sites send noisy increments and nothing else. plausible: judges surveys.
+    roster: of secure sums, as `Exchange` has it.
     """
 
     elsewhere = True
@@ -58,6 +59,7 @@ class SiteClients:
         attempts: int,
         averages: tuple[str, ...],
         privacy: Privacy | None,
+        plausible: Plausible,
         roster: str = "",
     ):
         self.setup, self.sites, self.weights = setup, list(sites), list(sites.values())
@@ -65,6 +67,7 @@ class SiteClients:
         self.adding = Adding(weighted=bool(roster))
         self.sum_error = quantization(len(self.sites)) if roster else 0.0
         self.needed, self.attempts, self.averages, self.privacy = needed, attempts, averages, privacy
+        self.plausible = plausible
         self.reply_like = reply_like(setup, averages)
         self.unsurveyed = "" if privacy is None else PRIVATE
         self._failures = 0
@@ -79,8 +82,12 @@ class SiteClients:
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
             return Missing(UNANSWERED, self._stop())
-        found = [Surveyed(reply["operators"], reply["values"]) for reply in replies.values()]
-        mean = self.adding.total(self.weights, found, Surveyed(like, cast(Array, numbers)))
+        found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
+        mean = self.adding.total(self.weights, list(found.values()), Surveyed(like, cast(Array, numbers)))
+        if doubts := self.plausible.doubts(stacked, {EVERYBODY: mean} if self.exchange.roster else found):
+            self.exchange.failures = doubts
+            log.warning("no operators: not believed: %s", self.exchange.why_not())
+            return Missing(UNANSWERED, self._stop())
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
 
     def local(self, state: State, rounds: int) -> State | Missing:

@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 LONGEST_SKIP = 32
 """Exchanges for which a site is left alone at most; the first failure costs it one, the next two, then four."""
+EVERYBODY = "all sites together"
 TRIES = 3
 """How often all sites are asked when all must answer."""
 
@@ -118,7 +119,7 @@ class Exchange:
             return {site: read(own) for site, own in zip(found, revealed(list(found.values())), strict=True)}
         except (MaskError, MessageError) as error:
             log.warning("%s %d: no sum: %s", request.task, request.round, error)
-            self.failures = {"all sites together": str(error)}
+            self.failures = {EVERYBODY: str(error)}
             return {}
 
     def _checked(self, reply: Reply, request: Request, read: Read) -> Any:

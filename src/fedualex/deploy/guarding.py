@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .adding import Factors
-from .guard import Guard, Work
+from .guard import Guard
 from .ledger import LEDGER, Ledger, begin_ledger
+from .messages import Work
 from .policy import Policy, SiteFacts, read_policy, write_policy
 from .secure.layout import ON, has_keys
 from .site import Site

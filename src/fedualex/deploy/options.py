@@ -27,6 +27,10 @@ def _seconds(name: str, value: Any) -> float:
     return seconds
 
 
+def _positive(name: str, value: Any) -> float:
+    return float(positive(name, value))
+
+
 def _flag(name: str, value: Any) -> bool:
     return of_type(name, value, bool, "True or False")
 
@@ -58,6 +62,12 @@ class DeploymentOptions(RunOptions, StoppingOptions):
         _seconds,
         "Seconds in which a site must answer.",
         default=60.0,
+        decides=False,
+    )
+    operator_bound: float | None = option(
+        optional(_positive),
+        "A site whose operator is longer than this, in the Euclidean norm, is not believed; no limit if None.",
+        default=None,
         decides=False,
     )
     secure_sums: str = option(

@@ -32,6 +32,7 @@ from .clients import SiteClients
 from .engine import Engine
 from .fence import Fence
 from .options import DeploymentOptions
+from .plausible import Plausible
 from .secure.fixed_point import MOST_SITES
 from .secure.layout import ON
 from .secure.summed import FEWEST
@@ -108,6 +109,7 @@ class Task:
                 attempts=options.attempts,
                 averages=self.averages,
                 privacy=options.privacy,
+                plausible=Plausible(run.view, options.operator_bound),
                 roster=roster,
             )
             exact = exact_problem(run.view)

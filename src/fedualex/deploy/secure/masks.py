@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from numpy.typing import NDArray
 
@@ -45,9 +45,10 @@ class Masking:
     def _masked(self, request: Request, plain: dict[str, Words]) -> Arrays:
         total = np.concatenate([array.reshape(-1) for array in plain.values()])
         about = context_of(self.keys.roster.deployment, request)
+        zeros = bytes(total.nbytes)
         for other, secret in self.keys.shared.items():
-            words = stream(secret, about, total.size)
-            total = total + words if self.keys.site < other else total - words
+            add = np.add if self.keys.site < other else np.subtract
+            add(total, stream(secret, about, zeros), out=total)
         ends = np.cumsum([array.size for array in plain.values()])[:-1]
         parts = zip(plain.items(), np.split(total, ends), strict=True)
         return {name: part.reshape(array.shape) for (name, array), part in parts}
@@ -63,11 +64,14 @@ def context_of(deployment: str, request: Request) -> bytes:
     return digest(json.dumps([*words, content_digest(request.arrays)]).encode()).encode()
 
 
-def stream(secret: bytes, about: bytes, count: int) -> Words:
-    """Words that two sites share and nobody else can tell from random ones: ChaCha20 under a key of their own."""
+def stream(secret: bytes, about: bytes, zeros: bytes) -> Words:
+    """Words that two sites share and nobody else can tell from random ones: AES-256 as a counter, under a fresh key.
+
+    zeros: as many bytes as are wanted.
+    """
     key = HKDFExpand(hashes.SHA256(), 32, about).derive(secret)
-    content = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * count))
-    return np.frombuffer(content, "<u8").astype(np.uint64, copy=False)
+    content = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor().update(zeros)
+    return np.frombuffer(content, "<u8")
 
 
 def _weighted(name: str, array: NDArray[np.generic], factor: float) -> Words:
