@@ -190,3 +190,20 @@ def test_solve_on_a_table_keeps_the_model_as_well(place):
     assert model.training["rows"] == 150
     assert cli("predict", place / "own", place / "patients.csv").exit_code == 0
     assert cli("verify", place / "own").exit_code == 0
+
+
+@pytest.mark.slow
+def test_several_methods_on_a_table_keep_the_model_of_the_best(place):
+    (place / "several.toml").write_text(
+        '[problem]\nname = "auc"\ncsv = "patients.csv"\ntarget = "outcome"\nstandardize = true\nl2 = 0.01\n'
+        'partition = { kind = "by_column", column = "hospital" }\n'
+        '[[method]]\nname = "FeDualExCorrected"\neta_c = 1e-6\n[[method]]\nname = "FeDualSlide"\n[run]\nrounds = 12\n'
+    )
+    result = cli("solve", place / "several.toml", "--out", place / "several")
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith(f"model of FeDualSlide: {place / 'several' / 'model'}\n")
+    model = models.load(place / "several" / "model")
+    assert model.training["method"] == "FeDualSlide"
+    assert model.training["configuration"]["method"]["name"] == "FeDualSlide"
+    assert cli("predict", place / "several", place / "patients.csv").exit_code == 0
+    assert cli("verify", place / "several").exit_code == 0

@@ -26,7 +26,9 @@ def surveys(problem, points):
 def points_of(problem, count, rng):
     """Points of the domain, some of them far out."""
     scales = 10.0 ** np.linspace(-3, 3, count)
-    return [problem.project(jax.tree.map(lambda a, s=s: s * rng.normal(size=np.shape(a)), problem.like)) for s in scales]
+    return [
+        problem.project(jax.tree.map(lambda a, s=s: s * rng.normal(size=np.shape(a)), problem.like)) for s in scales
+    ]
 
 
 @pytest.mark.sampled(4)

@@ -260,7 +260,7 @@ def test_a_site_that_was_told_another_task_is_not_listened_to(tmp_path, caplog):
         works = works_of(task) | {DEAD: works_of(task_of(**changes))[DEAD]}
         run = task.serve(Wrapped(works), GAME.without_data(), tmp_path / f"{next(iter(changes))}.npz")
         assert (run.stop, run.rounds) == (Stop.CLIENTS_LOST, 0)
-        assert "the site raised DisagreementError" in caplog.text
+        assert "refused: the server and this site were told different tasks" in caplog.text
         caplog.clear()
 
 

@@ -100,3 +100,24 @@ def status_line(status: dict[str, Any], tol: float | None) -> str:
     above = status.get("violation")
     limits = "" if above is None else f"  violation <= {rounded_up(above, 3)}"
     return f"{words}  certified gap <= {shown(gap)}{against}{limits}  ({status['output']})"
+
+
+def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One line for bad input (exit code 2), and for what went wrong with an engine (1)."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except (RuntimeError, ConnectionError) as error:
+            raise click.ClickException(" ".join(str(error).split())) from None
+
+    return one_line_errors(wrapped)
+
+
+def say(line: str, data: dict[str, Any], as_json: bool) -> None:
+    """A line for people, or data for programs."""
+    if as_json:
+        print_json(data)
+    else:
+        click.echo(line)

@@ -5,7 +5,17 @@ from typing import Any
 
 import click
 
-from .common import exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown, status_line
+from .common import (
+    STOPS,
+    exit_code,
+    json_option,
+    one_line_errors,
+    out_option,
+    print_json,
+    print_table,
+    shown,
+    status_line,
+)
 
 
 @click.command()
@@ -41,7 +51,8 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
 
     given: the tables of the file. home: where its relative paths start from.
     """
-    from ..experiments.several import configure_each, solve_each
+    from ..experiments.several import configure_each, keep_best, solve_each
+    from ..models.store import MODEL
     from ..report import write_report
     from ..report.collect import collect
 
@@ -56,12 +67,15 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
             click.echo(f"{label}: {status_line(status, tol)}")
 
     statuses = solve_each(path, configurations, announce)
+    kept = keep_best(path, configurations, [label for label in statuses if statuses[label]["stop"] not in STOPS])
     page, panel = write_report(path)[0], collect(path)["panels"][0]
     if as_json:
         print_json({"folder": str(path), "runs": statuses, "table": panel["table"]})
     else:
         print_comparison(panel)
         click.echo(f"report: {page}")
+        if kept:
+            click.echo(f"model of {kept}: {path / MODEL}")
     return max(exit_code(status, tol) for status in statuses.values())
 
 

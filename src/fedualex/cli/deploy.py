@@ -1,30 +1,15 @@
 """`fedualex deploy init | up | run | status | stop | resume | audit`: the same problem, by real servers and sites."""
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from .audit import audit
-from .common import json_option, one_line_errors, print_json, writable
+from .common import json_option, plain_errors, print_json, say
+from .deploy_init import check, init
 from .deployed_run import engine_of, run_deployment, run_folder, stored_run
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-
-
-def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """One line for bad input (exit code 2), and for what went wrong with an engine (1)."""
-
-    @functools.wraps(command)
-    def wrapped(*arguments: Any, **options: Any) -> Any:
-        try:
-            return command(*arguments, **options)
-        except (RuntimeError, ConnectionError) as error:
-            raise click.ClickException(" ".join(str(error).split())) from None
-
-    return one_line_errors(wrapped)
 
 
 @click.group()
@@ -33,21 +18,8 @@ def deploy() -> None:
 
 
 deploy.add_command(audit)
-
-
-@deploy.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), callback=writable)
-@click.option("--config", type=click.Path(path_type=Path), help="The deployment's TOML file; an example if left out.")
-@click.option("--engine", help="Instead of the file's: local, nvflare or flower.")
-@json_option
-@plain_errors
-def init(folder: Path, config: Path | None, engine: str | None, as_json: bool) -> None:
-    """Write a ready deployment: keys, settings and a start script for each party, and a README."""
-    from ..experiments.deployment_files import write_deployment
-
-    sites = write_deployment(folder, config, engine)
-    line = f"{folder}: server and {len(sites)} sites ({', '.join(sites)}); {folder / 'README.md'} says who runs what"
-    _say(line, {"folder": str(folder), "sites": sites}, as_json)
+deploy.add_command(init)
+deploy.add_command(check)
 
 
 @deploy.command()
@@ -58,11 +30,11 @@ def up(folder: Path, as_json: bool) -> None:
     """Start server and sites on this machine, for a trial."""
     control, settings = engine_of(folder)
     if control is None:
-        _say("engine local needs nothing started: `fedualex deploy run` does it all", {"connected": []}, as_json)
+        say("engine local needs nothing started: `fedualex deploy run` does it all", {"connected": []}, as_json)
         return
     control.up(folder)
     sites = list(settings["sites"])
-    _say(f"server and {len(sites)} sites are connected", {"connected": sites}, as_json)
+    say(f"server and {len(sites)} sites are connected", {"connected": sites}, as_json)
 
 
 @deploy.command()
@@ -114,7 +86,7 @@ def stop(folder: Path, as_json: bool) -> None:
     """End the run, keep its checkpoint, and end the processes that `up` started here."""
     control, _ = engine_of(folder)
     if control is None:
-        _say("engine local runs in `fedualex deploy run` alone: Ctrl-C there ends it", {"stopped": False}, as_json)
+        say("engine local runs in `fedualex deploy run` alone: Ctrl-C there ends it", {"stopped": False}, as_json)
         return
     try:
         engine, ended = control.state(folder)
@@ -122,11 +94,4 @@ def stop(folder: Path, as_json: bool) -> None:
             control.stop(folder)
     finally:
         control.down(folder)
-    _say("stopped", {"stopped": True}, as_json)
-
-
-def _say(line: str, data: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(data)
-    else:
-        click.echo(line)
+    say("stopped", {"stopped": True}, as_json)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .common import exit_code, print_json, shown, status_line
+from .model_words import FEW, description, show
 from .runs import print_outputs
 
 PATIENCE = 600.0
@@ -32,10 +33,17 @@ def run_deployment(folder: Path, as_json: bool) -> None:
     _, found = stored_run(folder)
     assert found is not None
     tol = settings["run"]["tol"]
+    model = kept_model(folder)
     if as_json:
-        print_json({"folder": str(run_folder(folder)), **found})
+        print_json(
+            {"folder": str(run_folder(folder)), **found, **({} if model is None else {"model": description(model)})}
+        )
+    elif model is not None:
+        show(model, FEW)
+        click.echo(f"model: {folder / 'server' / 'model'}")
     else:
         print_outputs(found)
+    if not as_json:
         click.echo(status_line(found, tol))
         click.echo(f"run: {run_folder(folder)}")
     sys.exit(exit_code(found, tol))
@@ -95,6 +103,14 @@ def engine_of(folder: Path) -> tuple[Any, dict[str, Any]]:
 def run_folder(folder: Path) -> Path:
     """Where the server keeps its run."""
     return folder / "server" / "run"
+
+
+def kept_model(folder: Path) -> Any:
+    """The model that the run ended with; None if it has none."""
+    from ..models.store import JSON, MODEL, load
+
+    path = folder / "server" / MODEL
+    return load(path) if (path / JSON).exists() else None
 
 
 def stored_run(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:

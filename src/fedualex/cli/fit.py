@@ -7,26 +7,14 @@ from typing import Any
 import click
 
 from .common import json_option, one_line_errors, out_option, print_json
-from .model_words import as_text, description, predictions, show
-
-FEW = 12
-"""Coefficients that `fit` shows; `explain` shows all that are not 0."""
+from .goal_options import goal_options
+from .model_words import FEW, as_text, description, predictions, show
 
 
 @click.command()
 @click.argument("table")
-@click.option("--target", help="The column to predict.")
+@goal_options
 @click.option("--clients", help="The column that says whose row it is; a number makes as many random clients.")
-@click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature.")
-@click.option("--goal", help="logistic, fair, auc, neyman-pearson, lasso, fair-regression or robust.")
-@click.option("--l1", type=float, help="Weight of the l1 penalty; larger is sparser.")
-@click.option("--l2", type=float, help="Weight of the squared l2 penalty.")
-@click.option("--cvar", type=float, help="fair: the share of clients that is served worst, not the worst one alone.")
-@click.option("--limit", type=float, help="neyman-pearson: the largest mean loss of the limited class.")
-@click.option("--limited", help="neyman-pearson: the class whose loss is limited; the first in sorted order.")
-@click.option("--tol", type=float, help="The certified gap at which the fit ends.")
-@click.option("--rounds", type=int, help="The most exchanges with the clients.")
-@click.option("--holdout", type=float, help="The share of rows kept for the test; 0.2.")
 @out_option(default=None, help="The fit's folder; fits/NAME of the table. An unfinished fit in it is resumed.")
 @json_option
 @one_line_errors

@@ -10,6 +10,9 @@ import click
 from ..display import rounded_up
 from .common import print_table
 
+FEW = 12
+"""Coefficients that a fit shows; `explain` shows all that are not 0."""
+
 
 def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
     """The columns of the file that `predict` writes."""

@@ -43,18 +43,19 @@ def column_of_kind(name: str, column: NDArray[Any], text: bool) -> NDArray[Any]:
     return column
 
 
-def summarize_columns(table: Table) -> Summary:
+def summarize_columns(table: Table, weight: Any = None) -> Summary:
     """What a client says of its columns, in the sorted order of their names, and where they stand in its table.
 
     text: 2 if there is some, 1 for an empty column of text, else 0. number: 1 if there are some, else 0. count, total:
-    how many numbers there are, and their sum. The names of categories, but not how often they occur.
+    how many numbers there are, and their sum, in which rows count by their weights if they have some. The names of
+    categories, but not how often they occur.
     """
     names = sorted(table)
     columns = [table[name] for name in names]
     there = [not missing(column).all() for column in columns]
     text = [is_text(column) for column in columns]
     numbers = [np.full(table.rows, np.nan) if is_text(column) else column for column in columns]
-    own = sums(np.stack(numbers, axis=1))
+    own = sums(np.stack(numbers, axis=1), weight=weight)
     kinds = {
         "text": np.array([is_one * (1 + some) for is_one, some in zip(text, there, strict=True)]),
         "number": np.array([int(some and not is_one) for is_one, some in zip(text, there, strict=True)]),

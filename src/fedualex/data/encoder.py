@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..summaries import Known, Summary, merged
-from ..validation import encode_labels, rows_of
+from ..validation import encode_labels, row_weights, rows_of
 from .columns import (
     CATEGORIES,
     column_of_kind,
@@ -37,26 +37,30 @@ class Encoder:
     exchanges: ClassVar[int] = 2
 
     @classmethod
-    def fit(cls, table: Mapping[str, NDArray[Any]], clients: Any = None) -> "Encoder":
-        """What the columns hold, from the summaries of each client; clients None is one client."""
+    def fit(cls, table: Mapping[str, NDArray[Any]], clients: Any = None, sample_weight: Any = None) -> "Encoder":
+        """What the columns hold, from the summaries of each client; clients None is one client.
+
+        sample_weight: None, or a number >= 0 for each row, in proportion to which it counts in means and deviations.
+        """
         whole = plain_table(table)
         number = np.zeros(whole.rows, int) if clients is None else encode_labels("clients", clients, whole.rows)[1]
-        parts = [whole.take(rows) for rows in rows_of(number)]
+        weight = None if sample_weight is None else row_weights(sample_weight, whole.rows)
+        parts = [(whole.take(rows), None if weight is None else weight[rows]) for rows in rows_of(number)]
         known: list[Known] = []
         for _ in range(cls.exchanges):
-            known.append(merged(cls.summarize(part, known) for part in parts))
+            known.append(merged(cls.summarize(part, known, own) for part, own in parts))
         return cls.from_known(known)
 
     @classmethod
-    def summarize(cls, table: Mapping[str, NDArray[Any]], known: Sequence[Known]) -> Summary:
+    def summarize(cls, table: Mapping[str, NDArray[Any]], known: Sequence[Known], weight: Any = None) -> Summary:
         """At one client: what its columns hold, then the squared deviations of its numbers from the mean of all."""
         own = plain_table(table)
         if not known:
-            return summarize_columns(own)
+            return summarize_columns(own, weight)
         numbers = _numbers(known)
         if not numbers:
             return Summary(sums={"squares": np.zeros(0)})
-        return Standardizer.summarize(_matrix(own, numbers), [known_moments(known[0], numbers)])
+        return Standardizer.summarize(_matrix(own, numbers), [known_moments(known[0], numbers)], weight)
 
     @classmethod
     def from_known(cls, known: Sequence[Known]) -> "Encoder":

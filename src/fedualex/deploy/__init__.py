@@ -1,5 +1,6 @@
 """Deployment: the clients of a run are sites behind a small seam, and engines carry what is sent."""
 
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -58,10 +59,8 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)
     hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))
-    sites = {name: task.site(problem.of_client(m), name) for m, name in enumerate(names)}
-    works, roster = rehearsed(task, sites)
+    works, roster = rehearsed(task, {name: task.site(problem.of_client(m), name) for m, name in enumerate(names)})
     engine = thread_engine(works)
-    if options.checkpoint is not None:
-        return task.serve(engine, problem, Path(options.checkpoint), hooks, roster)
-    with TemporaryDirectory() as folder:
-        return task.serve(engine, problem, Path(folder) / "checkpoint.npz", hooks, roster)
+    with closing(engine), TemporaryDirectory() as folder:
+        checkpoint = Path(options.checkpoint or Path(folder) / "checkpoint.npz")
+        return task.serve(engine, problem, checkpoint, hooks, roster)

@@ -25,12 +25,11 @@ def round_factors(setup: Setup, weights: Any, ids: Sequence[int]) -> dict[str, N
     return factors | dict.fromkeys(("probes", "probe_weights", "shares"), a)
 
 
-def own_factors(setup: Setup, weights: Any, site: int) -> Factors:
+def own_factors(setup: Setup, weights: Any, site: int) -> dict[str, float]:
     """The same for one site in exchanges that all sites take part in, surveys included."""
     in_rounds = round_factors(setup, weights, range(len(weights)))
     factors = {name: float(each[site]) for name, each in in_rounds.items()}
-    factors |= dict.fromkeys(("operators", "values"), float(weights[site]))
-    return lambda task: factors
+    return factors | dict.fromkeys(("operators", "values"), float(weights[site]))
 
 
 class Adding:

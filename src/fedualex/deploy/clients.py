@@ -85,7 +85,7 @@ class SiteClients:
         found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
         mean = self.adding.total(self.weights, list(found.values()), Surveyed(like, cast(Array, numbers)))
         if doubts := self.plausible.doubts(stacked, {EVERYBODY: mean} if self.exchange.roster else found):
-            self.exchange.failures = doubts
+            self.exchange.reasons |= doubts
             log.warning("no operators: not believed: %s", self.exchange.why_not())
             return Missing(UNANSWERED, self._stop())
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]

@@ -7,6 +7,7 @@ from typing import Any
 
 from .encoding import MessageError
 from .engine import NOT_FINITE, Arrays, Engine, Reply, Request
+from .secure.summed import SUMMED
 from .secure.totals import MaskError, revealed
 from .wire import NotFiniteError, size_of
 
@@ -41,8 +42,8 @@ class Exchange:
         self.overflown = False
         """Whether all whose answers were wanted last gave them, and nobody finite numbers: it is not their fault.
         A site that is alone must have done so twice."""
-        self.failures: dict[str, str] = {}
-        """Why sites that were asked last gave no valid answer."""
+        self.reasons: dict[str, str] = {}
+        """Why each site that did not answer when it was asked last did not."""
         self._infinite_before = False
         self._count = self._surveys = 0
         self._misses: dict[str, int] = {}
@@ -56,8 +57,9 @@ class Exchange:
         reachable = set(self.engine.sites())
         patient = [s for s in sites if s in reachable and self._skip_until.get(s, 0) < self._count]
         asked = patient if len(patient) >= needed else list(sites)
-        nonce = secrets.token_hex(16) if self.roster else ""  # fresh masks for every attempt
-        request = Request(task, round_index, self.run_id, arrays, nonce, self.roster)
+        self.reasons.pop(EVERYBODY, None)
+        nonce = secrets.token_hex(16) if self.roster and task in SUMMED else ""  # fresh masks for every attempt
+        request = Request(task, round_index, self.run_id, arrays, nonce, self.roster if nonce else "")
         self.traffic[1] += size_of(arrays) * len(asked)
         valid, reasons, infinite = dict[str, Any](), dict.fromkeys(asked, "no reply"), 0
         for reply in self.engine.broadcast(request, asked, self.timeout):
@@ -67,7 +69,7 @@ class Exchange:
                 )
                 continue
             try:
-                valid[reply.site] = self._checked(reply, request, dict if self.roster else read)
+                valid[reply.site] = self._checked(reply, request, dict if nonce else read)
             except MessageError as error:
                 reasons[reply.site] = str(error)
                 infinite += isinstance(error, NotFiniteError)
@@ -76,13 +78,12 @@ class Exchange:
         self._infinite_before = everybody
         for site, reason in reasons.items():
             if site in valid:
-                self._misses.pop(site, None)
-                self._skip_until.pop(site, None)
+                for failures in (self._misses, self._skip_until, self.reasons):
+                    failures.pop(site, None)
             else:
                 self._blame(site, request, reason)
-        self.failures = {site: reason for site, reason in reasons.items() if site not in valid}
         found = {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
-        return self._without_masks(request, found, read) if self.roster else found
+        return self._without_masks(request, found, read) if nonce else found
 
     def survey(self, arrays: Arrays, read: Read) -> dict[str, Any]:
         """A valid reply of every site to a survey.
@@ -109,7 +110,7 @@ class Exchange:
 
     def why_not(self) -> str:
         """The sites that gave no valid answer last, each with its reason."""
-        return ", ".join(f"{site} ({reason})" for site, reason in self.failures.items())
+        return "; ".join(f"{site} ({reason})" for site, reason in self.reasons.items())
 
     def _without_masks(self, request: Request, found: dict[str, Arrays], read: Read) -> dict[str, Any]:
         """The sums of all sites; nothing if one is missing, for masks cancel in the sum of all only."""
@@ -119,7 +120,7 @@ class Exchange:
             return {site: read(own) for site, own in zip(found, revealed(list(found.values())), strict=True)}
         except (MaskError, MessageError) as error:
             log.warning("%s %d: no sum: %s", request.task, request.round, error)
-            self.failures = {EVERYBODY: str(error)}
+            self.reasons[EVERYBODY] = str(error)
             return {}
 
     def _checked(self, reply: Reply, request: Request, read: Read) -> Any:
@@ -132,6 +133,7 @@ class Exchange:
         return read(reply.arrays)
 
     def _blame(self, site: str, request: Request, reason: str) -> None:
+        self.reasons[site] = reason
         misses = self._misses[site] = self._misses.get(site, 0) + 1
         self._skip_until[site] = self._count + min(2 ** (misses - 1), LONGEST_SKIP)
         log.warning("%s %d: nothing from %s: %s", request.task, request.round, site, reason)

@@ -35,9 +35,12 @@ def rehearsed(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Work], s
     from .secure.masks import Masking
 
     _, roster, own = new_keys(list(sites))
-    masks = {name: Masking(SiteKeys(name, roster, own[name]), task.factors(site)) for name, site in sites.items()}
-    guards = {name: Guard(site.work, Policy(), Ledger(None), hide=masks[name].hide) for name, site in sites.items()}
-    return {name: guard.work for name, guard in guards.items()}, roster.digest
+
+    def door(name: str, site: Site) -> Guard:
+        masking = Masking(SiteKeys(name, roster, own[name]), lambda task: site.factors)
+        return Guard(site.work, Policy(), Ledger(None), hide=masking.hide)
+
+    return {name: door(name, site).work for name, site in sites.items()}, roster.digest
 
 
 def prepare_site(party: Path) -> None:

@@ -27,15 +27,13 @@ from ..runtime.setup import build_setup
 from ..runtime.state import Setup, State
 from ..runtime.steps import polish_grid, with_theory_steps
 from ..validation import real_array, short
-from .adding import Factors, own_factors
+from .adding import own_factors
 from .clients import SiteClients
 from .engine import Engine
 from .fence import Fence
 from .options import DeploymentOptions
 from .plausible import Plausible
-from .secure.fixed_point import MOST_SITES
-from .secure.layout import ON
-from .secure.summed import FEWEST
+from .secure.layout import check_choice
 from .site import Site
 
 POLISH = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -75,11 +73,9 @@ class Task:
         with double():
             method, _ = self._method_with_steps(problem)
             setup, agreed = self._setup(problem, method), self._agreed(problem, method)
-            return Site(problem, setup, self.sites.index(name), agreed, self.averages, self.options.privacy)
-
-    def factors(self, site: Site) -> Factors:
-        """What a site multiplies its arrays by in secure sums."""
-        return own_factors(site.setup, self._weights(), site.client)
+            number = self.sites.index(name)
+            factors = own_factors(setup, self._weights(), number)
+            return Site(problem, setup, number, agreed, self.averages, self.options.privacy, factors)
 
     def serve(
         self,
@@ -91,7 +87,8 @@ class Task:
     ) -> Run:
         """The server's side, on its view of the problem; resumed from the checkpoint if there is one.
 
-        roster: the digest of the sites' list of keys, for secure sums; nothing if sites answer in the clear.
+        The engine stays open: there may be more to ask of sites after a run. roster: the digest of the sites' list of
+        keys, for secure sums; nothing if sites answer in the clear.
         """
         self.check(problem)
         options = self.options
@@ -117,10 +114,7 @@ class Task:
             records = Records(run.view, exact, run.setup, clients, self._judgement(run), run.start)
             keeping = Keeping(checkpoint, run.run_id, fence=Fence(checkpoint), hooks=hooks or RunHooks())
             driver = Driver(clients, records, keeping, stopping=True, max_seconds=options.max_seconds)
-            try:
-                return driver.run(run.start, steps=run.steps, began=time.perf_counter())
-            finally:
-                engine.close()
+            return driver.run(run.start, steps=run.steps, began=time.perf_counter())
 
     def prepare(self, problem: AbstractProblem) -> Prepared:
         """What the server begins with. Call within `double()`."""
@@ -191,20 +185,8 @@ class Task:
             )
         if options.privacy is not None and not self.method.private:
             raise ValueError(f"privacy covers FeDualEx and FedDualAvg, got {type(self.method).__name__}")
-        if options.secure_sums == ON and (reason := self.why_not_secure()):
-            raise ValueError(f"secure_sums = {ON!r}: {reason}")
+        check_choice(options.secure_sums, self.method, count, options.cohort, options.min_replies)
         options.check_together()
-
-    def why_not_secure(self) -> str:
-        """Why these sites cannot have secure sums, in which all take part or nobody; empty if they can."""
-        count, options = len(self.sites), self.options
-        if not FEWEST <= count <= MOST_SITES:
-            return f"they are of {FEWEST} to {MOST_SITES} sites, got {count}"
-        if self.method.lead is not None:
-            return f"{type(self.method).__name__} has local steps of one site, and a sum of one hides nothing"
-        if (options.cohort or count) < count or (options.min_replies or count) < count:
-            return "all sites are in every sum, so that cohort and min_replies must be left out"
-        return ""
 
     def _memory(self, z: Any, geometry: Any) -> Any:
         return self.method.memory(self.method.start(geometry.dual(z), geometry))

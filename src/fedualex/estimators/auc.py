@@ -1,14 +1,13 @@
 """A classifier that ranks."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..problems import AbstractProblem, auc
+from ..problems.pairwise import middle_bias
 from ..tree import Tree
-from .base import Scale
 from .classifier import FederatedClassifier
 
 
@@ -34,8 +33,5 @@ class FederatedAUCClassifier(FederatedClassifier):
     ) -> AbstractProblem:
         return auc(X, label, clients, saddle=False, sample_weight=sample_weight, **self._penalty(size))
 
-    def _bias(self, x: Tree, scale: Scale, X: NDArray[Any], label: NDArray[Any], sample_weight: Any) -> Any:
-        scores, weight = scale.rows(X) @ np.asarray(x["weights"]), np.ones(len(label))
-        weight = weight if sample_weight is None else sample_weight
-        means = [np.average(scores[label == c], weights=weight[label == c]) for c in (0, 1)]
-        return -(means[0] + means[1]) / 2
+    def _bias(self, x: Tree, problem: AbstractProblem) -> Any:
+        return middle_bias(cast(Any, problem).f.means, x["weights"])

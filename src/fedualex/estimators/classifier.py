@@ -38,8 +38,8 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     ) -> AbstractProblem:
         """The problem for rows that were divided by `size`; sample_weight is None if all rows weigh alike."""
 
-    def _bias(self, x: Tree, scale: Scale, X: NDArray[Any], label: NDArray[Any], sample_weight: Any) -> Any:
-        """What is added to the scores of rows in the common scale, which are scale.rows(X)."""
+    def _bias(self, x: Tree, problem: AbstractProblem) -> Any:
+        """What is added to the scores of rows in the common scale."""
         return x.get("bias", 0.0)
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
@@ -66,7 +66,7 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         # The rows in the common scale are not kept during the run: they are as large as the data.
         problem = self._problem(scale.rows(X), label, size=scale.size, **rows)
         x = (z := self._solve(problem)).x
-        weights, bias = scale.model(x["weights"], self._bias(x, scale, X, label, weight))
+        weights, bias = scale.model(x["weights"], self._bias(x, problem))
         self.coef_ = np.atleast_2d(weights.T)
         self.intercept_ = np.broadcast_to(bias, len(self.coef_)).copy()
         self._keep(problem, z)

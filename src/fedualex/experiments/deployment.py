@@ -1,23 +1,28 @@
 """Deployments run from folders: the server and each site from its own, or all of them in this process."""
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from ..deploy import Engine, Guard, Privacy, RunHooks, SiteFacts, thread_engine
+from ..deploy import Engine, Guard, RunHooks, Site, SiteFacts, thread_engine
 from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
 from ..deploy.guarding import guarded
-from ..deploy.secure.layout import chosen_roster
+from ..models.store import JSON, MODEL
 from ..problems import AbstractProblem
 from ..runtime import Run, Status, Stop
 from ..runtime.compilation import keep_compiled_programs
 from ..runtime.records import Record
 from ..storage import read_arrays, write_json
+from ..summaries import Known
 from . import folder
-from .deployment_settings import party_problem, server_problem, settings_of, task_of
+from .consortium.facts import facts_of
+from .consortium.server import TableServer
+from .consortium.settings import has_tables
+from .consortium.site import TableSite
+from .deployment_settings import party_problem, roster_of, server_problem, settings_of, task_of
 from .registry import ConfigurationError, call_entry
 from .seal import CHECKPOINT
 
@@ -35,7 +40,8 @@ def serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None = N
     keep_compiled_programs()
     forget_failure(party)
     try:
-        return _serve(engine, party, tell)
+        with closing(engine):
+            return _serve(engine, party, tell)
     except FencedError:  # another server has taken over: what there is to say is its to say
         raise
     except Exception as error:
@@ -56,18 +62,21 @@ def failure_of(party: Path) -> str | None:
 
 
 def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -> Run:
-    settings, path, known = settings_of(party), party / RUN, unfinished(party)
+    settings, path, begun = settings_of(party), party / RUN, unfinished(party)
+    roster = roster_of(settings, party)
+    tables = TableServer(engine, party, settings, roster) if has_tables(settings) else None
+    known = None if tables is None else tables.agree()
     problem = server_problem(settings, party)
-    task = task_of(settings, problem)
+    task = task_of(settings, problem, known)
     resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy", "has_data")} | {
         "folder": str(party.resolve())
     }
 
     def begin() -> None:
-        if known is None:
+        if begun is None:
             folder.begin(path, problem, resolved)
         else:  # patience may have changed, and the folder may have moved
-            folder.reopen(path, known, resolved)
+            folder.reopen(path, begun, resolved)
 
     def append(record: Record) -> None:
         folder.append(path, record)
@@ -76,27 +85,30 @@ def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -
                 tell(record)
 
     hooks = RunHooks(begin, append, lambda run: folder.finish(path, run, problem))
-    roster = chosen_roster(party, task.sites, task.options.secure_sums, task.why_not_secure())
-    return task.serve(engine, problem, path / CHECKPOINT, hooks, roster)
+    run = task.serve(engine, problem, path / CHECKPOINT, hooks, roster)
+    if tables is not None and known is not None and run.gap is not None and run.stop is not Stop.INTERRUPTED:
+        tables.keep_model(known, folder.load(path))
+    return run
 
 
 def load_site(party: Path) -> Guard:
     """A site's side, with its own data, behind its own rules."""
     keep_compiled_programs()  # a site that is started again answers its first request in time
     settings = settings_of(party)
+    if has_tables(settings):
+        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known))
+        return guarded(party, tables.name, tables.work, tables.factors, facts_of(tables.table.trained, tables.recipe))
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = party_problem(settings, data, party)
-    task, name = task_of(settings, problem), settings["site"]
-    site = task.site(problem, name)
-    return guarded(party, name, site.work, task.factors(site), _about(settings, problem))
+    site, rows = _site(settings, problem), None if problem.data is None else int(problem.data.counts.sum())
+    goal = settings["problem"].get("name") or settings["problem"].get("entry")
+    return guarded(
+        party, settings["site"], site.work, lambda _: site.factors, SiteFacts(rows, None, goal, site.privacy)
+    )
 
 
-def _about(settings: Mapping[str, Any], problem: AbstractProblem) -> SiteFacts:
-    """What the rules of a site may be about; of classes and categories an entry point says nothing."""
-    own = settings["problem"]
-    rows = None if problem.data is None else int(problem.data.counts.sum())
-    privacy = None if settings["privacy"] is None else Privacy(**settings["privacy"])
-    return SiteFacts(rows=rows, goal=own.get("name") or own.get("entry"), privacy=privacy)
+def _site(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Site:
+    return task_of(settings, problem, known).site(problem, settings["site"])
 
 
 def run_locally(root: Path, tell: Callable[[Record], None] | None = None) -> Run:
@@ -111,7 +123,8 @@ def unfinished(party: Path) -> folder.StoredRun | None:
     if not (path / "manifest.json").exists():
         return None
     known = folder.load(path)
-    if known.status is not None and not _is_resumable(known.status):
+    lacks_model = has_tables(settings_of(party)) and not (party / MODEL / JSON).exists()
+    if known.status is not None and not _is_resumable(known.status) and not lacks_model:
         raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
     return known
 

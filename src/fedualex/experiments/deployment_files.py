@@ -31,9 +31,10 @@ there. A run that was stopped or interrupted, or that lost its sites or its serv
 
 ## Data
 
-Each site names its own data in its `deployment.json`, as a file `....npz` in its folder or a Python function
-"module:function". The server is told of none.
+{data}
 """
+DATA = """Each site names its own data in its `deployment.json`, as a file `....npz` in its folder or a Python function
+"module:function". The server is told of none."""
 REHEARSAL = """All parties run in one process, each from a folder of its own: `server/`, {folders}.
 
     fedualex deploy run FOLDER
@@ -66,42 +67,51 @@ grows worse with every round; the run tells its epsilon for delta = {delta}."""
 
 
 def write_deployment(root: Path, config: Path | None, engine: str | None) -> list[str]:
-    """Make the folder; the names of its sites."""
+    """Make the folder of a problem that a TOML file names; the names of its sites."""
     file = config or EXAMPLE
     settings = read(file)
     if engine is not None:
         named("engine", engine, dict.fromkeys(ENGINES))
         settings["server"]["engine"] = engine
-    server, sites = settings["server"], list(settings["sites"])
-    if root.exists() and any(root.iterdir()):
-        raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
-    root.mkdir(parents=True, exist_ok=True)
-    if server["engine"] != "local":
-        control_of(server["engine"]).provision(root, sites, server["host"], server["port"], SERVE, SITE)
+    provision(root, settings)
     write_parties(root, settings, file.parent)
-    if len(sites) >= FEWEST and can_make_keys():
-        from ..deploy.secure.keys import make_keys
-
-        make_keys(root, sites)
     write_atomically(root / "deployment.toml", file.read_bytes())
-    rows = "\n".join(f"| `sites/{name}/` | {name} | `sites/{name}/start.sh` |" for name in sites)
-    admin = ADMIN if server["engine"] == "nvflare" else ""
     surveys = build_method(settings["method"]).surveys
     at = "one point" if surveys == 1 else f"{surveys} points, one after the other"
     survey = f" Before it, as this method needs it, its full-batch operator at {at}." * bool(surveys)
     ergodic = " With `ergodic = true` also the K probes of a round." * bool(settings["run"]["ergodic"])
-    text = README.format(
-        sites=", ".join(sites),
-        parties=REHEARSAL.format(folders=", ".join(f"`sites/{name}/`" for name in sites))
-        if server["engine"] == "local"
-        else PARTIES.format(rows=rows, admin=admin, **server),
-        leaves=PRIVATE.format(**{"delta": 1e-5, **settings["privacy"]})
-        if settings["privacy"]
-        else LEAVES.format(ergodic=ergodic, survey=survey),
-        **server,
-    )
+    private = settings["privacy"] and PRIVATE.format(**{"delta": 1e-5, **settings["privacy"]})
+    write_readme(root, settings, private or LEAVES.format(ergodic=ergodic, survey=survey), DATA)
+    return list(settings["sites"])
+
+
+def provision(root: Path, settings: Mapping[str, Any]) -> None:
+    """Keys, certificates, start scripts, rules and ledgers of all parties, in a folder that is new or empty."""
+    if root.exists() and any(root.iterdir()):
+        raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
+    root.mkdir(parents=True, exist_ok=True)
+    server, sites = settings["server"], list(settings["sites"])
+    for name in sites:
+        prepare_site(root / "sites" / name)
+    if len(sites) >= FEWEST and can_make_keys():
+        from ..deploy.secure.keys import make_keys
+
+        make_keys(root, sites)
+    if server["engine"] != "local":
+        control_of(server["engine"]).provision(root, sites, server["host"], server["port"], SERVE, SITE)
+
+
+def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str) -> None:
+    """What each party does with its folder, what leaves a site, and how a site names its data."""
+    server, sites = settings["server"], list(settings["sites"])
+    rows = "\n".join(f"| `sites/{name}/` | {name} | `sites/{name}/start.sh` |" for name in sites)
+    admin = ADMIN if server["engine"] == "nvflare" else ""
+    if server["engine"] == "local":
+        parties = REHEARSAL.format(folders=", ".join(f"`sites/{name}/`" for name in sites))
+    else:
+        parties = PARTIES.format(rows=rows, admin=admin, **server)
+    text = README.format(sites=", ".join(sites), parties=parties, leaves=leaves, data=data, **server)
     write_atomically(root / "README.md", text.encode())
-    return sites
 
 
 def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None:
@@ -116,8 +126,6 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
     parties = {"server": root / "server"} | {name: root / "sites" / name for name in settings["sites"]}
     for name, party in parties.items():
         party.mkdir(parents=True, exist_ok=True)
-        if name != "server":
-            prepare_site(party)
         own = {} if name == "server" else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
         write_json(party / SETTINGS, {**public, **own})
         entries = [settings["problem"].get("entry"), own.get("data")]

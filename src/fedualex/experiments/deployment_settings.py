@@ -2,15 +2,18 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..deploy import DeploymentOptions, Privacy, Task
+from ..deploy.secure.layout import chosen_roster, why_not_secure
 from ..problems import AbstractProblem
 from ..problems.built_from import sources_of
+from ..summaries import Known
 from ..validation import short
 from .configuration import check_tables, read_toml, run_defaults, run_options, with_defaults
+from .consortium.settings import has_tables, server_view, site_weights
 from .registry import (
     METHODS,
     PROBLEMS,
@@ -36,9 +39,7 @@ def read(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"[privacy] must be a table with clip and noise, got {short(private)}")
     check_keys("[privacy]", private or {}, ("clip", "noise", "delta"))
     check_keys("[run]", tables["run"], RUN_DEFAULTS)
-    check_keys("[server]", tables["server"], ("engine", "host", "port"))
-    server = {"engine": "local", "host": "localhost", "port": 8002, **tables["server"]}
-    named("engine", server["engine"], dict.fromkeys(ENGINES))
+    server = server_settings(tables["server"])
     for name, site in tables["sites"].items():
         if not isinstance(site, dict):
             raise ConfigurationError(f'[sites.{name}] must be a table, such as data = "mine.npz" or weight = 1')
@@ -47,16 +48,7 @@ def read(file: Path) -> dict[str, Any]:
             raise ConfigurationError(f"[sites.{name}] has no data, and another site has: give data to all or none")
         if not isinstance(weight := site.get("weight", 1.0), int | float) or isinstance(weight, bool):
             raise ConfigurationError(f"[sites.{name}] weight must be a number >= 0, got {weight!r}")
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", server["host"]):
-            raise ConfigurationError(
-                f"[sites.{name}]: a name is a letter, then letters, digits and dashes; not the server's"
-            )
-    if not tables["sites"]:
-        raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
-    if not isinstance(server["host"], str) or not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", server["host"]):
-        raise ConfigurationError(f"[server] host must be a name or an IPv4 address, got {server['host']!r}")
-    if type(server["port"]) is not int or not 0 < server["port"] < 65536:
-        raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
+    check_parties(server, tables["sites"])
     name = tables["problem"].get("name")
     if name in PROBLEMS and (made := sources_of(PROBLEMS[name])) and made.recipe is not None:
         raise ConfigurationError(
@@ -75,6 +67,29 @@ def read(file: Path) -> dict[str, Any]:
     return settings
 
 
+def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """[server] with its defaults."""
+    check_keys("[server]", given, ("engine", "host", "port"))
+    server = {"engine": "local", "host": "localhost", "port": 8002, **given}
+    named("engine", server["engine"], dict.fromkeys(ENGINES))
+    return server
+
+
+def check_parties(server: Mapping[str, Any], sites: Iterable[str]) -> None:
+    """Refuse names of sites, a host and a port that no engine could use."""
+    for name in (names := list(sites)):
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", server["host"]):
+            raise ConfigurationError(
+                f"[sites.{name}]: a name is a letter, then letters, digits and dashes; not the server's"
+            )
+    if not names:
+        raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
+    if not isinstance(server["host"], str) or not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", server["host"]):
+        raise ConfigurationError(f"[server] host must be a name or an IPv4 address, got {server['host']!r}")
+    if type(server["port"]) is not int or not 0 < server["port"] < 65536:
+        raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
+
+
 def settings_of(party: Path) -> dict[str, Any]:
     """What a party's folder says."""
     try:
@@ -84,13 +99,23 @@ def settings_of(party: Path) -> dict[str, Any]:
     return settings
 
 
+def roster_of(settings: Mapping[str, Any], party: Path) -> str:
+    """The digest of the list of keys in the server's folder, if a run of these settings has secure sums."""
+    run, sites = settings["run"], list(settings["sites"])
+    reason = why_not_secure(build_method(settings["method"]), len(sites), run["cohort"], run["min_replies"])
+    try:
+        return chosen_roster(party, sites, run["secure_sums"], reason)
+    except ValueError as error:
+        raise ConfigurationError(f"[run] {error}") from None
+
+
 def server_problem(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
     """The problem as the server sees it, with nobody's data."""
-    return party_problem(settings, "elsewhere", party)
+    return server_view(settings, party) if has_tables(settings) else party_problem(settings, "elsewhere", party)
 
 
 def party_problem(settings: Mapping[str, Any], data: Any, party: Path) -> AbstractProblem:
-    """The problem as a party sees it; an entry point takes data= if any site has data."""
+    """The problem of the catalogue or of an entry point as a party sees it; the latter takes data= if sites have it."""
     own = {key: value for key, value in settings["problem"].items() if value is not None}
     has_data = settings.get("has_data", any(site.get("data") is not None for site in settings["sites"].values()))
     if not has_data:
@@ -100,9 +125,11 @@ def party_problem(settings: Mapping[str, Any], data: Any, party: Path) -> Abstra
     return build_problem({**own, "data": data}, party)
 
 
-def task_of(settings: Mapping[str, Any], problem: AbstractProblem) -> Task:
-    """What server and sites agree on."""
+def task_of(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Task:
+    """What server and sites agree on. known: where sites have tables, what their summaries have become."""
     weights = tuple(float(site["weight"]) for site in settings["sites"].values())
+    if known is not None:
+        weights = site_weights(settings, known)
     try:
         privacy = None if settings["privacy"] is None else Privacy(**settings["privacy"])
         options = run_options(DeploymentOptions, settings["run"], problem, weights=weights, privacy=privacy)

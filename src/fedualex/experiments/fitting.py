@@ -20,7 +20,17 @@ from .kept_model import keep_model
 from .registry import ConfigurationError, check_keys
 from .run_folder import is_finished, solve_into
 
-DEFAULTS: dict[str, Any] = {"clients": None, "groups": None, "goal": None, "holdout": 0.2, "rounds": 1000, "tol": None}
+DEFAULTS: dict[str, Any] = {
+    "clients": None,
+    "groups": None,
+    "weights": None,
+    "goal": None,
+    "holdout": 0.2,
+    "rounds": 1000,
+    "tol": None,
+}
+COLUMNS = ("clients", "groups", "weights")
+"""The keys that name columns which are no features."""
 KEYS = ("table", "target", *DEFAULTS, *OPTIONS)
 """The keys of [fit]."""
 RUN = "run"
@@ -57,7 +67,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     table, target = read_table(full["table"], folder), full["target"]
     if target not in table:
         raise ConfigurationError(f"{table.source} has no column {target!r}; {hint(target, table)}")
-    for key in ("clients", "groups"):
+    for key in COLUMNS:
         if full[key] == target:
             raise ConfigurationError(f"{key} must be another column than the target, got {target!r}")
     goal = goal_of(full["goal"], table[target])
@@ -71,7 +81,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         **_source(full["table"]),
         "target": target,
         "partition": _partition(full["clients"]),
-        **({} if full["groups"] is None else {"groups_column": full["groups"]}),
+        **{f"{key}_column": full[key] for key in COLUMNS[1:] if full[key] is not None},
         "holdout": full["holdout"],
         "standardize": True,
         "standardize_target": GOALS[goal].answers == NUMBERS,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models import CLASSES, NUMBERS, RANKING
+from ..models import NUMBERS
 from ..validation import classes, hint, missing, real_array
-from .registry import ConfigurationError
+from .registry import ConfigurationError, recipe_of
 
 LEAST_SHARE = 0.05
 
@@ -18,28 +18,31 @@ LEAST_SHARE = 0.05
 class Goal:
     """problem, arguments: the catalogue's. options: which of its arguments people may choose, with their defaults.
 
-    answers: what the scores mean. two: whether the target must have two classes. grouped: whether groups of rows can
-    stand in for clients.
+    two: whether the target must have two classes. grouped: whether groups of rows can stand in for clients.
     tol: the certified gap at which a fit ends, in units of the objective.
     """
 
     words: str
     problem: str
-    answers: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     tol: float = 1e-2
     two: bool = False
     grouped: bool = False
 
+    @property
+    def answers(self) -> str:
+        """What the scores mean, as the recipe says."""
+        return recipe_of({"name": self.problem, **self.arguments, **self.options}).answers
 
+
+LIMIT = 0.1
 PENALTY = {"l1": 1e-3, "l2": 2e-3}
 
 GOALS: dict[str, Goal] = {
     "logistic": Goal(
         "the least mean loss over all rows, sparse",
         "sparse_glm",
-        CLASSES,
         {"family": "logistic"},
         PENALTY,
         tol=1e-3,
@@ -47,34 +50,27 @@ GOALS: dict[str, Goal] = {
     "fair": Goal(
         "the least loss of the client that is served worst",
         "agnostic",
-        CLASSES,
         {},
         PENALTY | {"cvar": None},
         grouped=True,
     ),
-    "auc": Goal(
-        "the best ranking of two classes", "auc", RANKING, {"saddle": False}, {"l1": 1e-3, "l2": 1e-2}, two=True
-    ),
+    "auc": Goal("the best ranking of two classes", "auc", {"saddle": False}, {"l1": 1e-3, "l2": 1e-2}, two=True),
     "neyman-pearson": Goal(
         "the least loss of one class while that of the other is limited",
         "constrained",
-        CLASSES,
-        {"groups": "classes"},
-        PENALTY | {"limit": 0.1, "limited": None},
+        {"groups": "classes", "limits": LIMIT},
+        PENALTY | {"limit": LIMIT, "limited": None},
         two=True,
     ),
-    "lasso": Goal("the least squares, sparse", "sparse_glm", NUMBERS, {"family": "squared"}, PENALTY, tol=1e-3),
+    "lasso": Goal("the least squares, sparse", "sparse_glm", {"family": "squared"}, PENALTY, tol=1e-3),
     "fair-regression": Goal(
         "the least squares of the client that is served worst",
         "agnostic",
-        NUMBERS,
         {"loss": "squared"},
         PENALTY,
         grouped=True,
     ),
-    "robust": Goal(
-        "the least absolute deviations, which outliers cannot pull", "robust_regression", NUMBERS, {}, PENALTY
-    ),
+    "robust": Goal("the least absolute deviations, which outliers cannot pull", "robust_regression", {}, PENALTY),
 }
 OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
 
@@ -93,14 +89,22 @@ def goal_of(name: str | None, labels: NDArray[Any]) -> str:
     return "logistic" if few and whole else "lasso"
 
 
-def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
-    """Refuse a target with holes, and one that is not of the kind that the goal predicts."""
+def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
+    """Refuse a target with holes, and labels that are not of the kind that the goal predicts, whosever they are."""
     if gone := int(missing(labels).sum()):
         raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
     if GOALS[name].answers == NUMBERS:
         real_array(f"the target {target!r} of the goal {name}", labels, "real numbers")
+    else:
+        classes(f"the target {target!r} of the goal {name}", labels)
+
+
+def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
+    """Refuse such labels, and too few or too many classes among all of them."""
+    check_labels(name, target, labels)
+    if GOALS[name].answers == NUMBERS:
         return
-    found = classes(f"the target {target!r} of the goal {name}", labels)[0]
+    found = np.unique(labels)
     if len(found) < 2 or (len(found) > 2 and GOALS[name].two):
         need = "two classes" if GOALS[name].two else "at least two classes"
         raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")

@@ -24,14 +24,11 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping
     """The model of a run's answer, written into a folder. training: what else to keep."""
     status: Mapping[str, Any] = stored.status or {}
     settings = stored.manifest["configuration"]
-    recipe, x = recipe_of(settings["problem"]), _solution(stored, status["output"])
+    recipe, x = recipe_of(settings["problem"]), solution(stored, status["output"])
     # A ranking has no bias of its own: its middle comes from what clients add up to.
-    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients)) if recipe.answers == RANKING else []
+    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients, rows.weights)) if recipe.answers == RANKING else []
     weights, bias, answers = x["weights"], recipe.bias(known, x), _answers(recipe.answers, rows)
-    certificate = {
-        **{key: status[key] for key in ("gap", "status", "meaning", "exchanges", "violation")},
-        "tol": settings["run"]["tol"],
-    }
+    certificate = certificate_of(status, settings["run"]["tol"])
     model = Model(rows.encoder, weights, bias, answers, rows.target, certificate)
     tested = None if rows.held_out is None else measured(model, rows.held_out, rows.owners[1]).plain()
     about = {
@@ -55,7 +52,12 @@ def _answers(kind: str, rows: TableRows) -> Answers:
     return Answers(kind, center=float(scale.mean[0]), scale=float(scale.deviation[0]) or 1.0)
 
 
-def _solution(stored: StoredRun, output: str) -> dict[str, Any]:
+def certificate_of(status: Mapping[str, Any], tol: float | None) -> dict[str, Any]:
+    """What a model keeps of the status of the run that found it."""
+    return {**{key: status[key] for key in ("gap", "status", "meaning", "exchanges", "violation")}, "tol": tol}
+
+
+def solution(stored: StoredRun, output: str) -> dict[str, Any]:
     """The weights of an output, and its bias where it has one."""
     z, _ = stored.points(output)
     return {name: z[leaf] for name, leaf in LEAVES.items() if leaf in z}

@@ -16,6 +16,7 @@ from ..runtime.prepare import prepare
 from ..runtime.state import Setup, State
 from ..validation import short
 from .configuration import run_options, weighted_problem
+from .consortium.settings import has_tables, known_at
 from .deployment_settings import server_problem, task_of
 from .folder import StoredRun
 from .in_python import OBJECT
@@ -69,7 +70,8 @@ def begun(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
     """What a run of this configuration begins with."""
     with double():
         if is_deployment(configuration):
-            served = task_of(configuration, problem).prepare(problem)
+            known = known_at(_folder(configuration)) if has_tables(configuration) else None
+            served = task_of(configuration, problem, known).prepare(problem)
             return Begun(served.view, served.setup, served.start, served.run_id)
         settings = {**configuration["run"], "weights": None}  # the problem has them already
         run = prepare(problem, build_method(configuration["method"]), run_options(SolveOptions, settings, problem))
@@ -96,7 +98,11 @@ def is_deployment(configuration: Mapping[str, Any]) -> bool:
 
 
 def _problem(configuration: Mapping[str, Any]) -> AbstractProblem:
-    folder = Path(configuration.get("folder", "."))
+    folder = _folder(configuration)
     if is_deployment(configuration):
         return server_problem(configuration, folder)
     return weighted_problem(configuration["problem"], folder, configuration["run"].get("weights"))
+
+
+def _folder(configuration: Mapping[str, Any]) -> Path:
+    return Path(configuration.get("folder", "."))

@@ -30,7 +30,6 @@ PROBLEMS: dict[str, Callable[..., AbstractProblem]] = {
     name: getattr(problems, name) for name in problems.__all__ if sources_of(getattr(problems, name)) is not None
 }
 
-
 T = TypeVar("T")
 
 
@@ -73,8 +72,7 @@ def table_rows(settings: Mapping[str, Any], folder: Path) -> tables.TableRows | 
     """The rows of the table that a problem's settings name; None if they name none."""
     if not any(key in settings for key in tables.KEYS) or "y" not in arrays_of(str(settings.get("name"))):
         return None
-    rows: tables.TableRows = _call("[problem]", tables.load, {"settings": settings, "folder": folder})
-    return rows
+    return _call("[problem]", tables.load, {"settings": settings, "folder": folder})
 
 
 def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableRows | None = None) -> AbstractProblem:
@@ -107,14 +105,19 @@ def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableR
     return _call("[problem]", constructor, arguments)
 
 
+def recipe_class(name: Any) -> Any:
+    """The class of recipes of a problem of the catalogue that is made of rows."""
+    found = sources_of(named("problem", name, PROBLEMS))
+    if found is None or found.recipe is None:
+        raise ConfigurationError(f"{name} is not made of rows, so that it has no model")
+    return found.recipe
+
+
 def recipe_of(settings: Mapping[str, Any]) -> AbstractRecipe:
     """The recipe of a problem of the catalogue that is made of rows, with what its settings say."""
-    found = sources_of(named("problem", settings.get("name"), PROBLEMS))
-    if found is None or found.recipe is None:
-        raise ConfigurationError(f"{settings['name']} is not made of rows, so that it has no model")
-    chosen = {field.name: settings[field.name] for field in fields(found.recipe) if field.name in settings}
-    recipe: AbstractRecipe = _call("[problem]", found.recipe, chosen)
-    return recipe
+    kind = recipe_class(settings.get("name"))
+    chosen = {field.name: settings[field.name] for field in fields(kind) if field.name in settings}
+    return _call("[problem]", kind, chosen)
 
 
 def build_regularizer(terms: Any, where: str) -> Any:

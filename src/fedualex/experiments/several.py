@@ -1,15 +1,18 @@
 """One file with several [[method]] tables: a run of each, side by side."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..models.store import MODEL
 from ..runtime import Stop
 from ..validation import short
 from . import folder
 from .configuration import Configuration, configure
 from .in_python import OBJECT
+from .kept_model import keep_model
 from .labels import folder_names, unique
 from .registry import ConfigurationError, build_method
 from .run_folder import is_finished, solve_into
@@ -68,6 +71,21 @@ def solve_each(
     return statuses
 
 
+def keep_best(path: Path, configurations: Mapping[str, Configuration], labels: Iterable[str]) -> str:
+    """Keep the model of the run of these labels that has the smallest certified gap; its label, or "" if none is.
+
+    That is where there is no such run, and where the problem is not made from a table.
+    """
+    places = folder_names(configurations)
+    runs = {label: folder.load(path / places[label]) for label in labels}
+    rows = next(iter(configurations.values())).rows
+    if rows is None or not runs:
+        return ""
+    best = min(runs, key=lambda label: _gap(runs[label]))
+    keep_model(path / MODEL, runs[best], rows, {"method": best})
+    return best
+
+
 def title_of(problem: Mapping[str, Any]) -> str:
     """The title of runs of one problem, by its settings."""
     return f"Runs of {problem.get('name') or problem.get('entry') or problem.get(OBJECT)}"
@@ -75,3 +93,9 @@ def title_of(problem: Mapping[str, Any]) -> str:
 
 def _label(table: Mapping[str, Any]) -> str:
     return str(table.get("label") or table.get("name"))
+
+
+def _gap(run: folder.StoredRun) -> float:
+    """The certified gap of a run's answer; infinite if there is none."""
+    gap = (run.status or {})["gap"]
+    return math.inf if gap is None else float(gap)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import data
-from ..validation import encode_labels, missing, one_of, real_array, rows_of, short
+from ..validation import encode_labels, missing, one_of, real_array, row_weights, rows_of, short
 
 FILES: dict[str, Callable[..., data.Table]] = {
     "csv": data.read_csv,
@@ -18,7 +18,9 @@ FILES: dict[str, Callable[..., data.Table]] = {
     "npz": data.read_npz_table,
 }
 SWITCHES = {"standardize": False, "standardize_target": False}
-KEYS = ("bundled", *FILES, "target", "partition", "groups_column", "holdout", *SWITCHES)
+BESIDE = ("groups_column", "weights_column")
+"""Columns that are no features: the group of each row, and how much it counts."""
+KEYS = ("bundled", *FILES, "target", "partition", *BESIDE, "holdout", *SWITCHES)
 
 PARTITIONS: dict[str, Callable[..., Any]] = {
     "iid": data.iid,
@@ -47,12 +49,15 @@ class TableRows:
     target: str
     groups: NDArray[Any] | None = None
     """Of each row, where a column says so."""
+    weights: NDArray[Any] | None = None
+    """How much each row counts, where a column says so."""
 
     @property
     def arguments(self) -> dict[str, NDArray[Any]]:
         """What a problem of the catalogue is built from."""
-        groups = {} if self.groups is None else {"groups": self.groups}
-        return {"X": self.X, "y": self.y, "clients": self.clients, **groups}
+        columns = {"groups": self.groups, "sample_weight": self.weights}
+        given = {name: column for name, column in columns.items() if column is not None}
+        return {"X": self.X, "y": self.y, "clients": self.clients, **given}
 
 
 def load(settings: Mapping[str, Any], folder: Path) -> TableRows:
@@ -70,18 +75,19 @@ def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
         raise TypeError(f"target must name a column of {table.source}, got {short(target)}")
     try:
         clients, used = _clients(table, target, **settings["partition"])
-        column = settings.get("groups_column")
-        groups = None if column is None else table[column]
-        used = list(dict.fromkeys([target, *used, *([] if column is None else [column])]))
-        features, labels = table.without(*used), table[target]
+        beside = {key: table[name] for key in BESIDE if (name := settings.get(key)) is not None}
+        used += [settings[key] for key in beside]
+        features, labels = table.without(*dict.fromkeys([target, *used])), table[target]
     except KeyError as error:  # of a column that is not there
         raise ValueError(error.args[0]) from None
     if gone := int(missing(labels).sum()):
         raise ValueError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
     train, test = _held_out(labels, clients, settings["holdout"])
     known, owners = features.take(train), (clients[train], clients[test])
+    groups, weights = (beside[key][train] if key in beside else None for key in BESIDE)
+    weights = None if weights is None else row_weights(weights, len(train), f"the column {settings[BESIDE[1]]!r}")
     if settings["standardize"]:
-        encoder = data.Encoder.fit(known, owners[0])
+        encoder = data.Encoder.fit(known, owners[0], weights)
     elif text := [name for name in known if known[name].dtype.kind == "U"]:
         raise ValueError(f"the column {text[0]!r} is text: only with standardize = true do its words become features")
     else:
@@ -89,11 +95,10 @@ def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
     X, y, scale = encoder.transform(known), labels[train], None
     if settings["standardize_target"]:
         numbers = real_array("the target", y, "real numbers")[:, None]
-        scale = data.Standardizer.fit(numbers, owners[0])
+        scale = data.Standardizer.fit(numbers, owners[0], weights)
         y = scale.transform(numbers)[:, 0]
     rest = table.take(test) if len(test) else None
-    own = None if groups is None else groups[train]
-    return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target, own)
+    return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target, groups, weights)
 
 
 def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,15 +143,20 @@ def _clients(table: data.Table, target: str, kind: str, **arguments: Any) -> tup
 
 
 def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows to train on and rows to test on: the share of every client's rows, and of each of its classes.
+    """Rows to train on and rows to test on: of every client those that it would choose alone."""
+    own = rows_of(encode_labels("clients", clients)[1])
+    test = np.concatenate([rows[held_out_by(labels[rows], share)] for rows in own])
+    return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)
+
+
+def held_out_by(labels: NDArray[Any], share: Any) -> NDArray[Any]:
+    """The rows that one client holds out, from its labels alone: the share of its rows, and of each of its classes.
 
     Classes are labels of which each has ten rows on average. What is too small to share stays with training.
     """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
         raise ValueError(f"holdout must be a share of the rows, from 0 to below 1, got {short(share)}")
     names, label = encode_labels("the target", labels)
-    alike = encode_labels("clients", clients)[1] * len(names) + label if 10 * len(names) <= len(labels) else clients
-    groups = rows_of(encode_labels("clients", alike)[1])
+    groups = rows_of(label) if 10 * len(names) <= len(labels) else [np.arange(len(labels))]
     rng = np.random.default_rng(0)
-    test = np.concatenate([rng.permutation(rows)[: int(share * len(rows))] for rows in groups])
-    return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)
+    return np.sort(np.concatenate([rng.permutation(rows)[: int(share * len(rows))] for rows in groups]))

@@ -2,10 +2,12 @@
 
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
 from ..storage import read_arrays, write_atomically, write_json
@@ -27,12 +29,19 @@ def save(model: Model, folder: str | Path) -> Path:
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     (path / JSON).unlink(missing_ok=True)
-    arrays: dict[str, Any] = {"weights": model.weights, "bias": model.bias, "labels": model.answers.labels}
+    document, arrays = to_parts(model)
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_atomically(path / ARRAYS, buffer.getvalue())
+    write_json(path / JSON, document)
+    return path
+
+
+def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """A model as plain data and arrays, for a folder or a message."""
+    arrays = {"weights": model.weights, "bias": np.asarray(model.bias), "labels": model.answers.labels}
     if (scale := model.encoder.standardizer) is not None:
         arrays |= {"mean": scale.mean, "deviation": scale.deviation}
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    write_atomically(path / ARRAYS, buffer.getvalue())
     answers = {key: getattr(model.answers, key) for key in ("kind", "threshold", "center", "scale")}
     document = {
         "schema": SCHEMA,
@@ -44,8 +53,7 @@ def save(model: Model, folder: str | Path) -> Path:
         "certificate": dict(model.certificate),
         "training": dict(model.training),
     }
-    write_json(path / JSON, document)
-    return path
+    return document, arrays
 
 
 def load(folder: str | Path) -> Model:
@@ -63,12 +71,13 @@ def load(folder: str | Path) -> Model:
     if schema != SCHEMA:
         raise ValueError(f"{file} has schema {short(schema)}, of another version of fedualex; this one reads {SCHEMA}")
     try:
-        return _built(document, read_arrays(path / ARRAYS))
+        return from_parts(document, read_arrays(path / ARRAYS))
     except Exception as error:  # a damaged file can fail in many ways
         raise ValueError(f"{str(folder)!r} is damaged: {type(error).__name__}: {error}") from None
 
 
-def _built(document: dict[str, Any], arrays: dict[str, Any]) -> Model:
+def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
+    """The model of `to_parts`; what is no model can fail in many ways."""
     numbers = tuple(map(str, document["numbers"]))
     categories = {str(name): tuple(map(str, known)) for name, known in document["categories"].items()}
     scale = Standardizer(arrays["mean"], arrays["deviation"]) if numbers else None

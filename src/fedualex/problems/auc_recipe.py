@@ -16,7 +16,7 @@ from ..validation import nonnegative, of_type
 from .client_rows import Rows
 from .floor import Floor
 from .general import Problem
-from .pairwise import CenteredSquare, PairwiseSquare
+from .pairwise import CenteredSquare, PairwiseSquare, middle_bias
 from .penalties import Ball, largest_product, penalized, weight_ball
 from .recipe import RANKING, AbstractRecipe
 from .sparse_row import is_sparse
@@ -93,7 +93,7 @@ class AucRecipe(AbstractRecipe):
 
     def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
         """Pairs decide no threshold: the score of the middle of the class means becomes 0."""
-        return -np.asarray((_mean(known) + class_means(known[1]).mean(axis=0)) @ np.asarray(x["weights"]))
+        return middle_bias(_class_means(known), x["weights"])
 
     def _ball(self) -> Ball:
         return weight_ball(float(nonnegative("l1", self.l1)), 2 * float(nonnegative("l2", self.l2)), self.radius, 0.5)

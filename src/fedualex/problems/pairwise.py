@@ -3,12 +3,19 @@
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from ..tree import Tree, cast_like
 from .losses import row_weight
 from .operator_error import Majorized
 from .sparse_row import is_sparse
+
+
+def middle_bias(means: NDArray[Any], weights: Any) -> NDArray[Any]:
+    """What is added to <w, row> so that the middle of the class means mu- and mu+ has the score 0."""
+    return -np.asarray(np.mean(means, axis=0) @ np.asarray(weights))
 
 
 class PairwiseSquare(Majorized):

@@ -11,6 +11,7 @@ from ..summaries import Known, Summary, merged
 from ..tree import Tree
 from .client_rows import Rows
 from .data import objective_weights
+from .floor import floor_of_views
 from .general import Problem
 
 CLASSES, RANKING, NUMBERS = "classes", "ranking", "numbers"
@@ -46,7 +47,7 @@ class AbstractRecipe(ABC):
 
     @abstractmethod
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
-        """Anywhere: the problem with these examples of each client, or with data "elsewhere"."""
+        """Anywhere: the problem with a list of the examples of all clients or of one, or with data "elsewhere"."""
 
     def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
         """What a model of a solution x = {"weights": w, ...} adds to <w, row>."""
@@ -61,10 +62,19 @@ class AbstractRecipe(ABC):
         own = {"rows": np.array(len(rows.y)), "mass": np.array(rows.mass(self.weights, client))}
         return Summary(each=own, **parts)
 
-    def built(self, f: Callable[..., Any], known: Sequence[Known], data: Any, **parts: Any) -> Problem:
-        """The problem with this loss of one example; a server has no weights, which belong to its deployment."""
-        weights = "clients" if isinstance(data, str) else self.client_weights(known)
-        return Problem(f, data=data, weights=weights, own_weights=True, **parts)
+    def built(
+        self, f: Callable[..., Any], known: Sequence[Known], data: Any, *, floor: Any = None, **parts: Any
+    ) -> Problem:
+        """The problem with this loss of one example.
+
+        A server has no weights, which belong to its deployment. Neither has one client of several, and of the floor it
+        has what holds for its own examples.
+        """
+        elsewhere = isinstance(data, str)
+        alone = not elsewhere and len(data) < known[0]["mass"].size
+        weights = "clients" if elsewhere or alone else self.client_weights(known)
+        floor = floor_of_views(floor) if alone else floor
+        return Problem(f, data=data, weights=weights, own_weights=True, floor=floor, **parts)
 
 
 def gather(recipe: AbstractRecipe, parts: Sequence[Rows]) -> list[Known]:

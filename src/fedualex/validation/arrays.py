@@ -60,14 +60,14 @@ def plain_array(name: str, value: Any) -> NDArray[Any]:
         return np.asarray(None)
 
 
-def row_weights(weight: Any, rows: int) -> NDArray[Any]:
-    """A number >= 0 for each row, not all 0, given as `sample_weight`."""
+def row_weights(weight: Any, rows: int, name: str = "sample_weight") -> NDArray[Any]:
+    """A number >= 0 for each row, not all 0, given by this name."""
     accepted = f"{rows} numbers >= 0, one for each row of X, not all of them zero, with a finite sum"
-    found: NDArray[Any] = real_array("sample_weight", weight, accepted, truth=True)
+    found: NDArray[Any] = real_array(name, weight, accepted, truth=True)
     with np.errstate(over="ignore"):  # refused here
         fits = found.shape == (rows,) and not np.any(found < 0) and 0 < found.sum() < np.inf
     if not fits:
-        raise ValueError(f"sample_weight must be {accepted}, got {short(weight)}")
+        raise ValueError(f"{name} must be {accepted}, got {short(weight)}")
     return found
 
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from ...algorithms import AbstractMethod
+from .fixed_point import MOST_SITES
 from .summed import FEWEST
 
 log = logging.getLogger(__name__)
@@ -23,6 +25,23 @@ def can_make_keys() -> bool:
 def has_keys(party: Path) -> bool:
     """Whether a party's folder has a list of keys."""
     return (party / SECURE / ROSTER).exists()
+
+
+def why_not_secure(method: AbstractMethod, sites: int, cohort: int | None, min_replies: int | None) -> str:
+    """Why a run cannot have secure sums, in which all sites take part or nobody; empty if it can."""
+    if not FEWEST <= sites <= MOST_SITES:
+        return f"they are of {FEWEST} to {MOST_SITES} sites, got {sites}"
+    if method.lead is not None:
+        return f"{type(method).__name__} has local steps of one site, and a sum of one hides nothing"
+    if (cohort or sites) < sites or (min_replies or sites) < sites:
+        return "all sites are in every sum, so that cohort and min_replies must be left out"
+    return ""
+
+
+def check_choice(choice: str, method: AbstractMethod, sites: int, cohort: int | None, min_replies: int | None) -> None:
+    """Refuse secure sums where they were asked for and cannot be."""
+    if choice == ON and (reason := why_not_secure(method, sites, cohort, min_replies)):
+        raise ValueError(f"secure_sums = {ON!r}: {reason}")
 
 
 def chosen_roster(party: Path, sites: Sequence[str], choice: str, why_not: str) -> str:

@@ -1,0 +1,114 @@
+"""What a site would send, shown at the site, before anything is connected."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...display import text_table
+from ...summaries import Known, Summary, merged
+from ..deployment_settings import settings_of
+from ..registry import ConfigurationError
+from .own_table import OwnTable, read_own_table
+from .recipe import TableRecipe
+from .settings import has_tables, recipe_of_goal
+
+FEW = 4
+"""Numbers that are shown one by one."""
+MERGED_BY = {"sums": "sum", "largest": "largest", "labels": "union", "each": "kept apart"}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A site's table, and its summaries as if it were the only site."""
+
+    table: OwnTable
+    recipe: TableRecipe
+    summaries: list[Summary]
+    numbers: int | None
+    """How many numbers an answer to a survey has; None if this site alone has too little for the problem."""
+    short_of: str
+    """Why so."""
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        own, held = self.table, 0 if self.table.held_out is None else self.table.held_out.rows
+        features = ", ".join(name for name in own.trained if name not in self.recipe.beside)
+        rows = [
+            [str(number), name, rule, _shape(value), _shown(value)]
+            for number, summary in enumerate(self.summaries, 1)
+            for rule, name, value in entries(summary)
+        ]
+        table = text_table(["exchange", "name", "merged by", "shape", "as this site alone has it"], rows)
+        return "\n".join(
+            [
+                f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
+                f"goal {self.recipe.goal}, target {self.recipe.target}, features: {features}",
+                f"Before a run this site sends {self.recipe.exchanges} summaries:",
+                table,
+                self._then,
+            ]
+        )
+
+    @property
+    def _then(self) -> str:
+        if self.numbers is None:
+            return f"What it sends in a run cannot be shown without the other sites' summaries: {self.short_of}."
+        return (
+            f"In every exchange of a run it sends {self.numbers} numbers: its mean loss at one point and the gradient "
+            "of it. After the run it sends measures of the model on its held-out rows."
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """For programs: everything that would leave, in full."""
+        sent = [{name: np.asarray(value).tolist() for _, name, value in entries(one)} for one in self.summaries]
+        return {
+            "table": self.table.trained.source,
+            "rows": self.table.rows,
+            "columns": list(self.table.trained),
+            "summaries": sent,
+            "numbers_in_an_exchange": self.numbers,
+        }
+
+
+def checked(party: Path) -> Checked:
+    """What the folder of a site holds; a refusal in one sentence of what would be refused in a run."""
+    settings = settings_of(party)
+    if "site" not in settings or not has_tables(settings):
+        raise ConfigurationError(f"{party} is not the folder of a site with a table of its own")
+    recipe = recipe_of_goal(settings)
+    table = read_own_table(party, recipe, settings["problem"]["holdout"])
+    summaries: list[Summary] = []
+    known: list[Known] = []
+    try:
+        for _ in range(recipe.exchanges):
+            summaries.append(recipe.summarize(table.trained, known, 0))
+            known.append(merged(summaries[-1:]))
+        like = recipe.problem(known, "elsewhere").like
+    except ValueError as error:  # one class, as a rule: the other sites have the other
+        if len(summaries) < recipe.exchanges - recipe.own_exchanges:
+            raise
+        return Checked(table, recipe, summaries, None, str(error))
+    count = sum(np.size(leaf) for leaf in jax.tree.leaves(like))
+    return Checked(table, recipe, summaries, count + 1, "")
+
+
+def entries(summary: Summary) -> Iterator[tuple[str, str, Any]]:
+    """How each part of a summary is merged, its name and what it is."""
+    for part, rule in MERGED_BY.items():
+        for name, value in getattr(summary, part).items():
+            yield rule, name, value
+
+
+def _shape(value: Any) -> str:
+    return " x ".join(map(str, np.shape(value))) or "1"
+
+
+def _shown(value: Any) -> str:
+    array = np.asarray(value).ravel()
+    text = [str(item) if isinstance(item, str) else f"{item:.6g}" for item in array[:FEW].tolist()]
+    return ", ".join(text) + (", ..." if array.size > FEW else "")

@@ -1,0 +1,99 @@
+"""The server of a deployment of tables: summaries before the run, the model after it."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...deploy import Arrays, Engine
+from ...deploy.exchange import Exchange, SilentSitesError
+from ...deploy.summary_wire import pack_known, unpack_json, unpack_summary
+from ...models import Model, save
+from ...models.store import MODEL
+from ...summaries import Known
+from ..folder import StoredRun
+from ..kept_model import certificate_of, solution
+from ..provenance import provenance
+from .known import merge, read_known, write_known
+from .messages import pack_model
+from .settings import agreement, recipe_of_goal
+
+log = logging.getLogger(__name__)
+
+
+class TableServer:
+    """What a server asks of sites outside of a run's rounds and surveys.
+
+    roster: the digest of the sites' list of keys, for secure sums.
+    """
+
+    def __init__(self, engine: Engine, party: Path, settings: Mapping[str, Any], roster: str = ""):
+        self.party, self.settings, self.recipe = party, settings, recipe_of_goal(settings)
+        sites, timeout = list(settings["sites"]), settings["run"]["timeout"]
+        self.exchange = Exchange(engine, sites, f"{agreement(settings)}-tables", timeout, roster)
+
+    def agree(self) -> list[Known]:
+        """What all parties know when the run begins: from the folder if it is there, else from the sites."""
+        known = read_known(self.party)
+        if known is None:
+            known = []
+            for number in range(self.recipe.exchanges):
+                known.append(merge(self.exchange.ask_all("summary", pack_known(known), number, unpack_summary)))
+                log.info("summary %d of %d: all sites have answered", number + 1, self.recipe.exchanges)
+            write_known(self.party, known)
+        self.exchange.ask_all("begin", pack_known(known), 0, _done("ready"))
+        return known
+
+    def keep_model(self, known: Sequence[Known], stored: StoredRun) -> Model:
+        """The model of a finished run, measured at the sites, and kept here and where a site wants it."""
+        status: Mapping[str, Any] = stored.status or {}
+        x = solution(stored, status["output"])
+        model = self.recipe.model(known, x, certificate=certificate_of(status, self.settings["run"]["tol"]))
+        rows = known[-self.recipe.own_exchanges]["rows"]
+        about = {
+            "goal": self.recipe.goal,
+            "rows": int(rows.sum()),
+            "clients": {name: int(count) for name, count in zip(self.exchange.order, rows, strict=True)},
+            "held_out": self._measures(model),
+            "configuration": stored.manifest["configuration"],
+            **provenance(),
+        }
+        model = replace(model, training=about)
+        save(model, self.party / MODEL)
+        kept = self.exchange.ask("model", pack_model(model), 0, list(self.exchange.order), 0, _done("kept"))
+        log.info("the model is kept at the server and at %d sites", len(kept))
+        return model
+
+    def _measures(self, model: Model) -> dict[str, Any] | None:
+        """The measures of each site, and of all what is a mean over rows; None if some site does not give its own."""
+        try:
+            found = self.exchange.ask_all(
+                "measure", pack_model(model), 0, lambda arrays: unpack_json(arrays, "measures")[0]
+            )
+        except SilentSitesError as error:
+            log.warning("there is no test on held-out rows: %s", error)
+            return None
+        sites = {site: one for site, one in found.items() if one is not None}
+        rows = {site: one.pop("rows") for site, one in sites.items()}
+        return None if not sites else {"rows": sum(rows.values()), "overall": _overall(sites, rows), "clients": sites}
+
+
+def _overall(sites: Mapping[str, Mapping[str, Any]], rows: Mapping[str, int]) -> dict[str, float | None]:
+    """Means over all rows; what is no mean over rows, such as an area under a curve, nobody can compute."""
+    means = ("accuracy", "mae")
+    names = next(iter(sites.values()))
+    total = sum(rows.values())
+    return {
+        name: sum(rows[site] * one[name] for site, one in sites.items()) / total if name in means else None
+        for name in names
+    }
+
+
+def _done(word: str) -> Any:
+    """A reader of replies that say nothing but that something is done."""
+
+    def read(arrays: Arrays) -> bool:
+        return bool(unpack_json(arrays, word)[0])
+
+    return read

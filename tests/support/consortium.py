@@ -1,0 +1,71 @@
+"""Parties that each have a table of their own."""
+
+import numpy as np
+from support.patients import HOSPITALS, columns, write
+
+from fedualex.data import read_csv
+from fedualex.deploy.threads import thread_engine
+from fedualex.experiments.consortium.kit import write_table_deployment
+from fedualex.experiments.consortium.recipe import TableRecipe
+from fedualex.experiments.deployment import load_site, serve
+from fedualex.experiments.tables import held_out_by
+from fedualex.summaries import merged
+
+GOAL_SETTINGS = {
+    "logistic": {"target": "outcome"},
+    "fair": {"target": "outcome", "groups": "ward"},
+    "auc": {"target": "outcome", "weights": "unit"},
+    "neyman-pearson": {"target": "outcome", "limit": 0.5},
+    "lasso": {"target": "days", "weights": "dose"},
+    "fair-regression": {"target": "days"},
+    "robust": {"target": "days"},
+}
+
+
+def recipe_for(goal: str) -> TableRecipe:
+    settings = dict(GOAL_SETTINGS[goal])
+    columns = settings.pop("target"), settings.pop("groups", None), settings.pop("weights", None)
+    return TableRecipe(goal, *columns, settings)
+
+
+def parts_of(path, target="outcome") -> dict:
+    """The rows that each hospital trains on, without the column that says whose they are."""
+    whole = read_csv(path)
+    found = {}
+    for name in HOSPITALS:
+        own = whole.take(whole["hospital"] == name).without("hospital")
+        test = held_out_by(own[target], 0.2)
+        found[name] = own.take(np.setdiff1d(np.arange(own.rows), test))
+    return found
+
+
+def known_of(recipe: TableRecipe, parts: dict) -> list:
+    """All merged summaries."""
+    known: list = []
+    for _ in range(recipe.exchanges):
+        known.append(merged(recipe.summarize(table, known, m) for m, table in enumerate(parts.values())))
+    return known
+
+
+def write_tables(folder, rows=150, without=("days",), seed=0) -> None:
+    """A CSV file for each hospital, and one of all."""
+    whole = columns(rows, seed)
+    write(folder / "all.csv", whole, without=without)
+    for name in HOSPITALS:
+        own = [i for i, hospital in enumerate(whole["hospital"]) if hospital == name]
+        table = {key: [values[i] for i in own] for key, values in whole.items() if key != "hospital"}
+        write(folder / f"{name}.csv", table, without=without)
+
+
+def deployment(folder, **fit):
+    """A deployment of the hospitals' tables, which are beside it."""
+    sites = {name: {"table": str(folder / f"{name}.csv")} for name in HOSPITALS}
+    root = folder / "deployment"
+    write_table_deployment(root, {"goal": "fair", "target": "outcome", **fit}, sites, {}, {})
+    return root
+
+
+def run_in_threads(root, wrap=lambda works: works):
+    """The whole run with all parties in this process. wrap: what happens on the way to sites."""
+    works = {name: load_site(root / "sites" / name).work for name in HOSPITALS}
+    return serve(thread_engine(wrap(works)), root / "server")
