@@ -40,10 +40,12 @@ def ask(keys=KEYS, **changes):
 def answers(arrays, request, keys=KEYS, weights=None):
     """The answers of all sites, each with its own arrays and weight."""
     weights = weights or dict.fromkeys(keys, 1.0)
-    return [
-        Masking(keys[site], lambda task, w=weights[site]: {"operators": w, "values": w}).hide(request, arrays[site])
+    return {
+        site: Masking(keys[site], lambda task, w=weights[site]: {"operators": w, "values": w}).hide(
+            request, arrays[site]
+        )
         for site in keys
-    ]
+    }
 
 
 def test_sums_are_exact_within_the_stated_bound_in_1000_random_cases():
@@ -125,8 +127,8 @@ def test_one_answer_looks_like_random_bits_whatever_it_hides():
 
 def test_all_but_one_answer_add_up_to_random_words_too():
     own = {site: {"values": np.zeros(5000)} for site in KEYS}
-    without_one = answers(own, ask())[:-1]
-    total = np.sum([answer["values"] for answer in without_one], axis=0, dtype=np.uint64)
+    without_one = {site: answer for site, answer in answers(own, ask()).items() if site != "delft"}
+    total = np.sum([answer["values"] for answer in without_one.values()], axis=0, dtype=np.uint64)
     counts = np.bincount(total.reshape(-1).view(np.uint8), minlength=256)
     expected = counts.sum() / 256
     assert np.sum((counts - expected) ** 2 / expected) < 255 + 6 * np.sqrt(2 * 255)
@@ -149,10 +151,10 @@ def test_masks_are_fresh_if_anything_differs_and_cancel_only_if_nothing_does(cha
     plain = {"values": np.zeros(50)}
     one, other = (Masking(KEYS["cork"], lambda task: {}).hide(request, plain) for request in (ask(), ask(**change)))
     assert not np.any(one["values"] == other["values"])
-    rest = [Masking(KEYS[site], lambda task: {}).hide(ask(), plain) for site in NAMES[1:]]
-    assert not np.any(unmasked([one, *rest])["values"])
+    rest = {site: Masking(KEYS[site], lambda task: {}).hide(ask(), plain) for site in NAMES[1:]}
+    assert not np.any(unmasked({"cork": one} | rest)["values"])
     with pytest.raises(MaskError, match="do not cancel"):
-        unmasked([other, *rest])
+        unmasked({"cork": other} | rest)
 
 
 def test_a_site_answers_once_under_a_nonce():
@@ -193,16 +195,22 @@ def test_two_sites_are_refused():
 def test_answers_that_do_not_fit_together_are_refused():
     own = {site: {"values": np.ones(2), "operators.x": np.ones(3)} for site in KEYS}
     good = answers(own, ask())
+    theirs = good["delft"]
+    words = "of delft must be 2 words of 64 bits for each number"
     for change, match in [
-        ({"values": good[0]["values"][:, :1]}, "different shapes of values"),
-        ({"values": good[0]["values"].astype(float)}, "different shapes of values"),
-        ({"more": np.ones(1), "sums.a": np.ones(2, np.uint64)}, "different arrays"),
-        ({CHECK: good[0][CHECK] + np.uint64(1)}, "do not cancel"),
+        ({"values": theirs["values"][:, :1]}, "values of delft has another shape than that of cork"),
+        ({"values": theirs["values"][:1]}, f"values {words}"),
+        ({"values": theirs["values"].astype(float)}, f"values {words}"),
+        ({"points": theirs["values"]}, "points of delft has another shape than that of cork"),
+        ({CHECK: theirs[CHECK] + np.uint64(1)}, "do not cancel"),
+        ({CHECK: theirs[CHECK][:1]}, f"check {words}"),
     ]:
         with pytest.raises(MaskError, match=match):
-            unmasked([good[0] | change, *good[1:]])
-    with pytest.raises(MaskError, match="words of 64 bits"):
-        unmasked([answer | {"values": np.ones((2, 2))} for answer in good])
+            unmasked(good | {"delft": theirs | change})
+    with pytest.raises(MaskError, match=f"operators.x {words}"):
+        unmasked(good | {"delft": {name: array for name, array in theirs.items() if name != "operators.x"}})
+    with pytest.raises(MaskError, match="check of cork must be"):
+        unmasked(own)
 
 
 @pytest.fixture

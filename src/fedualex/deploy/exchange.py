@@ -117,7 +117,7 @@ class Exchange:
         if list(found) != list(self.order):
             return {}
         try:
-            return {site: read(own) for site, own in zip(found, revealed(list(found.values())), strict=True)}
+            return {site: read(own) for site, own in revealed(found).items()}
         except (MaskError, MessageError) as error:
             log.warning("%s %d: no sum: %s", request.task, request.round, error)
             self.reasons[EVERYBODY] = str(error)

@@ -1,6 +1,7 @@
 """What the answers of all sites add up to: the server's side of secure sums, which needs no key."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,32 +17,38 @@ class MaskError(ValueError):
     """Masks that do not cancel, or answers that cannot be added."""
 
 
-def unmasked(answers: Sequence[Arrays]) -> Arrays:
+def unmasked(answers: Mapping[str, Arrays]) -> Arrays:
     """What the answers of ALL sites add up to, as float64; of arrays that travel as they are nothing.
 
     Raises `MaskError` where masks do not cancel: somebody has other keys, or was asked for something else.
     """
-    names = [{name for name in answer if name == CHECK or is_summed(name)} for answer in answers]
-    if any(own != names[0] for own in names) or CHECK not in names[0]:
-        raise MaskError("sites answered with different arrays")
-    for name in names[0]:
-        if len({(answer[name].shape, answer[name].dtype.str) for answer in answers}) > 1:
-            raise MaskError(f"sites answered with different shapes of {name}")
-        if answers[0][name].dtype != np.uint64 or answers[0][name].shape[:1] != (_words(name),):
-            raise MaskError(f"{name} must be words of 64 bits")
-    totals = {name: np.asarray(sum(answer[name] for answer in answers)) for name in sorted(names[0])}
+    first, *others = answers
+    names = {name for name in answers[first] if name == CHECK or is_summed(name)}
+    for name in sorted(names | {CHECK}):
+        _check_words(first, name, answers[first].get(name))
+    for site in others:
+        for name in sorted(names | {name for name in answers[site] if is_summed(name)}):
+            _check_words(site, name, answers[site].get(name))
+            if name not in names or answers[site][name].shape != answers[first][name].shape:
+                raise MaskError(f"{name} of {site} has another shape than that of {first}: they may have other columns")
+    totals = {name: np.asarray(sum(answer[name] for answer in answers.values())) for name in sorted(names)}
     if np.any(totals.pop(CHECK)):
         raise MaskError("the masks of the sites do not cancel: one has other keys, or was asked for something else")
     return {name: decoded(total) for name, total in totals.items()}
 
 
-def _words(name: str) -> int:
-    return CHECK_WORDS if name == CHECK else WORDS[first_part(name)]
+def _check_words(site: str, name: str, array: Any) -> None:
+    words = CHECK_WORDS if name == CHECK else WORDS[first_part(name)]
+    if array is None or array.dtype != np.uint64 or array.shape[:1] != (words,):
+        raise MaskError(f"{name} of {site} must be {words} words of 64 bits for each number")
 
 
-def revealed(answers: Sequence[Arrays]) -> list[Arrays]:
+def revealed(answers: Mapping[str, Arrays]) -> dict[str, Arrays]:
     """The answers without masks, which add up to the same: the sum is in the first of them, and zeros in the others."""
     totals = unmasked(answers)
     nothing = {name: np.zeros_like(total) for name, total in totals.items()}
-    clear = [{name: a for name, a in answer.items() if name != CHECK and not is_summed(name)} for answer in answers]
-    return [own | (nothing if m else totals) for m, own in enumerate(clear)]
+    clear = {
+        site: {name: array for name, array in answer.items() if name != CHECK and not is_summed(name)}
+        for site, answer in answers.items()
+    }
+    return {site: own | (nothing if m else totals) for m, (site, own) in enumerate(clear.items())}
