@@ -1,7 +1,7 @@
 """What secure sums, rules and the ledger cost an exchange: `python benchmarks/secure.py`.
 
-One site's work after its numbers are there, and the server's sum, for answers of 1 kB and 1 MB: medians of processor time in
-milliseconds, and by the clock in brackets, which waits for the disk and for others.
+One site's work after its numbers are there, and the server's sum, for answers of 1 kB and 1 MB: medians of processor
+time in milliseconds, and by the clock in brackets, which waits for the disk and for others.
 """
 
 import statistics

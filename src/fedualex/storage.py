@@ -1,8 +1,10 @@
 """Files that a crash cannot spoil."""
 
+import fcntl
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,17 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait for everybody else who holds this file, across processes; one that is killed lets go."""
+    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def write_json(path: Path, data: Any) -> None:

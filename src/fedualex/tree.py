@@ -52,7 +52,14 @@ def scale(factor: Scalar, a: Tree) -> Tree:
 
 def cast(a: Tree, dtype: Any) -> Tree:
     """The floating leaves of a as jax arrays of another dtype; integers and flags as they are."""
-    return jax.tree.map(lambda u: jnp.asarray(u, dtype) if is_floating(u) else jnp.asarray(u), a)
+    return jax.tree.map(lambda u: _placed(u, dtype if is_floating(u) else None), a)
+
+
+def _placed(u: Any, dtype: Any) -> Array:
+    """u as a jax array. Numbers of numpy are converted by numpy: jax would compile a program for it."""
+    if isinstance(u, jax.Array):
+        return u if dtype is None else u.astype(dtype)
+    return jax.device_put(np.asarray(u, jnp.result_type(u) if dtype is None else dtype))
 
 
 def cast_like(parameter: Any, like: Vector) -> Array:
@@ -71,10 +78,14 @@ def is_floating(a: Any) -> bool:
     return bool(jnp.issubdtype(jnp.result_type(a), jnp.floating))
 
 
-@jax.jit
 def is_finite(a: Tree) -> Array:
-    """Whether no entry of any leaf is nan or infinite. One program: a state has many small leaves."""
+    """Whether no entry of any leaf is nan or infinite; may be compiled."""
     return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(a)]))
+
+
+def known_finite(a: Tree) -> bool:
+    """The same of numbers that are there: by numpy, because a state has many leaves that would be compiled for."""
+    return all(bool(np.all(np.isfinite(leaf))) for leaf in jax.tree.leaves(a))
 
 
 def leaves_with_names(a: Tree, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[str, Any]]:

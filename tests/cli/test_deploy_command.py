@@ -4,6 +4,7 @@ Whatever a test starts is ended by its process id, even when the test fails.
 """
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,16 +23,18 @@ from support.deployments import (
     toml,
     write_source,
 )
+from support.in_threads import run_in_threads, threads  # noqa: F401
 
-from fedualex.deploy import control
+from fedualex.cli import deployed_run
+from fedualex.deploy import engines
 from fedualex.display import rounded_up
-from fedualex.experiments import deployment, deployment_files
+from fedualex.experiments import deployment_files
 
 # Folders of deployed runs
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Deployment:
+def finished(tmp_path_factory, threads) -> Deployment:
     made = Deployment(tmp_path_factory.mktemp("finished"), "local")
     made.run()
     return made
@@ -49,7 +52,7 @@ def test_records_are_shown_as_they_come(deploy):
 
 def test_status_and_a_second_run(finished):
     told = json.loads(cli("status", finished.folder, "--json").stdout)
-    assert told["engine"] == "local"
+    assert told["engine"] == "finished"
     assert told["round"] == 6
     assert told["run"] == str(finished.run_folder)
     assert told["status"] == json.loads((finished.run_folder / "status.json").read_text())
@@ -117,28 +120,8 @@ def test_what_the_clock_cut_off_goes_on_whatever_its_last_point_is_worth(deploy,
         one_sentence(cli("resume", made.folder, code=2), "already holds a finished run")
 
 
-class InProcess(control.FlowerControl):
-    """An engine's control whose jobs run here; like an engine, it knows of a failed job only that it failed."""
-
-    poll, said = 0.0, "none"
-
-    def submit(self, folder: Path, sites: int) -> None:
-        InProcess.said = "finished"
-        try:
-            deployment.run_locally(folder)
-        except Exception:
-            InProcess.said = "failed"
-
-    def state(self, folder: Path) -> tuple[str, bool]:
-        return self.said, True
-
-
 def test_the_result_of_an_earlier_run_is_not_told_as_a_new_one(deploy, monkeypatch):
-    monkeypatch.setitem(control.CONTROLS, "flower", InProcess)
-    monkeypatch.setattr(InProcess, "said", "none")
     made = deploy("local", run={"max_seconds": 1e-6})
-    file = made.folder / "server" / "deployment.json"
-    file.write_text(file.read_text().replace('"local"', '"flower"'))
     one_sentence(cli("resume", made.folder, code=2), "there is nothing to resume")
     assert made.run(code=3)["stop"] == "MAX_TIME"
     change_run(made, max_seconds=None, rounds=7)
@@ -149,19 +132,80 @@ def test_the_result_of_an_earlier_run_is_not_told_as_a_new_one(deploy, monkeypat
     change_run(made, rounds=6)
     assert made.run("resume")["stop"] == "MAX_ROUNDS"
     assert not (made.folder / "server" / "failure.json").exists()
-    monkeypatch.setattr(InProcess, "submit", lambda *_: pytest.fail("it was sent all the same"))
+    monkeypatch.setattr(made.control, "submit", lambda *_: pytest.fail("it was sent all the same"))
     one_sentence(cli("run", made.folder, code=2), "already holds a finished run; move it away")
 
 
 def test_a_result_on_another_machine_is_said_to_be_there(deploy, monkeypatch):
-    monkeypatch.setitem(control.CONTROLS, "flower", InProcess)
-    monkeypatch.setattr(InProcess, "said", "none")
     made = deploy("local")
-    file = made.folder / "server" / "deployment.json"
-    file.write_text(file.read_text().replace('"local"', '"flower"'))
-    monkeypatch.setattr(deployment, "run_locally", lambda folder: None)
+    monkeypatch.setattr(made.control, "submit", lambda folder, sites: made.control.said.update({folder: "finished"}))
     done = cli("run", made.folder, code=1)
     assert "its result is in server/run on the server's machine" in done.stderr
+
+
+class Scripted:
+    """An engine whose words are given, one for each look; `submit` does as it is told, or nothing."""
+
+    POLL, HERE = 0.0, False
+
+    def __init__(self, *words: str, submit=lambda folder: None) -> None:
+        self.words, self.submitted, self._submit = list(words), 0, submit
+
+    def state(self, folder: Path) -> tuple[str, bool]:
+        word = self.words.pop(0) if len(self.words) > 1 else self.words[0]
+        return word, word in ("none", "finished", "failed", "aborted", "lost")
+
+    def submit(self, folder: Path, sites: int) -> None:
+        self.submitted += 1
+        self._submit(folder)
+
+
+def scripted(monkeypatch, *words: str, **options) -> Scripted:
+    found = Scripted(*words, **options)
+    monkeypatch.setattr(engines, "control_of", lambda name: found)
+    return found
+
+
+def test_a_live_run_is_joined_and_not_begun_again(deploy, monkeypatch):
+    made = deploy("local")
+    run_in_threads(made.folder)
+    engine = scripted(monkeypatch, "running", "running", "finished")
+    done = cli("run", made.folder)
+    assert "a run of" in done.stdout
+    assert "is live (running): joined, not begun again" in done.stdout
+    assert engine.submitted == 0
+    assert "CERTIFIED" in done.stdout
+
+
+def test_a_run_that_its_engine_ended_is_sent_again(deploy, monkeypatch):
+    """As NVFlare does when the job process of one site dies: the loop keeps its checkpoint and ends as INTERRUPTED."""
+    made = deploy("local", run={"record_every": 1})
+    stops = [True, False]
+
+    def submit(folder):
+        run_in_threads(folder, stop_after=2 if stops.pop(0) else None)
+
+    engine = scripted(monkeypatch, "none", "running", "failed", "running", "finished", submit=submit)
+    done = cli("run", made.folder)
+    assert engine.submitted == 2
+    assert "the engine ended the run" in done.stderr
+    assert json.loads((made.run_folder / "status.json").read_text())["stop"] == "MAX_ROUNDS"
+    made.again()
+    engine = scripted(
+        monkeypatch, "none", "aborted", submit=lambda folder: run_in_threads(folder, stop_after=2)
+    )  # by hand: it stays so
+    cli("run", made.folder, code=None)
+    assert engine.submitted == 1
+    assert json.loads((made.run_folder / "status.json").read_text())["stop"] == "INTERRUPTED"
+
+
+def test_a_server_that_is_gone_is_said_at_once_and_waited_for_a_while(deploy, monkeypatch):
+    made = deploy("local")
+    scripted(monkeypatch, "none", "running", "unreachable")
+    monkeypatch.setattr(deployed_run, "PATIENCE", 0.2)
+    done = cli("run", made.folder, code=1)
+    assert re.search(r"server unreachable since 0 s, waiting until \d\d:\d\d:\d\d", done.stderr)
+    assert "the server was silent for 0 s: start it, then `fedualex deploy resume`" in done.stderr
 
 
 def test_arrays_from_anywhere_are_at_home_in_each_party(tmp_path):
@@ -236,8 +280,8 @@ def test_commands_refuse_in_one_sentence(tmp_path, finished):
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
     for name in ("up", "run", "status", "stop", "resume"):
         one_sentence(cli(name, tmp_path / "none", code=2), "none")
-    assert "engine local needs nothing started" in cli("up", finished.folder).stdout
-    assert "Ctrl-C there ends it" in cli("stop", finished.folder).stdout
+    assert "nothing to start: `fedualex deploy run` starts all" in cli("up", finished.folder).stdout
+    assert "stopped" in cli("stop", finished.folder).stdout
 
 
 @pytest.mark.slow

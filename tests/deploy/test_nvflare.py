@@ -29,7 +29,7 @@ from fedualex.deploy.nvflare import trial as local
 from fedualex.deploy.nvflare.provision import provision
 
 SITES = ["site-1", "site-2", "site-3"]
-ENTRIES = {"server": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
+ENTRIES = {"serve": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
 PATIENCE = 240.0
 
 
@@ -164,12 +164,12 @@ def test_each_party_gets_its_own_key_and_a_narrow_policy(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"sites": []}, "must name at least one site"),
-        ({"sites": ["a b"]}, "name 'a b' must be"),
-        ({"sites": ["server"]}, "not reserved"),
-        ({"sites": ["a", "a"]}, "different names"),
-        ({"sites": ["a"], "port": 0}, "port=0 must be"),
-        ({"sites": ["a"], "server": "nothing"}, "entry='nothing' must name a function"),
+        ({"sites": []}, "sites must be at least one name"),
+        ({"sites": ["a b"]}, "a site's name must be a letter"),
+        ({"sites": ["server"]}, "none of server"),
+        ({"sites": ["a", "a"]}, "each once"),
+        ({"sites": ["a"], "port": 0}, "port must be between"),
+        ({"sites": ["a"], "serve": "nothing"}, "entry='nothing' must name a function"),
     ],
 )
 def test_provision_refuses(tmp_path, arguments, sentence):
@@ -272,12 +272,12 @@ def test_a_killed_job_is_sent_again(trial, victim):
     started.plan(rounds=40, timeout=10.0, pause=0.2, resume=True)
     first = job.submit(started.folder, 3)
     started.until(lambda: started.result()["rounds"] >= 4, "four rounds")
-    with pytest.raises(RuntimeError, match="is running: abort it first, or use resubmit"):
+    with pytest.raises(RuntimeError, match="is running: `fedualex deploy stop` ends it"):
         job.submit(started.folder, 3)
     started.kill(*job_processes(started.folder, victim))
     assert job.wait(started.folder, PATIENCE) in ("failed", "lost", "aborted"), started.logs()
     assert started.result()["rounds"] < 40
-    assert job.resubmit(started.folder, 3) != first
+    assert job.submit(started.folder, 3) != first
     assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
     assert np.array_equal(started.result()["x"], expected(40))
 
@@ -294,7 +294,7 @@ def test_a_killed_server_comes_back_and_the_job_is_sent_again(trial):
     local.start(started.folder, "server")
     started.until(lambda: job.connected(started.folder) == SITES, "the sites to come back")
     assert job.wait(started.folder, PATIENCE) == "lost"
-    job.resubmit(started.folder, 3)
+    job.submit(started.folder, 3)
     assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
     assert np.array_equal(started.result()["x"], expected(40))
     started.until(lambda: not any(job_processes(started.folder, s) for s in SITES), "old job processes to end")
@@ -311,7 +311,7 @@ def test_abort_and_a_broken_loop(trial):
     assert job.state(started.folder) == "aborted"
     started.until(lambda: not job_processes(started.folder, "server"), "the job to end")
     assert started.result()["rounds"] < 10_000
-    (started.folder / "server/kit/local/fedualex.json").write_text('{"entry": "support.nvflare_toys:fail"}')
+    (started.folder / "server/engine.json").write_text('{"entry": "support.nvflare_toys:fail"}')
     job.submit(started.folder, 1)
     assert job.wait(started.folder, PATIENCE) == "failed"
 

@@ -25,6 +25,7 @@ from support.deployments import (
     the_game,
     write_source,
 )
+from support.in_threads import run_in_threads
 
 from fedualex.deploy import processes, thread_engine
 from fedualex.experiments import deployment, deployment_files
@@ -197,7 +198,7 @@ def test_of_two_servers_the_older_one_ends_and_spoils_nothing(trial, undisturbed
     trial.order("site-2", round=HELD, what="before")
     trial.submit()
     trial.until_site("site-2", "held")
-    deployment.run_locally(trial.folder)  # the newer one, on the same checkpoint, to its end
+    run_in_threads(trial.folder)  # the newer one, on the same checkpoint, to its end
     trial.release("site-2")
     assert trial.until_ended() == "failed", trial.logs()
     assert not (trial.folder / "server" / "failure.json").exists()

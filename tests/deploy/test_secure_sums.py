@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.guard import Guard
+from fedualex.deploy.layout import Layout
 from fedualex.deploy.ledger import Ledger
 from fedualex.deploy.policy import Policy
 from fedualex.deploy.secure.fixed_point import MOST_SITES, UNITS, decoded, encoded, quantization
@@ -215,7 +216,7 @@ def test_answers_that_do_not_fit_together_are_refused():
 
 @pytest.fixture
 def deployment(tmp_path):
-    make_keys(tmp_path, NAMES)
+    make_keys(Layout(tmp_path), NAMES)
     return tmp_path
 
 

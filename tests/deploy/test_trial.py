@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from fedualex.deploy import processes
+from fedualex.deploy.layout import Layout
 
 STUBBORN = "#!/bin/sh\n(trap '' TERM; echo up; sleep 300) & setsid sleep 301 & wait\n"
 
@@ -29,7 +30,7 @@ def folder(tmp_path):
 
 def until_up(folder, *names):
     def all_said_so():
-        return all("up" in (processes.home(folder, name) / "log.txt").read_text() for name in names)
+        return all("up" in (Layout(folder).party(name) / "log.txt").read_text() for name in names)
 
     processes.until(all_said_so, folder, names, 60.0, "everybody")
 

@@ -17,8 +17,7 @@ from click.testing import CliRunner
 
 import fedualex as fx
 from fedualex.cli import main
-from fedualex.deploy import processes
-from fedualex.deploy.control import control_of
+from fedualex.deploy import engines, processes
 from fedualex.experiments import deployment_files, deployment_settings
 
 SITES = ("site-1", "site-2", "site-3")
@@ -137,7 +136,7 @@ class Deployment:
         self.configuration.write_text(toml(**self.settings))
         cli("init", self.folder, "--config", self.configuration)
         self.run_folder = self.folder / "server" / "run"
-        self.control = None if engine == "local" else control_of(engine)
+        self.control = engines.control_of(engine)
 
     def run(self, command: str = "run", code: int | None = 0) -> dict:
         done = cli(command, self.folder, "--json", code=None)
@@ -210,8 +209,7 @@ class Deployment:
         return "\n".join(f"{file}:\n{file.read_text(errors='replace')[-3000:]}" for file in files)
 
     def down(self) -> None:
-        if self.control is not None:
-            self.control.down(self.folder)
+        self.control.down(self.folder)
 
 
 def checkpoint(file: Path) -> list:

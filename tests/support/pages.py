@@ -1,6 +1,8 @@
 """The pages of the documentation as text: their headings, links and blocks of code."""
 
 import re
+import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -35,3 +37,37 @@ def links(text):
     """The targets of links and pictures that are no addresses."""
     targets = re.findall(r"\]\(([^)\s]+)\)", without_code(text))
     return [target for target in targets if not re.match(r"[a-z]+:", target)]
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A block of code of a page."""
+
+    language: str
+    text: str
+    line: int
+    reason: str
+    """Why it is not executed; empty if it is."""
+    follows: bool
+    """Whether nothing but empty lines stands between it and the block before it."""
+
+
+def fences(text):
+    """The blocks of a page in their order, but those that are directives of the site."""
+    found, end = [], None
+    for match in FENCE.finditer(text):
+        between = "" if end is None else text[end : match.start()]
+        end = match.end()
+        if not match["language"].startswith("{"):
+            line = text[: match.start("open")].count("\n") + 1
+            block = textwrap.dedent(match["text"])
+            found.append(
+                Fence(match["language"], block, line, match["reason"] or "", bool(found) and not between.strip())
+            )
+    return found
+
+
+FENCE = re.compile(
+    r"^(?:<!-- not executed: (?P<reason>.+) -->\n)?(?P<open>(?P<indent> *)```)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$",
+    flags=re.DOTALL | re.MULTILINE,
+)

@@ -15,7 +15,7 @@ class Exchanging(Protocol):
     """
 
     def opened(self, flat: Flat, z: Saddle, local_steps: int) -> Tree:
-        """The server before its first exchange, a survey of z."""
+        """The server before its first exchange, a survey of the projection of z."""
         ...
 
     def pull(self, flat: Flat, server: Tree, local_steps: int) -> tuple[Tree, Tree] | None:

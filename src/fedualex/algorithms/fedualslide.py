@@ -14,7 +14,7 @@ from .base import choice
 from .pace import Pace, with_pace
 from .pulled import Pull, PulledSteps
 from .slide_server import FRESH, LOCAL, PHASES, PROBE, START, STEPS, SURVEY, SlideServer, first_server, share
-from .slide_steps import absorbed, extrapolated, recentred, standing, weighed
+from .slide_steps import absorbed, extrapolated, standing, weighed
 
 
 class FeDualSlide(PulledSteps):
@@ -67,7 +67,7 @@ class FeDualSlide(PulledSteps):
         return {"bytes_up": up, "bytes_down": surveys * size * 8 + rounds * (3 * size + 4) * itemsize}
 
     def opened(self, flat: Flat, z: Saddle, local_steps: int) -> SlideServer:
-        """The server before its first exchange, a survey of z."""
+        """The server before its first exchange, a survey of the projection of z."""
         way = SURVEY if self.mode == "survey" or local_steps == 1 else STEPS
         return first_server(flat, self.remember, z, way)
 
@@ -112,19 +112,19 @@ class FeDualSlide(PulledSteps):
         phase, age, span = np.inf if start else float(server.phase), int(server.age), int(server.span)
         for _ in range(PHASES):
             level, scaled = _number(self.kappa * phase if np.isfinite(phase) else 0.0), flat.scaled(server.scale)
-            cuts, bounds, scale = weighed(scaled, known, server.cuts, server.bounds, level, server.centre)
-            server, gap = server._replace(cuts=cuts, bounds=bounds), float(bounds.gap)
+            cuts, bounds, scale, centre = weighed(scaled, known, server.cuts, server.bounds, level, server.centre)
+            server, gap = server._replace(cuts=cuts, bounds=bounds), bounds.gap
             if not gap <= self.drop * phase and age < span:
                 break
             phase, age, span = gap, 0, span if gap <= self.drop * phase else 2 * span
-            cuts = cuts.reweighted(0 * cuts.weights)
-            server = server._replace(centre=recentred(flat, bounds), scale=scale, cuts=cuts)
+            cuts = cuts.reweighted(np.zeros(cuts.weights.shape))
+            server = server._replace(centre=centre, scale=scale, cuts=cuts)
         return server._replace(phase=phase, age=age + 1, span=span)
 
     def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
         """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
         flat = flat.scaled(server.scale)
-        way, windows, gap = int(server.way), server.windows, float(server.bounds.gap)
+        way, windows, gap = int(server.way), server.windows, server.bounds.gap
         if self.mode == "auto" and local_steps > 1:
             way, windows = windows.entered(way, server.exchanges, gap)
         omega, tau, z, row = standing(flat, server.cuts, server.centre)

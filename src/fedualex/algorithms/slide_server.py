@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..bundle import Bounds, Cuts, Flat, no_bounds, no_cuts
+from ..compiling import compiled
 from ..tree import Saddle
 from ..validation import real_scalar
 from .pace import Pace, Windows, no_windows
@@ -59,9 +60,10 @@ class SlideServer(NamedTuple):
         return int(self.surveys) + int(self.local_rounds)
 
 
-@eqx.filter_jit
+@compiled
 def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
-    """Before the first exchange, which is a survey of z."""
+    """Before the first exchange, which is a survey of the projection of z."""
+    z = flat.geometry.project(z)
     centre, one, zero, none = flat.interior(flat.vector(z)), jnp.ones(()), jnp.zeros(()), jnp.asarray(0)
     pace = Pace(one, one, jnp.asarray(True), none)
     return SlideServer(

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
 from ..bundle import Bounds, Cuts, Flat, Known, improved, level_weights, nearest, pair_of
+from ..compiling import compiled
 from ..tree import Saddle
 
 FACTOR, MOVED = 10.0, 1e-9
@@ -16,7 +16,7 @@ FACTOR, MOVED = 10.0, 1e-9
 BISECTIONS = 52
 
 
-@eqx.filter_jit
+@compiled
 def absorbed(
     flat: Flat, cuts: Cuts, pair: tuple[Array, Array], step: Array, at: Saddle, operator: Saddle, value: Array
 ) -> tuple[Cuts, Array, Array, Array]:
@@ -33,26 +33,28 @@ def absorbed(
     def fits(c: Array) -> Array:
         return flat.mapped(omega - c * g, tau + c).potential - here + c * height <= 1e-15 * jnp.abs(here)
 
-    def narrower(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        middle = (ends[0] + ends[1]) / 2
-        good = fits(middle)
-        return jnp.where(good, middle, ends[0]), jnp.where(good, ends[1], middle)
+    def narrower(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, low, high = now
+        # The whole step first, in the loop, so that it is compiled once.
+        tried = jnp.where(count == 0, step, (low + high) / 2)
+        good = fits(tried)
+        return count + 1, jnp.where(good, tried, low), jnp.where(good, high, tried)
 
-    low = jnp.where(fits(step), step, 0.0)
-    top = jax.lax.fori_loop(0, jnp.where(low == step, 0, BISECTIONS), narrower, (low, step))[0]
+    start = jnp.asarray(0), jnp.zeros(()), step
+    top = jax.lax.while_loop(lambda now: (now[0] <= BISECTIONS) & (now[1] < now[2]), narrower, start)[1]
     cuts = cuts.with_room(cuts.heights - cuts.operators @ z - psi)
     row = jnp.argmin(cuts.used)
     return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), row, top, jnp.sqrt(jnp.vdot(g, g))
 
 
-@eqx.filter_jit
+@compiled
 def weighed(
     flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, level: Array, centre: Array
-) -> tuple[Cuts, Bounds, Array]:
-    """Weights of the level problem, bounds that they make better, and a balanced scale.
+) -> tuple[Cuts, Bounds, Array, Array]:
+    """Weights of the level problem, bounds that they make better, and scale and centre of a phase that begins here.
 
     The scale is the geometric mean of what it was and of D_y / D_x, by the divergences of the surveys' weighted mean
-    from the centre, and moves by FACTOR at most.
+    from the centre, and moves by FACTOR at most. The new centre is the best point, a little inside of the domain.
     """
     cuts = cuts.reweighted(level_weights(flat, cuts, flat.dual(centre), level))
     bounds = improved(flat, cuts, known, bounds, model=True)
@@ -61,16 +63,10 @@ def weighed(
     x, y = flat.divergences(mean, centre)
     moved = (total > 0) & (x > MOVED) & (y > MOVED)
     ratio = jnp.sqrt(jnp.where(moved, y / jnp.where(moved, x, 1.0), flat.scale) / flat.scale)
-    return cuts, bounds, flat.scale * jnp.clip(ratio, 1 / FACTOR, FACTOR)
+    return cuts, bounds, flat.scale * jnp.clip(ratio, 1 / FACTOR, FACTOR), flat.interior(bounds.point)
 
 
-@eqx.filter_jit
-def recentred(flat: Flat, bounds: Bounds) -> Array:
-    """The best point, a little inside of the domain."""
-    return flat.interior(bounds.point)
-
-
-@eqx.filter_jit
+@compiled
 def standing(flat: Flat, cuts: Cuts, centre: Array) -> tuple[Array, Array, Saddle, Array]:
     """The pair O(c), its point, and the row of the survey that is nearest to it."""
     omega, tau = pair_of(cuts, flat.dual(centre))
@@ -78,7 +74,7 @@ def standing(flat: Flat, cuts: Cuts, centre: Array) -> tuple[Array, Array, Saddl
     return omega, tau, flat.point(z), nearest(cuts, z)
 
 
-@eqx.filter_jit
+@compiled
 def extrapolated(flat: Flat, cuts: Cuts, omega: Array, tau: Array, row: Any, step: Array) -> Saddle:
     """P(O.descend(T, g)) with the operator g of a survey."""
     return flat.point(flat.mapped(omega - step * cuts.operators[row], tau + step).point)

@@ -1,5 +1,7 @@
 """Bounds of the optimal value from surveys: one from above with its x, one from below with its y."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,9 +18,9 @@ UNKNOWN = 1e300
 class Known(eqx.Module):
     """f(x, y) >= value for every x of the domain, at one y: known before any survey."""
 
-    y: Array
-    value: Array
-    there: Array
+    y: Any
+    value: Any
+    there: Any
     """Whether anything is known."""
 
 
@@ -57,12 +59,12 @@ class Bounds(eqx.Module):
     @property
     def known(self) -> bool:
         """Whether there is a bound on both sides."""
-        return bool(self.upper.bound < UNKNOWN) and bool(self.lower.bound > -UNKNOWN)
+        return float(self.upper.bound) < UNKNOWN and float(self.lower.bound) > -UNKNOWN
 
     @property
-    def gap(self) -> Array:
+    def gap(self) -> float:
         """upper - lower."""
-        return self.upper.bound - self.lower.bound
+        return float(self.upper.bound) - float(self.lower.bound)
 
 
 def no_bounds(flat: Flat, memory: int) -> Bounds:

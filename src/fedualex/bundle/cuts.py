@@ -1,5 +1,7 @@
 """The surveys that a server remembers: where, with which operator and value, and with how much weight."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,7 +20,7 @@ class Cuts(eqx.Module):
     values: Array
     heights: Array
     """e = <g, u> + psi(u)."""
-    weights: Array
+    weights: Any
     """c >= 0."""
     used: Array
 
@@ -40,7 +42,7 @@ class Cuts(eqx.Module):
         full = jnp.all(self.used)
         return jax.tree.map(lambda a, b: jnp.where(full, a, b), emptied, self)
 
-    def reweighted(self, weights: Array) -> "Cuts":
+    def reweighted(self, weights: Any) -> "Cuts":
         """With other weights."""
         return eqx.tree_at(lambda cuts: cuts.weights, self, weights)
 

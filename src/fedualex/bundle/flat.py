@@ -1,6 +1,6 @@
 """Points, operators and dual pairs as plain vectors: what a server computes with when it remembers many of them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from .. import tree
 from ..geometry import Dual, Product, calls_lapack
@@ -28,7 +29,7 @@ class Flat(eqx.Module):
 
     geometry: Product
     like: Saddle
-    scale: Array
+    scale: Any
     """s: ell is s ell_x + ell_y, so that a step of one size moves both variables by what they have to go."""
 
     def vector(self, z: Tree) -> Array:
@@ -42,6 +43,16 @@ class Flat(eqx.Module):
         parts = zip(jnp.split(v, ends), leaves, strict=True)
         point: Saddle = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in parts])
         return point
+
+    def points(self, rows: NDArray[Any]) -> Saddle:
+        """The points that have these rows, along the first axis; outside of compiled programs."""
+        leaves, structure = jax.tree.flatten(self.like)
+        ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
+        parts = zip(np.split(rows, ends, axis=1), leaves, strict=True)
+        points: Saddle = jax.tree.unflatten(
+            structure, [part.reshape(len(rows), *np.shape(leaf)) for part, leaf in parts]
+        )
+        return points
 
     @property
     def split(self) -> int:
@@ -79,9 +90,9 @@ class Flat(eqx.Module):
         """A point near v from which nothing is too far away."""
         return self.vector(self.geometry.interior(self.point(v)))
 
-    def scaled(self, scale: Array) -> "Flat":
+    def scaled(self, scale: Any) -> "Flat":
         """The same with another s."""
-        return Flat(self.geometry, self.like, jnp.asarray(scale, jnp.float64))
+        return Flat(self.geometry, self.like, scale)
 
     def divergences(self, v: Array, reference: Array) -> tuple[Array, Array]:
         """How far v is from a reference: D_x without s, and D_y."""

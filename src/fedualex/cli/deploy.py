@@ -14,7 +14,7 @@ folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_
 
 @click.group()
 def deploy() -> None:
-    """Run a problem on a federated engine: NVIDIA FLARE, Flower, or all parties in this process."""
+    """Run a problem on a federated engine: NVIDIA FLARE, Flower, or processes of this machine."""
 
 
 deploy.add_command(audit)
@@ -28,13 +28,10 @@ deploy.add_command(check)
 @plain_errors
 def up(folder: Path, as_json: bool) -> None:
     """Start server and sites on this machine, for a trial."""
-    control, settings = engine_of(folder)
-    if control is None:
-        say("engine local needs nothing started: `fedualex deploy run` does it all", {"connected": []}, as_json)
-        return
-    control.up(folder)
-    sites = list(settings["sites"])
-    say(f"server and {len(sites)} sites are connected", {"connected": sites}, as_json)
+    control, _ = engine_of(folder)
+    sites = control.up(folder)
+    line = f"server and {len(sites)} sites are connected"
+    say(line if sites else "nothing to start: `fedualex deploy run` starts all", {"connected": sites}, as_json)
 
 
 @deploy.command()
@@ -53,7 +50,7 @@ def run(folder: Path, as_json: bool) -> None:
 def resume(folder: Path, as_json: bool) -> None:
     """Go on from the last checkpoint, after a stop or a fault."""
     control, _ = engine_of(folder)
-    begun = control is not None and control.state(folder)[0] != "none"  # maybe at the server's own machine
+    begun = control.state(folder)[0] != "none"  # maybe at the server's own machine
     if not begun and not (run_folder(folder) / "manifest.json").exists():
         raise ValueError(f"there is nothing to resume in {folder}: `fedualex deploy run` begins")
     run_deployment(folder, as_json)
@@ -66,7 +63,7 @@ def resume(folder: Path, as_json: bool) -> None:
 def status(folder: Path, as_json: bool) -> None:
     """What the engine says, and what the run folder says."""
     control, _ = engine_of(folder)
-    engine = "local" if control is None else control.state(folder)[0]
+    engine, _ = control.state(folder)
     history, found = stored_run(folder)
     last = history[-1] if history else {}
     if as_json:
@@ -85,9 +82,6 @@ def status(folder: Path, as_json: bool) -> None:
 def stop(folder: Path, as_json: bool) -> None:
     """End the run, keep its checkpoint, and end the processes that `up` started here."""
     control, _ = engine_of(folder)
-    if control is None:
-        say("engine local runs in `fedualex deploy run` alone: Ctrl-C there ends it", {"stopped": False}, as_json)
-        return
     try:
         engine, ended = control.state(folder)
         if not ended and engine != "unreachable":  # a server that is gone runs nothing, but its sites may be here

@@ -2,34 +2,38 @@
 
 import sys
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..storage import locked
 from .common import exit_code, print_json, shown, status_line
 from .model_words import FEW, description, show
 from .runs import print_outputs
 
-PATIENCE = 600.0
+if TYPE_CHECKING:
+    from ..deploy.engines import Control
+    from ..deploy.layout import Layout
+
+PATIENCE = 180.0
 """Seconds for a server that cannot be reached to come back."""
+UNREACHABLE = "unreachable"
+FAILED = "failed"
+AGAIN = 5
+"""How often a run is sent again that its engine ended, if no round came of it in between."""
 
 
 def run_deployment(folder: Path, as_json: bool) -> None:
-    """Begin or resume the run, wait for its end, print it, and exit with its code."""
-    from ..experiments.deployment import failure_of, forget_failure, run_locally, unfinished
+    """Begin or resume the run, or join the one that is live; wait for its end, print it, and exit with its code."""
+    from ..experiments.deployment import failure_of
 
     control, settings = engine_of(folder)
-    if control is None:
-        run_locally(folder, None if as_json else _show)
-    else:
-        unfinished(folder / "server")
-        forget_failure(folder / "server")
-        before = _written(folder)
-        control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
-        said = _follow(folder, control, as_json)
-        if failure_of(folder / "server") or _written(folder) in (None, before):
-            raise RuntimeError(_without_result(folder, said))
+    before = begin(folder, control, settings, as_json)
+    said = _followed(folder, control, settings, as_json, before)
+    if failure_of(layout_of(folder).server) or _written(folder) in (None, before):
+        raise RuntimeError(_without_result(folder, said))
     _, found = stored_run(folder)
     assert found is not None
     tol = settings["run"]["tol"]
@@ -40,13 +44,34 @@ def run_deployment(folder: Path, as_json: bool) -> None:
         )
     elif model is not None:
         show(model, FEW)
-        click.echo(f"model: {folder / 'server' / 'model'}")
+        click.echo(f"model: {layout_of(folder).server / 'model'}")
     else:
         print_outputs(found)
     if not as_json:
         click.echo(status_line(found, tol))
         click.echo(f"run: {run_folder(folder)}")
     sys.exit(exit_code(found, tol))
+
+
+def begin(folder: Path, control: "Control", settings: dict[str, Any], as_json: bool) -> tuple[int, int] | None:
+    """Submit the run unless one is live, which is joined and never disturbed; which result there was before.
+
+    Two commands at the same moment take turns, so that one of them begins and the other joins.
+    """
+    from ..experiments.deployment import forget_failure, unfinished
+
+    server = layout_of(folder).server
+    with locked(server / "begin.lock"):
+        said, ended = control.state(folder)
+        if not ended and said != UNREACHABLE:
+            if not as_json:
+                click.echo(f"a run of {folder} is live ({said}): joined, not begun again")
+            return None
+        unfinished(server)
+        forget_failure(server)
+        before = _written(folder)
+        control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
+        return before
 
 
 def _written(folder: Path) -> tuple[int, int] | None:
@@ -58,31 +83,80 @@ def _written(folder: Path) -> tuple[int, int] | None:
 def _without_result(folder: Path, said: str) -> str:
     from ..experiments.deployment import failure_of
 
-    if why := failure_of(folder / "server"):
+    if why := failure_of(layout_of(folder).server):
         return f"the server could not go on: {why}"
     if said == "finished" and not run_folder(folder).exists():
         return "the run has finished; its result is in server/run on the server's machine"
     return f"the run has not ended by itself (the engine says {said!r}): the server's log says more, `resume` goes on"
 
 
-def _follow(folder: Path, control: Any, as_json: bool) -> str:
-    """Show records as they come until the engine says that the run has ended; its last word."""
-    newest, said = -1, ""
-    ended, heard = False, time.monotonic()
-    while not ended:
-        time.sleep(control.poll)
-        before, (said, ended) = said, control.state(folder)
-        if said != "unreachable":
-            heard = time.monotonic()
-        elif time.monotonic() - heard > PATIENCE:
-            raise RuntimeError(f"the server was silent for {PATIENCE / 60:g} minutes: start it, then `resume`")
-        if said != before and not ended and not as_json:  # "waiting" for sites and "unreachable" may last
-            click.echo(f"engine: {said}")
-        history, _ = stored_run(folder)
-        if history and history[-1]["round"] > newest and not as_json:
-            newest = history[-1]["round"]
-            _show(history[-1])
-    return said
+def _followed(folder: Path, control: "Control", settings: dict[str, Any], as_json: bool, before: Any) -> str:
+    """The engine's last word on the run. One that the engine ended, and nobody else, is sent again."""
+    watch, sent, newest = _Watch(folder, control, as_json), 0, -1
+    while True:
+        try:
+            said = watch.until_ended()
+        except KeyboardInterrupt:
+            if not control.HERE:
+                click.echo(f"the run goes on: `fedualex deploy stop {folder}` ends it", err=True)
+                raise
+            control.stop(folder)
+            return control.state(folder)[0]
+        if said != FAILED or _written(folder) == before or not _was_cut_off(folder):
+            return said
+        before = _written(folder)
+        sent = 1 if watch.newest > newest else sent + 1
+        newest = watch.newest
+        if sent > AGAIN:
+            return said
+        click.echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
+        control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
+
+
+def _was_cut_off(folder: Path) -> bool:
+    """Whether the loop ended in order because its engine was stopped, before the run was done."""
+    from ..experiments.deployment import failure_of
+
+    _, found = stored_run(folder)
+    return failure_of(layout_of(folder).server) is None and found is not None and found["stop"] == "INTERRUPTED"
+
+
+class _Watch:
+    """Looks at a run until it has ended, and shows what is new."""
+
+    def __init__(self, folder: Path, control: "Control", as_json: bool):
+        self.folder, self.control, self.quiet = folder, control, as_json
+        self.newest, self.said, self.heard = -1, "", time.monotonic()
+
+    def until_ended(self) -> str:
+        """The engine's last word."""
+        ended = False
+        while not ended:
+            time.sleep(self.control.POLL)
+            before, (self.said, ended) = self.said, self.control.state(self.folder)
+            if self.said == UNREACHABLE:
+                self._wait_for_server(new=before != UNREACHABLE)
+            else:
+                self.heard = time.monotonic()
+                if self.said != before and not ended and not self.quiet:  # "waiting" for sites may last
+                    click.echo(f"engine: {self.said}")
+            self._show_newest()
+        return self.said
+
+    def _wait_for_server(self, new: bool) -> None:
+        silent = time.monotonic() - self.heard
+        if silent > PATIENCE:
+            raise RuntimeError(f"the server was silent for {silent:.0f} s: start it, then `fedualex deploy resume`")
+        if new:
+            end = datetime.now() + timedelta(seconds=PATIENCE - silent)
+            click.echo(f"server unreachable since {silent:.0f} s, waiting until {end:%H:%M:%S}", err=True)
+
+    def _show_newest(self) -> None:
+        history, _ = stored_run(self.folder)
+        if history and history[-1]["round"] > self.newest:
+            self.newest = history[-1]["round"]
+            if not self.quiet:
+                _show(history[-1])
 
 
 def _show(record: dict[str, Any]) -> None:
@@ -90,26 +164,32 @@ def _show(record: dict[str, Any]) -> None:
     click.echo(f"round {record['round']}: " + (f"certified gap <= {shown(min(gaps))}" if gaps else "no certificate"))
 
 
-def engine_of(folder: Path) -> tuple[Any, dict[str, Any]]:
-    """The control of the deployment's engine, None for the local one, and the server's settings."""
-    from ..deploy.control import control_of
+def engine_of(folder: Path) -> tuple["Control", dict[str, Any]]:
+    """The functions of the deployment's engine, and the server's settings."""
+    from ..deploy.engines import control_of
     from ..experiments.deployment_settings import settings_of
 
-    settings = settings_of(folder / "server")
-    engine = settings["server"]["engine"]
-    return (None if engine == "local" else control_of(engine)), settings
+    settings = settings_of(layout_of(folder).server)
+    return control_of(settings["server"]["engine"]), settings
+
+
+def layout_of(folder: Path) -> "Layout":
+    """Where the parties' files are."""
+    from ..deploy.layout import Layout
+
+    return Layout(folder)
 
 
 def run_folder(folder: Path) -> Path:
     """Where the server keeps its run."""
-    return folder / "server" / "run"
+    return layout_of(folder).run
 
 
 def kept_model(folder: Path) -> Any:
     """The model that the run ended with; None if it has none."""
     from ..models.store import JSON, MODEL, load
 
-    path = folder / "server" / MODEL
+    path = layout_of(folder).server / MODEL
     return load(path) if (path / JSON).exists() else None
 
 

@@ -1,8 +1,32 @@
-"""The functions that a party's own settings name, in packages that are installed there."""
+"""The functions that a party's own settings name, in packages that are installed there: no message can name another."""
 
+import json
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+from ..storage import write_json
+
+SETTINGS = "engine.json"
+"""In a party's folder, which belongs to the party."""
+
+
+def write_entry(folder: Path, entry: str, **more: Any) -> None:
+    """Name the function that works for a party; it need not be importable here."""
+    check_entry(entry)
+    write_json(folder / SETTINGS, {"entry": entry, **more})
+
+
+def read_entry(folder: Path) -> Callable[..., Any]:
+    """The function that works for the party of this folder."""
+    return resolve(read_settings(folder)["entry"])
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """What the engine must know at this party."""
+    found: dict[str, Any] = json.loads((folder / SETTINGS).read_text())
+    return found
 
 
 def check_entry(entry: str) -> None:

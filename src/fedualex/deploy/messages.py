@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from .encoding import MessageError, reply_from_bytes, reply_to_bytes, request_from_bytes, request_to_bytes
 from .engine import Arrays, Carrier, RefusedError, Reply, Request
@@ -59,6 +60,20 @@ def answer(work: Work, message: bytes) -> bytes:
         log.exception("%s %d failed", request.task, request.round)
         reason = f"the site raised {type(error).__name__} (its log says more)"
     return reply_to_bytes(Reply("", request.round, request.run_id, error=reason))
+
+
+def answering(load: Callable[[], Any]) -> Callable[[bytes], bytes]:
+    """The answers of a site, which is loaded now. One that cannot be loaded says so whenever it is asked."""
+    try:
+        work: Work = load().work
+    except Exception as error:
+        log.exception("the site cannot be loaded")
+        reason = f"the site cannot be loaded: {type(error).__name__} (its log says more)"
+
+        def work(request: Request) -> Arrays:
+            raise RefusedError(reason)
+
+    return lambda message: answer(work, message)
 
 
 def _reply(site: str, found: bytes | str, request: Request) -> Reply:

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from ..storage import write_json
+from .layout import Layout
 
 RECORD, LOG = "processes.json", "log.txt"
 MARK = "FEDUALEX_TRIAL"
@@ -29,7 +30,7 @@ def start(folder: Path, name: str, environment: Mapping[str, str] = os.environ) 
     record = _read(folder)
     if running(folder).get(name):
         return
-    party = home(folder, name)
+    party = Layout(folder).party(name)
     with open(party / LOG, "ab") as log:
         process = subprocess.Popen(
             [str((party / "start.sh").resolve())],
@@ -80,17 +81,12 @@ def until(done: Callable[[], bool], folder: Path, names: Iterable[str], timeout:
     while not done():
         alive = running(folder)
         if dead := [name for name in names if not alive.get(name)]:
-            log = home(folder, dead[0]) / LOG
+            log = Layout(folder).party(dead[0]) / LOG
             tail = " ".join(log.read_text(errors="replace").split())[-400:]
             raise RuntimeError(f"{dead[0]} ended while waiting for {what}; the end of {log}: {tail}")
         if time.monotonic() > end:
             raise TimeoutError(f"waited {timeout:g} s for {what}: see {LOG} in the parties' folders")
         time.sleep(0.5)
-
-
-def home(folder: Path, name: str) -> Path:
-    """The folder of a party."""
-    return folder / "server" if name == "server" else folder / "sites" / name
 
 
 def _marked(mark: str) -> list[psutil.Process]:

@@ -1,12 +1,12 @@
-"""Deployments run from folders: the server and each site from its own, or all of them in this process."""
+"""Deployments run from folders: the server and each site from its own."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from ..deploy import Engine, Guard, RunHooks, Site, SiteFacts, thread_engine
+from ..deploy import Engine, Guard, RunHooks, Site, SiteFacts
 from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
 from ..deploy.guarding import guarded
@@ -14,7 +14,6 @@ from ..models.store import JSON, MODEL
 from ..problems import AbstractProblem
 from ..runtime import Run, Status, Stop
 from ..runtime.compilation import keep_compiled_programs
-from ..runtime.records import Record
 from ..storage import read_arrays, write_json
 from ..summaries import Known
 from . import folder
@@ -35,13 +34,13 @@ RESUMABLE = (Stop.INTERRUPTED.name, Stop.CLIENTS_LOST.name, Stop.MAX_TIME.name)
 """Ends of a run that was cut off: by hand, because sites were missing, which may be back, or by the clock."""
 
 
-def serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None = None) -> Run:
-    """The server's side: the round loop, into the run folder beside the server's settings. tell: is given records."""
+def serve(engine: Engine, party: Path) -> Run:
+    """The server's side: the round loop, into the run folder beside the server's settings."""
     keep_compiled_programs()
     forget_failure(party)
     try:
         with closing(engine):
-            return _serve(engine, party, tell)
+            return _serve(engine, party)
     except FencedError:  # another server has taken over: what there is to say is its to say
         raise
     except Exception as error:
@@ -61,7 +60,7 @@ def failure_of(party: Path) -> str | None:
     return json.loads(file.read_text())["error"] if file.exists() else None
 
 
-def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -> Run:
+def _serve(engine: Engine, party: Path) -> Run:
     settings, path, begun = settings_of(party), party / RUN, unfinished(party)
     roster = roster_of(settings, party)
     tables = TableServer(engine, party, settings, roster) if has_tables(settings) else None
@@ -78,13 +77,7 @@ def _serve(engine: Engine, party: Path, tell: Callable[[Record], None] | None) -
         else:  # patience may have changed, and the folder may have moved
             folder.reopen(path, begun, resolved)
 
-    def append(record: Record) -> None:
-        folder.append(path, record)
-        if tell is not None:
-            with suppress(BrokenPipeError):  # nobody listens: no reason to end the run
-                tell(record)
-
-    hooks = RunHooks(begin, append, lambda run: folder.finish(path, run, problem))
+    hooks = RunHooks(begin, lambda record: folder.append(path, record), lambda run: folder.finish(path, run, problem))
     run = task.serve(engine, problem, path / CHECKPOINT, hooks, roster)
     if tables is not None and known is not None and run.gap is not None and run.stop is not Stop.INTERRUPTED:
         tables.keep_model(known, folder.load(path))
@@ -109,12 +102,6 @@ def load_site(party: Path) -> Guard:
 
 def _site(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Site:
     return task_of(settings, problem, known).site(problem, settings["site"])
-
-
-def run_locally(root: Path, tell: Callable[[Record], None] | None = None) -> Run:
-    """Server and sites in this process, each from its own folder: a rehearsal without an engine."""
-    sites = settings_of(root / "server")["sites"]
-    return serve(thread_engine({name: load_site(root / "sites" / name).work for name in sites}), root / "server", tell)
 
 
 def unfinished(party: Path) -> folder.StoredRun | None:

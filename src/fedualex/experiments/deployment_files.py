@@ -6,13 +6,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..deploy.control import control_of
+from ..deploy.engines import ENGINES, control_of
 from ..deploy.guarding import prepare_site
+from ..deploy.layout import SERVER, Layout
 from ..deploy.secure.layout import can_make_keys
 from ..deploy.secure.summed import FEWEST
 from ..storage import write_atomically, write_json
 from .deployment import SERVE, SITE
-from .deployment_settings import ENGINES, SETTINGS, read
+from .deployment_settings import SETTINGS, read
 from .registry import ConfigurationError, build_method, named
 
 EXAMPLE = Path(str(resources.files(__package__) / "deployment-example.toml"))
@@ -35,7 +36,7 @@ there. A run that was stopped or interrupted, or that lost its sites or its serv
 """
 DATA = """Each site names its own data in its `deployment.json`, as a file `....npz` in its folder or a Python function
 "module:function". The server is told of none."""
-REHEARSAL = """All parties run in one process, each from a folder of its own: `server/`, {folders}.
+REHEARSAL = """Each party is a process of this machine with a folder of its own: `server/`, {folders}.
 
     fedualex deploy run FOLDER
 
@@ -91,14 +92,15 @@ def provision(root: Path, settings: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
     root.mkdir(parents=True, exist_ok=True)
     server, sites = settings["server"], list(settings["sites"])
+    control_of(server["engine"]).provision(
+        root, sites, host=server["host"], port=server["port"], serve=SERVE, site=SITE
+    )
     for name in sites:
-        prepare_site(root / "sites" / name)
+        prepare_site(Layout(root).site(name))
     if len(sites) >= FEWEST and can_make_keys():
         from ..deploy.secure.keys import make_keys
 
-        make_keys(root, sites)
-    if server["engine"] != "local":
-        control_of(server["engine"]).provision(root, sites, server["host"], server["port"], SERVE, SITE)
+        make_keys(Layout(root), sites)
 
 
 def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str) -> None:
@@ -123,10 +125,9 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
     public["has_data"] = any(site["data"] is not None for site in settings["sites"].values())
     if (arrays := settings["problem"].get("file")) is not None:  # wherever it lies, each party has it at home
         public["problem"] = {**settings["problem"], "file": Path(arrays).name}
-    parties = {"server": root / "server"} | {name: root / "sites" / name for name in settings["sites"]}
-    for name, party in parties.items():
-        party.mkdir(parents=True, exist_ok=True)
-        own = {} if name == "server" else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
+    for name in (SERVER, *settings["sites"]):
+        party = Layout(root).party(name)
+        own = {} if name == SERVER else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
         write_json(party / SETTINGS, {**public, **own})
         entries = [settings["problem"].get("entry"), own.get("data")]
         for module in {str(entry).partition(":")[0] for entry in entries if entry and ":" in str(entry)}:

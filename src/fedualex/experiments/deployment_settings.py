@@ -1,12 +1,13 @@
 """The settings of a deployment, from its TOML file or a party's folder, and the problem and task they make."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..deploy import DeploymentOptions, Privacy, Task
+from ..deploy.engines import ENGINES
+from ..deploy.layout import check_address, check_name
 from ..deploy.secure.layout import chosen_roster, why_not_secure
 from ..problems import AbstractProblem
 from ..problems.built_from import sources_of
@@ -24,7 +25,6 @@ from .registry import (
     named,
 )
 
-ENGINES = ("local", "nvflare", "flower")
 SETTINGS = "deployment.json"
 RUN_DEFAULTS = run_defaults(DeploymentOptions)
 """The keys of [run] in a deployment."""
@@ -77,17 +77,19 @@ def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_parties(server: Mapping[str, Any], sites: Iterable[str]) -> None:
     """Refuse names of sites, a host and a port that no engine could use."""
-    for name in (names := list(sites)):
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", server["host"]):
-            raise ConfigurationError(
-                f"[sites.{name}]: a name is a letter, then letters, digits and dashes; not the server's"
-            )
-    if not names:
+    if not (names := list(sites)):
         raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
-    if not isinstance(server["host"], str) or not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", server["host"]):
-        raise ConfigurationError(f"[server] host must be a name or an IPv4 address, got {server['host']!r}")
-    if type(server["port"]) is not int or not 0 < server["port"] < 65536:
-        raise ConfigurationError(f"[server] port must be between 1 and 65535, got {server['port']!r}")
+    for name in names:
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise ConfigurationError(f"[sites.{name}]: {error}") from None
+        if name == server["host"]:
+            raise ConfigurationError(f"[sites.{name}]: the server's host has this name")
+    try:
+        check_address(server["host"], server["port"])
+    except ValueError as error:
+        raise ConfigurationError(f"[server] {error}") from None
 
 
 def settings_of(party: Path) -> dict[str, Any]:

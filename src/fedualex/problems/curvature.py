@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..compiling import quickly
 from ..geometry import EntropicSimplex, Product, is_geometry
 from ..regularizers import Box, CappedSimplex, InBox, Simplex, split
 from ..tree import Saddle
 from .base import AbstractProblem
-from .probes import Vector, block_masks, flat, quickly, unflat
+from .probes import Vector, block_masks, flat, unflat
 
 STEPS = 10
 """Products with second derivatives. An eigenvalue apart from the others shows after a few."""
@@ -28,14 +29,15 @@ def bent_down(problem: AbstractProblem, center: Vector, start: Vector) -> dict[s
     directions in which the domain extends: elsewhere f may curve as it likes. Empty if f has no second derivatives.
     """
     try:
-        vectors, products = map(np.asarray, quickly(_krylov)(problem, center, start))
+        vectors, products = map(np.asarray, _krylov(problem, center, start))
     except Exception:  # whatever jax or f raises where f cannot be differentiated twice
         return {}
     found = {block: _lowest(vectors[:, b], products[:, b]) for b, block in enumerate(block_masks(problem.like))}
     return {block: direction for block, direction in found.items() if direction is not None}
 
 
-def _krylov(problem: AbstractProblem, center: Array, start: Array) -> tuple[Array, Array]:
+@quickly
+def _krylov(problem: AbstractProblem, center: Any, start: Any) -> tuple[Array, Array]:
     """Lanczos' vectors v and their products H v, for each step and both blocks at once."""
     masks = jnp.stack(list(block_masks(problem.like).values()))
     _, derivative = jax.linearize(problem.operator, unflat(problem.like, center))

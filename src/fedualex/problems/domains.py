@@ -59,7 +59,7 @@ def point_like(like: Saddle, z: Any, name: str) -> Saddle:
         array = real_array(f"{name}.{part}", leaf)
         if array.shape != np.shape(shaped):
             raise ValueError(f"{name}.{part} must have shape {np.shape(shaped)}, got {array.shape}")
-        leaves.append(jnp.asarray(array))
+        leaves.append(jax.device_put(array))
     point: Saddle = jax.tree.unflatten(structure, leaves)
     return point
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from .. import tree
@@ -22,18 +23,18 @@ ESTIMATE = 4.0
 def flat_of(problem: Any) -> Flat:
     """The geometry of a problem in float64 on vectors, with spectral parts on the SVD route."""
     geometry = tree.cast_module(for_reports(problem.geometry), jnp.float64)
-    like = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), jnp.float64), problem.like)
-    return Flat(geometry, like, jnp.ones(()))
+    like = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), problem.like)
+    return Flat(geometry, like, np.ones(()))
 
 
 def known_of(problem: Any, flat: Flat) -> Known:
-    """The floor of a problem as bounds take it."""
+    """The floor of a problem as bounds take it, outside of compiled programs."""
     floor = problem.floor
     size = sum(leaf.size for leaf in jax.tree.leaves(flat.like)) - flat.split
     if floor is None:
-        return Known(jnp.zeros(size), jnp.zeros(()), jnp.asarray(False))
-    y = flat.vector(Saddle(flat.like.x, floor.y))[flat.split :]
-    return Known(y, jnp.asarray(floor.value, jnp.float64), jnp.asarray(True))
+        return Known(np.zeros(size), np.zeros(()), np.asarray(False))
+    leaves = [np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(floor.y)]
+    return Known(np.concatenate([np.zeros(0), *leaves]), np.asarray(floor.value, np.float64), np.asarray(True))
 
 
 def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]:

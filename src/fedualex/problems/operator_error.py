@@ -17,6 +17,9 @@ from ..tree import Saddle, Tree
 SHAKE = 8 * UNIT
 """By how much inputs are moved, relative to their size, to see what rounding may do to an operator."""
 
+SEEDS = np.arange(4)
+"""Of the shakes: the changes of one number may cancel by chance."""
+
 UNSEEN = 1024
 """How much larger than an operator's largest entry the terms may be that cancelled, where nothing else is known."""
 
@@ -59,8 +62,9 @@ def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
     if isinstance(problem.f, Majorized):
         gradient = jax.grad(majorized(problem).loss)(jax.tree.map(jnp.abs, z))
         return OperatorError(tree.scale((longest_sum(problem, z) + 32) * UNIT, gradient), estimated=False)
-    first, second = (_changes(problem, z, g, jax.random.key(seed)) for seed in range(2))
-    size = jax.tree.map(lambda a, b, c: 16 * UNIT * _spread(a) + 2 * (_spread(b) + _spread(c)), g, first, second)
+    # One after the other, so that the loss is part of the program once.
+    shakes = jax.lax.map(lambda seed: jax.tree.map(_spread, _changes(problem, z, g, seed)), SEEDS[:2])
+    size = jax.tree.map(lambda a, shaken: 16 * UNIT * _spread(a) + 2 * jnp.sum(shaken, axis=0), g, shakes)
     return OperatorError(size, estimated=True)
 
 
@@ -75,30 +79,40 @@ def longest_sum(problem: Any, z: Saddle) -> int:
     return examples + sum(leaf.size for leaf in jax.tree.leaves(z))
 
 
-def _changes(problem: Any, z: Saddle, g: Saddle, key: Array) -> Saddle:
+def _changes(problem: Any, z: Saddle, g: Saddle, seed: Array) -> Saddle:
     """By how much g changes if z and the data are shaken."""
-    other, moved = shaken_problem(problem, z, key)
+    other, moved = shaken_problem(problem, z, seed)
     changes: Saddle = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(b), a - b, 0), g, other.operator(moved))
     return changes
 
 
-def shaken_problem(problem: Any, z: Saddle, key: Array) -> tuple[Any, Saddle]:
+def shaken_problem(problem: Any, z: Saddle, seed: Array) -> tuple[Any, Saddle]:
     """The problem and z with their data and entries moved by SHAKE of their size."""
-    data, moved = _shaken((problem.data, z), key)
+    data, moved = _shaken((problem.data, z), seed)
     return eqx.tree_at(lambda p: p.data, problem, data, is_leaf=lambda node: node is None), moved
 
 
-def _shaken(a: Tree, key: Array) -> Tree:
-    """a with its floating arrays moved by SHAKE of their size, up or down at random."""
+def _shaken(a: Tree, seed: Array) -> Tree:
+    """a with its floating arrays moved by SHAKE of their size, up or down as if at random."""
     leaves, structure = jax.tree.flatten(a)
-    keys = jax.random.split(key, len(leaves))
-    return jax.tree.unflatten(structure, [_shake(leaf, key) for leaf, key in zip(leaves, keys, strict=True)])
+    starts = np.cumsum([0, *map(np.size, leaves)])
+    shaken = [_shake(leaf, seed, first) for leaf, first in zip(leaves, starts, strict=False)]
+    return jax.tree.unflatten(structure, shaken)
 
 
-def _shake(leaf: Any, key: Array) -> Any:
+def _shake(leaf: Any, seed: Array, first: int) -> Any:
     if not tree.is_floating(leaf):
         return leaf
-    return leaf * (1 + SHAKE * jax.random.rademacher(key, jnp.shape(leaf), jnp.result_type(leaf)))
+    signs = _signs(seed, first, np.size(leaf)).astype(jnp.result_type(leaf))
+    return leaf * (1 + SHAKE * signs.reshape(jnp.shape(leaf)))
+
+
+def _signs(seed: Array, first: int, count: int) -> Array:
+    """The signs number first, first + 1, ... of a seed: a hash of a few operations, where jax.random has hundreds."""
+    bits = jax.lax.iota(np.uint32, count) + np.uint32(first % 2**32) + seed.astype(np.uint32) * np.uint32(0x9E3779B9)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        bits = (bits ^ (bits >> shift)) * np.uint32(factor)
+    return 1 - 2 * (bits >> 31).astype(np.int32)
 
 
 def _spread(a: Array) -> Array:

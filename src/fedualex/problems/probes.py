@@ -3,26 +3,21 @@
 Points are vectors here: all arrays of x, and then all of y, in one.
 """
 
-import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..compiling import quickly
 from ..geometry import is_geometry
 from ..tree import Saddle, Tree
 from .base import AbstractProblem
 
 ROWS = 8
 """Points in one call of the compiled program for each block, always, so that it is compiled once."""
-QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-"""For programs that run a few times: compiled five times as fast, to run half as fast."""
-
 AT_ONCE = 2**20
 """Numbers of data up to which the points of a call are computed with at once: faster, and more memory."""
 
@@ -36,23 +31,6 @@ class Seen(NamedTuple):
     value: Vector
     g: Vector
     size: Vector
-
-
-@functools.cache
-def quickly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, compiled with little optimization."""
-    quick = eqx.filter_jit(function, compiler_options=QUICK)  # type: ignore[call-overload]  # handed on to jax
-    plain = eqx.filter_jit(function)
-
-    def call(*arguments: Any) -> Any:
-        try:
-            return quick(*arguments)
-        except jax.errors.JaxRuntimeError as error:
-            if "compile option" not in str(error):  # of another version of the compiler, which does not know them
-                raise
-            return plain(*arguments)
-
-    return call
 
 
 def as_vector(z: Saddle) -> Vector:
@@ -93,13 +71,14 @@ def look(
     rows = [np.concatenate([part, np.repeat(part[-1:], spare, axis=0)]) for part in (offset, direction, share, moved)]
     at_once = sum(np.size(leaf) for leaf in jax.tree.leaves(problem.data)) <= AT_ONCE
     seen = [
-        quickly(_look)(problem, center, tuple(part[first : first + size] for part in rows), at_once)
+        _look(problem, center, tuple(part[first : first + size] for part in rows), at_once)
         for first in range(0, len(rows[0]), size)
     ]
     return Seen(*(np.concatenate(part)[: len(share)] for part in zip(*seen, strict=True)))
 
 
-def _look(problem: AbstractProblem, center: Array, rows: tuple[Array, ...], at_once: bool) -> tuple[Array, ...]:
+@quickly
+def _look(problem: AbstractProblem, center: Any, rows: tuple[Any, ...], at_once: bool) -> tuple[Array, ...]:
     size = _extent(problem, center)
 
     def at(row: tuple[Array, ...]) -> tuple[Array, ...]:

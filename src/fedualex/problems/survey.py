@@ -1,7 +1,7 @@
 """What f itself offers besides its domain: values, operators, how far float64 may be from them, a lower bound."""
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array
@@ -16,7 +16,7 @@ class Surveyed(NamedTuple):
     """What all clients together say of one point: g(z) = sum_m p_m g_m(z) and f(z) = sum_m p_m f_m(z), exact."""
 
     operator: Saddle
-    value: Array
+    value: Any
 
 
 class AbstractSurveyed(eqx.Module):

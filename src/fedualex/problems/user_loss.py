@@ -53,11 +53,10 @@ def check_loss(f: Callable[..., Any], like: Saddle, example: tuple[Tree, ...]) -
         one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], example[0])
         return weighted_loss(f, z, one, jnp.ones(1))
 
-    z = jax.tree.map(jnp.asarray, like)
     arguments = "(x, y" if like.y is not None else "(x"
     call = f"f{arguments}{', example)' if example else ')'}"
     try:
-        result = jax.eval_shape(partial(of_example, f), z, *example)
+        result = jax.eval_shape(partial(of_example, f), like, *example)
     except Exception as error:  # whatever f raises, the user should see where and on what
         raise TypeError(f"{call} could not be evaluated on arrays shaped as `like`: {_cause(f, error)}") from None
     shapes = [getattr(leaf, "shape", None) for leaf in jax.tree.leaves(result)]
@@ -66,9 +65,13 @@ def check_loss(f: Callable[..., Any], like: Saddle, example: tuple[Tree, ...]) -
     for scope in (nullcontext(), double()):  # gradients, in the caller's precision and in the certificates'
         with scope:
             try:
-                jax.eval_shape(partial(saddle_gradient, loss), tree.cast(like, jnp.result_type(float)))
+                jax.eval_shape(partial(saddle_gradient, loss), _shapes(like, jnp.result_type(float)))
             except Exception as error:
                 raise TypeError(f"{call} has no gradient that jax can compute: {_cause(f, error)}") from None
+
+
+def _shapes(like: Saddle, dtype: Any) -> Saddle:
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), dtype), like)
 
 
 def template(like: Any, saddle: bool) -> Saddle:

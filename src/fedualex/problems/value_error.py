@@ -9,10 +9,7 @@ from jaxtyping import Array
 from .. import tree
 from ..regularizers.rounding import UNIT
 from ..tree import Saddle
-from .operator_error import UNSEEN, Majorized, longest_sum, majorized, shaken_problem
-
-SHAKES = 4
-"""How often all inputs are shaken: the changes of one number may cancel by chance."""
+from .operator_error import SEEDS, UNSEEN, Majorized, longest_sum, majorized, shaken_problem
 
 
 class LossError(NamedTuple):
@@ -32,7 +29,7 @@ def error_of_value(problem: Any, z: Saddle, g: Saddle, value: Array) -> LossErro
 
     With a majorant F: (n + 32) UNIT (F + <grad F, |z|>) at |z|, n the number of examples and of entries of z. The
     second term is there because an error in a score counts as often as its power: a square of a sum of n terms errs by
-    2 n UNIT of its size. Else estimates: twice what shaking all inputs changes, added up over SHAKES shakes, plus
+    2 n UNIT of its size. Else estimates: twice what shaking all inputs changes, added up over the SEEDS, plus
     (sqrt(n) + 16) UNIT max(|f(z)|, <|g|, |z|>); without the data `unseen_error`.
     """
     data = problem.data
@@ -43,13 +40,13 @@ def error_of_value(problem: Any, z: Saddle, g: Saddle, value: Array) -> LossErro
         size = jax.tree.map(jnp.abs, z)
         most, slope = jax.value_and_grad(majorized(problem).loss)(size)
         return LossError((n + 32) * UNIT * (most + tree.dot(slope, size)), estimated=False)
-    changes = [jnp.abs(_change(problem, z, value, jax.random.key(seed))) for seed in range(SHAKES)]
-    return LossError(2 * tree.total(changes) + (n**0.5 + 16) * UNIT * _size(z, g, value), estimated=True)
+    changes = jax.lax.map(lambda seed: jnp.abs(_change(problem, z, value, seed)), SEEDS)
+    return LossError(2 * jnp.sum(changes) + (n**0.5 + 16) * UNIT * _size(z, g, value), estimated=True)
 
 
-def _change(problem: Any, z: Saddle, value: Array, key: Array) -> Array:
+def _change(problem: Any, z: Saddle, value: Array, seed: Array) -> Array:
     """By how much f changes if z and the data are shaken."""
-    other, moved = shaken_problem(problem, z, key)
+    other, moved = shaken_problem(problem, z, seed)
     shaken = other.loss(moved)
     return jnp.where(jnp.isfinite(shaken), value - shaken, 0)
 

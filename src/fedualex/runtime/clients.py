@@ -3,7 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from .. import tree
 from ..algorithms.exchanging import exchanging
@@ -82,7 +82,7 @@ class SimulatedClients:
 
     def local(self, state: State, rounds: int) -> State:
         """All of the rounds."""
-        following: State = local(self.setup.mesh, advance(self.setup, state, jnp.asarray(rounds)))
+        following: State = local(self.setup.mesh, advance(self.setup, state, np.asarray(rounds)))
         return following
 
     def attempted(self, found: Any) -> Any:

@@ -146,7 +146,7 @@ class Driver:
 
     def _adopt(self, following: State) -> Ending | None:
         """Make a state the run's own: record it if that is due, keep it, judge it. How it ends the run, if it does."""
-        if not bool(tree.is_finite((following.server, following.sums, following.memory))):
+        if not tree.known_finite((following.server, following.sums, following.memory)):
             return Stop.NUMERICAL_ERROR, ""
         record = None
         if self.records.is_due(following):

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..bundle import Bounds
+from ..compiling import compiled
 from ..problems import AbstractProblem, Certificate
 from ..problems.evidence import flat_of, measure_bounds, pair_with_slopes
 from ..problems.feasibility import largest_violation
@@ -89,12 +89,11 @@ class Evaluator:
 
     def bounded(self, bounds: Bounds) -> Output:
         """The pair of the best bounds of both sides, with the surveys that it follows from."""
-        z, g, _ = _pair(self.problem, bounds)
-        measured, shift = _measure_bounds(self.problem, bounds, self.sum_error)
+        (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
         certificate = certificate_of(measured, estimated=True, shift=float(shift))
         if certificate.gap == np.inf:
             certificate = Certificate(None, None, certificate.reason)
-        made = self._made("bounds", z, Surveyed(g, jnp.asarray(jnp.nan)), certificate)
+        made = self._made("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate)
         return dataclasses.replace(made, value=None, evidence=_evidence(self.problem, bounds))
 
     def _made(self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate) -> Output:
@@ -111,19 +110,14 @@ class Evaluator:
         )
 
 
-@eqx.filter_jit
+@compiled
 def _measure(problem: AbstractProblem, z: Tree, g: Tree, sum_error: Any) -> Any:
     return problem.measure(z, g, sum_error)
 
 
-@eqx.filter_jit
+@compiled
 def _measure_bounds(problem: AbstractProblem, bounds: Bounds, sum_error: Any) -> Any:
-    return measure_bounds(problem, bounds, sum_error)
-
-
-@eqx.filter_jit
-def _pair(problem: AbstractProblem, bounds: Bounds) -> Any:
-    return pair_with_slopes(flat_of(problem), bounds)
+    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
 
 
 def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
@@ -134,14 +128,14 @@ def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
     flat, nothing = flat_of(problem), [np.zeros(own.size) for own in rows]
     own = [weights[row] for (_, weights), row in zip(sides, rows, strict=True)]
     return Evidence(
-        points=jax.tree.map(np.asarray, jax.vmap(flat.point)(jnp.asarray(points))),
+        points=flat.points(points),
         upper=np.concatenate([own[0], nothing[1]]),
         lower=np.concatenate([nothing[0], own[1]]),
         floor=float(sides[1][1][-1]),
     )
 
 
-@eqx.filter_jit
+@compiled
 def _polish(problem: AbstractProblem, z: Tree, g: Tree, steps: Any) -> Tree:
     center = problem.geometry.dual(z)
     return jax.lax.map(lambda eta: problem.geometry.primal(center.descend(eta, g)), steps)

@@ -30,10 +30,10 @@ AVERAGE = "client_average"
 
 
 def first_exchange(method: Exchanging, setup: Setup, problem: AbstractProblem, z: Saddle) -> State:
-    """The state before the first exchange, which is a survey of z, projected."""
+    """The state before the first exchange, which is a survey of the projection of z."""
     flat = flat_of(problem)
-    server = method.opened(flat, flat.geometry.project(tree.cast(z, jnp.float64)), setup.local_steps)
-    return State(server, None, None, no_sums(setup, ()), jnp.asarray(0))
+    server = method.opened(flat, tree.cast(z, jnp.float64), setup.local_steps)
+    return State(server, None, None, no_sums(setup, ()), np.asarray(0))
 
 
 def asked_by(clients: Clients, exact: AbstractProblem, setup: Setup) -> Clients:
@@ -69,7 +69,7 @@ class ExchangeClients:
             found = self.clients.attempted(self.clients.survey([server.at]))
             if isinstance(found, Missing):
                 return found
-            if not tree.is_finite(found[0]):
+            if not tree.known_finite(found[0]):
                 return Missing("an operator or a value of f is not finite where it was surveyed", Stop.NUMERICAL_ERROR)
             about = found[0].operator, found[0].value
             following = self._own(
@@ -80,7 +80,7 @@ class ExchangeClients:
             if isinstance(mean, Missing):
                 return mean
             following = self._own(lambda: as_arrays(self.method.after_steps(self.flat, server, mean)))
-        return replace(state, server=following, round=state.round + 1)
+        return replace(state, server=following, round=np.asarray(int(state.round) + 1))
 
     def _own(self, step: Callable[[], T]) -> T:
         """A step of the server itself, of which the time is taken."""
@@ -113,7 +113,7 @@ class ExchangeClients:
 
     def ledger(self) -> Tree:
         """Theirs, and the seconds of the server."""
-        return self.clients.ledger(), jnp.asarray(self.server_seconds)
+        return self.clients.ledger(), np.asarray(self.server_seconds)
 
     def restore(self, ledger: Tree) -> None:
         """Continue to count."""
@@ -129,6 +129,4 @@ def as_arrays(server: Tree) -> Tree:
 
 def _as_array(leaf: Any) -> Array | NDArray[Any]:
     """Python's numbers become arrays of numpy, which take a tenth of the time that those of jax take."""
-    if not isinstance(leaf, jax.Array):
-        return np.asarray(leaf)
-    return leaf if not leaf.weak_type else jnp.asarray(leaf, leaf.dtype)
+    return leaf if isinstance(leaf, jax.Array) and not leaf.weak_type else np.asarray(leaf)

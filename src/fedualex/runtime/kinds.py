@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .. import tree
 from ..tree import Tree
@@ -82,8 +83,8 @@ def polishing(names: Container[str]) -> list[OutputKind]:
 def no_sums(setup: Setup, averages: Iterable[str]) -> Sums:
     """Nothing averaged yet."""
     kind = setup.weights.dtype
-    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), kind), setup.problem.like)
-    return Sums(dict.fromkeys(averages, zero), jnp.zeros((), kind))
+    zero = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf), kind), setup.problem.like)
+    return Sums(dict.fromkeys(averages, zero), np.zeros((), kind))
 
 
 def accumulated(setup: Setup, sums: Sums, total: Contribution) -> Sums:

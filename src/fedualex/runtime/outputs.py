@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
+from ..algorithms import AbstractMethod
+from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import is_geometry
 from ..problems import AbstractProblem, Certificate
 from ..problems.survey import Surveyed
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
+from .state import Setup
 from .status import Status
 
 NONZERO = 1e-5
@@ -103,7 +106,7 @@ def exact_problem(problem: AbstractProblem) -> AbstractProblem:
     return wide
 
 
-@eqx.filter_jit
+@compiled
 def _project_compiled(problem: AbstractProblem, z: Tree) -> Tree:
     return problem.geometry.project(z)
 
@@ -113,13 +116,25 @@ def project(problem: AbstractProblem, z: Tree) -> Tree:
     return _project_compiled(problem, tree.cast(z, jnp.float64))
 
 
-@eqx.filter_jit
+@compiled
 def operator_at(problem: AbstractProblem, z: Tree) -> Tree:
     """The exact operator at z."""
     return problem.operator(z)
 
 
-@eqx.filter_jit
+def point_of(setup: Setup, server: Tree) -> Tree:
+    """The point that a server's state stands for."""
+    method, geometry = setup.method, setup.problem.geometry
+    # A method that decides on its exchanges has the point in its state: nothing is computed.
+    return method.point(server, geometry) if method.exchanging else _point(method, geometry, server)
+
+
+@compiled
+def _point(method: AbstractMethod, geometry: Any, server: Tree) -> Tree:
+    return method.point(server, geometry)
+
+
+@compiled
 def survey_at(problem: AbstractProblem, z: Tree) -> Surveyed:
     """The exact operator and f at z."""
     return problem.survey(z)

@@ -14,7 +14,7 @@ from .clients import Clients
 from .evaluator import Evaluator
 from .examination import Examination
 from .missing import Missing
-from .outputs import Output
+from .outputs import Output, point_of, project
 from .reader import Reader, exchanges_of, gap_of
 from .rules import answer_of, best_gap, stop_of
 from .run import Run, columns
@@ -63,8 +63,8 @@ class Records:
     ):
         self.problem, self.setup, self.clients, self.judgement = problem, setup, clients, judgement
         self.examination = Examination(problem, trust=judgement.trust)
-        first = problem.project(setup.method.point(start.server, setup.problem.geometry))
-        reason = clients.unsurveyed or self.examination.reason([problem.validate_point(first)], thorough=True)
+        first = project(exact, point_of(setup, start.server))
+        reason = clients.unsurveyed or self.examination.reason([first], thorough=True)
         self.evaluator = Evaluator(
             exact,
             clients.survey,
@@ -83,7 +83,7 @@ class Records:
         rule, rounds = self.judgement, int(state.round)
         if not self.setup.method.exchanging:
             return rule.is_due(rounds)
-        met = rule.tol is not None and float(state.server.bounds.gap) <= rule.tol
+        met = rule.tol is not None and state.server.bounds.gap <= rule.tol
         return rounds > 0 and (rule.is_due(rounds) or rounds == 1 or met)
 
     def record(self, state: State, seconds: float) -> Record | Missing:

@@ -21,7 +21,7 @@ from .state import Contribution, Setup, State
 
 
 @eqx.filter_jit
-def advance(setup: Setup, state: State, rounds: Array) -> State:
+def advance(setup: Setup, state: State, rounds: Any) -> State:
     """`rounds` rounds later."""
     state = replace(state, memory=shard_memory(setup.mesh, state.memory))
     state = jax.lax.fori_loop(0, rounds.astype(int), lambda _, current: one_round(setup, current), state)

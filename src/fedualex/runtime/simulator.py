@@ -16,7 +16,7 @@ from .driver import Driver, Keeping, RunHooks
 from .exchanges import asked_by
 from .keywords import fields_of, meanings, takes_or_chooses
 from .options import SimulatorOptions, SolveOptions, StoppingOptions
-from .outputs import exact_problem, operator_at
+from .outputs import exact_problem, point_of, project, survey_at
 from .prepare import Prepared, prepare
 from .progress import progress_bar
 from .records import Judgement, Record, Records
@@ -80,8 +80,8 @@ def _run(problem: AbstractProblem, given: AbstractMethod | None, options: SolveO
 def _check_start(prepared: Prepared, exact: AbstractProblem) -> None:
     """Refuse a start without a finite operator: there would be nothing to return."""
     setup = prepared.setup
-    start = prepared.problem.project(setup.method.point(prepared.start.server, setup.problem.geometry))
-    if not tree.is_finite(operator_at(exact, start)):
+    start = project(exact, point_of(setup, prepared.start.server))
+    if not tree.known_finite(survey_at(exact, start).operator):
         raise FloatingPointError(where_not_finite(prepared.problem, start, "the start"))
 
 

@@ -1,5 +1,7 @@
 """What does not change during a run, what does, and what clients add to it."""
 
+from typing import Any
+
 import equinox as eqx
 from jax.sharding import Mesh
 from jaxtyping import Array
@@ -36,7 +38,7 @@ class Sums(eqx.Module):
     """Weighted sums of points behind the outputs that are averages, by the names of these, and their common weight."""
 
     points: dict[str, Tree]
-    weight: Array
+    weight: Any
 
 
 class State(eqx.Module):
@@ -47,7 +49,7 @@ class State(eqx.Module):
     reference: Tree
     """The previous round's server point, for stale surveys."""
     sums: Sums
-    round: Array
+    round: Any
 
 
 class Contribution(eqx.Module):

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..bundle import Bounds, Cuts, improved, no_bounds, no_cuts
+from ..bundle import Bounds, Cuts, Flat, Known, improved, no_bounds, no_cuts
+from ..compiling import compiled
 from ..problems import AbstractProblem
 from ..problems.evidence import flat_of, known_of
 from ..tree import Saddle
@@ -33,13 +34,18 @@ def no_trace(problem: AbstractProblem) -> Trace:
     return Trace(no_cuts(rows, size), no_bounds(flat, rows), jnp.asarray(0))
 
 
-@eqx.filter_jit
 def traced(problem: AbstractProblem, trace: Trace, surveys: list[tuple[Saddle, Any, Any]]) -> Trace:
     """The trace with more surveys, each a point with its operator and value; the oldest are forgotten."""
-    flat, cuts, row = flat_of(problem), trace.cuts, trace.oldest
+    flat = flat_of(problem)
+    return _traced(flat, known_of(problem, flat), trace, surveys)
+
+
+@compiled
+def _traced(flat: Flat, known: Known, trace: Trace, surveys: list[tuple[Saddle, Any, Any]]) -> Trace:
+    cuts, row = trace.cuts, trace.oldest
     true, zero = jnp.asarray(True), jnp.zeros(())
     for z, g, value in surveys:
         new = Cuts(flat.vector(z), flat.vector(g), jnp.asarray(value, jnp.float64), zero, zero, true)
         cuts = jax.tree.map(lambda rows, one, row=row: rows.at[row].set(one), cuts, new)
         row = (row + 1) % cuts.used.size
-    return Trace(cuts, improved(flat, cuts, known_of(problem, flat), trace.bounds, model=False), row)
+    return Trace(cuts, improved(flat, cuts, known, trace.bounds, model=False), row)

@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from .. import tree
+from ..compiling import compiled
 from ..problems import AbstractOracle, AbstractProblem
 from ..tree import Saddle, Tree
 
@@ -43,7 +44,7 @@ def aligned(norm: Any, w: Tree) -> Tree:
     return jax.tree.map(lambda u: jnp.nan_to_num(u, posinf=0, neginf=0), jax.grad(norm)(w))
 
 
-@eqx.filter_jit
+@compiled
 def _largest(problem: Any, oracle: Any, points: Saddle, pairs: Array, keys: Array) -> Float[Array, "3"]:
     norm = problem.geometry.dual_norm
 

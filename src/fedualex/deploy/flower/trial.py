@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 from .. import processes
+from ..layout import Layout
 from .commands import flwr
 from .layout import PORT_VARIABLE, REGISTERED, environment, site_names
 from .register import listening
@@ -12,7 +13,7 @@ from .register import listening
 READY_SECONDS, LEAVE_SECONDS = 300.0, 15.0
 
 
-def up(folder: Path) -> None:
+def up(folder: Path) -> list[str]:
     """Start the SuperLink and every site's SuperNode, and return when all are connected; on failure end them all."""
     names = site_names(folder)
     try:
@@ -24,6 +25,7 @@ def up(folder: Path) -> None:
     except BaseException:
         down(folder)
         raise
+    return names
 
 
 def down(folder: Path) -> None:
@@ -42,7 +44,7 @@ def start_server(folder: Path) -> None:
 
 def start_site(folder: Path, name: str) -> None:
     """Start a site's SuperNode, anew if it has ended."""
-    home = processes.home(folder, name)
+    home = Layout(folder).party(name)
     processes.start(folder, name, {**environment(home), PORT_VARIABLE: str(_free_port())})
 
 

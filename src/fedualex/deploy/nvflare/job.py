@@ -14,6 +14,7 @@ from nvflare.fuel.flare_api.api_spec import InternalError, JobNotFound, NoConnec
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from ...storage import write_json
+from ..layout import Layout
 from .party import KIT
 from .policy import SERVER_CLASSES, SITE_CLASSES
 
@@ -89,7 +90,7 @@ def _log_in(user: str, kit: str) -> Session:
 def connected(folder: Path) -> list[str]:
     """The sites that the server hears from; none if the server cannot be reached."""
     try:
-        with session(folder / "admin") as opened:
+        with session(Layout(folder).admin) as opened:
             return sorted(client.name for client in opened.get_system_info().client_info)
     except NoConnection:
         return []
@@ -97,28 +98,22 @@ def connected(folder: Path) -> list[str]:
 
 def submit(folder: Path, min_sites: int) -> str:
     """Send the job; it starts as soon as that many sites are there. An earlier one must have ended."""
-    admin = folder / "admin"
-    with session(admin) as opened:
-        earlier = _state(opened, _recorded(admin))
-        if earlier not in ENDED:
-            raise RuntimeError(f"job {_recorded(admin)} is {earlier}: abort it first, or use resubmit")
-        return _send(opened, admin, min_sites)
-
-
-def resubmit(folder: Path, min_sites: int) -> str:
-    """Send the job again, after ending whatever is left of the earlier one; the loop goes on from its checkpoint."""
-    admin = folder / "admin"
+    admin = Layout(folder).admin
     try:
         with session(admin) as opened:
-            _end(opened, _recorded(admin))
-            return _send(opened, admin, min_sites)
+            earlier = _state(opened, _recorded(admin))
+            if earlier not in ENDED:
+                raise RuntimeError(f"job {_recorded(admin)} is {earlier}: `fedualex deploy stop` ends it")
+            job_id: str = opened.submit_job(str(write_job((admin / "job").resolve(), min_sites)))
     except NoConnection:
         raise ConnectionError(f"the server of {folder} cannot be reached: start it, or all with `up`") from None
+    write_json(admin / RECORD, {"job_id": job_id})
+    return job_id
 
 
 def state(folder: Path) -> State:
     """Where the last job stands."""
-    admin = folder / "admin"
+    admin = Layout(folder).admin
     try:
         with session(admin) as opened:
             return _state(opened, _recorded(admin))
@@ -128,7 +123,7 @@ def state(folder: Path) -> State:
 
 def wait(folder: Path, timeout: float) -> State:
     """The state in which the last job ended, or the one it is in when time is up."""
-    admin, end = folder / "admin", time.monotonic() + timeout
+    admin, end = Layout(folder).admin, time.monotonic() + timeout
     found: State = "unreachable"
     while found not in ENDED and time.monotonic() < end:
         try:
@@ -143,15 +138,9 @@ def wait(folder: Path, timeout: float) -> State:
 
 def abort(folder: Path) -> None:
     """End the last job; the loop sees `stopped()`."""
-    admin = folder / "admin"
+    admin = Layout(folder).admin
     with session(admin) as opened:
         _end(opened, _recorded(admin))
-
-
-def _send(opened: Session, admin: Path, min_sites: int) -> str:
-    job_id: str = opened.submit_job(str(write_job((admin / "job").resolve(), min_sites)))
-    write_json(admin / RECORD, {"job_id": job_id})
-    return job_id
 
 
 def _recorded(admin: Path) -> str | None:

@@ -3,27 +3,13 @@
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ...storage import write_json
-from ..entry import resolve
 
 KIT = "kit"
 ORGANIZATION = "fedualex"
-SETTINGS = "fedualex.json"
-"""In the kit's `local` folder, which belongs to the party: no job can say what runs here."""
-
-
-def write_settings(folder: Path, entry: str) -> None:
-    """Name the function that works for this party; it need not be importable here."""
-    write_json(folder / KIT / "local" / SETTINGS, {"entry": entry})
-
-
-def read_entry(folder: Path) -> Callable[..., Any]:
-    """The function that works for this party."""
-    return resolve(json.loads((folder / KIT / "local" / SETTINGS).read_text())["entry"])
 
 
 def command(folder: Path) -> list[str]:

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +13,11 @@ from nvflare.lighter.prov_utils import prepare_builders
 from nvflare.lighter.provision import prepare_project
 from nvflare.lighter.provisioner import Provisioner
 
-from ...storage import write_atomically, write_json
-from ..entry import check_entry
-from .party import KIT, ORGANIZATION, write_settings
+from ...storage import write_json
+from ..entry import check_entry, write_entry
+from ..kits import private_folder, write_file
+from ..layout import Layout, check_address, check_name, check_sites
+from .party import KIT, ORGANIZATION
 from .policy import SUBMITTER, VIEWER, write_policy
 
 PROJECT = "deployment"
@@ -38,60 +39,48 @@ def provision(
     folder: Path,
     sites: Sequence[str],
     *,
-    server_host: str = "localhost",
+    host: str = "localhost",
     port: int = 8002,
-    server: str,
+    serve: str,
     site: str,
     viewers: Sequence[str] = (),
 ) -> None:
     """Lay out `server`, `sites/NAME`, `admin`, `viewers/NAME` and `authority` in a folder: one folder for each party.
 
-    With "localhost" the server listens on loopback alone, with any other name on all interfaces. `server` and `site`
-    name what runs there, as "module:function"; they are called with the party's folder. `authority` holds the key that
-    signs certificates; whoever has it can make parties, so it belongs on no server.
+    With the host "localhost" the server listens on loopback alone, with any other name on all interfaces. `serve` and
+    `site` name what runs there, as "module:function"; they are called with the party's folder. `authority` holds the
+    key that signs certificates; whoever has it can make parties, so it belongs on no server.
     """
-    _check(folder, sites, viewers, port)
-    check_entry(server)
+    check_sites(sites)
+    for name in viewers:
+        check_name(name, "a viewer's name")
+    check_address(host, port)
+    check_entry(serve)
     check_entry(site)
-    folder.mkdir(parents=True, exist_ok=True)
-    authority = folder / "authority"
-    authority.mkdir(mode=0o700)
-    project = _project(sites, server_host, port, viewers)
-    write_atomically(authority / "project.yml", json.dumps(project, indent=1).encode())  # JSON is YAML
+    layout = Layout(folder)
+    layout.refuse_existing()
+    authority = private_folder(layout.authority)
+    project = _project(sites, host, port, viewers)
+    write_file(authority / "project.yml", json.dumps(project, indent=1))  # JSON is YAML
     kits = _make_kits(authority, project)
-    parties = {server_host: folder / "server", ADMIN: folder / "admin"}
-    parties |= {name: folder / "sites" / name for name in sites}
-    parties |= {_viewer(name): folder / "viewers" / name for name in viewers}
+    parties = {host: layout.server, ADMIN: layout.admin}
+    parties |= {name: layout.site(name) for name in sites}
+    parties |= {_viewer(name): layout.viewer(name) for name in viewers}
     for name, party in parties.items():
-        party.mkdir(parents=True, mode=0o700)
-        shutil.move(kits / name, party / KIT)
+        shutil.move(kits / name, private_folder(party) / KIT)
         for path in [path for path in (party / KIT).rglob("*") if path.name in UNUSED]:
             path.unlink()
     shutil.rmtree(kits)
     _keep_root_alone(authority / PROJECT / "state" / "cert.json")
-    for party in (folder / "server", *(folder / "sites" / name for name in sites)):
+    for party in (layout.server, *map(layout.site, sites)):
         write_policy(party)
-        write_settings(party, server if party.name == "server" else site)
+        write_entry(party, serve if party == layout.server else site)
     for party in parties.values():
-        _write_start(party)
-    _protect(folder)
+        _write_start(layout, party)
+    _protect(layout)
 
 
-def _check(folder: Path, sites: Sequence[str], viewers: Sequence[str], port: int) -> None:
-    if folder.exists() and any((folder / name).exists() for name in ("server", "sites", "admin", "authority")):
-        raise FileExistsError(f"{folder} holds a deployment already; its keys are not replaced")
-    if not sites:
-        raise ValueError("sites=[] must name at least one site")
-    for name in [*sites, *viewers]:
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in ("server", "admin", "localhost"):
-            raise ValueError(f"name {name!r} must be a letter and then letters, digits and dashes, and not reserved")
-    if len(set(sites)) < len(sites):
-        raise ValueError(f"sites={list(sites)} must be different names")
-    if not 0 < port < 65536:
-        raise ValueError(f"port={port} must be between 1 and 65535")
-
-
-def _project(sites: Sequence[str], server_host: str, port: int, viewers: Sequence[str]) -> dict[str, Any]:
+def _project(sites: Sequence[str], host: str, port: int, viewers: Sequence[str]) -> dict[str, Any]:
     def party(name: str, type_: str, **more: Any) -> dict[str, Any]:
         return {"name": name, "type": type_, "org": ORGANIZATION, **more}
 
@@ -101,7 +90,7 @@ def _project(sites: Sequence[str], server_host: str, port: int, viewers: Sequenc
         "name": PROJECT,
         "description": "a deployment of fedualex",
         "participants": [
-            party(server_host, "server", fed_learn_port=port, admin_port=port),
+            party(host, "server", fed_learn_port=port, admin_port=port),
             *(party(name, "client") for name in sites),
             party(ADMIN, "admin", role=SUBMITTER),
             *(party(_viewer(name), "admin", role=VIEWER) for name in viewers),
@@ -134,18 +123,17 @@ def _viewer(name: str) -> str:
     return f"{name}@{ORGANIZATION}.org"
 
 
-def _write_start(party: Path) -> None:
+def _write_start(layout: Layout, party: Path) -> None:
     if (party / KIT / "startup" / "fed_admin.json").exists():
         who, command = "NVFlare's console", f'-m nvflare.fuel.hci.tools.admin -m "$PWD/{KIT}" -s fed_admin.json'
     else:
-        who = "the server" if party.name == "server" else f"site {party.name}"
+        who = "the server" if party == layout.server else f"site {party.name}"
         command = '-m fedualex.deploy.nvflare.party "$PWD"'
-    write_atomically(party / "start.sh", START.format(who=who, command=command).encode())
-    (party / "start.sh").chmod(0o755)
+    write_file(party / "start.sh", START.format(who=who, command=command), 0o755)
 
 
-def _protect(folder: Path) -> None:
+def _protect(layout: Layout) -> None:
     """Private keys, and the authority's record that contains its own, are for their owner's eyes."""
-    for path in folder.rglob("*"):
-        if path.suffix in (".key", ".pfx") or path.is_relative_to(folder / "authority"):
+    for path in layout.root.rglob("*"):
+        if path.suffix in (".key", ".pfx") or path.is_relative_to(layout.authority):
             path.chmod(0o700 if path.is_dir() else 0o600)

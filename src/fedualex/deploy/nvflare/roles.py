@@ -1,18 +1,13 @@
 """The two classes that a job names: NVFlare makes them from the installed package, no code travels."""
 
-import logging
-import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from nvflare.collab import collab
 
-from ..engine import Arrays, RefusedError, Request
-from ..messages import CarriedEngine, answer
+from ..entry import read_entry
+from ..messages import CarriedEngine, answering
 from .engine import Collab
-from .party import read_entry
-
-logger = logging.getLogger(__name__)
 
 
 class ServerRole:
@@ -29,30 +24,19 @@ class SiteRole:
     """Answers requests with what the site's own settings name."""
 
     def __init__(self) -> None:
-        self._site: Any = None
-        self._failure: str | None = None
-        self._loading = threading.Lock()
+        self._answer: Callable[[bytes], bytes] | None = None
 
     @collab.init
     def load(self) -> None:
-        """Load the site before the first round. A site that cannot load answers with its error: others go on."""
+        """Load the site before the first round."""
         folder = _folder()
-        with self._loading:
-            try:
-                self._site = read_entry(folder)(folder)
-            except Exception as error:
-                logger.exception("the site cannot be loaded")
-                self._failure = f"the site cannot be loaded: {type(error).__name__} (its log says more)"
+        self._answer = answering(lambda: read_entry(folder)(folder))
 
     @collab.publish
     def work(self, message: bytes) -> bytes:
         """The answer to one request."""
-        return answer(self._work, message)
-
-    def _work(self, request: Request) -> Arrays:
-        if self._failure is not None:
-            raise RefusedError(self._failure)
-        return self._site.work(request)
+        assert self._answer is not None
+        return self._answer(message)
 
 
 def _folder() -> Path:

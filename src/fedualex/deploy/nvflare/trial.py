@@ -5,19 +5,21 @@ import sys
 from pathlib import Path
 
 from .. import processes
+from ..layout import SERVER, Layout
 from .job import connected
 
 
-def up(folder: Path, *, timeout: float = 120.0) -> None:
+def up(folder: Path, *, timeout: float = 120.0) -> list[str]:
     """Start the server and all sites, and return when every site has reached the server; on failure end them all."""
-    sites = sorted(path.name for path in (folder / "sites").iterdir())
+    sites = Layout(folder).sites()
     try:
-        start(folder, "server", *sites)
+        start(folder, SERVER, *sites)
         what = f"{len(sites)} sites to reach the server"
-        processes.until(lambda: set(sites) <= set(connected(folder)), folder, ["server", *sites], timeout, what)
+        processes.until(lambda: set(sites) <= set(connected(folder)), folder, [SERVER, *sites], timeout, what)
     except BaseException:
         processes.down(folder)
         raise
+    return sites
 
 
 def start(folder: Path, *names: str) -> None:

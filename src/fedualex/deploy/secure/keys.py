@@ -10,19 +10,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from ..layout import Layout
 from .fixed_point import MOST_SITES
 from .layout import KEY, SECURE
 from .roster import Roster, UntrustedKeysError, read_roster, write_roster
 
 
-def make_keys(root: Path, sites: Sequence[str]) -> None:
+def make_keys(layout: Layout, sites: Sequence[str]) -> None:
     """A key for each site and the authority's, each in its own folder, and everywhere the list that it signed."""
     authority, roster, own = new_keys(sites)
-    for party in (root / "authority", root / "server", *(root / "sites" / site for site in sites)):
+    for party in (layout.authority, layout.server, *map(layout.site, sites)):
         write_roster(party, roster, authority.public_key())
-    _write_key(root / "authority", authority)
+    _write_key(layout.authority, authority)
     for site, key in own.items():
-        _write_key(root / "sites" / site, key)
+        _write_key(layout.site(site), key)
 
 
 def new_keys(sites: Sequence[str]) -> tuple[Ed25519PrivateKey, Roster, dict[str, X25519PrivateKey]]:

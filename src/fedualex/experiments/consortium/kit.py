@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...deploy.layout import SERVER, Layout
 from ...storage import write_atomically, write_json
 from ..configuration import read_toml
 from ..deployment_files import provision, write_readme
@@ -48,11 +49,10 @@ def write_table_deployment(
         check_keys(f"[sites.{name}]", own, ("table",))
     settings = plan_deployment(fit, list(sites), server, run)
     provision(root, settings)
-    for name in ("server", *settings["sites"]):
-        party = root / "server" if name == "server" else root / "sites" / name
-        party.mkdir(parents=True, exist_ok=True)
-        write_json(party / SETTINGS, settings if name == "server" else {**settings, "site": name})
-        if name != "server":
+    for name in (SERVER, *settings["sites"]):
+        party = Layout(root).party(name)
+        write_json(party / SETTINGS, settings if name == SERVER else {**settings, "site": name})
+        if name != SERVER:
             table, target = json.dumps(sites[name].get("table", "")), settings["problem"]["target"]
             text = TEMPLATE.format(table=table, target=target)
             write_atomically(party / SITE_FILE, text.encode())

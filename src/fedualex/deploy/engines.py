@@ -1,0 +1,57 @@
+"""Engines by name: each is a folder with a module `control` of the same few functions."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..validation import one_of
+
+ENGINES = ("local", "nvflare", "flower")
+
+
+class Control(Protocol):
+    """What the command line does with an engine. Folders are those of a deployment (`Layout`)."""
+
+    POLL: float
+    """Seconds between two looks at a run."""
+    HERE: bool
+    """Whether all of a run is on this machine, so that Ctrl-C in `deploy run` ends it."""
+
+    def provision(self, folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str) -> None:
+        """Keys, certificates and start scripts, each in its party's folder.
+
+        serve, site: what server and sites run, as "module:function"; serve(engine, folder) runs the round loop, and
+        site(folder).work(request) answers for a site.
+        """
+        ...
+
+    def up(self, folder: Path) -> list[str]:
+        """Start server and sites on this machine; the sites that are connected, none where a run starts them."""
+        ...
+
+    def down(self, folder: Path) -> None:
+        """End what `up` started."""
+        ...
+
+    def submit(self, folder: Path, sites: int) -> None:
+        """Start the round loop, which goes on from its checkpoint; an earlier one must have ended.
+
+        sites: how many must be there.
+        """
+        ...
+
+    def state(self, folder: Path) -> tuple[str, bool]:
+        """How the last run stands as far as the engine knows, and whether it has ended."""
+        ...
+
+    def stop(self, folder: Path) -> None:
+        """End the run; its checkpoint stays."""
+        ...
+
+
+def control_of(engine: str) -> Control:
+    """The functions of an engine by its name."""
+    module: Any = import_module(f"{__package__}.{one_of('engine', engine, ENGINES)}.control")
+    control: Control = module
+    return control

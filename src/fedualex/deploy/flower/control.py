@@ -1,0 +1,37 @@
+"""Flower from outside: an own authority, SuperLink and SuperNodes, runs of the installed app."""
+
+from pathlib import Path
+
+from . import runs, trial
+from .provision import provision
+
+__all__ = ["HERE", "POLL", "down", "provision", "state", "stop", "submit", "up"]
+
+POLL = 10.0  # each look is a program of Flower's that keeps a core busy for a second
+HERE = False
+
+
+def up(folder: Path) -> list[str]:
+    """SuperLink and SuperNodes."""
+    return trial.up(folder)
+
+
+def down(folder: Path) -> None:
+    """By process id."""
+    trial.down(folder)
+
+
+def submit(folder: Path, sites: int) -> None:
+    """A run of the installed app; Flower takes whoever is connected."""
+    runs.submit(folder)
+
+
+def state(folder: Path) -> tuple[str, bool]:
+    """Our process's own word, checked against Flower's."""
+    found = runs.state(folder)
+    return found.phase, found.ended or found.phase == "none"
+
+
+def stop(folder: Path) -> None:
+    """Ask the loop to end, then Flower."""
+    runs.stop(folder)

@@ -1,0 +1,184 @@
+"""What carries messages to processes of this machine: started, listened to, started again, ended."""
+
+import logging
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .links import Link, welcome
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+ADDRESS = "FEDUALEX_SERVER"
+"""The environment variable that tells a site's process where the server listens."""
+POLL_SECONDS = 0.2
+LONGEST_PAUSE = 30.0
+"""Seconds before a process that ends again and again is started once more; the first pause is one second."""
+LEAVE_SECONDS = 5.0
+ENDED = "the site's process ended"
+
+Inbox = queue.SimpleQueue[tuple[str, bytes | str]]
+
+
+@dataclass(frozen=True)
+class _Errand:
+    message: bytes
+    deadline: float
+    inbox: Inbox
+
+
+@dataclass
+class _Child:
+    """A site's process, and its connection once there is one."""
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    link: Link | None = None
+    errands: "queue.SimpleQueue[_Errand | None]" = field(default_factory=queue.SimpleQueue)
+    pause: float = 1.0
+    start_at: float = 0.0
+
+
+class Processes:
+    """Each site's start.sh as a child of this process. A site that ends is started again, after a while.
+
+    homes: the folder of each site. keys: what each site proves to know.
+    """
+
+    def __init__(self, homes: Mapping[str, Path], keys: Mapping[str, bytes]):
+        self._children = {name: _Child(folder) for name, folder in homes.items()}
+        self._keys, self._stopped, self._closed = dict(keys), threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._listener = socket.create_server((LOOPBACK, 0), backlog=len(self._children))
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._accept, self._tend)]
+        for thread in self._threads:
+            thread.start()
+
+    def sites(self) -> list[str]:
+        """The sites that are connected now."""
+        return sorted(name for name, child in self._children.items() if child.link is not None)
+
+    def wait(self, timeout: float) -> None:
+        """Until all sites are connected, or the time is up, or the run was stopped."""
+        end = time.monotonic() + timeout
+        while len(self.sites()) < len(self._children) and time.monotonic() < end and not self.stopped():
+            time.sleep(POLL_SECONDS / 4)
+
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
+        """The answer of each site. A site that still works on an older message answers that one first, unheard."""
+        inbox: Inbox = queue.SimpleQueue()
+        deadline = time.monotonic() + timeout
+        connected = set(self.sites())
+        answers: dict[str, bytes | str] = {site: "not connected" for site in sites if site not in connected}
+        waiting = set(sites) - answers.keys()
+        for site in waiting:
+            self._children[site].errands.put(_Errand(message, deadline, inbox))
+        while waiting and (left := deadline - time.monotonic()) > 0 and not self.stopped():
+            try:
+                site, found = inbox.get(timeout=min(left, POLL_SECONDS))
+            except queue.Empty:
+                continue
+            answers[site] = found
+            waiting.discard(site)
+        return answers | dict.fromkeys(waiting, "stopped" if self.stopped() else "timeout")
+
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Ask the loop to end."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """End all sites: they see the closed connection; who does not is ended by its process id."""
+        self._closed.set()
+        self._listener.close()
+        self._threads[1].join()
+        for child in self._children.values():
+            self._drop(child)
+        processes = [child.process for child in self._children.values() if child.process is not None]
+        end = time.monotonic() + LEAVE_SECONDS
+        for process in processes:
+            try:
+                process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                log.warning("process %d does not end and is killed", process.pid)
+                process.kill()
+                process.wait()
+
+    def _tend(self) -> None:
+        """Start each site, and whoever has ended once more."""
+        while not self._closed.wait(POLL_SECONDS):
+            for name, child in self._children.items():
+                if child.process is not None and child.process.poll() is None:
+                    continue
+                now = time.monotonic()
+                if child.process is not None:
+                    log.warning("site %s ended with code %s; it is started again", name, child.process.returncode)
+                    self._drop(child)
+                    child.process, child.start_at = None, now + child.pause
+                    child.pause = min(2 * child.pause, LONGEST_PAUSE)
+                if now >= child.start_at:
+                    child.process = self._started(child.folder)
+
+    def _started(self, folder: Path) -> "subprocess.Popen[bytes]":
+        address = "{}:{}".format(*self._listener.getsockname())
+        with open(folder / "log.txt", "ab") as output:
+            return subprocess.Popen(
+                [str((folder / "start.sh").resolve())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHON": sys.executable, ADDRESS: address},
+            )
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:  # closed
+                return
+            threading.Thread(target=self._serve, args=(Link(connection),), daemon=True).start()
+
+    def _serve(self, link: Link) -> None:
+        """One connection: a handshake, then one message after the other."""
+        try:
+            name = welcome(link, self._keys)
+        except (OSError, EOFError) as error:
+            log.warning("a connection is refused: %s", error)
+            link.close()
+            return
+        child = self._children[name]
+        self._drop(child)
+        errands: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
+        with self._lock:
+            child.link, child.errands = link, errands
+        while (errand := errands.get()) is not None:
+            if time.monotonic() > errand.deadline:
+                continue  # it would be work for nobody
+            try:
+                link.send(errand.message)
+                errand.inbox.put((name, link.receive()))
+                child.pause = 1.0
+            except (OSError, EOFError):
+                errand.inbox.put((name, ENDED))
+                self._drop(child, link)
+                return
+
+    def _drop(self, child: _Child, link: Link | None = None) -> None:
+        """Let go of a site's connection, or of this one if it is still the site's; who waits there is told."""
+        with self._lock:
+            if child.link is None or link not in (None, child.link):
+                return
+            child.link.close()
+            child.link = None
+            child.errands.put(None)

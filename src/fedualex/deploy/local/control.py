@@ -1,0 +1,96 @@
+"""The local engine from outside: one process for the server and one for each site, all started by a run."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..layout import Layout
+from . import provision as kits
+from .server import LOCK, OUTCOME
+
+POLL = 0.2
+HERE = True
+STOP_SECONDS = 60.0
+
+_children: list["subprocess.Popen[bytes]"] = []
+"""Held until they have ended: Python warns about processes that nobody holds."""
+
+
+def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str) -> None:
+    """A key for each site; host and port are not used, for the server takes a free port of loopback."""
+    kits.provision(folder, sites, serve=serve, site=site)
+
+
+def up(folder: Path) -> list[str]:
+    """Nothing: a run starts its processes."""
+    return []
+
+
+def down(folder: Path) -> None:
+    """End the run, if there is one, and with it all processes."""
+    stop(folder)
+
+
+def submit(folder: Path, sites: int) -> None:
+    """Start the server's process, which starts the sites."""
+    home = Layout(folder).server
+    if _pid(home) is not None:
+        raise RuntimeError(f"the server of {folder} runs already: `fedualex deploy stop` ends it")
+    (home / OUTCOME).unlink(missing_ok=True)
+    with open(home / "log.txt", "ab") as output:
+        process = subprocess.Popen(
+            [str((home / "start.sh").resolve())],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHON": sys.executable},
+            start_new_session=True,
+        )
+    _children[:] = [process, *(child for child in _children if child.poll() is None)]
+    while not (home / OUTCOME).exists() and process.poll() is None:
+        time.sleep(0.05)
+    if not (home / OUTCOME).exists():
+        tail = " ".join((home / "log.txt").read_text(errors="replace").split())[-400:]
+        raise RuntimeError(f"the server of {folder} does not start; the end of {home / 'log.txt'}: {tail}")
+
+
+def state(folder: Path) -> tuple[str, bool]:
+    """The server's own word; a server that left none and does not live is "lost"."""
+    home = Layout(folder).server
+    _children[:] = [child for child in _children if child.poll() is None]
+    if _pid(home) is not None:
+        return "running", False
+    if not (home / OUTCOME).exists():
+        return "none", True
+    phase = json.loads((home / OUTCOME).read_text())["phase"]
+    return ("lost" if phase == "running" else phase), True
+
+
+def stop(folder: Path) -> None:
+    """Ask the loop to end, and if it does not, end its process; sites end with it."""
+    home, end = Layout(folder).server, time.monotonic() + STOP_SECONDS
+    if (pid := _pid(home)) is not None:
+        os.kill(pid, signal.SIGTERM)
+    while (pid := _pid(home)) is not None:
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    _children[:] = [child for child in _children if child.poll() is None]
+
+
+def _pid(home: Path) -> int | None:
+    """The process that holds the server's lock, which no process does that has ended."""
+    try:
+        with open(home / LOCK, "r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        return int((home / LOCK).read_text() or 0) or None
+    return None

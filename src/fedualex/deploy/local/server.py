@@ -1,0 +1,75 @@
+"""`python -m fedualex.deploy.local.server FOLDER`: the process of the server, which starts its sites."""
+
+import fcntl
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from ...storage import write_json
+from ..entry import read_entry, read_settings
+from ..layout import Layout
+from ..logs import write_log
+from ..messages import CarriedEngine
+from .carrier import Processes
+from .provision import KEYS
+
+LOCK, OUTCOME = "server.lock", "outcome.json"
+"""Held and holding the process id while a server lives, however it ends; and how it ended, in its own words."""
+LOCK_SECONDS = 1.0
+"""Whoever asks whether a server lives holds the lock for an instant."""
+CONNECT_SECONDS = 600.0
+"""For all sites to load their data before the first round."""
+
+
+def main(folder: Path) -> None:
+    """Run the round loop of this folder, and leave word of how it ended."""
+    with open(folder / LOCK, "a+") as lock:
+        _take(lock)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        write_log(folder.name)
+        write_json(folder / OUTCOME, {"phase": "running", "error": None})
+        try:
+            _serve(folder)
+        except BaseException as error:
+            write_json(folder / OUTCOME, {"phase": "failed", "error": f"{type(error).__name__}: {error}"})
+            raise
+        write_json(folder / OUTCOME, {"phase": "finished", "error": None})
+
+
+def _take(lock: IO[str]) -> None:
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise SystemExit(f"another server holds {lock.name}") from None
+        time.sleep(0.01)
+
+
+def _serve(folder: Path) -> None:
+    names = read_settings(folder)["sites"]
+    layout = Layout(folder.parent)
+    keys = {name: (folder / KEYS / name).read_bytes() for name in names}
+    carrier = Processes({name: layout.site(name) for name in names}, keys)
+
+    def stop(number: int, frame: Any) -> None:
+        carrier.stop()
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        serve = read_entry(folder)
+        carrier.wait(CONNECT_SECONDS)
+        serve(CarriedEngine(carrier), folder)
+    finally:
+        carrier.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

@@ -1,0 +1,49 @@
+"""`python -m fedualex.deploy.local.site FOLDER`: the process of a site. It ends with the server's."""
+
+import logging
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+
+from ..entry import read_entry, read_settings
+from ..logs import write_log
+from ..messages import answering
+from .carrier import ADDRESS
+from .links import Link, introduce
+from .provision import KEY
+
+log = logging.getLogger("fedualex.deploy.local.site")  # this module is run as __main__
+
+
+def main(folder: Path) -> None:
+    """Answer requests from this folder's data until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which lets its sites finish
+    write_log(folder.name)
+    host, _, port = os.environ[ADDRESS].rpartition(":")
+    answer = answering(lambda: read_entry(folder)(folder))
+    link = Link(socket.create_connection((host, int(port)), timeout=60.0))
+    introduce(link, read_settings(folder)["name"], (folder / KEY).read_bytes())
+    log.info("connected to %s:%s", host, port)
+    inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(link, inbox), daemon=True).start()
+    while True:
+        link.send(answer(inbox.get()))
+
+
+def _listen(link: Link, inbox: "queue.SimpleQueue[bytes]") -> None:
+    """Requests as they come. Without a server there is nothing to work for, not even at a request that hangs."""
+    try:
+        while True:
+            inbox.put(link.receive())
+    except (OSError, EOFError) as error:
+        log.info("the server is gone: %s", error)
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

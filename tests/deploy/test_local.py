@@ -1,0 +1,326 @@
+"""The local engine: real processes of this machine, killed and hung, and who may connect.
+
+Whatever a test starts is ended by its process id, even when the test fails.
+"""
+
+import json
+import os
+import signal
+import socket
+import stat
+import struct
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from fedualex.deploy import encoding
+from fedualex.deploy.layout import Layout
+from fedualex.deploy.local import control
+from fedualex.deploy.local.links import Link, introduce, welcome
+
+TOYS = {"serve": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
+PATIENCE = 120.0
+
+
+# Who may connect
+
+
+def pair():
+    one, other = socket.socketpair()
+    return LocalLink(one), LocalLink(other)
+
+
+class LocalLink(Link):
+    """A link over a pair of sockets, which have no TCP options."""
+
+    def __init__(self, connection):
+        self._connection = connection
+        connection.settimeout(10.0)
+
+
+def shake(name: str, key: bytes, keys: dict[str, bytes]):
+    """What came of a handshake at the server and at the site."""
+    server, site = pair()
+    found = {}
+
+    def at_site():
+        try:
+            introduce(site, name, key)
+            found["site"] = "welcome"
+        except (OSError, EOFError) as error:
+            found["site"] = str(error)
+
+    thread = threading.Thread(target=at_site)
+    thread.start()
+    try:
+        found["server"] = welcome(server, keys)
+    except PermissionError as error:
+        found["server"] = str(error)
+        server.close()
+    thread.join()
+    for link in (server, site):
+        link.close()
+    return found
+
+
+def test_a_site_is_who_has_its_key():
+    keys = {"a": b"1" * 32, "b": b"2" * 32}
+    assert shake("a", keys["a"], keys) == {"server": "a", "site": "welcome"}
+    for name, key in (("a", keys["b"]), ("stranger", keys["a"]), ("a\n" + "x" * 90, b"")):
+        found = shake(name, key, keys)
+        assert found["server"].startswith(f"somebody who says to be {name[:63]!r} does not have its key")
+        assert found["site"] == "the other side has closed the connection"
+
+
+def test_a_site_refuses_a_server_without_its_key():
+    server, site = pair()
+
+    def impostor():
+        server.send(bytes(32))
+        server.receive()
+        server.receive()
+        server.send(bytes(32))
+
+    thread = threading.Thread(target=impostor)
+    thread.start()
+    with pytest.raises(PermissionError, match="the server does not have this site's key"):
+        introduce(site, "a", b"1" * 32)
+    thread.join()
+    for link in (server, site):
+        link.close()
+
+
+def test_a_frame_that_is_too_large_is_refused_before_it_is_read():
+    one, other = pair()
+    one._connection.sendall(struct.pack("<Q", encoding.LARGEST + 1))
+    with pytest.raises(ConnectionError, match="at most 1073741824 bytes, got 1073741825"):
+        other.receive()
+    one.send(b"ab")
+    one.close()
+    assert other.receive() == b"ab"
+    with pytest.raises(EOFError):
+        other.receive()
+    other.close()
+
+
+def test_each_party_has_its_own_key(tmp_path):
+    control.provision(tmp_path, ["a", "b"], host="localhost", port=8002, **TOYS)
+    layout = Layout(tmp_path)
+    keys = [(layout.site(name) / "site.key").read_bytes() for name in "ab"]
+    assert len({*keys}) == 2
+    assert [(layout.server / "keys" / name).read_bytes() for name in "ab"] == keys
+    secrets = [layout.site(name) / "site.key" for name in "ab"] + [layout.server / "keys" / name for name in "ab"]
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in secrets)
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in (layout.server, layout.site("a")))
+    assert control.state(tmp_path) == ("none", True)
+    with pytest.raises(FileExistsError, match="holds a deployment already"):
+        control.provision(tmp_path, ["a"], host="localhost", port=8002, **TOYS)
+
+
+# Processes
+
+
+class Trial:
+    """Toys in processes, with what the tests do to them."""
+
+    def __init__(self, folder: Path, sites: list[str]) -> None:
+        self.layout, self.sites = Layout(folder), sites
+        control.provision(folder, sites, host="localhost", port=8002, **TOYS)
+
+    def submit(self, **plan) -> None:
+        plan = {"size": 128, "timeout": 60.0, "rounds": 20} | plan
+        (self.layout.server / "plan.json").write_text(json.dumps(plan))
+        control.submit(self.layout.root, len(self.sites))
+
+    def order(self, site: str, **orders) -> None:
+        (self.layout.site(site) / "orders.json").write_text(json.dumps(orders))
+
+    def result(self) -> dict:
+        file = self.layout.server / "result.json"
+        return json.loads(file.read_text()) if file.exists() else {"rounds": 0}
+
+    def until(self, done, what: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while not done():
+            assert time.monotonic() < end, f"{what}\n{self.logs()}"
+            time.sleep(0.05)
+
+    def until_ended(self) -> str:
+        self.until(lambda: control.state(self.layout.root)[1], "the end of the run")
+        return control.state(self.layout.root)[0]
+
+    def processes(self) -> dict[str, psutil.Process]:
+        """The process of each party by its folder."""
+        found = {}
+        for process in psutil.process_iter():
+            try:
+                if "fedualex.deploy.local" in " ".join(process.cmdline()):  # which is empty for a zombie
+                    found[process.cwd()] = process
+            except (psutil.Error, OSError):
+                continue
+        homes = {name: str(self.layout.party(name).resolve()) for name in ("server", *self.sites)}
+        return {name: found[home] for name, home in homes.items() if home in found}
+
+    def logs(self) -> str:
+        files = self.layout.root.rglob("log.txt")
+        return "\n".join(f"{file}:\n{file.read_text(errors='replace')[-3000:]}" for file in files)
+
+
+@pytest.fixture
+def trial(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+    made = []
+
+    def make(*sites: str) -> Trial:
+        made.append(Trial(tmp_path / f"trial-{len(made)}", list(sites)))
+        return made[-1]
+
+    yield make
+    for started in made:
+        control.down(started.layout.root)
+
+
+def expected(rounds: int, numbers=(1, 2), faulty=None):
+    x = np.linspace(0.0, 1.0, 128)
+    for r in range(rounds):
+        x = np.mean([(x + number) / 2 for number in ((1,) if r == faulty else numbers)], axis=0)
+    return x
+
+
+def test_a_run_is_a_process_for_each_party_and_leaves_none(trial):
+    """What a site says of its error stays in its log; a server that lives is not started twice."""
+    started = trial("site-1", "site-2")
+    started.order("site-2", **{"raise": 3})
+    assert control.state(started.layout.root) == ("none", True)
+    started.submit(pause=0.1)
+    assert control.state(started.layout.root) == ("running", False)
+    with pytest.raises(RuntimeError, match="runs already: `fedualex deploy stop` ends it"):
+        control.submit(started.layout.root, 2)
+    started.until(lambda: started.result()["rounds"] >= 5, "five rounds")
+    alive = started.processes()
+    assert set(alive) == {"server", "site-1", "site-2"}
+    listening = [c for c in alive["server"].net_connections(kind="inet") if c.status == psutil.CONN_LISTEN]
+    assert [c.laddr.ip for c in listening] == ["127.0.0.1"]
+    assert started.until_ended() == "finished", started.logs()
+    result = started.result()
+    assert result["errors"] == [[3, "site-2", "the site raised ValueError (its log says more)"]]
+    assert np.array_equal(result["x"], expected(20, faulty=3))
+    assert "secret 4711" in (started.layout.site("site-2") / "log.txt").read_text()
+    assert "secret 4711" not in (started.layout.server / "log.txt").read_text()
+    for line in (started.layout.site("site-2") / "log.txt").read_text().splitlines():
+        assert json.loads(line)["party"] == "site-2"
+    started.until(lambda: started.processes() == {}, "all to end")
+
+
+@pytest.mark.slow
+def test_a_killed_site_is_noticed_at_once_and_comes_back(trial):
+    started = trial("site-1", "site-2")
+    started.submit(rounds=400, pause=0.05)
+    started.until(lambda: started.result()["rounds"] >= 5, "five rounds")
+    first = started.processes()["site-2"].pid
+    os.kill(first, signal.SIGKILL)
+    started.until(lambda: started.result()["errors"], "an error")
+    assert started.result()["errors"][0][2] in ("the site's process ended", "not connected")
+    started.until(
+        lambda: started.processes().get("site-2", psutil.Process()).pid not in (first, os.getpid()), "another"
+    )
+    assert started.until_ended() == "finished", started.logs()
+    result = started.result()
+    assert max(result["seconds"]) < 30  # nobody waited for the timeout
+    missed = [r for r, _, _ in result["errors"]]
+    assert missed == list(range(missed[0], missed[-1] + 1))
+    assert missed[-1] < 399  # it was back before the end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hangs", [False, True])
+def test_after_a_killed_server_no_process_is_left(trial, hangs):
+    """Not even a site that hangs in its work."""
+    started = trial("site-1", "site-2")
+    if hangs:
+        started.order("site-2", sleep=7, seconds=10_000.0)
+    started.submit(rounds=10_000, pause=0.05)
+    started.until(lambda: started.result()["rounds"] >= 7, "seven rounds")
+    time.sleep(1.0)
+    alive = started.processes()
+    alive["server"].kill()
+    started.until(lambda: control.state(started.layout.root)[1], "the end")
+    assert control.state(started.layout.root) == ("lost", True)
+    started.until(lambda: started.processes() == {}, "all to end")
+
+
+@pytest.mark.slow
+def test_a_straggler_is_waited_for_only_so_long_and_ended_with_the_run(trial):
+    started = trial("site-1", "site-2")
+    started.order("site-2", sleep=4, seconds=10_000.0)
+    started.submit(rounds=7, timeout=1.5)
+    assert started.until_ended() == "finished", started.logs()
+    assert [error[:2] for error in started.result()["errors"]] == [[r, "site-2"] for r in (4, 5, 6)]
+    assert {error[2] for error in started.result()["errors"]} == {"timeout"}
+    assert started.processes() == {}
+
+
+@pytest.mark.slow
+def test_a_late_answer_is_not_taken_for_the_next(trial):
+    started = trial("site-1", "site-2")
+    started.order("site-2", sleep=4, seconds=3.0)
+    started.submit(rounds=12, timeout=1.5, pause=0.5)
+    assert started.until_ended() == "finished", started.logs()
+    missed = [r for r, _, _ in started.result()["errors"]]
+    assert missed[0] == 4
+    assert missed == list(range(4, 4 + len(missed)))
+    assert len(missed) < 4
+    x = np.linspace(0.0, 1.0, 128)
+    for r in range(12):
+        x = np.mean([(x + number) / 2 for number in ((1,) if r in missed else (1, 2))], axis=0)
+    assert np.array_equal(started.result()["x"], x)
+
+
+@pytest.mark.slow
+def test_stop_and_a_loop_that_raises(trial):
+    started = trial("site-1")
+    started.submit(rounds=100_000)
+    started.until(lambda: started.result()["rounds"] >= 3, "three rounds")
+    control.stop(started.layout.root)
+    assert control.state(started.layout.root) == ("finished", True)
+    assert started.result()["stopped"] or started.result()["rounds"] < 100_000
+    (started.layout.server / "engine.json").write_text('{"entry": "support.nvflare_toys:fail", "sites": ["site-1"]}')
+    started.submit()
+    assert started.until_ended() == "failed"
+    assert "the loop is broken" in (started.layout.server / "outcome.json").read_text()
+    assert started.processes() == {}
+
+
+@pytest.mark.slow
+def test_a_server_that_cannot_start_says_why(trial):
+    started = trial("site-1")
+    (started.layout.server / "start.sh").write_text("#!/bin/sh\necho no python here\nexit 3\n")
+    with pytest.raises(RuntimeError, match=r"does not start; the end of .*: no python here"):
+        started.submit()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("count", [3, 20])
+def test_seconds_an_exchange_and_memory(trial, count):
+    """Printed with `pytest -s`; docs/deployment.md quotes such a run."""
+    started = trial(*(f"site-{number}" for number in range(1, count + 1)))
+    for size, rounds in ((128, 100), (131_072, 20), (1_310_720, 8)):
+        began = time.monotonic()
+        started.submit(rounds=rounds, size=size, pause=0.0)
+        started.until(lambda: started.result()["rounds"] >= 1, "the first round")
+        first = time.monotonic() - began
+        memory = {name: process.memory_info().rss / 1e6 for name, process in started.processes().items()}
+        assert started.until_ended() == "finished", started.logs()
+        seconds = np.array(started.result()["seconds"][1:])
+        assert started.result()["errors"] == []
+        own = [value for name, value in memory.items() if name != "server"]
+        print(
+            f"\n{count} sites, {8 * size} bytes: median {np.median(seconds):.4f} s, worst {seconds.max():.3f} s, "
+            f"first round after {first:.0f} s; MB: server {memory.get('server', 0):.0f}, site {np.median(own or [0]):.0f}"
+        )
+        (started.layout.server / "result.json").unlink()
