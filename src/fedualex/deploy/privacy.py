@@ -18,8 +18,8 @@ class Privacy:
 
     This hides a whole site's data, also from a server that follows the protocol: two data sets of one site move the
     clipped increment by at most 2 clip. A server that asks more often than it tells spends more than it tells: a site
-    counts for itself if its rules have a budget (`Policy`). The increment is all that leaves the site: no sums of points and no
-    operators, which would not be covered, so such a run has the output `last` alone and no certificate.
+    counts for itself if its rules have a budget (`Policy`). The increment is all that leaves the site: no sums of
+    points and no operators, which would not be covered, so such a run has the output `last` alone and no certificate.
     """
 
     clip: float
