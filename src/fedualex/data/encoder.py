@@ -28,6 +28,8 @@ class Encoder:
 
     Missing numbers become 0, the mean, and constant columns 0 (`Standardizer`). The categories are the union of what
     the clients name; a missing or unseen category is a row of zeros. 0/1 columns are not rescaled.
+
+    standardizer: the moments of the columns of numbers. Make an encoder with `Encoder.fit`.
     """
 
     numbers: tuple[str, ...]

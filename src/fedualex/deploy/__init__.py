@@ -45,7 +45,7 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     """The rounds of a deployment with every site in a thread of this process (`engine="local"`): a rehearsal.
 
     Each client of the problem is a site that holds its own data alone; without data, give the number of `sites`. All
-    that a wire would carry is turned into bytes and back. The options:
+    that a wire would carry is turned into bytes and back. method: any that can be deployed. The options:
     """
     count = problem.clients or options.sites or 1
     if options.sites not in (None, count):

@@ -12,7 +12,10 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Request:
-    """What the server sends to its sites."""
+    """What the server sends to its sites.
+
+    task: what a site is asked for. round, run_id: which round of which run. arrays: what it needs for that, by name.
+    """
 
     task: str
     """What a site is asked for. Its name means something to the loop and to the site, and nothing to an engine."""
@@ -28,7 +31,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back from one site: exactly one of `arrays` and `error`."""
+    """What came back from one site: exactly one of `arrays` and `error`.
+
+    round, run_id: those of the request that is answered. site: who answers, by the word of the engine.
+    """
 
     site: str
     """Who sent it, by the word of the engine; what a message itself says of its sender does not count."""

@@ -38,7 +38,10 @@ def _flag(name: str, value: Any) -> bool:
 @no_type_check
 @options
 class DeploymentOptions(RunOptions, StoppingOptions):
-    """The options of `Task`, and the keys of [run] in the file of a deployment."""
+    """The options of `Task`, and the keys of [run] in the file of a deployment.
+
+    The fields are the keywords of `fx.deploy.run`, where each of them is explained.
+    """
 
     weights: Sequence[float] | NDArray[Any] | None = option(
         anything,

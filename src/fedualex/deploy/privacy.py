@@ -20,6 +20,8 @@ class Privacy:
     clipped increment by at most 2 clip. A server that asks more often than it tells spends more than it tells: a site
     counts for itself if its rules have a budget (`Policy`). The increment is all that leaves the site: no sums of
     points and no operators, which would not be covered, so such a run has the output `last` alone and no certificate.
+
+    clip, noise: numbers > 0. delta: the epsilon of a run is told for this delta.
     """
 
     clip: float

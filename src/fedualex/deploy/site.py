@@ -31,8 +31,10 @@ class DisagreementError(RefusedError):
 class Site:
     """Client m of a run, with its own problem. `work` may be called from several threads at once.
 
-    agreed: what the run's id must begin with, so that both sides work on the same task. factors: what the site's arrays
-    are multiplied by in sums over all sites, by the first parts of their names.
+    agreed: what the run's id must begin with, so that both sides work on the same task.
+    problem: the problem with this site's data alone. setup, client: sizes, method and precision; the number m.
+    averages: the outputs whose sums are sent. privacy: clipping and noise, or None. factors: what the site's arrays are
+    multiplied by in sums over all sites, by the first parts of their names.
     """
 
     def __init__(

@@ -57,6 +57,8 @@ class Task:
     """A run of a method by these sites: everything but their data, so that server and sites can be told the same.
 
     Site m is client m: the order of sites decides the noise of each, and the order of sums.
+
+    method, options: what is run, and how. sites: their names in order.
     """
 
     method: AbstractMethod

@@ -16,6 +16,7 @@ class FederatedLasso(FederatedRegressor):
     """min_{w, b} mean (<w, row> + b - y)^2 / 2 + alpha ||w||_1 over the rows of all clients, as scikit-learn's Lasso.
 
     radius: None, or a bound of ||w||_2. coef_, intercept_: w and b. For all else see `AbstractFederated`.
+    fit_intercept: whether there is a b; it is 0 otherwise.
     """
 
     alpha: Any = 1.0
@@ -39,6 +40,7 @@ class FederatedGroupLasso(FederatedRegressor):
 
     groups: for each column its group, whose d_g weights vanish together; None makes each column a group.
     radius: None, or a bound of ||w||_2. coef_, intercept_: w and b. For all else see `AbstractFederated`.
+    fit_intercept: whether there is a b; it is 0 otherwise.
     """
 
     alpha: Any = 1.0

@@ -25,6 +25,7 @@ from .totals import class_means, known_classes, sums_by_class, total_mass
 class AgnosticRecipe(AbstractRecipe):
     """`agnostic` without data, in three exchanges: labels, then weights of groups, then what the bounds need.
 
+    loss, delta, l1, l2, kl, cvar, radius: as for `fx.problems.agnostic`.
     grouped: whether the mixture is one of the groups of rows, rather than of clients.
     "squared" and "huber" send sums of targets with the weights of groups, then the sum of rows at the prior and the
     losses of groups at the mean target; the other losses send weights and sums of rows of each class, at the prior.

@@ -29,6 +29,8 @@ class ConstrainedRecipe(AbstractRecipe):
     First labels of groups, and of classes or the range of the targets; then sums over the rows of loss_0 and of each
     limited group: their weights, their losses at a grid of constant scores, and what bounds the bias: for "logistic"
     weights and sums of rows of each class, otherwise sums of targets and rows of loss_0.
+
+    limits, loss, delta, l1, l2, radius, multiplier: as for `fx.problems.constrained`.
     """
 
     limits: Any

@@ -28,6 +28,7 @@ FAMILIES = ("squared", "logistic")
 class SparseGlmRecipe(AbstractRecipe):
     """`sparse_glm` without data, in two exchanges.
 
+    family, l1, l2, group, groups, radius, intercept, weights: as for `fx.problems.sparse_glm`.
     "squared": the sums of targets and rows, then of squared deviations from the mean target. "logistic": the labels,
     then for each class the weight of its rows and their sum.
     """

@@ -17,6 +17,7 @@ def roc_auc(scores: Any, y: Any) -> float:
     """The share of (positive, negative) pairs that the scores rank rightly, ties counted half.
 
     The second of the two labels in sorted order is the positive one.
+    scores, y: a score and a label for each row.
     """
     scores = real_array("scores", scores, truth=True)
     if scores.ndim != 1:
@@ -29,7 +30,10 @@ def roc_auc(scores: Any, y: Any) -> float:
 
 @dataclass(frozen=True)
 class ClientMetrics:
-    """Mean loss and share of right answers of each client, clients in sorted order; no accuracies for regression."""
+    """Mean loss and share of right answers of each client, clients in sorted order; no accuracies for regression.
+
+    losses, accuracies: one number for each client.
+    """
 
     losses: NDArray[Any]
     accuracies: NDArray[Any] | None
@@ -61,6 +65,7 @@ def client_metrics(
     """How the model x = {"weights": w, "bias": b} of `agnostic` or `constrained` fares with each client.
 
     loss, delta: as for `agnostic`. labels: all labels of the training data, needed where y lacks some.
+    X, y, clients: rows, their targets, and whose each row is.
     """
     X = features(X)
     if not isinstance(x, Mapping) or not {"weights", "bias"} <= x.keys():

@@ -27,7 +27,10 @@ Ending = tuple[Stop, str]
 
 @dataclass(frozen=True)
 class RunHooks:
-    """Functions that are called as a run goes on."""
+    """Functions that are called as a run goes on.
+
+    begin: called before the first round. append: given every record. finish: given the run when it has ended.
+    """
 
     begin: Callable[[], None] = lambda: None
     append: Callable[[Record], object] = lambda record: None
