@@ -267,7 +267,7 @@ def test_arrays_from_anywhere_are_at_home_in_each_party(tmp_path):
         ({"data": True}, '[sites] have data, so [problem] needs entry = "module:function"'),
         (
             {"problem": 'name = "agnostic"\nfile = "game.npz"'},
-            'name = "agnostic" is made from summaries of all clients',
+            'name = "agnostic" is made from rows of tables: deploy a goal',
         ),
         ({"problem": 'entry = "nowhere:build"'}, "No module named 'nowhere'"),
         ({"problem": 'name = "bilinear"\nfile = "none.npz"'}, "none.npz cannot be read as an .npz file"),

@@ -7,6 +7,7 @@ import click
 from . import deploy_watch
 from .common import json_option, plain_errors, print_json, say
 from .deploy_init import check, init
+from .deploy_members import add_site, remove_site, renew
 from .deployed_run import engine_of, run_deployment, run_folder, stored_run
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -19,6 +20,8 @@ def deploy() -> None:
 
 deploy.add_command(init)
 deploy.add_command(check)
+for command in (add_site, remove_site, renew):
+    deploy.add_command(command)
 
 
 @deploy.command()
