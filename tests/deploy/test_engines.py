@@ -26,8 +26,7 @@ from support.deployments import (
 )
 
 import fedualex as fx
-from fedualex.deploy import processes, thread_engine
-from fedualex.experiments import deployment
+from fedualex.deploy import processes
 
 
 @pytest.mark.slow
@@ -44,7 +43,8 @@ def test_nvflare_smoke(deploy, tmp_path):
     assert processes.running(made.folder) == {}
 
 
-@pytest.mark.parametrize("method", [pytest.param("FeDualEx", marks=pytest.mark.slow), "FeDualExCorrected"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["FeDualEx", "FeDualExCorrected"])
 def test_local_gives_the_simulators_iterates(deploy, tmp_path, method):
     made = deploy("local", method=method)
     made.run()
@@ -166,13 +166,7 @@ def test_seconds_a_round(deploy, monkeypatch, record_property, engine):
             made = deploy(engine, watched=True, **settings)
         else:
             made.again(**settings)
-            if engine == "flower":  # a worker loads its site once
-                made.down()
-                cli("up", made.folder)
-        if engine == "local":
-            local_run(made)
-        else:
-            made.run()
+        made.run()
         requests = made.requests()
         assert [number for _, number, _, _ in requests] == list(range(rounds))
         record = json.loads((made.run_folder / "history.jsonl").read_text().splitlines()[-1])
@@ -184,10 +178,3 @@ def test_seconds_a_round(deploy, monkeypatch, record_property, engine):
         median = float(np.median(gaps))
         record_property(name, median)
         print(f"\n{engine}, {name}: median {median:.4f} s, worst {gaps.max():.3f} s of {len(gaps)} rounds")
-
-
-def local_run(made: Deployment) -> None:
-    from support import deployed_parts
-
-    works = {site: deployment.load_site(made.folder / "sites" / site).work for site in SITES}
-    deployed_parts.serve(thread_engine(works), made.folder / "server")

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
+from . import deploy_watch
 from .audit import audit
 from .common import json_option, plain_errors, print_json, say
 from .deploy_init import check, init
+from .deploy_members import add_site, remove_site, renew
 from .deployed_run import engine_of, run_deployment, run_folder, stored_run
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -20,6 +22,8 @@ def deploy() -> None:
 deploy.add_command(audit)
 deploy.add_command(init)
 deploy.add_command(check)
+for command in (add_site, remove_site, renew):
+    deploy.add_command(command)
 
 
 @deploy.command()
@@ -58,10 +62,15 @@ def resume(folder: Path, as_json: bool) -> None:
 
 @deploy.command()
 @folder_argument
+@click.option("--watch", is_flag=True, help="Show it as a live page on loopback, with metrics for Prometheus.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of that page; any free one if left out.")
 @json_option
 @plain_errors
-def status(folder: Path, as_json: bool) -> None:
+def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
     """What the engine says, and what the run folder says."""
+    if watch:
+        deploy_watch.watch(folder, port)
+        return
     control, _ = engine_of(folder)
     engine, _ = control.state(folder)
     history, found = stored_run(folder)

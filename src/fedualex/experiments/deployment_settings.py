@@ -26,13 +26,18 @@ from .registry import (
 )
 
 SETTINGS = "deployment.json"
+DEFAULT_METHOD = "FeDualSlide"
+"""Which needs no step size, that nobody could find with the data at sites."""
 RUN_DEFAULTS = run_defaults(DeploymentOptions)
 """The keys of [run] in a deployment."""
 
 
 def read(file: Path) -> dict[str, Any]:
-    """The settings of a deployment's TOML file, with every default, checked as far as they can be without data."""
-    tables = read_toml(file)
+    """The settings of a deployment's TOML file, with every default, checked as far as they can be without data.
+
+    [method] and [server] may be left out.
+    """
+    tables = {"method": {"name": DEFAULT_METHOD}, "server": {}, **read_toml(file)}
     private = tables.pop("privacy", None)
     check_tables(tables, ("problem", "method", "run", "server", "sites"))
     if private is not None and not (isinstance(private, dict) and {"clip", "noise"} <= private.keys()):
@@ -52,7 +57,8 @@ def read(file: Path) -> dict[str, Any]:
     name = tables["problem"].get("name")
     if name in PROBLEMS and (made := sources_of(PROBLEMS[name])) and made.recipe is not None:
         raise ConfigurationError(
-            f'[problem] name = "{name}" is made from summaries of all clients; use entry = "module:function"'
+            f'[problem] name = "{name}" is made from rows of tables: deploy a goal, by [fit] or --goal, or use '
+            'entry = "module:function"'
         )
     problem, _ = server_problem(tables, file.parent), build_method(tables["method"])
     settings = {

@@ -14,10 +14,11 @@ from ..validation import of_type, one_of
 from .client_rows import Rows
 from .floor import Floor
 from .general import Problem
-from .losses import CLASSIFICATION, REGRESSION, Huber, Logistic, Loss, Softmax, Squared, plain_losses, regression_loss
+from .losses import CLASSIFICATION, REGRESSION, Huber, Logistic, Loss, Softmax, Squared, regression_loss
 from .mixtures import Weighted, checked_prior, mixtures
 from .penalties import Ball, Penalty, bias_box, class_bias_box
 from .recipe import CLASSES, NUMBERS, AbstractRecipe
+from .row_losses import plain_losses
 from .totals import class_means, known_classes, sums_by_class, total_mass
 
 

@@ -16,9 +16,10 @@ from .feasibility import Lagrangian
 from .floor import Floor
 from .general import Problem
 from .groups import check_limits, limited_groups, multiplier_bounds
-from .losses import Huber, Logistic, Squared, constant_losses, regression_loss
+from .losses import Huber, Logistic, Squared, regression_loss
 from .penalties import Ball, Penalty, bias_box, largest_product
 from .recipe import CLASSES, NUMBERS, AbstractRecipe
+from .row_losses import constant_losses
 from .totals import known_classes, total_mass
 
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ..tree import Tree
 from ..validation import encode_labels, one_of, real_array, short
-from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
+from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, regression_loss
+from .row_losses import each_loss
 from .rows import features, labels_of_model, targets, two_classes
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from ...deploy import DeploymentOptions
 from ...validation import hint
 from ..configuration import run_defaults, with_defaults
-from ..deployment_settings import check_parties, server_settings
+from ..deployment_settings import DEFAULT_METHOD, check_parties, server_settings
 from ..goals import GOALS, OPTIONS, arguments_of
 from ..registry import METHODS, ConfigurationError, check_keys, recipe_of
 
@@ -43,7 +43,7 @@ def plan_deployment(
     tol = GOALS[goal].tol if full["tol"] is None else full["tol"]
     return {
         "problem": {"goal": goal, **{key: full[key] for key in ("target", "groups", "weights", "holdout")}, **options},
-        "method": with_defaults({"name": "FeDualSlide"}, METHODS),
+        "method": with_defaults({"name": DEFAULT_METHOD}, METHODS),
         "run": {**run_defaults(DeploymentOptions), "rounds": full["rounds"], "tol": tol, **run},
         "privacy": None,
         "server": parties,
