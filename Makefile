@@ -62,7 +62,7 @@ format: .venv/installed
 # One environment for everything; made again only when what it is made from changes.
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[estimators,flower,nvflare,privacy,test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[estimators,flower,nvflare,privacy,secure,test]"
 	touch $@
 
 # What only the site needs, so that `make test` does not wait for it.

@@ -1,10 +1,11 @@
-"""`fedualex deploy init | up | run | status | stop | resume`: the same problem, by real servers and sites."""
+"""`fedualex deploy init | up | run | status | stop | resume | audit`: the same problem, by real servers and sites."""
 
 from pathlib import Path
 
 import click
 
 from . import deploy_watch
+from .audit import audit
 from .common import json_option, plain_errors, print_json, say
 from .deploy_follow import engine_of, run_folder, stored_run
 from .deploy_init import check, init
@@ -19,6 +20,7 @@ def deploy() -> None:
     """Run a problem on a federated engine: NVIDIA FLARE, Flower, or processes of this machine."""
 
 
+deploy.add_command(audit)
 deploy.add_command(init)
 deploy.add_command(check)
 for command in (add_site, remove_site, renew):

@@ -23,6 +23,10 @@ class Request:
     run_id: str
     """Decides whose request this is: a reply to another run, or to an earlier round, is dropped."""
     arrays: Arrays
+    nonce: str = ""
+    """Of secure sums: a word that is new in every attempt. Empty if numbers are asked for as they are."""
+    roster: str = ""
+    """Of secure sums: the digest of the list of keys that the server has."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,10 @@ class Reply:
     run_id: str
     arrays: Arrays | None = None
     error: str | None = None
+
+
+NOT_FINITE = "is not finite"
+"""How a site ends its refusal to put masks on nan or infinity, which the server could not see under them."""
 
 
 class RefusedError(RuntimeError):

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from ..runtime.keywords import option, options
 from ..runtime.kinds import averages_of
-from ..runtime.options import RunOptions, StoppingOptions, a_function, a_path, anything, optional
+from ..runtime.options import RunOptions, StoppingOptions, a_function, a_path, anything, one_word_of, optional
 from ..validation import of_type, positive, whole_number
 from .privacy import Privacy
+from .secure.layout import AUTO, OFF, ON
 
 LONGEST = 1e9
 """Seconds that a clock can still wait for."""
@@ -24,6 +25,10 @@ def _seconds(name: str, value: Any) -> float:
     if (seconds := float(positive(name, value))) > LONGEST:
         raise ValueError(f"{name} must be a number of seconds of at most {LONGEST:g}, got {value}")
     return seconds
+
+
+def _positive(name: str, value: Any) -> float:
+    return float(positive(name, value))
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -60,6 +65,18 @@ class DeploymentOptions(RunOptions, StoppingOptions):
         _seconds,
         "Seconds in which a site must answer.",
         default=60.0,
+        decides=False,
+    )
+    operator_bound: float | None = option(
+        optional(_positive),
+        "A site whose operator is longer than this, in the Euclidean norm, is not believed; no limit if None.",
+        default=None,
+        decides=False,
+    )
+    secure_sums: str = option(
+        one_word_of(AUTO, ON, OFF),
+        "Whether the server sees sums over sites only: 'on', 'off', or 'auto': with three or more that have keys.",
+        default=AUTO,
         decides=False,
     )
     privacy: Privacy | None = option(

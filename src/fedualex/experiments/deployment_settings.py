@@ -8,6 +8,7 @@ from typing import Any
 from ..deploy import DeploymentOptions, Privacy, Task
 from ..deploy.engines import ENGINES
 from ..deploy.layout import check_address, check_name
+from ..deploy.secure.layout import chosen_roster, why_not_secure
 from ..problems import AbstractProblem
 from ..problems.built_from import sources_of
 from ..summaries import Known
@@ -104,6 +105,16 @@ def settings_of(party: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{party} is not the folder of a server or a site: {error}") from None
     return settings
+
+
+def roster_of(settings: Mapping[str, Any], party: Path) -> str:
+    """The digest of the list of keys in the server's folder, if a run of these settings has secure sums."""
+    run, sites = settings["run"], list(settings["sites"])
+    reason = why_not_secure(build_method(settings["method"]), len(sites), run["cohort"], run["min_replies"])
+    try:
+        return chosen_roster(party, sites, run["secure_sums"], reason)
+    except ValueError as error:
+        raise ConfigurationError(f"[run] {error}") from None
 
 
 def server_problem(settings: Mapping[str, Any], party: Path) -> AbstractProblem:

@@ -15,7 +15,7 @@ from ..registry import METHODS, ConfigurationError, check_keys, recipe_of
 DEFAULTS: dict[str, Any] = {"groups": None, "weights": None, "holdout": 0.2, "rounds": 1000, "tol": None}
 KEYS = ("goal", "target", *DEFAULTS, *OPTIONS)
 """The keys of [fit] that a deployment takes; table and clients are the sites' own affair."""
-PATIENCE = ("attempts", "max_seconds", "timeout")
+PATIENCE = ("attempts", "max_seconds", "operator_bound", "secure_sums", "timeout")
 """The keys of [run] that a deployment of tables takes."""
 
 
