@@ -29,8 +29,9 @@ class Evaluator:
     """Certificates of a problem, compiled once; call within `double()`.
 
     exact: the problem, as `exact_problem` makes it. survey: where operators and values come from; the problem itself if
-    None. elsewhere: whether they are summed where nobody here can bound the rounding. reason: why nothing is certified,
-    beyond what the problem itself says. tol: what outputs are judged against.
+    None. elsewhere: whether they are summed where nobody here can bound the rounding. sum_error: by how much each entry
+    may be off because of the way it was added. reason: why nothing is certified, beyond what the problem itself says.
+    tol: what outputs are judged against.
     """
 
     def __init__(
@@ -39,10 +40,11 @@ class Evaluator:
         survey: Survey | None = None,
         *,
         elsewhere: bool = False,
+        sum_error: float = 0.0,
         reason: str = "",
         tol: float | None = None,
     ):
-        self.problem, self.elsewhere, self.tol = exact, elsewhere, tol
+        self.problem, self.elsewhere, self.sum_error, self.tol = exact, elsewhere, jnp.asarray(sum_error), tol
         self.reason = exact.why_uncertifiable() or reason
         self.survey: Survey = survey or (lambda points: [survey_at(exact, z) for z in points])
 
@@ -79,7 +81,7 @@ class Evaluator:
         """The certificate of a point z of the domain from the survey there."""
         if self.reason:
             return self._made(name, z, at, Certificate(None, None, self.reason))
-        measured, estimated = _measure(self.problem, z, at.operator)
+        measured, estimated = _measure(self.problem, z, at.operator, self.sum_error)
         certificate = certificate_of(measured, estimated or self.elsewhere)
         if certificate.gap == np.inf:  # a projection that left the domain: nothing is claimed of it
             certificate = Certificate(None, None, certificate.reason)
@@ -87,7 +89,7 @@ class Evaluator:
 
     def bounded(self, bounds: Bounds) -> Output:
         """The pair of the best bounds of both sides, with the surveys that it follows from."""
-        (z, g, shift), measured = _measure_bounds(self.problem, bounds)
+        (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
         certificate = certificate_of(measured, estimated=True, shift=float(shift))
         if certificate.gap == np.inf:
             certificate = Certificate(None, None, certificate.reason)
@@ -109,13 +111,13 @@ class Evaluator:
 
 
 @compiled
-def _measure(problem: AbstractProblem, z: Tree, g: Tree) -> Any:
-    return problem.measure(z, g)
+def _measure(problem: AbstractProblem, z: Tree, g: Tree, sum_error: Any) -> Any:
+    return problem.measure(z, g, sum_error)
 
 
 @compiled
-def _measure_bounds(problem: AbstractProblem, bounds: Bounds) -> Any:
-    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds)[0]
+def _measure_bounds(problem: AbstractProblem, bounds: Bounds, sum_error: Any) -> Any:
+    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
 
 
 def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
