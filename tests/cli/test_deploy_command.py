@@ -27,7 +27,7 @@ from support.deployments import (
 )
 from support.in_threads import run_in_threads, threads  # noqa: F401
 
-from fedualex.cli import deploy_watch, deployed_run
+from fedualex.cli import deploy_follow, deploy_watch
 from fedualex.deploy import engines
 from fedualex.display import rounded_up
 from fedualex.experiments import deployment_files
@@ -234,7 +234,7 @@ def test_a_run_that_its_engine_ended_is_sent_again(deploy, monkeypatch):
 def test_a_server_that_is_gone_is_said_at_once_and_waited_for_a_while(deploy, monkeypatch):
     made = deploy("local")
     scripted(monkeypatch, "none", "running", "unreachable")
-    monkeypatch.setattr(deployed_run, "PATIENCE", 0.2)
+    monkeypatch.setattr(deploy_follow, "PATIENCE", 0.2)
     done = cli("run", made.folder, code=1)
     assert re.search(r"server unreachable since 0 s, waiting until \d\d:\d\d:\d\d", done.stderr)
     assert "the server was silent for 0 s: start it, then `fedualex deploy resume`" in done.stderr

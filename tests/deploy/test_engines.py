@@ -4,6 +4,9 @@ Whatever a test starts is ended by its process id, even when the test fails.
 """
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -49,6 +52,24 @@ def test_local_gives_the_simulators_iterates(deploy, tmp_path, method):
     made = deploy("local", method=method)
     made.run()
     assert_same(made, *simulate(tmp_path, the_game(made.source), method))
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_local_run_in_good_order(deploy, tmp_path):
+    """The command stops the server's process, which keeps its checkpoint; what was cut off is resumed."""
+    made = deploy("local", run={"record_every": 1}, watched=True)
+    made.order("site-2", round=3, what="before")
+    command_line = [sys.executable, "-m", "fedualex", "deploy", "run", str(made.folder)]
+    with subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        made.until_site("site-2", "held")
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=120)
+    assert "INTERRUPTED" in said
+    assert made.control.state(made.folder) == ("finished", True)
+    assert made.round() == 3
+    made.release("site-2")
+    made.run("resume")
+    assert_same(made, *simulate(tmp_path, the_game(made.source), "FeDualEx", record_every=1))
 
 
 @pytest.mark.slow
@@ -173,7 +194,7 @@ def test_seconds_a_round(deploy, monkeypatch, record_property, engine):
         survey = 2 * 8 * size  # of the first record: x and y
         message = survey + 8  # and tau
         assert record["bytes_down"] == len(SITES) * (rounds * message + survey)
-        assert record["bytes_up"] == len(SITES) * (rounds * 2 * message + survey)
+        assert record["bytes_up"] == len(SITES) * (rounds * 2 * message + survey + 8)  # and its value
         gaps = np.diff([moment for _, _, moment, _ in requests][1:])
         median = float(np.median(gaps))
         record_property(name, median)

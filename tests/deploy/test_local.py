@@ -298,6 +298,16 @@ def test_stop_and_a_loop_that_raises(trial):
 
 
 @pytest.mark.slow
+def test_a_site_that_does_not_start_is_not_waited_for(trial):
+    started = trial("site-1", "site-2")
+    (started.layout.site("site-2") / "start.sh").write_text("#!/bin/sh\nexit 3\n")
+    started.submit(rounds=3)
+    assert started.until_ended() == "finished", started.logs()
+    assert started.result()["sites"] == ["site-1"]
+    assert any("site site-2 ended with code 3" in line["message"] for line in read_log(started.layout.server))
+
+
+@pytest.mark.slow
 def test_a_server_that_cannot_start_says_why(trial):
     started = trial("site-1")
     (started.layout.server / "start.sh").write_text("#!/bin/sh\necho no python here\nexit 3\n")

@@ -7,9 +7,10 @@ import click
 from . import deploy_watch
 from .audit import audit
 from .common import json_option, plain_errors, print_json, say
+from .deploy_follow import engine_of, run_folder, stored_run
 from .deploy_init import check, init
 from .deploy_members import add_site, remove_site, renew
-from .deployed_run import engine_of, run_deployment, run_folder, stored_run
+from .deployed_run import run_deployment
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 

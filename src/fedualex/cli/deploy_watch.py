@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .common import shown
-from .deployed_run import engine_of, layout_of, stored_run
+from .deploy_follow import engine_of, layout_of, stored_run
 
 LOOPBACK = "127.0.0.1"
 SECONDS = 2.0

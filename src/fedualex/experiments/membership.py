@@ -12,6 +12,8 @@ from typing import Any
 
 from ..deploy import engines
 from ..deploy.layout import SERVER, Layout, check_name
+from ..deploy.ledger import LEDGER
+from ..deploy.policy import POLICY
 from ..deploy.secure.layout import SECURE
 from ..models.store import MODEL
 from ..storage import write_atomically, write_json
@@ -25,7 +27,7 @@ from .registry import ConfigurationError
 NEW, EARLIER, REMOVED = ".new", "earlier", "removed"
 """Where keys are made before they take the old ones' place; runs of other sites, at the server; folders of former
 sites."""
-OWN = ("policy.toml", "ledger.jsonl", SITE_FILE)
+OWN = (POLICY, LEDGER, SITE_FILE)
 """What a site wrote itself or must not forget: new keys leave it alone."""
 
 
