@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from .. import theory
@@ -88,7 +87,7 @@ def _covers(method: AbstractMethod, problem: AbstractProblem, options: RunOption
 def polish_grid(problem: AbstractProblem) -> Any:
     """Steps around 1 / beta for the polished output."""
     try:
-        beta = theory.constants(problem).beta
+        beta = theory.smoothness(problem)
     except ValueError:  # an operator that is nan somewhere in the domain has no constants
         beta = np.inf
-    return jnp.asarray(FACTORS) / (beta if np.isfinite(beta) and beta > 0 else 1.0)
+    return np.asarray(FACTORS) / (beta if np.isfinite(beta) and beta > 0 else 1.0)
