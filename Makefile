@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all attack bench bench-peers bench-estimators bench-exchanges docs docs-serve lint format clean
+.PHONY: install demo test test-all attack bench bench-peers bench-estimators bench-exchanges docs docs-serve dist lint format clean
 
 install: .venv/installed
 
@@ -43,6 +43,12 @@ docs: .venv/docs
 docs-serve: docs
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000
 
+# Wheel and sdist in dist/, each checked in an environment of its own that has the core dependencies alone.
+dist: .venv/dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python .ci/check_dist.py dist
+
 lint: .venv/installed
 	$(BIN)/ruff check src tests benchmarks examples docs
 	$(BIN)/ruff format --check src tests benchmarks examples docs
@@ -56,12 +62,16 @@ format: .venv/installed
 # One environment for everything; made again only when what it is made from changes.
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[estimators,flower,nvflare,privacy,test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[estimators,flower,nvflare,privacy,secure,test]"
 	touch $@
 
 # What only the site needs, so that `make test` does not wait for it.
 .venv/docs: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	touch $@
+
+.venv/dist: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dist]"
 	touch $@
 
 clean:

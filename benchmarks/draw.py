@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from processes import HERE
 from scaling import AXES
 
-from fedualex.runtime.drawing import COLORS, DASHES, MARKERS
+from fedualex import palette
+from fedualex.palette import COLORS, MARKERS
 
 WORKLOADS = ("W1 K=1", "W1 K=10")
 NAMES = table.NAMES | {"fedualex": "fedualex", "fedualex-law": "fedualex, fast=law"}
@@ -63,9 +64,9 @@ def draw_scaling(axis: Axes) -> None:
         sizes, costs = np.array([int(size) for size in found["cpu_ms"]]), np.array(list(found["cpu_ms"].values()))
         style = {"color": COLORS[i], "marker": MARKERS[i], "ms": 5}
         fitted = sizes >= AXES[name][1]
-        axis.plot(sizes, costs, lw=0.7, ls=DASHES[i], alpha=0.6, **style)
+        axis.plot(sizes, costs, lw=0.7, ls=palette.style(i).linestyle, alpha=0.6, **style)
         label = f"{SIZES[name]}: exponent {found['exponent']:.2f}"
-        axis.plot(sizes[fitted], costs[fitted], lw=2, ls=DASHES[i], label=label, **style)
+        axis.plot(sizes[fitted], costs[fitted], lw=2, ls=palette.style(i).linestyle, label=label, **style)
     axis.set(
         xscale="log", yscale="log", xlabel="size", ylabel="CPU ms a round", title="growth; fitted where drawn strong"
     )

@@ -10,7 +10,8 @@ from exchange_reading import COUNTS, SHOWN, SLIDES, gap, load, reading
 from matplotlib.figure import Figure
 from processes import HERE
 
-from fedualex.runtime.drawing import COLORS, DASHES, MARKERS
+from fedualex import palette
+from fedualex.palette import COLORS, MARKERS
 
 DOCS = HERE.parent / "docs"
 
@@ -62,7 +63,7 @@ def style(index: int, row: str) -> dict[str, Any]:
     """FeDualSlide strong and in colours of its own, others thin with markers."""
     if row in SLIDES:
         place = list(SLIDES).index(row)
-        return {"color": ("#D55E00", "#0072B2", "#000000")[place], "ls": DASHES[place], "lw": 2}
+        return {"color": ("#D55E00", "#0072B2", "#000000")[place], "ls": palette.style(place).linestyle, "lw": 2}
     return {"color": OTHERS[index], "marker": MARKERS[index], "ms": 3.5, "lw": 0.8}
 
 

@@ -37,6 +37,7 @@ html_css_files = ["site.css"]
 html_favicon = "_static/favicon.svg"
 html_copy_source = False
 html_show_sourcelink = False
+html_show_copyright = False
 
 
 def setup(app):

@@ -32,7 +32,7 @@ def trackers():
     if importlib.util.find_spec("mlflow"):
         import mlflow
 
-        found.append(mlflow)  # its log_metric begins a run in ./mlruns by itself
+        found.append(mlflow)  # its log_metric begins a run by itself, in ./mlflow.db
     if importlib.util.find_spec("tensorboardX"):
         found.append(TensorBoard("runs/tensorboard"))
     if not found:

@@ -85,7 +85,7 @@ fx.problems.bilinear(A=np.eye(2), b=np.zeros(2), x=fx.Box(1.0), y=fx.Box(1.0))
 fx.problems.matrix_game(A=np.eye(2))
 fx.problems.sparse_glm(
     family='logistic', X=X, y=LABELS, clients=WHO, l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0,
-    intercept=True, weights='samples', sample_weight=None
+    intercept=True, weights='samples', sample_weight=None, center=None
 )
 fx.problems.agnostic(
     X=X, y=LABELS, clients=WHO, loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0,
@@ -114,7 +114,7 @@ fx.problems.ConstrainedRecipe(limits=0.9, loss='logistic', delta=1.0, l1=0.1, l2
 fx.problems.LowRankRecipe(nuclear=0.1, intercept=True, weights='samples')
 fx.problems.RobustRecipe(l1=0.1, l2=0.1, radius=1.0, intercept=True, weights='samples')
 fx.problems.SparseGlmRecipe(
-    family='logistic', l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0, intercept=True, weights='samples'
+    family='logistic', l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0, intercept=True, weights='samples', center=None
 )
 fx.problems.active_bounds(problem=GAME, z=Z)
 fx.problems.attack_report(

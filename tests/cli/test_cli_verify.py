@@ -30,7 +30,10 @@ def test_a_fresh_run_verifies(solved, name):
     assert sum(text == "x part of the certificate" for text in what) == len(outputs)
     assert ("rank" in what) == (name == "spectral")
     assert "density" in what
-    assert cli("verify", solved(name)[0], *trust).stdout.splitlines()[-1] == "VERIFIED"
+    assert cli("verify", solved(name)[0], *trust).stdout == "VERIFIED\n"
+    verbose = cli("verify", solved(name)[0], "-v", *trust).stdout
+    assert verbose.count("agrees") == len(what)
+    assert verbose.splitlines()[-1] == "VERIFIED"
 
 
 @pytest.mark.parametrize("name", ["own", "broken"])

@@ -6,6 +6,8 @@ Whatever a test starts is ended by its process id, even when the test fails.
 import json
 import re
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from support.deployments import (
@@ -25,7 +27,7 @@ from support.deployments import (
 )
 from support.in_threads import run_in_threads, threads  # noqa: F401
 
-from fedualex.cli import deployed_run
+from fedualex.cli import deploy_follow, deploy_watch
 from fedualex.deploy import engines
 from fedualex.display import rounded_up
 from fedualex.experiments import deployment_files
@@ -59,6 +61,36 @@ def test_status_and_a_second_run(finished):
     assert "status: CERTIFIED, MAX_ROUNDS" in cli("status", finished.folder).stdout
     for again in ("run", "resume"):
         one_sentence(cli(again, finished.folder, code=2), "already holds a finished run; move it away")
+
+
+COMPLAINT = {"level": "WARNING", "party": "server", "logger": "fedualex.deploy.exchange"}
+
+
+def test_a_live_page_and_metrics_on_loopback(finished):
+    lines = [
+        {"time": f"2026-01-0{day}", **COMPLAINT, "message": f"round {day}: nothing from {site}: <b>timeout</b>"}
+        for day, site in ((1, "site-2"), (2, "site-2"), (3, "site-3"))
+    ]
+    text = "\n".join(map(json.dumps, lines)) + '\n{"cut off'
+    (finished.folder / "server" / "log.jsonl").write_text(text)
+    with deploy_watch.Watch(finished.folder, 0) as watch:
+        found = read(watch.port, "/")
+        for part in ("finished", "CERTIFIED, MAX_ROUNDS", "site-3: &lt;b&gt;timeout&lt;/b&gt;", "gap &lt;= "):
+            assert part in found
+        values = dict(line.rsplit(" ", 1) for line in read(watch.port, "/metrics").splitlines() if line[0] != "#")
+        assert values['fedualex_site_complaints_total{site="site-2"}'] == "2"
+        assert values['fedualex_site_complaints_total{site="site-1"}'] == "0"
+        assert (values["fedualex_run_live"], values["fedualex_round"]) == ("0", "6")
+        status = json.loads((finished.run_folder / "status.json").read_text())
+        assert float(values["fedualex_certified_gap"]) == pytest.approx(status["gap"])
+        for path, host in (("/etc/passwd", "localhost"), ("/", "attacker.example")):
+            with pytest.raises(HTTPError, match="404"):
+                read(watch.port, path, host)
+
+
+def read(port: int, path: str, host: str = "localhost") -> str:
+    with urlopen(Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host}), timeout=30) as answer:
+        return answer.read().decode()
 
 
 @pytest.mark.slow
@@ -202,7 +234,7 @@ def test_a_run_that_its_engine_ended_is_sent_again(deploy, monkeypatch):
 def test_a_server_that_is_gone_is_said_at_once_and_waited_for_a_while(deploy, monkeypatch):
     made = deploy("local")
     scripted(monkeypatch, "none", "running", "unreachable")
-    monkeypatch.setattr(deployed_run, "PATIENCE", 0.2)
+    monkeypatch.setattr(deploy_follow, "PATIENCE", 0.2)
     done = cli("run", made.folder, code=1)
     assert re.search(r"server unreachable since 0 s, waiting until \d\d:\d\d:\d\d", done.stderr)
     assert "the server was silent for 0 s: start it, then `fedualex deploy resume`" in done.stderr
@@ -235,7 +267,7 @@ def test_arrays_from_anywhere_are_at_home_in_each_party(tmp_path):
         ({"data": True}, '[sites] have data, so [problem] needs entry = "module:function"'),
         (
             {"problem": 'name = "agnostic"\nfile = "game.npz"'},
-            'name = "agnostic" is made from summaries of all clients',
+            'name = "agnostic" is made from rows of tables: deploy a goal',
         ),
         ({"problem": 'entry = "nowhere:build"'}, "No module named 'nowhere'"),
         ({"problem": 'name = "bilinear"\nfile = "none.npz"'}, "none.npz cannot be read as an .npz file"),

@@ -25,14 +25,37 @@ def test_an_encoder_is_fitted_from_what_clients_send():
     for encoder in (data.Encoder.fit(table, owner), fitted_apart(parts[0], turned, parts[2])):
         assert encoder.features == whole.features == ("age", "bmi", "town=Bern", "town=Oslo", "town=Rome")
         np.testing.assert_allclose(encoder.transform(table), whole.transform(table), rtol=1e-12, atol=1e-12)
-    shapes = data.Encoder.summarize(parts[0], []).shapes
-    assert shapes == data.Encoder.summarize(parts[0].take(np.arange(5).repeat(9)), []).shapes | shapes
-    assert {name: size for name, size in shapes.items() if "categories" in name} == {
-        "categories of age": (0,),
-        "categories of bmi": (0,),
-        "categories of town": (3,),
-    }
-    assert set(shapes.values()) == {(3,), (0,)}
+    known = [merged(data.Encoder.summarize(part, []) for part in parts)]
+    for so_far, own in (([], {(3,)}), (known, {(2,), (3,)})):
+        shapes = data.Encoder.summarize(parts[0], so_far).shapes
+        assert set(shapes.values()) == own
+        assert shapes == data.Encoder.summarize(parts[0].take(np.arange(5).repeat(9)), so_far).shapes | shapes
+    assert data.Encoder.summarize(parts[0], known).labels.keys() == {"categories of town"}
+
+
+def test_texts_that_are_no_categories_take_no_part_and_never_leave_a_client():
+    rng = np.random.default_rng(0)
+    table = data.Table(
+        {
+            "id": np.array([f"P{i}" for i in range(90)]),
+            "town": rng.choice(["Rome", "Oslo"], 90),
+            "age": rng.normal(size=90),
+            "remark": np.array([f"word {i}" if i % 3 else "" for i in range(90)]),
+        },
+        "here",
+    )
+    encoder = data.Encoder.fit(table, np.arange(90) % 2)
+    assert encoder.left_out == ("id", "remark")
+    assert encoder.features == ("age", "town=Oslo", "town=Rome")
+    assert encoder.transform(table).shape == (90, 3)
+    known = [merged([data.Encoder.summarize(table, [])])]
+    assert "P7" not in str([data.Encoder.summarize(table, known[:k]) for k in (0, 1)])
+    few = data.Encoder.fit(table.take(np.arange(19)))  # too few to tell
+    assert few.left_out == ()
+    with pytest.raises(ValueError, match="must have columns of numbers or categories; in id texts are unique"):
+        data.Encoder.fit({"id": table["id"]})
+    with pytest.raises(ValueError, match=r"all clients must have the same 1 columns, got \['a', 'b'\]"):
+        fitted_apart({"a": np.zeros(2)}, {"b": np.zeros(2)})
 
 
 def test_a_column_is_of_one_kind_at_all_clients():
@@ -42,5 +65,3 @@ def test_a_column_is_of_one_kind_at_all_clients():
     full = {"code": np.array([1.0, 3.0]), "age": np.array(["old", "new"])}
     for parts in ((empty, full), (full, empty)):  # what is missing everywhere at a client can be either
         assert fitted_apart(*parts).features == ("code", "age=new", "age=old")
-    with pytest.raises(ValueError, match="client 1 must summarize"):
-        fitted_apart({"a": np.zeros(2)}, {"b": np.zeros(2)})

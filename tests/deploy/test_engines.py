@@ -4,6 +4,9 @@ Whatever a test starts is ended by its process id, even when the test fails.
 """
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -26,8 +29,7 @@ from support.deployments import (
 )
 
 import fedualex as fx
-from fedualex.deploy import processes, thread_engine
-from fedualex.experiments import deployment
+from fedualex.deploy import processes
 
 
 @pytest.mark.slow
@@ -44,11 +46,30 @@ def test_nvflare_smoke(deploy, tmp_path):
     assert processes.running(made.folder) == {}
 
 
-@pytest.mark.parametrize("method", [pytest.param("FeDualEx", marks=pytest.mark.slow), "FeDualExCorrected"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["FeDualEx", "FeDualExCorrected"])
 def test_local_gives_the_simulators_iterates(deploy, tmp_path, method):
     made = deploy("local", method=method)
     made.run()
     assert_same(made, *simulate(tmp_path, the_game(made.source), method))
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_local_run_in_good_order(deploy, tmp_path):
+    """The command stops the server's process, which keeps its checkpoint; what was cut off is resumed."""
+    made = deploy("local", run={"record_every": 1}, watched=True)
+    made.order("site-2", round=3, what="before")
+    command_line = [sys.executable, "-m", "fedualex", "deploy", "run", str(made.folder)]
+    with subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        made.until_site("site-2", "held")
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=120)
+    assert "INTERRUPTED" in said
+    assert made.control.state(made.folder) == ("finished", True)
+    assert made.round() == 3
+    made.release("site-2")
+    made.run("resume")
+    assert_same(made, *simulate(tmp_path, the_game(made.source), "FeDualEx", record_every=1))
 
 
 @pytest.mark.slow
@@ -166,28 +187,15 @@ def test_seconds_a_round(deploy, monkeypatch, record_property, engine):
             made = deploy(engine, watched=True, **settings)
         else:
             made.again(**settings)
-            if engine == "flower":  # a worker loads its site once
-                made.down()
-                cli("up", made.folder)
-        if engine == "local":
-            local_run(made)
-        else:
-            made.run()
+        made.run()
         requests = made.requests()
         assert [number for _, number, _, _ in requests] == list(range(rounds))
         record = json.loads((made.run_folder / "history.jsonl").read_text().splitlines()[-1])
         survey = 2 * 8 * size  # of the first record: x and y
         message = survey + 8  # and tau
         assert record["bytes_down"] == len(SITES) * (rounds * message + survey)
-        assert record["bytes_up"] == len(SITES) * (rounds * 2 * message + survey)
+        assert record["bytes_up"] == len(SITES) * (rounds * 2 * message + survey + 8)  # and its value
         gaps = np.diff([moment for _, _, moment, _ in requests][1:])
         median = float(np.median(gaps))
         record_property(name, median)
         print(f"\n{engine}, {name}: median {median:.4f} s, worst {gaps.max():.3f} s of {len(gaps)} rounds")
-
-
-def local_run(made: Deployment) -> None:
-    from support import deployed_parts
-
-    works = {site: deployment.load_site(made.folder / "sites" / site).work for site in SITES}
-    deployed_parts.serve(thread_engine(works), made.folder / "server")

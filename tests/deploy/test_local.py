@@ -21,6 +21,7 @@ from fedualex.deploy import encoding
 from fedualex.deploy.layout import Layout
 from fedualex.deploy.local import control
 from fedualex.deploy.local.links import Link, introduce, welcome
+from fedualex.deploy.logs import read_log
 
 TOYS = {"serve": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
 PATIENCE = 120.0
@@ -166,7 +167,7 @@ class Trial:
         return {name: found[home] for name, home in homes.items() if home in found}
 
     def logs(self) -> str:
-        files = self.layout.root.rglob("log.txt")
+        files = [*self.layout.root.rglob("log.txt"), *self.layout.root.rglob("log.jsonl")]
         return "\n".join(f"{file}:\n{file.read_text(errors='replace')[-3000:]}" for file in files)
 
 
@@ -209,10 +210,11 @@ def test_a_run_is_a_process_for_each_party_and_leaves_none(trial):
     result = started.result()
     assert result["errors"] == [[3, "site-2", "the site raised ValueError (its log says more)"]]
     assert np.array_equal(result["x"], expected(20, faulty=3))
-    assert "secret 4711" in (started.layout.site("site-2") / "log.txt").read_text()
-    assert "secret 4711" not in (started.layout.server / "log.txt").read_text()
-    for line in (started.layout.site("site-2") / "log.txt").read_text().splitlines():
-        assert json.loads(line)["party"] == "site-2"
+    lines = list(read_log(started.layout.site("site-2")))
+    assert {line["party"] for line in lines} == {"site-2"}
+    assert ["secret 4711" in line.get("error", "") for line in lines if line["level"] == "ERROR"] == [True]
+    server = [file for file in started.layout.server.iterdir() if file.is_file()]
+    assert not any("secret 4711" in file.read_text(errors="replace") for file in server)
     started.until(lambda: started.processes() == {}, "all to end")
 
 
@@ -293,6 +295,16 @@ def test_stop_and_a_loop_that_raises(trial):
     assert started.until_ended() == "failed"
     assert "the loop is broken" in (started.layout.server / "outcome.json").read_text()
     assert started.processes() == {}
+
+
+@pytest.mark.slow
+def test_a_site_that_does_not_start_is_not_waited_for(trial):
+    started = trial("site-1", "site-2")
+    (started.layout.site("site-2") / "start.sh").write_text("#!/bin/sh\nexit 3\n")
+    started.submit(rounds=3)
+    assert started.until_ended() == "finished", started.logs()
+    assert started.result()["sites"] == ["site-1"]
+    assert any("site site-2 ended with code 3" in line["message"] for line in read_log(started.layout.server))
 
 
 @pytest.mark.slow

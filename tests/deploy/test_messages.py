@@ -78,7 +78,7 @@ def test_a_new_field_of_a_message_changes_nothing_in_its_encoding():
         keys: dict[str, str] | None = None
         share: float = 0.5
 
-    wide = Wider("begin", 1, "r", {"a": np.ones(2)}, {"b": np.zeros(3)}, {"north": "key"})
+    wide = Wider("begin", 1, "r", {"a": np.ones(2)}, sums={"b": np.zeros(3)}, keys={"north": "key"})
     assert_equal(encoding._decoded(Wider, encoding._encoded(wide)), wide)
     assert_equal(encoding._decoded(Wider, encoding._encoded(Wider("begin", 1, "r", {}))), Wider("begin", 1, "r", {}))
 
@@ -91,7 +91,7 @@ def message(header, body=b"", length=None):
 
 
 def header(words=(), rows=(), **more):
-    own = {"task": "round", "round": 0, "run_id": "r", **dict(words)}
+    own = {"task": "round", "round": 0, "run_id": "r", "nonce": "", "roster": "", **dict(words)}
     return {"kind": "Request", "words": own, "arrays": {"arrays": list(rows)}, **more}
 
 

@@ -5,6 +5,7 @@ Whatever a test starts is ended by its process id, even when the test fails.
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -140,6 +141,26 @@ def test_a_killed_job_is_resumed(trial, undisturbed, victim):
     assert trial.until_ended() != "running", trial.logs()
     assert trial.round() < FAULTY["rounds"]
     trial.run("resume")
+    assert_same(trial, *undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_killed_job_of_a_site_does_not_end_deploy_run(trial, undisturbed):
+    """NVFlare ends the whole job then; the command sends it again, and the run goes on from its checkpoint."""
+    trial.order("site-2", round=HELD, what="before")
+
+    def kill() -> None:
+        trial.until_site("site-2", "held")
+        trial.kill("site-1", party=False)
+        trial.release("site-2")
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    done = cli("run", trial.folder, code=None)
+    killer.join()
+    assert done.exit_code == 0, f"{done.output}\n{trial.logs()}"
+    assert "the engine ended the run" in done.stderr
     assert_same(trial, *undisturbed)
 
 

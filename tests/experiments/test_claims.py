@@ -145,6 +145,10 @@ def test_verdicts_of_any_claim():
     assert verdicts[1] == {
         "claim": "a sentence",
         "measured": "0: two number 0; 1: two number 1",
+        "readings": [
+            {"reading": "0", "experiment": "two", "holds": False, "measured": "number 0"},
+            {"reading": "1", "experiment": "two", "holds": True, "measured": "number 1"},
+        ],
         "verdict": "agrees only if",
         "why": "Only: 1. A remark.",
     }
@@ -180,3 +184,11 @@ def test_the_rank_is_reached_in_every_seed_within_half_of_the_rounds(tmp_path, a
     assert found["verdict"] == verdict
     text = {5: "from round 5 of 10 on", 10: "from round 10 of 10 on", 11: "not settled at 10 by round 10"}
     assert text[arrival[1]] in found["measured"]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_verdict_says_if_its_instance_is_small(tmp_path, quick):
+    write_experiment(tmp_path, "l1-k1", as_the_paper_says, quick=quick)
+    table = write_claims(tmp_path)
+    assert len(table) > 5
+    assert {one["small"] for one in table} == {quick}

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,12 @@ from fedualex.cli import main
 from fedualex.experiments import folder, protocol
 from fedualex.experiments.claims import CLAIMS, write_claims
 from fedualex.experiments.configuration import start_point
-from fedualex.experiments.plan import Experiment, paper_experiments
+from fedualex.experiments.plan import SMALL, Experiment, paper_experiments
 from fedualex.experiments.registry import ConfigurationError, build_method
 from fedualex.experiments.reproduce import chosen, reproduce
 from fedualex.experiments.summary import seed_runs
 from fedualex.problems import Bilinear
-from fedualex.report import write_report
+from fedualex.report import write_figures, write_report
 from fedualex.report.collect import collect
 
 # --- a tiny experiment ---------------------------------------------------------------------------------------------
@@ -338,17 +339,23 @@ def test_a_finished_reproduction_is_left_alone(finished):
 def test_report_of_a_reproduction(finished, tmp_path):
     root = tmp_path / "copy"
     shutil.copytree(finished[0], root)
-    files = write_report(root)
-    assert files[0] == root / "report.html"
-    names = {path.name for path in files[1:]}
-    assert names == {
-        f"l1-k10-{output}{x}.{kind}"
-        for output in ("last", "ergodic", "client_average", "polished")
-        for x in ("", "-exchanges", "-megabytes")
-        for kind in ("png", "pdf")
-    } | {"l1-k10-averaging.png", "l1-k10-averaging.pdf"}
-    assert all(path.stat().st_size > 5000 for path in files)
-    assert "A tiny game (quick)" in files[0].read_text()
+    page = write_report(root)
+    assert page == root / "report.html"
+    text = page.read_text()
+    assert "A tiny game (quick)" in text
+    assert f"This is {escape(SMALL)}." in text
+    files = write_figures(root)
+    stems = {"l1-k10-averaging"} | {
+        f"l1-k10-{output}{x}"
+        for output in ("answer", "last", "ergodic", "client_average", "polished")
+        for x in ("", "-megabytes")
+    }
+    assert {path.name for path in files} == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf")} | {
+        "captions.md"
+    }
+    captions = files[-1].read_text().strip().split("\n\n")
+    assert {caption.split("**")[1] for caption in captions} == stems
+    assert all(SMALL in caption for caption in captions)
 
 
 @pytest.mark.slow

@@ -93,6 +93,28 @@ def test_certificate_of_sparse_rows(name):
     assert 0 < b.rounding < 1e-11
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("family", "target"), [("squared", "score"), ("logistic", "two"), ("logistic", "three")])
+def test_a_center_is_taken_off_every_row(family, target):
+    """The problem of the rows less the center in full: domains, surveys and the score of a row that is not centered."""
+    t, o = thin()
+    center = t["X"].mean(axis=0)
+    full = P.sparse_glm(family, t["X"] - center, t[target], o, l1=L1)
+    sparse = P.sparse_glm(family, sp.csr_array(t["X"]), t[target], o, l1=L1, center=center)
+    same(arrays(full.geometry), arrays(sparse.geometry))
+    with double():
+        for z in points(full):
+            same(full.survey(z), sparse.survey(z))
+    weights, bias = points(full, 1)[0].x["weights"], points(full, 1)[0].x["bias"]
+    own = P.SparseGlmRecipe(family, l1=L1, center=center).bias([], {"weights": weights, "bias": bias})
+    np.testing.assert_allclose(t["X"] @ weights + own, (t["X"] - center) @ weights + bias, **CLOSE)
+
+
+def test_a_center_must_be_a_row():
+    with pytest.raises(ValueError, match="center must be 2 numbers, one for each column of X"):
+        P.sparse_glm("squared", np.eye(2), [0.0, 1.0], l1=0.1, center=[1.0, 2.0, 3.0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["auc", "auc, plain", "softmax", "robust"])
 def test_laws_of_a_problem_with_sparse_rows(name):
@@ -112,6 +134,21 @@ def test_errors_of_sparse_rows_hold_far_from_zero():
             allowed = float(problem.value_error(z, found).size)
             exact = _exact(problem, z)
         assert abs(float(found.value) - exact) <= allowed
+
+
+def test_error_of_a_center_far_from_zero():
+    """The same where the score of the center is taken off that of the row."""
+    rng, long = np.random.default_rng(0), np.longdouble
+    X = np.where(rng.random((30, 4)) < 0.5, 1e6 + rng.normal(size=(30, 4)), 0.0)
+    y, center = rng.normal(size=30), X.mean(axis=0)
+    problem = P.sparse_glm("squared", sp.csr_array(X), y, l2=0.1, center=center)
+    z = points(problem, 1)[0]
+    with double():
+        found = problem.survey(z)
+        allowed = float(problem.value_error(z, found).size)
+    score = (X.astype(long) - center.astype(long)) @ np.asarray(z.x["weights"], long) + long(float(z.x["bias"]))
+    exact = float(((score - y) ** 2).mean() / 2)
+    assert abs(float(found.value) - exact) <= allowed < 1e-11 * exact
 
 
 def _exact(problem, z):

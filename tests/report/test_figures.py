@@ -5,8 +5,10 @@ import pytest
 from support.paper_runs import OUTPUTS, PAPER, UNPROJECTED, as_the_paper_says, write_experiment, write_run
 
 from fedualex.experiments import folder
-from fedualex.report import figures
-from fedualex.report.collect import experiment_panel
+from fedualex.palette import styles
+from fedualex.report import figures, write_figures
+from fedualex.report.captions import caption
+from fedualex.report.panels import experiment_panel
 from fedualex.report.statistics import curve, row
 
 
@@ -55,6 +57,7 @@ def test_a_curve_of_ranks(tmp_path):
 def test_what_is_not_certified_has_no_number(tmp_path):
     runs = by_seed(lambda seed, output, r: (None if seed else 1.0, 0.5, None), (3, 3), tmp_path)
     assert curve("A", "last", runs)["gap"] == {"mean": [None] * 3, "std": [None] * 3}
+    assert curve("A", "last", runs[:1])["gap"] == {"mean": [1.0] * 3, "std": [None] * 3}  # one run has no deviation
     found = row("A", "last", runs, None)
     assert (found["gap"], found["gap_std"], found["distance"]) == (None, None, None)
     assert found["structure"] == "0.500 ± 0.000"
@@ -94,15 +97,31 @@ def panels(tmp_path):
     return {name: experiment_panel(tmp_path / name) | {"exact": exact} for name in ("l1-k1", "nuclear-k1")}
 
 
+def looks(panel):
+    return styles(panel["methods"])
+
+
 SERIES = {"round": [1, 2], "clients": [0.6, 0.5], "lowest": [0.5, 0.4], "highest": [0.7, 0.6], "server": [0.9, 0.8]}
 DRAWN = {
-    "density": lambda panels, stem: figures.draw(panels["l1-k1"], "last", stem),
-    "ranks": lambda panels, stem: figures.draw(panels["nuclear-k1"], "ergodic", stem),
-    "seconds": lambda panels, stem: figures.draw(panels["l1-k1"], "last", stem, x="seconds"),
-    "megabytes": lambda panels, stem: figures.draw_gap(panels["l1-k1"], "last", stem),
+    "density": lambda panels, stem: draw(panels["l1-k1"], "last", stem),
+    "ranks": lambda panels, stem: draw(panels["nuclear-k1"], "ergodic", stem),
+    "answers": lambda panels, stem: draw(panels["l1-k1"], figures.ANSWER, stem),
+    "megabytes": lambda panels, stem: figures.draw_gap(panels["l1-k1"], "last", looks(panels["l1-k1"]), stem),
     "averaging": lambda panels, stem: figures.draw_averaging({"A": SERIES, "B": SERIES}, 0.7, stem),
     "averaging of one": lambda panels, stem: figures.draw_averaging({"A": SERIES}, None, stem),
 }
+
+
+def draw(panel, output, stem, **options):
+    return figures.draw(panel, output, looks(panel), stem, **options)
+
+
+def figure_of(panel, monkeypatch, output="last", **options):
+    """The figure itself, not its files."""
+    kept = []
+    monkeypatch.setattr(figures, "save", lambda figure, stem: kept.append(figure) or [])
+    draw(panel, output, None, **options)
+    return kept[0]
 
 
 @pytest.mark.sampled(3)
@@ -112,10 +131,11 @@ def test_figures_are_files_and_always_the_same(panels, tmp_path, name):
     assert (png.name, pdf.name) == ("one.png", "one.pdf")
     assert png.read_bytes().startswith(b"\x89PNG")
     assert pdf.read_bytes().startswith(b"%PDF")
+    assert b"/Type3" not in pdf.read_bytes()  # letters stay letters
     width, height = (int.from_bytes(png.read_bytes()[i : i + 4], "big") for i in (16, 20))
-    columns = {"density": 2, "seconds": 2, "ranks": 3, "averaging": 2}.get(name, 1)
-    assert width == 780 * columns
-    assert 500 < height < 800
+    one_column = name in ("megabytes", "averaging of one")
+    assert width == (1005 if one_column else 2070)  # 3.35 and 6.9 inches
+    assert 700 < height < 900
     assert png.stat().st_size > 10_000
     assert pdf.stat().st_size > 5_000
     again = DRAWN[name](panels, tmp_path / "elsewhere" / "two")
@@ -123,18 +143,65 @@ def test_figures_are_files_and_always_the_same(panels, tmp_path, name):
     assert again[1].read_bytes() == pdf.read_bytes()
 
 
-def test_other_numbers_are_another_figure(panels, tmp_path):
-    (png, _), (other, _) = (figures.draw(panels["l1-k1"], output, tmp_path / output) for output in ("last", "ergodic"))
-    assert png.read_bytes() != other.read_bytes()  # the title
+def test_other_numbers_are_another_figure(panels, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "DPI", 50)
+    panel = panels["l1-k1"]
+    (png, _) = draw(panel, "last", tmp_path / "last")
     before = png.read_bytes()
-    panels["l1-k1"]["curves"][0]["gap"]["mean"][-1] *= 2
-    (png, _) = figures.draw(panels["l1-k1"], "last", tmp_path / "last")
+    panel["curves"][0]["gap"]["mean"][-1] *= 2
+    (png, _) = draw(panel, "last", tmp_path / "last")
     assert png.read_bytes() != before
 
 
+def test_letters_fit_a_paper_ticks_are_whole_and_methods_keep_their_colors(panels, monkeypatch):
+    panel = panels["nuclear-k1"] | {"tol": 0.05}
+    figure = figure_of(panel, monkeypatch, mark="a small instance")
+    figure.canvas.draw()
+    gap, *ranks = figure.axes
+    for axis in figure.axes:
+        assert all(float(tick).is_integer() for tick in axis.get_xticks())
+        sizes = [label.get_fontsize() for label in (axis.xaxis.label, *axis.get_xticklabels(), *axis.get_yticklabels())]
+        assert set(sizes) <= {7.0, 8.0}
+    for axis in ranks:
+        assert all(float(tick).is_integer() for tick in axis.get_yticks())
+        assert [text.get_text() for text in axis.texts] == ["exact optimum 10"]
+    assert [text.get_text() for text in gap.texts] == ["tolerance 0.05"]
+    assert figure.get_suptitle() == "a small instance"
+    colors = {line.get_label(): line.get_color() for line in gap.lines if not line.get_label().startswith("_")}
+    assert colors == {label: look.color for label, look in looks(panel).items()}
+
+
+def test_a_caption_has_the_settings(panels):
+    text = caption(panels["l1-k1"] | {"tol": 0.02}, "last", "round", "a small instance")
+    for part in (
+        "l1-k1 (by hand).",
+        "the output last",
+        "against rounds, and its density",
+        "FeDualEx eta_s 1, eta_c 0.1",
+    ):
+        assert part in text
+    assert "bands one standard deviation" in text
+    assert "Dotted: the tolerance 0.02." in text
+    assert text.endswith("This is a small instance.")
+    answers = caption(panels["l1-k1"], figures.ANSWER, "megabytes", "")
+    assert "each method's answer (FeDualEx: last, " in answers
+    assert "against megabytes carried by the network." in answers
+
+
+@pytest.mark.slow
+def test_all_figures_of_an_experiment(tmp_path):
+    write_experiment(tmp_path, "l1-k1", as_the_paper_says, quick=True)
+    files = write_figures(tmp_path / "l1-k1")
+    stems = {f"l1-k1-{output}{x}" for output in ("answer", "last", "ergodic") for x in ("", "-exchanges", "-megabytes")}
+    assert {file.name for file in files} == {"captions.md"} | {f"{s}.{kind}" for s in stems for kind in ("png", "pdf")}
+    captions = files[-1].read_text()
+    assert captions.count("This is a small instance (--quick), not the paper's sizes.") == len(stems)
+
+
 @pytest.mark.parametrize("gaps", [[None, None, None], [0.0, 0.0, 0.0], [1.0, None, -1e-17]])
-def test_gaps_that_a_logarithmic_axis_cannot_show(panels, tmp_path, gaps):
+def test_gaps_that_a_logarithmic_axis_cannot_show(panels, monkeypatch, gaps):
     for one in panels["l1-k1"]["curves"]:
         one["gap"] = {"mean": gaps, "std": [None if gap is None else 0.0 for gap in gaps]}
-    for path in figures.draw(panels["l1-k1"], "last", tmp_path / "one"):
-        assert path.stat().st_size > 5_000
+    figure = figure_of(panels["l1-k1"], monkeypatch)
+    figure.canvas.draw()  # without a warning, which would be an error here
+    assert figure.axes[0].get_yscale() == ("log" if any(gap and gap > 0 for gap in gaps) else "linear")

@@ -12,6 +12,7 @@ import pytest
 
 import fedualex as fx
 from fedualex.deploy.options import DeploymentOptions, RehearsalOptions
+from fedualex.deploy.policy import Policy
 from fedualex.experiments import deployment_settings
 from fedualex.experiments.configuration import RUN_DEFAULTS, run_defaults, run_options
 from fedualex.report.comparing import CompareOptions
@@ -77,7 +78,9 @@ def test_a_deployment_has_the_same_options_in_its_file():
     assert deployment_settings.RUN_DEFAULTS.keys() == shared | {"noise", "minibatch", "start"}
 
 
-@pytest.mark.parametrize(("page", "kind"), [("simulator.md", SolveOptions), ("deployment.md", DeploymentOptions)])
+@pytest.mark.parametrize(
+    ("page", "kind"), [("simulator.md", SolveOptions), ("deployment.md", DeploymentOptions), ("trust.md", Policy)]
+)
 def test_the_table_of_the_docs_is_made_from_the_fields(page, kind):
     text = (DOCS / page).read_text()
     (found,) = re.findall(r"<!-- the options -->\n\n(.*?)\n\n<!-- end -->", text, re.DOTALL)

@@ -29,7 +29,7 @@ class ThreadControl:
     """The functions of an engine whose runs are over when `submit` returns; like an engine, it knows of a failed run
     only that it failed."""
 
-    POLL, HERE = 0.0, True
+    POLL, HERE, KEYED = 0.0, True, ()
     provision, up = staticmethod(control.provision), staticmethod(control.up)
 
     def __init__(self) -> None:

@@ -55,11 +55,11 @@ def write_run(path, label, numbers, rounds=(0, 5, 10), eta_c=0.1, data="a game")
     (path / "status.json").write_text(json.dumps(status))
 
 
-def write_experiment(root, name, values, seeds=2):
+def write_experiment(root, name, values, seeds=2, quick=False):
     """An experiment by hand. values(label, output, seed, round) is (gap, density, ranks)."""
     nuclear = name.startswith("nuclear")
     methods = PAPER | (UNPROJECTED if name == "nuclear-k1" else {})
-    plan = {"name": name, "seeds": seeds, "settings": {"methods": methods}}
+    plan = {"name": name, "seeds": seeds, "settings": {"methods": methods}, **({"quick": True} if quick else {})}
     folder.write_collection(root / name, "experiment", title=name, plan=plan)
     for label in methods:
         for seed in range(seeds):

@@ -303,7 +303,7 @@ def exact_value(problem, z):
 def exact_example(f, score, y, center, example):
     """The loss of one example."""
     match f:
-        case OfScore():
+        case OfScore(center=None):
             return loss_of(f.loss, score, example["target"])
         case Weighted():
             return number(example["weight"]) * y[int(example["group"])] * loss_of(f.loss, score, example["target"])
@@ -329,7 +329,7 @@ def weighted_examples(problem):
 def derivatives(f, score, y, center, example):
     """The derivatives of the loss of one example in its scores, and in the entries of other variables."""
     match f:
-        case OfScore():
+        case OfScore(center=None):
             return slopes_of(f.loss, score, example["target"]), {}
         case Weighted():
             m, factor = int(example["group"]), number(example["weight"])

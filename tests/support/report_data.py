@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from fedualex.palette import styles
+
 METHODS = ("FeDualEx", "FeDualExCorrected", "FedDualAvg", "FedMiP", "FedMiD", "LocalSGDA", "ScaffoldS")
 OUTPUTS = ("last", "ergodic", "client_average", "polished")
 ROUNDS = np.unique(np.concatenate([np.arange(0, 20, 2), np.arange(20, 501, 10)]))
@@ -14,7 +16,8 @@ UNCERTIFIED = "psi of y has an unbounded domain"
 def report_data() -> dict[str, Any]:
     return {
         "title": "Federated composite saddle point optimization, measured",
-        "subtitle": "Every method of the paper on both of its games, with a certificate for every point",
+        "headline": "Of 3 sentences of the paper, 1 hold in every reading of the text, 1 in some readings only, and 1 in none.",
+        "small": "",
         "panels": [
             _panel("l1-k10", "The ℓ1 game, K = 10 local updates, R = 500 rounds", "density", np.random.default_rng(0)),
             _panel(
@@ -24,6 +27,7 @@ def report_data() -> dict[str, Any]:
                 np.random.default_rng(1),
             ),
         ],
+        "styles": {label: look._asdict() for label, look in styles({name: name for name in METHODS}).items()},
         "claims": _claims(),
         "repeat": {
             "command": "fedualex experiment run paper/l1-k10.toml paper/nuclear-k10.toml --seeds 5 --out results/",
@@ -47,12 +51,20 @@ def _panel(name: str, title: str, structure: str, rng: np.random.Generator) -> d
     panel: dict[str, Any] = {
         "name": name,
         "title": title,
+        "headline": "FeDualEx is certified within 0.000252 of optimal after 500 rounds, 72 MB.",
+        "findings": ["At 72 MB, FeDualEx 0.000252 (polished)."],
+        "x": "round",
+        "tol": 0.001 if density else None,
         "structure": structure,
         "exact": exact,
         "curves": [],
         "table": [],
+        "answers": [{"method": method, "output": "polished", "curve": "polished"} for method in METHODS],
         "certificates": [],
         "solutions": [],
+        "model": None,
+        "methods": {name: name for name in METHODS},
+        "settings": "by hand; 20 clients",
     }
     for i, method in enumerate(METHODS):
         for j, output in enumerate(OUTPUTS):
@@ -73,6 +85,7 @@ def _panel(name: str, title: str, structure: str, rng: np.random.Generator) -> d
                     "structure": _final(curve["structure"]),
                     "distance": float(np.sqrt(gap)) if certified else None,
                     "seconds": curve["seconds"][-1],
+                    "rounds": float(ROUNDS[-1]),
                     "exchanges": curve["exchanges"][-1],
                     "megabytes": curve["megabytes"][-1],
                     "status": "CERTIFIED" if certified else "UNCERTIFIED",
@@ -160,24 +173,42 @@ def _block(name: str, structure: str, i: int, j: int, rng: np.random.Generator) 
     return {"name": name, "kind": "entries", "values": values.tolist(), "exact": exact.tolist()}
 
 
-def _claims() -> list[dict[str, str]]:
+def model_data() -> dict[str, Any]:
+    """A model of two classes: 40 features with coefficients of both signs, and three clients."""
+    sizes = np.geomspace(2, 0.01, 40) * np.where(np.arange(40) % 3, -1, 1)
+    features = [
+        {"feature": f"feature {i}", "unit": [float(size / 3)], "deviation": [float(size)]}
+        for i, size in enumerate(sizes)
+    ]
+    clients = {"north": (90, [0.9, 0.95]), "south": (40, [0.8, 0.85]), "west": (7, [1.0, None])}
+    return {
+        "target": "label",
+        "goal": "fair",
+        "meaning": "What each feature adds to the score, which is above 0 for label = yes.",
+        "scores": [""],
+        "coefficients": features,
+        "zeros": 5,
+        "intercept": [-0.5],
+        "measures": {
+            "rows": 30,
+            "names": ["accuracy", "auc"],
+            "overall": [0.88, 0.93],
+            "clients": [{"name": name, "trained": n, "values": values} for name, (n, values) in clients.items()],
+        },
+    }
+
+
+def _claims() -> list[dict[str, Any]]:
+    def claim(sentence: str, verdict: str, why: str, holds: tuple[bool, bool]) -> dict[str, Any]:
+        readings = [
+            {"reading": reading, "experiment": name, "holds": one, "measured": f"gap {0.1 + i:.3g} ± 0.01"}
+            for i, (reading, one) in enumerate(zip(("last point", "ergodic average"), holds, strict=True))
+            for name in ("l1-k1", "l1-k10")
+        ]
+        return {"claim": sentence, "verdict": verdict, "why": why, "readings": readings, "small": False}
+
     return [
-        {
-            "claim": "FeDualEx reaches a smaller gap than every composite baseline on the ℓ1 game",
-            "measured": "2.6e-4 against 7.0e-4 of the next, after 500 rounds",
-            "verdict": "agrees",
-            "why": "On all five seeds; the intervals do not meet.",
-        },
-        {
-            "claim": "Dual averaging keeps the density near that of the optimum",
-            "measured": "0.69 against 0.69 exact",
-            "verdict": "agrees only if",
-            "why": "The last output is returned; the ergodic one is dense, as an average must be.",
-        },
-        {
-            "claim": "Primal averaging converges to the exact rank",
-            "measured": "rank 20 of 20",
-            "verdict": "does not agree",
-            "why": "The average of low-rank matrices with different ranges has full rank.",
-        },
+        claim("FeDualEx reaches a smaller gap than every baseline", "agrees", "In every reading.", (True, True)),
+        claim("Dual averaging keeps the density", "agrees only if", "Only: last point.", (True, False)),
+        claim("Primal averaging converges to the exact rank", "does not agree", "In no reading.", (False, False)),
     ]

@@ -66,7 +66,10 @@ class Placed(eqx.Module):
 
 
 class BacktrackingCoMP(AbstractSequential):
-    """Composite mirror prox without noise, with the tries of `BacktrackingDualExtrapolation` and its bound."""
+    """Composite mirror prox without noise, with the tries of `BacktrackingDualExtrapolation` and its bound.
+
+    eta, growth: the first step that is tried, and by what it is multiplied after an accepted try.
+    """
 
     eta: StepSize = step("eta", 1.0)
     growth: Any = eqx.field(default=1.0, converter=lambda value: at_least_one("growth", value))
@@ -106,5 +109,8 @@ def at_least_one(name: str, value: Any) -> Any:
 
 
 def AdaptiveDualExtrapolation(eta: Any = 1.0) -> BacktrackingDualExtrapolation:
-    """Dual extrapolation that needs no constants: backtracking whose step grows by 5% after every accepted try."""
+    """Dual extrapolation that needs no constants: backtracking whose step grows by 5% after every accepted try.
+
+    eta: the first step that is tried; any number > 0 will do.
+    """
     return BacktrackingDualExtrapolation(eta, growth=1.05)

@@ -12,7 +12,10 @@ from .fedualex import FeDualEx
 
 
 def StochasticDualExtrapolation(eta: Any = None) -> FeDualEx:
-    """Algorithm 3: `FeDualEx` on one machine."""
+    """Algorithm 3: `FeDualEx` on one machine.
+
+    eta: the step size; from theory if None.
+    """
     return FeDualEx(eta_c=step_size("eta", eta))
 
 
@@ -22,22 +25,34 @@ def CompositeDualExtrapolation(eta: Any = None) -> FeDualEx:
 
 
 def DualAveraging(eta: Any = None) -> FedDualAvg:
-    """Regularized dual averaging (Xiao 2010), constant step: `FedDualAvg` on one machine."""
+    """Regularized dual averaging (Xiao 2010), constant step: `FedDualAvg` on one machine.
+
+    eta: the step size; from theory if None.
+    """
     return FedDualAvg(eta_c=step_size("eta", eta))
 
 
 def CompositeMirrorDescent(eta: Any = None) -> FedMiD:
-    """Composite mirror descent (Duchi et al. 2010): `FedMiD` on one machine without a server prox."""
+    """Composite mirror descent (Duchi et al. 2010): `FedMiD` on one machine without a server prox.
+
+    eta: the step size; from theory if None.
+    """
     return FedMiD(eta_c=step_size("eta", eta), server_prox="none")
 
 
 def CoMP(eta: Any = None) -> FedMiP:
-    """Composite mirror prox (He, Juditsky, Nemirovski 2015), constant step: `FedMiP` on one machine, no server prox."""
+    """Composite mirror prox (He, Juditsky, Nemirovski 2015), constant step: `FedMiP` on one machine, no server prox.
+
+    eta: the step size; from theory if None.
+    """
     return FedMiP(eta_c=step_size("eta", eta), server_prox="none")
 
 
 def StochasticMirrorProx(eta: Any = None) -> FedMiP:
-    """Stochastic mirror prox (Juditsky, Nemirovski and Tauvel 2011): `CoMP` with a noisy oracle."""
+    """Stochastic mirror prox (Juditsky, Nemirovski and Tauvel 2011): `CoMP` with a noisy oracle.
+
+    eta: the step size; from theory if None.
+    """
     return CoMP(eta)
 
 
@@ -47,5 +62,8 @@ def MirrorDescent(eta: Any = None) -> FedAvgS:
 
 
 def MirrorProx(eta: Any = None) -> ExtraStepLocalSGD:
-    """Mirror prox (Nemirovski 2004), psi through its subgradient: `ExtraStepLocalSGD` on one machine."""
+    """Mirror prox (Nemirovski 2004), psi through its subgradient: `ExtraStepLocalSGD` on one machine.
+
+    eta: the step size; from theory if None.
+    """
     return ExtraStepLocalSGD(eta_c=step_size("eta", eta))

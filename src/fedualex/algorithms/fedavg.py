@@ -26,5 +26,8 @@ class FedAvgS(AbstractPlainMethod):
 
 
 def FedAvg(eta_c: Any = None, eta_s: Any = 1.0) -> FedAvgS:
-    """Local SGD with averaging, for plain minimization: `FedAvgS` on a problem without y."""
+    """Local SGD with averaging, for plain minimization: `FedAvgS` on a problem without y.
+
+    eta_c, eta_s: the step sizes of clients, from theory if None, and of the server.
+    """
     return FedAvgS(eta_c, eta_s)

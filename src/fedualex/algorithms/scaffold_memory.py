@@ -30,6 +30,8 @@ class ScaffoldSMemory(AbstractMethod):
         c_m <- c_m - c + (z_r - z_K) / (K eta_c);   c <- c + fraction mean(c_m new - c_m)
 
     Exact without psi and domain; with them the control absorbs subgradients and projections, and `ScaffoldS` is right.
+
+    eta_c, eta_s: the step sizes of clients, from theory if None, and of the server.
     """
 
     eta_c: StepSize = step("eta_c")

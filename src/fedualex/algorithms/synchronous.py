@@ -64,5 +64,8 @@ class SynchronousMirrorProx(AbstractMethod):
 
 
 def SynchronousDualExtrapolation(eta: Any = None) -> FeDualExCorrected:
-    """Dual extrapolation on the mean operator: `FeDualExCorrected` in mode "fresh"; use it with local_steps=1."""
+    """Dual extrapolation on the mean operator: `FeDualExCorrected` in mode "fresh"; use it with local_steps=1.
+
+    eta: the step size; from theory if None.
+    """
     return FeDualExCorrected(eta_c=step_size("eta", eta), eta_s=1.0, mode="fresh")

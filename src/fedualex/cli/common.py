@@ -3,7 +3,8 @@
 import functools
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,43 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def print_table(table: Any) -> None:
-    """A table of rich; text in it is text, also where it has square brackets, and is never cut."""
-    from rich.console import Console
+    """A table of rich; text in it is text, also where it has square brackets, and is never cut.
 
+    Where the terminal is too narrow for its longest words side by side, each row is a list of its cells.
+    """
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console(markup=False, emoji=False, highlight=False)
     for column in table.columns:
         column.overflow = "fold"
-    Console(markup=False, emoji=False, highlight=False).print(table)
+        column.no_wrap = not any(" " in cell for cell in column.cells)  # single words are not broken, sentences are
+    unlimited = console.options.update(max_width=10_000)
+    if Measurement.get(console, unlimited, table).minimum <= console.width:
+        console.print(table)
+    else:
+        console.print("\n".join(_listed(table)))
+
+
+def _listed(table: Any) -> Iterator[str]:
+    """A table as lines: its title, and of each row the first cell, then the others by name, without empty ones."""
+    if table.title:
+        yield f"{table.title}\n"
+    names = [str(column.header) or "result" for column in table.columns]
+    for first, *others in zip(*(column.cells for column in table.columns), strict=True):
+        yield first or names[0]
+        yield from (f"  {name}: {' '.join(cell.split())}" for name, cell in zip(names[1:], others, strict=True) if cell)
+
+
+@contextmanager
+def resumable(what: str, as_json: bool) -> Iterator[None]:
+    """After Ctrl-C a line says that the same command resumes. what: what it resumes, such as "the run"."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not as_json:
+            click.echo(f"the same command resumes {what}", err=True)
+        raise
 
 
 def print_json(data: Any) -> None:
@@ -94,12 +126,13 @@ def shown(gap: float | None) -> str:
 def status_line(status: dict[str, Any], tol: float | None) -> str:
     """The end of a run in one line."""
     gap, words = status["gap"], f"status: {status['status']}, {status['stop']} ({status['stop_meaning']})"
+    cost = f"{status['rounds']} rounds, {status['seconds']:.1f} s"
     if gap is None:
-        return f"{words}  {status['outputs'][status['output']]['reason']}"
+        return f"{words}  {status['outputs'][status['output']]['reason']}  {cost}"
     against = "" if tol is None else f" {'<=' if gap <= tol else '>'} tol {tol:g}"
     above = status.get("violation")
     limits = "" if above is None else f"  violation <= {rounded_up(above, 3)}"
-    return f"{words}  certified gap <= {shown(gap)}{against}{limits}  ({status['output']})"
+    return f"{words}  certified gap <= {shown(gap)}{against}{limits}  ({status['output']})  {cost}"
 
 
 def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,18 +24,23 @@ from .common import (
 @json_option
 @one_line_errors
 def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
-    """Runs of one problem side by side; those that differ in their seeds alone are one, with mean and deviation."""
-    from ..experiments import folder
-    from ..experiments.several import title_of
-    from ..report import write_report
-    from ..report.collect import compared_panel
+    """Runs of one problem side by side; those that differ in their seeds alone are one, with mean and deviation.
 
-    loaded = [folder.load(path) for path in runs]
+    What is no run is ignored, so that FOLDER/* is all runs of a folder.
+    """
+    from ..experiments import folder
+    from ..experiments.several import runs_among, title_of
+    from ..report import write_report
+    from ..report.panels import compared_panel
+
+    loaded, ignored = runs_among(runs)
+    if ignored:
+        click.echo(f"ignored, for they are no runs: {', '.join(path.name for path in ignored)}", err=True)
     title = title_of(loaded[0].manifest["configuration"]["problem"])
     panel = compared_panel(title, loaded)
     if out is not None:
         folder.check_collection(out, "comparison")
-        names = [str(path.resolve()) for path in runs]
+        names = [str(run.path.resolve()) for run in loaded]
         folder.write_collection(out, "comparison", title=title, runs=names)
         write_report(out)
     if as_json:
@@ -68,7 +73,7 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
 
     statuses = solve_each(path, configurations, announce)
     kept = keep_best(path, configurations, [label for label in statuses if statuses[label]["stop"] not in STOPS])
-    page, panel = write_report(path)[0], collect(path)["panels"][0]
+    page, panel = write_report(path), collect(path)["panels"][0]
     if as_json:
         print_json({"folder": str(path), "runs": statuses, "table": panel["table"]})
     else:
@@ -85,14 +90,13 @@ def print_comparison(panel: dict[str, Any]) -> None:
     from rich.table import Table
 
     outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
-    title = f"certified gap <= ({panel['structure']}) of each output, * the answer; seconds, megabytes"
+    title = f"certified gap <= ({panel['structure']}) of each output, * the answer"
     table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
-    table.columns[0].no_wrap = table.columns[-1].no_wrap = True
     for method in dict.fromkeys(row["method"] for row in panel["table"]):
         rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
         cells = [_cell(rows[output]) if output in rows else "" for output in outputs]
         answer = next((row for row in rows.values() if row["answer"]), next(iter(rows.values())))
-        cost = (f"{answer['seconds']:.1f}", f"{answer['megabytes']:.0f}")
+        cost = (f"{answer['seconds']:.0f}", f"{answer['megabytes']:.0f}")
         table.add_row(method, *cells, *cost, f"{answer['status']}\n{answer['stop']}")
     print_table(table)
 

@@ -1,12 +1,16 @@
-"""`fedualex deploy init | up | run | status | stop | resume`: the same problem, by real servers and sites."""
+"""`fedualex deploy init | up | run | status | stop | resume | audit`: the same problem, by real servers and sites."""
 
 from pathlib import Path
 
 import click
 
+from . import deploy_watch
+from .audit import audit
 from .common import json_option, plain_errors, print_json, say
+from .deploy_follow import engine_of, run_folder, stored_run
 from .deploy_init import check, init
-from .deployed_run import engine_of, run_deployment, run_folder, stored_run
+from .deploy_members import add_site, remove_site, renew
+from .deployed_run import run_deployment
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 
@@ -16,8 +20,11 @@ def deploy() -> None:
     """Run a problem on a federated engine: NVIDIA FLARE, Flower, or processes of this machine."""
 
 
+deploy.add_command(audit)
 deploy.add_command(init)
 deploy.add_command(check)
+for command in (add_site, remove_site, renew):
+    deploy.add_command(command)
 
 
 @deploy.command()
@@ -56,10 +63,15 @@ def resume(folder: Path, as_json: bool) -> None:
 
 @deploy.command()
 @folder_argument
+@click.option("--watch", is_flag=True, help="Show it as a live page on loopback, with metrics for Prometheus.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of that page; any free one if left out.")
 @json_option
 @plain_errors
-def status(folder: Path, as_json: bool) -> None:
+def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
     """What the engine says, and what the run folder says."""
+    if watch:
+        deploy_watch.watch(folder, port)
+        return
     control, _ = engine_of(folder)
     engine, _ = control.state(folder)
     history, found = stored_run(folder)

@@ -1,26 +1,21 @@
 """A deployment's run as the command line sees it: begun, followed until it ends, and printed."""
 
 import sys
-import time
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..storage import locked
-from .common import exit_code, print_json, shown, status_line
+from .common import exit_code, print_json, status_line
+from .deploy_follow import UNREACHABLE, Following, engine_of, layout_of, run_folder, stored_run
 from .model_words import FEW, description, show
 from .runs import print_outputs
 
 if TYPE_CHECKING:
     from ..deploy.engines import Control
-    from ..deploy.layout import Layout
 
-PATIENCE = 180.0
-"""Seconds for a server that cannot be reached to come back."""
-UNREACHABLE = "unreachable"
-FAILED = "failed"
+FINISHED, FAILED = "finished", "failed"
 AGAIN = 5
 """How often a run is sent again that its engine ended, if no round came of it in between."""
 
@@ -32,7 +27,8 @@ def run_deployment(folder: Path, as_json: bool) -> None:
     control, settings = engine_of(folder)
     before = begin(folder, control, settings, as_json)
     said = _followed(folder, control, settings, as_json, before)
-    if failure_of(layout_of(folder).server) or _written(folder) in (None, before):
+    written = _written(folder)
+    if failure_of(layout_of(folder).server) or written is None or (written == before and said != FINISHED):
         raise RuntimeError(_without_result(folder, said))
     _, found = stored_run(folder)
     assert found is not None
@@ -62,14 +58,13 @@ def begin(folder: Path, control: "Control", settings: dict[str, Any], as_json: b
 
     server = layout_of(folder).server
     with locked(server / "begin.lock"):
-        said, ended = control.state(folder)
+        before, (said, ended) = _written(folder), control.state(folder)
         if not ended and said != UNREACHABLE:
             if not as_json:
                 click.echo(f"a run of {folder} is live ({said}): joined, not begun again")
-            return None
+            return before
         unfinished(server)
         forget_failure(server)
-        before = _written(folder)
         control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
         return before
 
@@ -92,7 +87,7 @@ def _without_result(folder: Path, said: str) -> str:
 
 def _followed(folder: Path, control: "Control", settings: dict[str, Any], as_json: bool, before: Any) -> str:
     """The engine's last word on the run. One that the engine ended, and nobody else, is sent again."""
-    watch, sent, newest = _Watch(folder, control, as_json), 0, -1
+    watch, sent, newest = Following(folder, control, as_json), 0, -1
     while True:
         try:
             said = watch.until_ended()
@@ -121,83 +116,9 @@ def _was_cut_off(folder: Path) -> bool:
     return failure_of(layout_of(folder).server) is None and found is not None and found["stop"] == "INTERRUPTED"
 
 
-class _Watch:
-    """Looks at a run until it has ended, and shows what is new."""
-
-    def __init__(self, folder: Path, control: "Control", as_json: bool):
-        self.folder, self.control, self.quiet = folder, control, as_json
-        self.newest, self.said, self.heard = -1, "", time.monotonic()
-
-    def until_ended(self) -> str:
-        """The engine's last word."""
-        ended = False
-        while not ended:
-            time.sleep(self.control.POLL)
-            before, (self.said, ended) = self.said, self.control.state(self.folder)
-            if self.said == UNREACHABLE:
-                self._wait_for_server(new=before != UNREACHABLE)
-            else:
-                self.heard = time.monotonic()
-                if self.said != before and not ended and not self.quiet:  # "waiting" for sites may last
-                    click.echo(f"engine: {self.said}")
-            self._show_newest()
-        return self.said
-
-    def _wait_for_server(self, new: bool) -> None:
-        silent = time.monotonic() - self.heard
-        if silent > PATIENCE:
-            raise RuntimeError(f"the server was silent for {silent:.0f} s: start it, then `fedualex deploy resume`")
-        if new:
-            end = datetime.now() + timedelta(seconds=PATIENCE - silent)
-            click.echo(f"server unreachable since {silent:.0f} s, waiting until {end:%H:%M:%S}", err=True)
-
-    def _show_newest(self) -> None:
-        history, _ = stored_run(self.folder)
-        if history and history[-1]["round"] > self.newest:
-            self.newest = history[-1]["round"]
-            if not self.quiet:
-                _show(history[-1])
-
-
-def _show(record: dict[str, Any]) -> None:
-    gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
-    click.echo(f"round {record['round']}: " + (f"certified gap <= {shown(min(gaps))}" if gaps else "no certificate"))
-
-
-def engine_of(folder: Path) -> tuple["Control", dict[str, Any]]:
-    """The functions of the deployment's engine, and the server's settings."""
-    from ..deploy.engines import control_of
-    from ..experiments.deployment_settings import settings_of
-
-    settings = settings_of(layout_of(folder).server)
-    return control_of(settings["server"]["engine"]), settings
-
-
-def layout_of(folder: Path) -> "Layout":
-    """Where the parties' files are."""
-    from ..deploy.layout import Layout
-
-    return Layout(folder)
-
-
-def run_folder(folder: Path) -> Path:
-    """Where the server keeps its run."""
-    return layout_of(folder).run
-
-
 def kept_model(folder: Path) -> Any:
     """The model that the run ended with; None if it has none."""
     from ..models.store import JSON, MODEL, load
 
     path = layout_of(folder).server / MODEL
     return load(path) if (path / JSON).exists() else None
-
-
-def stored_run(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """The history and the status of the run as far as they are written."""
-    from ..experiments.folder import load
-
-    if not (run_folder(folder) / "manifest.json").exists():
-        return [], None
-    stored = load(run_folder(folder))
-    return stored.history, stored.status

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -14,6 +15,9 @@ import click
 
 from .common import STOPS, print_json
 
+NARROW = 52
+"""Columns of a terminal below which click would write help wider than it is."""
+
 
 class Commands(click.Group):
     """All commands: an error is one line, or with --json the document {"error": ...}; Ctrl-C exits with 130."""
@@ -21,6 +25,8 @@ class Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """As click has it, but for how the program ends."""
         arguments = sys.argv[1:] if args is None else list(args)
+        if (columns := shutil.get_terminal_size().columns) < NARROW:
+            options.setdefault("terminal_width", columns)
         run = functools.partial(super().main, arguments, *rest, standalone_mode=False, **options)
         if not standalone_mode:
             return run()

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from .common import json_option, one_line_errors, out_option, print_json
+from .common import json_option, one_line_errors, out_option, print_json, resumable
 from .goal_options import goal_options
 from .model_words import FEW, as_text, description, predictions, show
 
@@ -37,12 +37,8 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     planned = plan_fit(settings, folder)
     if not as_json:
         click.echo("\n".join([planned.words, *(f"note: {note}" for note in planned.notes)]))
-    try:
+    with resumable("the fit", as_json):
         model = fit_into(path, planned)
-    except KeyboardInterrupt:
-        if not as_json:
-            click.echo("the same command resumes the fit", err=True)
-        raise
     if as_json:
         print_json({"folder": str(path), "goal": planned.goal, "notes": planned.notes, **description(model)})
     else:

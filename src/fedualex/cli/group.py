@@ -9,11 +9,11 @@ from .deploy import deploy
 from .ending import Commands
 from .fit import explain, fit, predict
 from .reproduce import reproduce
-from .runs import report, solve
+from .runs import figures, report, solve
 from .verify import verify
 
 
-@click.group(cls=Commands)
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="fedualex")
 def main() -> None:
     """Federated composite saddle point optimization, with a certificate for every answer."""
@@ -29,6 +29,7 @@ for command in (
     reproduce,
     compare,
     report,
+    figures,
     verify,
     theory,
     methods,

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,29 +31,33 @@ def reproduce(
     """
     from ..experiments import reproduce as protocol
     from ..experiments.claims import write_claims
-    from ..report import write_report
+    from ..experiments.plan import SMALL
+    from ..report import write_figures, write_report
 
     root = out or Path("runs/paper-quick" if quick else "runs/paper")
     chosen = protocol.chosen(experiments or ("all",), seeds=seeds, quick=quick)
     with _progress() as show:
         protocol.reproduce(chosen, root, resume=resume, show=show)
     claims = write_claims(root)
-    files = write_report(root)
+    files = [write_report(root), *write_figures(root)]
     if as_json:
         print_json({"folder": str(root), "claims": claims, "files": [str(file) for file in files]})
         return
     print_claims(claims)
+    if quick:
+        click.echo(f"This is {SMALL}.")
     click.echo(f"report: {root / 'report.html'}")
 
 
-def print_claims(claims: list[dict[str, str]]) -> None:
+def print_claims(claims: list[dict[str, Any]]) -> None:
     """The table that compares measurements with the paper's sentences."""
     from rich.table import Table
 
     headers = ("the paper says", "measured", "verdict", "why")
     table = Table(*headers, title="Section 6, sentence by sentence", show_lines=True)
     for claim in claims:
-        table.add_row(claim["claim"], claim["measured"], claim["verdict"], claim["why"])
+        small = " (small instance)" if claim["small"] else ""
+        table.add_row(claim["claim"], claim["measured"], f"{claim['verdict']}{small}", claim["why"])
     print_table(table)
 
 

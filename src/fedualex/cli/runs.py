@@ -1,4 +1,4 @@
-"""`fedualex solve`, `report`: a run, and what can be done with its folder."""
+"""`fedualex solve`, `report`, `figures`: a run, and what can be drawn from its folder."""
 
 import sys
 from pathlib import Path
@@ -14,6 +14,7 @@ from .common import (
     out_option,
     print_json,
     print_table,
+    resumable,
     shown,
     status_line,
 )
@@ -23,7 +24,7 @@ run_argument = click.Path(path_type=Path)
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@out_option(default=None, help="The run's folder; runs/NAME of the file. An unfinished run in it is gone on with.")
+@out_option(default=None, help="The run's folder; runs/NAME of the file. An unfinished run in it is resumed.")
 @json_option
 @one_line_errors
 def solve(file: Path, out: Path | None, as_json: bool) -> None:
@@ -38,11 +39,13 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
 
     path, given = out or Path("runs") / file.stem, read_toml(file)
     if has_several(given):
-        sys.exit(solve_several(path, given, file.parent, as_json))
+        with resumable("the runs", as_json):
+            sys.exit(solve_several(path, given, file.parent, as_json))
     configuration = configure(given, file.parent)
     if not as_json:
         click.echo(f"{configuration.problem!r}\n{_settings(configuration.resolved['method'])}")
-    solve_into(path, configuration)
+    with resumable("the run", as_json):
+        solve_into(path, configuration)
     stored = load(path)
     status: dict[str, Any] = stored.status or {}
     if configuration.rows is not None and status["stop"] not in STOPS:
@@ -56,20 +59,37 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
         click.echo(f"run: {path}")
         if (path / MODEL).exists():
             click.echo(f"model: {path / MODEL}")
+        if status["stop"] == "INTERRUPTED":
+            click.echo(f"the same command resumes the run after round {status['rounds']}")
     sys.exit(exit_code(status, tol))
 
 
 @click.command()
-@click.argument("run", type=run_argument)
+@click.argument("folder", type=run_argument)
 @json_option
 @one_line_errors
-def report(run: Path, as_json: bool) -> None:
-    """Write report.html and figures into the folder of a run, an experiment, a comparison or a reproduction."""
+def report(folder: Path, as_json: bool) -> None:
+    """Write report.html into the FOLDER of a run, a fit, an experiment, a comparison or a reproduction."""
     from ..report import write_report
 
-    files = [str(file) for file in write_report(run)]
+    page = str(write_report(folder))
     if as_json:
-        print_json(files)
+        print_json({"report": page})
+    else:
+        click.echo(page)
+
+
+@click.command()
+@click.argument("folder", type=run_argument)
+@json_option
+@one_line_errors
+def figures(folder: Path, as_json: bool) -> None:
+    """Draw the figures of a FOLDER for a paper: PDF and PNG of a column's width in FOLDER/figures, with captions."""
+    from ..report import write_figures
+
+    files = [str(file) for file in write_figures(folder)]
+    if as_json:
+        print_json({"figures": files})
     else:
         click.echo("\n".join(files))
 

@@ -7,12 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..summaries import Known, Summary
-from ..validation import missing, plain_array
+from ..validation import missing, plain_array, short
 from .moments import sums
 from .tables import Table, from_values
 
 CATEGORIES = "categories of "
 """Before the name of a column, the name of its categories in a summary."""
+ENOUGH = 20
+"""Texts of a client from which on it can be seen whether they are categories."""
+MOST_DISTINCT = 0.5
+"""The share of different texts above which a column holds no categories: less than two rows have the same."""
 
 
 def plain_table(table: Mapping[str, Any]) -> Table:
@@ -47,8 +51,9 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
     """What a client says of its columns, in the sorted order of their names, and where they stand in its table.
 
     text: 2 if there is some, 1 for an empty column of text, else 0. number: 1 if there are some, else 0. count, total:
-    how many numbers there are, and their sum, in which rows count by their weights if they have some. The names of
-    categories, but not how often they occur.
+    how many numbers there are, and their sum, in which rows count by their weights if they have some. texts, distinct:
+    how many texts there are, and how many different ones, where that says something. No text leaves before it is known
+    which columns of text are categories.
     """
     names = sorted(table)
     columns = [table[name] for name in names]
@@ -60,21 +65,46 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
         "text": np.array([is_one * (1 + some) for is_one, some in zip(text, there, strict=True)]),
         "number": np.array([int(some and not is_one) for is_one, some in zip(text, there, strict=True)]),
     }
-    categories = {
-        CATEGORIES + name: np.unique(column[column != ""]) if is_one else np.array([], str)
-        for name, column, is_one in zip(names, columns, text, strict=True)
-    }
+    texts = [
+        column[column != ""] if is_one else np.array([], str) for column, is_one in zip(columns, text, strict=True)
+    ]
+    told = [values if len(values) >= ENOUGH else values[:0] for values in texts]
     return Summary(
-        sums={"count": own.count, "total": own.total},
+        sums={
+            "count": own.count,
+            "total": own.total,
+            "texts": np.array([len(values) for values in told]),
+            "distinct": np.array([len(np.unique(values)) for values in told]),
+        },
         largest=kinds,
-        labels={"columns": np.array(names), **categories},
+        labels={"columns": np.array(names)},
         each={"place": np.array([list(table).index(name) for name in names])},
     )
+
+
+def summarize_categories(table: Table, known: Known) -> dict[str, NDArray[Any]]:
+    """The texts of a client's columns that hold categories, but not how often they occur."""
+    columns = {name: column_of_kind(name, table[name], text=True) for name in known_categories(known)}
+    return {CATEGORIES + name: np.unique(column[column != ""]) for name, column in columns.items()}
+
+
+def known_categories(known: Known) -> list[str]:
+    """The columns of text that hold categories."""
+    apart = known_identifiers(known)
+    return [name for name, text in known_kinds(known).items() if text and name not in apart]
+
+
+def known_identifiers(known: Known) -> list[str]:
+    """The columns with another text in almost every row, as ids, dates or remarks have: they are no categories."""
+    many = known["distinct"] > MOST_DISTINCT * known["texts"]
+    return [name for name, text in known_kinds(known).items() if text and many[known["columns"].tolist().index(name)]]
 
 
 def known_kinds(known: Known) -> dict[str, bool]:
     """The columns in the order of the first client, each with whether it holds text."""
     names = known["columns"].tolist()
+    if len(names) != known["text"].size:
+        raise ValueError(f"all clients must have the same {known['text'].size} columns, got {short(names)}")
     both = (known["text"] == 2) & (known["number"] == 1)
     if both.any():
         name = names[np.argmax(both)]

@@ -13,7 +13,10 @@ BUNDLED = ("breast_cancer", "diabetes", "digits", "wine")
 
 
 def bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(X, y) of real data that comes with scikit-learn: breast_cancer, diabetes, digits or wine."""
+    """(X, y) of real data that comes with scikit-learn: breast_cancer, diabetes, digits or wine.
+
+    name: one of `fx.data.BUNDLED`.
+    """
     one_of("name", name, BUNDLED)
     datasets = required("sklearn.datasets", "scikit-learn", "estimators", "bundled data")
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
@@ -21,7 +24,10 @@ def bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def bundled_table(name: str) -> Table:
-    """The same as a table with the names of its features, and the column "target"."""
+    """The same as a table with the names of its features, and the column "target".
+
+    name: one of `fx.data.BUNDLED`.
+    """
     one_of("name", name, BUNDLED)
     found = getattr(required("sklearn.datasets", "scikit-learn", "estimators", "bundled data"), f"load_{name}")()
     columns = {str(key): np.asarray(x, float) for key, x in zip(found.feature_names, found.data.T, strict=True)}

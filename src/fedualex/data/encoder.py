@@ -12,10 +12,13 @@ from ..validation import encode_labels, row_weights, rows_of
 from .columns import (
     CATEGORIES,
     column_of_kind,
+    known_categories,
+    known_identifiers,
     known_kinds,
     known_moments,
     plain_column,
     plain_table,
+    summarize_categories,
     summarize_columns,
 )
 from .moments import Standardizer
@@ -28,11 +31,15 @@ class Encoder:
 
     Missing numbers become 0, the mean, and constant columns 0 (`Standardizer`). The categories are the union of what
     the clients name; a missing or unseen category is a row of zeros. 0/1 columns are not rescaled.
+
+    standardizer: the moments of the columns of numbers. Make an encoder with `Encoder.fit`.
     """
 
     numbers: tuple[str, ...]
     categories: dict[str, tuple[str, ...]]
     standardizer: Standardizer | None
+    left_out: tuple[str, ...] = ()
+    """Columns with another text in almost every row, which are no categories and take no part."""
 
     exchanges: ClassVar[int] = 2
 
@@ -53,24 +60,29 @@ class Encoder:
 
     @classmethod
     def summarize(cls, table: Mapping[str, NDArray[Any]], known: Sequence[Known], weight: Any = None) -> Summary:
-        """At one client: what its columns hold, then the squared deviations of its numbers from the mean of all."""
+        """At one client: what its columns hold; then its categories, and squared deviations from the mean of all."""
         own = plain_table(table)
         if not known:
             return summarize_columns(own, weight)
-        numbers = _numbers(known)
+        numbers, words = _numbers(known), summarize_categories(own, known[0])
         if not numbers:
-            return Summary(sums={"squares": np.zeros(0)})
-        return Standardizer.summarize(_matrix(own, numbers), [known_moments(known[0], numbers)], weight)
+            return Summary(sums={"squares": np.zeros(0)}, labels=words)
+        squares = Standardizer.summarize(_matrix(own, numbers), [known_moments(known[0], numbers)], weight)
+        return Summary(sums=squares.sums, labels=words)
 
     @classmethod
     def from_known(cls, known: Sequence[Known]) -> "Encoder":
         """From the merged summaries of both exchanges."""
         numbers = _numbers(known)
-        texts = [name for name, text in known_kinds(known[0]).items() if text]
-        categories = {name: tuple(known[0][CATEGORIES + name].tolist()) for name in texts}
+        categories = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0])}
+        apart = tuple(known_identifiers(known[0]))
+        if not numbers and not categories:
+            raise ValueError(
+                f"a table must have columns of numbers or categories; in {', '.join(apart)} texts are unique"
+            )
         if not numbers:
-            return cls(numbers, categories, None)
-        return cls(numbers, categories, Standardizer.from_known([known_moments(known[0], numbers), known[1]]))
+            return cls(numbers, categories, None, apart)
+        return cls(numbers, categories, Standardizer.from_known([known_moments(known[0], numbers), known[1]]), apart)
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -30,6 +30,9 @@ def read_csv(path: str | Path, *, delimiter: str | None = None, decimal: str | N
         separate.
     A column is numbers if all its values that are not missing are, integers if they are and none is missing;
     otherwise it is text. Missing is an empty field, ?, NA, N/A, NaN, null or None, in any case.
+    path: the file.
+    Returns: a `Table`.
+    Raises: a ValueError that names the line, if rows have different lengths or a number is infinite.
     """
     _check_path(path)
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
@@ -57,7 +60,11 @@ def read_csv(path: str | Path, *, delimiter: str | None = None, decimal: str | N
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz file; pickled objects are refused."""
+    """The arrays of an .npz file; pickled objects are refused.
+
+    path: the file.
+    Returns: a dictionary from names to arrays.
+    """
     _check_path(path)
     try:
         return read_arrays(path)
@@ -66,7 +73,11 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
 
 
 def read_npz_table(path: str | Path) -> Table:
-    """The arrays of an .npz file as a table: one column for each array, or "name 0", "name 1", ... for a matrix."""
+    """The arrays of an .npz file as a table: one column for each array, or "name 0", "name 1", ... for a matrix.
+
+    path: the file.
+    Returns: a `Table`.
+    """
     columns: dict[str, NDArray[Any]] = {}
     for name, array in read_npz(path).items():
         if array.ndim not in (1, 2):
@@ -76,7 +87,11 @@ def read_npz_table(path: str | Path) -> Table:
 
 
 def read_parquet(path: str | Path) -> Table:
-    """A Parquet file; needs pyarrow. Columns of numbers, decimals and truth values are numbers, all others are text."""
+    """A Parquet file; needs pyarrow. Columns of numbers, decimals and truth values are numbers, all others are text.
+
+    path: the file.
+    Returns: a `Table`.
+    """
     parquet = required("pyarrow.parquet", "pyarrow", "parquet", "a Parquet file")
     _check_path(path)
     try:

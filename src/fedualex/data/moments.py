@@ -24,7 +24,10 @@ from ..validation import (
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What one client sends, or what all have sent: for each column how many values are there, and their sum."""
+    """What one client sends, or what all have sent: for each column how many values are there, and their sum.
+
+    count, total: one number each for every column.
+    """
 
     count: NDArray[Any]
     total: NDArray[Any]
@@ -108,7 +111,11 @@ class Standardizer:
 
 
 def added(parts: Iterable[Sums]) -> Sums:
-    """The sum of what the clients sent."""
+    """The sum of what the clients sent.
+
+    parts: the `Sums` of each client.
+    Returns: the `Sums` of all.
+    """
     try:
         every: list[Any] = list(parts)
     except TypeError:  # an array of no dimensions calls itself iterable

@@ -14,13 +14,21 @@ TRIES = 1000
 
 
 def iid(rows: Any, clients: Any, *, seed: Any = 0) -> Owner:
-    """Rows at random, all clients of equal size up to one row."""
+    """Rows at random, all clients of equal size up to one row.
+
+    rows, clients: how many there are. seed: decides which rows go where.
+    Returns: the number of its client for each row.
+    """
     rows, clients = _checked(rows, clients)
     return _random(seed).permutation(np.arange(rows) % clients)
 
 
 def by_column(values: Any) -> Owner:
-    """One client for each distinct value of a column, such as a hospital or a region, in sorted order."""
+    """One client for each distinct value of a column, such as a hospital or a region, in sorted order.
+
+    values: the column, one value for each row.
+    Returns: the number of its client for each row.
+    """
     return encode_labels("values", values)[1].astype(np.int64)
 
 
@@ -28,6 +36,9 @@ def dirichlet(labels: Any, clients: Any, alpha: Any, *, seed: Any = 0, least: An
     """For every class, shares of the clients from Dirichlet(alpha, ..., alpha): the smaller alpha, the less alike.
 
     Drawn again until every client has at least `least` rows.
+
+    labels: the class of each row. clients: how many. seed: decides the shares and the rows.
+    Returns: the number of its client for each row.
     """
     label = classes("labels", labels)[1]
     _, clients = _checked(label.size, clients)
@@ -50,7 +61,11 @@ def dirichlet(labels: Any, clients: Any, alpha: Any, *, seed: Any = 0, least: An
 
 
 def by_size(rows: Any, sizes: Any, *, seed: Any = 0) -> Owner:
-    """Rows at random, in numbers proportional to `sizes` up to one row, but at least one for each client."""
+    """Rows at random, in numbers proportional to `sizes` up to one row, but at least one for each client.
+
+    rows: how many there are. sizes: one number > 0 for each client. seed: decides which rows go where.
+    Returns: the number of its client for each row.
+    """
     share = real_array("sizes", sizes, "numbers > 0, one for each client")
     if share.ndim != 1 or np.any(share <= 0):
         raise ValueError(f"sizes must be numbers > 0, one for each client, got {short(sizes)}")

@@ -17,6 +17,8 @@ class Table(Mapping[str, NDArray[Any]]):
     """Named columns of equal length: integers, float64 with nan where one is missing, or text with "" where one is.
 
     Two tables are equal if they are the same object; compare their checksums.
+
+    source: where the table came from, for messages and manifests.
     """
 
     columns: dict[str, NDArray[Any]]

@@ -11,8 +11,11 @@ from ..problems.floor import floor_of_views, with_floor
 from ..runtime import Run
 from ..runtime.driver import RunHooks
 from ..runtime.keywords import fields_of, takes
-from .engine import Arrays, Engine, Reply, Request
+from .engine import Arrays, Engine, RefusedError, Reply, Request
+from .guard import Guard
+from .guarding import rehearsed
 from .options import DeploymentOptions, RehearsalOptions
+from .policy import Policy, SiteFacts
 from .privacy import Privacy
 from .site import Site
 from .task import Task
@@ -22,11 +25,15 @@ __all__ = [
     "Arrays",
     "DeploymentOptions",
     "Engine",
+    "Guard",
+    "Policy",
     "Privacy",
+    "RefusedError",
     "Reply",
     "Request",
     "RunHooks",
     "Site",
+    "SiteFacts",
     "Task",
     "run",
     "thread_engine",
@@ -38,7 +45,7 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     """The rounds of a deployment with every site in a thread of this process (`engine="local"`): a rehearsal.
 
     Each client of the problem is a site that holds its own data alone; without data, give the number of `sites`. All
-    that a wire would carry is turned into bytes and back. The options:
+    that a wire would carry is turned into bytes and back. method: any that can be deployed. The options:
     """
     count = problem.clients or options.sites or 1
     if options.sites not in (None, count):
@@ -52,6 +59,8 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)
     hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))
-    engine = thread_engine({name: task.site(problem.of_client(m), name).work for m, name in enumerate(names)})
+    works, roster = rehearsed(task, {name: task.site(problem.of_client(m), name) for m, name in enumerate(names)})
+    engine = thread_engine(works)
     with closing(engine), TemporaryDirectory() as folder:
-        return task.serve(engine, problem, Path(options.checkpoint or Path(folder) / "checkpoint.npz"), hooks)
+        checkpoint = Path(options.checkpoint or Path(folder) / "checkpoint.npz")
+        return task.serve(engine, problem, checkpoint, hooks, roster)

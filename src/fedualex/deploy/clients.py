@@ -3,7 +3,7 @@
 import logging
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -19,11 +19,14 @@ from ..runtime.missing import Missing
 from ..runtime.rounds import draw_cohort, survey_point
 from ..runtime.state import Contribution, Setup, State
 from ..tree import Tree
+from .adding import Adding, round_factors
 from .engine import Engine
-from .exchange import Exchange, SilentSitesError
+from .exchange import EVERYBODY, Exchange, SilentSitesError
+from .plausible import Plausible
 from .privacy import Privacy
+from .secure.fixed_point import quantization
 from .site import reply_like
-from .wire import pack, reading
+from .wire import pack
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +41,8 @@ class SiteClients:
 
     sites: their names with their weights. needed: with fewer valid replies a round fails and is done again; all of its
     cohort if None. attempts: failed rounds in a row after which the run ends. averages: the outputs whose sums
-    sites send parts of. privacy: with it sites send noisy increments and nothing else.
+    sites send parts of. privacy: with it sites send noisy increments and nothing else. plausible: judges surveys.
+    roster: of secure sums, as `Exchange` has it.
     """
 
     elsewhere = True
@@ -55,10 +59,15 @@ class SiteClients:
         attempts: int,
         averages: tuple[str, ...],
         privacy: Privacy | None,
+        plausible: Plausible,
+        roster: str = "",
     ):
         self.setup, self.sites, self.weights = setup, list(sites), list(sites.values())
-        self.exchange = Exchange(engine, self.sites, run_id, timeout)
+        self.exchange = Exchange(engine, self.sites, run_id, timeout, roster)
+        self.adding = Adding(weighted=bool(roster))
+        self.sum_error = quantization(len(self.sites)) if roster else 0.0
         self.needed, self.attempts, self.averages, self.privacy = needed, attempts, averages, privacy
+        self.plausible = plausible
         self.reply_like = reply_like(setup, averages)
         self.unsurveyed = "" if privacy is None else PRIVATE
         self._failures = 0
@@ -69,11 +78,16 @@ class SiteClients:
         like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), stacked)
         numbers = jax.ShapeDtypeStruct((len(points),), jax.tree.leaves(like)[0].dtype)
         try:
-            replies = self.exchange.survey(pack(points=stacked), reading(operators=like, values=numbers))
+            replies = self.exchange.survey(pack(points=stacked), self.adding.reading(operators=like, values=numbers))
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
             return Missing(UNANSWERED, self._stop())
-        mean = _combine(self.weights, [Surveyed(reply["operators"], reply["values"]) for reply in replies.values()])
+        found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
+        mean = self.adding.total(self.weights, list(found.values()), Surveyed(like, cast(Array, numbers)))
+        if doubts := self.plausible.doubts(stacked, {EVERYBODY: mean} if self.exchange.roster else found):
+            self.exchange.reasons |= doubts
+            log.warning("no operators: not believed: %s", self.exchange.why_not())
+            return Missing(UNANSWERED, self._stop())
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
 
     def local(self, state: State, rounds: int) -> State | Missing:
@@ -89,7 +103,7 @@ class SiteClients:
             return found
         self._failures += 1
         if found.stop is None and self._failures >= self.attempts:
-            return Missing(found.reason, Stop.CLIENTS_LOST)
+            return Missing(f"no valid answer of {self.exchange.why_not()}", Stop.CLIENTS_LOST)
         if found.stop is None:
             pause = min(PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
             log.info("sites are asked again in %.1f s, after failure %d of %d", pause, self._failures, self.attempts)
@@ -133,7 +147,7 @@ class SiteClients:
             state = replace(state, server=_surveyed(self.setup, state, survey[1], index))
         cohort = [self.sites[int(m)] for m in draw_cohort(self.setup, state.round)[0]]
         needed = min(self.needed or len(cohort), len(cohort))
-        sent, read = pack(server=state.server, survey=survey), reading(**self.reply_like)
+        sent, read = pack(server=state.server, survey=survey), self.adding.reading(**self.reply_like)
         replies = self.exchange.ask("round", sent, int(state.round), cohort, needed, read)
         if len(replies) < needed:
             return Missing(f"{len(replies)} of {needed} replies", self._stop())
@@ -141,22 +155,11 @@ class SiteClients:
 
     def _mean(self, replies: dict[str, dict[str, Tree]]) -> dict[str, Tree]:
         """sum_m a_m reply_m, in the order of the sites, so that the sum has the same bits whoever was first."""
-        kind = np.dtype(self.setup.weights.dtype)
         ids = [self.sites.index(site) for site in replies]
         p = np.ones(1) if self.setup.method.lead is not None else np.asarray(self.weights)[ids]
-        a, steps = (p / p.sum()).astype(kind), np.asarray(self.setup.steps)[ids].astype(kind)
-        scaled = a * (a @ steps) / steps  # increments count a step of everybody alike (unequal local steps)
-        factors = dict.fromkeys(("message", "points", "point_weight"), scaled)
-        factors |= dict.fromkeys(("probes", "probe_weights", "shares"), a)
-        return {name: _combine(factors[name], [reply[name] for reply in replies.values()]) for name in self.reply_like}
-
-
-def _combine(factors: Any, trees: list[Tree]) -> Tree:
-    """sum_i factor_i tree_i, in the trees' precision."""
-    return jax.tree.map(
-        lambda *leaves: np.asarray(sum(leaf.dtype.type(f) * leaf for f, leaf in zip(factors, leaves, strict=True))),
-        *trees,
-    )
+        factors = round_factors(self.setup, p, ids)
+        parts = {name: [reply[name] for reply in replies.values()] for name in self.reply_like}
+        return {name: self.adding.total(factors[name], parts[name], like) for name, like in self.reply_like.items()}
 
 
 @eqx.filter_jit

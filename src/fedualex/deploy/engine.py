@@ -12,7 +12,10 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Request:
-    """What the server sends to its sites."""
+    """What the server sends to its sites.
+
+    task: what a site is asked for. round, run_id: which round of which run. arrays: what it needs for that, by name.
+    """
 
     task: str
     """What a site is asked for. Its name means something to the loop and to the site, and nothing to an engine."""
@@ -20,11 +23,18 @@ class Request:
     run_id: str
     """Decides whose request this is: a reply to another run, or to an earlier round, is dropped."""
     arrays: Arrays
+    nonce: str = ""
+    """Of secure sums: a word that is new in every attempt. Empty if numbers are asked for as they are."""
+    roster: str = ""
+    """Of secure sums: the digest of the list of keys that the server has."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back from one site: exactly one of `arrays` and `error`."""
+    """What came back from one site: exactly one of `arrays` and `error`.
+
+    round, run_id: those of the request that is answered. site: who answers, by the word of the engine.
+    """
 
     site: str
     """Who sent it, by the word of the engine; what a message itself says of its sender does not count."""
@@ -32,6 +42,10 @@ class Reply:
     run_id: str
     arrays: Arrays | None = None
     error: str | None = None
+
+
+NOT_FINITE = "is not finite"
+"""How a site ends its refusal to put masks on nan or infinity, which the server could not see under them."""
 
 
 class RefusedError(RuntimeError):

@@ -18,6 +18,9 @@ class Control(Protocol):
     HERE: bool
     """Whether all of a run is on this machine, so that Ctrl-C in `deploy run` ends it."""
 
+    KEYED: tuple[str, ...]
+    """Files of the server that belong to its present keys, and go when these are renewed."""
+
     def provision(self, folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str) -> None:
         """Keys, certificates and start scripts, each in its party's folder.
 

@@ -1,11 +1,14 @@
 """Asking sites: checks of every reply, bytes, and patience with sites that do not answer."""
 
 import logging
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .encoding import MessageError
-from .engine import Arrays, Engine, Reply, Request
+from .engine import NOT_FINITE, Arrays, Engine, Reply, Request
+from .secure.summed import SUMMED
+from .secure.totals import MaskError, revealed
 from .wire import NotFiniteError, size_of
 
 Read = Callable[[Arrays], Any]
@@ -15,6 +18,7 @@ log = logging.getLogger(__name__)
 
 LONGEST_SKIP = 32
 """Exchanges for which a site is left alone at most; the first failure costs it one, the next two, then four."""
+EVERYBODY = "all sites together"
 TRIES = 3
 """How often all sites are asked when all must answer."""
 
@@ -24,10 +28,14 @@ class SilentSitesError(RuntimeError):
 
 
 class Exchange:
-    """Requests to sites and valid replies from them."""
+    """Requests to sites and valid replies from them.
 
-    def __init__(self, engine: Engine, sites: Sequence[str], run_id: str, timeout: float):
-        self.engine, self.run_id, self.timeout = engine, run_id, timeout
+    roster: the digest of the list of keys of all sites, for secure sums. Then all sites answer or none, each array that
+    is added up comes weighted, and the sum of all is in the reply of the first site, with zeros in those of the others.
+    """
+
+    def __init__(self, engine: Engine, sites: Sequence[str], run_id: str, timeout: float, roster: str = ""):
+        self.engine, self.run_id, self.timeout, self.roster = engine, run_id, timeout, roster
         self.order = {site: m for m, site in enumerate(sites)}
         self.traffic = [0, 0, 0]
         """Bytes of arrays up and down so far, and how many increments sites were asked for under privacy."""
@@ -49,7 +57,9 @@ class Exchange:
         reachable = set(self.engine.sites())
         patient = [s for s in sites if s in reachable and self._skip_until.get(s, 0) < self._count]
         asked = patient if len(patient) >= needed else list(sites)
-        request = Request(task, round_index, self.run_id, arrays)
+        self.reasons.pop(EVERYBODY, None)
+        nonce = secrets.token_hex(16) if self.roster and task in SUMMED else ""  # fresh masks for every attempt
+        request = Request(task, round_index, self.run_id, arrays, nonce, self.roster if nonce else "")
         self.traffic[1] += size_of(arrays) * len(asked)
         valid, reasons, infinite = dict[str, Any](), dict.fromkeys(asked, "no reply"), 0
         for reply in self.engine.broadcast(request, asked, self.timeout):
@@ -59,7 +69,7 @@ class Exchange:
                 )
                 continue
             try:
-                valid[reply.site] = self._checked(reply, request, read)
+                valid[reply.site] = self._checked(reply, request, dict if nonce else read)
             except MessageError as error:
                 reasons[reply.site] = str(error)
                 infinite += isinstance(error, NotFiniteError)
@@ -72,7 +82,8 @@ class Exchange:
                     failures.pop(site, None)
             else:
                 self._blame(site, request, reason)
-        return {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
+        found = {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
+        return self._without_masks(request, found, read) if nonce else found
 
     def survey(self, arrays: Arrays, read: Read) -> dict[str, Any]:
         """A valid reply of every site to a survey.
@@ -94,13 +105,28 @@ class Exchange:
             found |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
         if missing := [site for site in sites if site not in found]:
-            reasons = [f"{site} ({self.reasons.get(site, 'not asked')})" for site in missing]
-            raise SilentSitesError(f"no valid answer of {'; '.join(reasons)}")
+            raise SilentSitesError(f"no valid answer of {self.why_not() or ', '.join(missing)}")
         return {site: found[site] for site in sites}
+
+    def why_not(self) -> str:
+        """The sites that gave no valid answer last, each with its reason."""
+        return "; ".join(f"{site} ({reason})" for site, reason in self.reasons.items())
+
+    def _without_masks(self, request: Request, found: dict[str, Arrays], read: Read) -> dict[str, Any]:
+        """The sums of all sites; nothing if one is missing, for masks cancel in the sum of all only."""
+        if list(found) != list(self.order):
+            return {}
+        try:
+            return {site: read(own) for site, own in revealed(found).items()}
+        except (MaskError, MessageError) as error:
+            log.warning("%s %d: no sum: %s", request.task, request.round, error)
+            self.reasons[EVERYBODY] = str(error)
+            return {}
 
     def _checked(self, reply: Reply, request: Request, read: Read) -> Any:
         if reply.error is not None or reply.arrays is None:
-            raise MessageError(reply.error or "neither arrays nor an error")
+            refused = reply.error or "neither arrays nor an error"
+            raise (NotFiniteError if refused.endswith(NOT_FINITE) else MessageError)(refused)
         if (reply.round, reply.run_id) != (request.round, request.run_id):
             raise MessageError(f"a reply to round {reply.round} of run {reply.run_id!r}")
         self.traffic[0] += size_of(reply.arrays)

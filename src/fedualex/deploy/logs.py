@@ -1,9 +1,16 @@
-"""The log of a party's process: one JSON object on a line, on its error stream."""
+"""The log of a party: `log.jsonl` in its folder, one JSON object on a line, the same on every engine."""
 
 import json
 import logging
-import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any
+
+LOG = "log.jsonl"
+LARGEST, KEPT = 10_000_000, 3
+"""Bytes after which another file is begun, and how many older ones stay."""
 
 
 class JsonLines(logging.Formatter):
@@ -27,9 +34,21 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def write_log(party: str) -> None:
-    """What the library says in this process goes to its error stream."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines(party))
+def write_log(folder: Path) -> None:
+    """From now on what the library says in this process goes to the log of this party. It stays there: see `answer`."""
+    handler = RotatingFileHandler(folder / LOG, maxBytes=LARGEST, backupCount=KEPT, delay=True)
+    handler.setFormatter(JsonLines(folder.name))
     logging.getLogger("fedualex").addHandler(handler)
     logging.getLogger("fedualex").setLevel(logging.INFO)
+
+
+def read_log(folder: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a party's log; one that was cut off by a crash is left out."""
+    file = folder / LOG
+    for line in file.read_text(errors="replace").splitlines() if file.exists() else ():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found

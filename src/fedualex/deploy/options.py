@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from ..runtime.keywords import option, options
 from ..runtime.kinds import averages_of
-from ..runtime.options import RunOptions, StoppingOptions, a_function, a_path, anything, optional
+from ..runtime.options import RunOptions, StoppingOptions, a_function, a_path, anything, one_word_of, optional
 from ..validation import of_type, positive, whole_number
 from .privacy import Privacy
+from .secure.layout import AUTO, OFF, ON
 
 LONGEST = 1e9
 """Seconds that a clock can still wait for."""
@@ -26,6 +27,10 @@ def _seconds(name: str, value: Any) -> float:
     return seconds
 
 
+def _positive(name: str, value: Any) -> float:
+    return float(positive(name, value))
+
+
 def _flag(name: str, value: Any) -> bool:
     return of_type(name, value, bool, "True or False")
 
@@ -33,7 +38,10 @@ def _flag(name: str, value: Any) -> bool:
 @no_type_check
 @options
 class DeploymentOptions(RunOptions, StoppingOptions):
-    """The options of `Task`, and the keys of [run] in the file of a deployment."""
+    """The options of `Task`, and the keys of [run] in the file of a deployment.
+
+    The fields are the keywords of `fx.deploy.run`, where each of them is explained.
+    """
 
     weights: Sequence[float] | NDArray[Any] | None = option(
         anything,
@@ -57,6 +65,18 @@ class DeploymentOptions(RunOptions, StoppingOptions):
         _seconds,
         "Seconds in which a site must answer.",
         default=60.0,
+        decides=False,
+    )
+    operator_bound: float | None = option(
+        optional(_positive),
+        "A site whose operator is longer than this, in the Euclidean norm, is not believed; no limit if None.",
+        default=None,
+        decides=False,
+    )
+    secure_sums: str = option(
+        one_word_of(AUTO, ON, OFF),
+        "Whether the server sees sums over sites only: 'on', 'off', or 'auto': with three or more that have keys.",
+        default=AUTO,
         decides=False,
     )
     privacy: Privacy | None = option(

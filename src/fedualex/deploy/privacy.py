@@ -1,6 +1,7 @@
 """Clipping and Gaussian noise on what a site sends, and what that is worth."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ class Privacy:
     """A site's increment is cut to length `clip`, and every entry gets noise N(0, (noise * clip)^2).
 
     This hides a whole site's data, also from a server that follows the protocol: two data sets of one site move the
-    clipped increment by at most 2 clip. Nothing at the site counts how often it is asked; a server that asks more often
-    than it tells spends more than it tells. The increment is all that leaves the site: no sums of points and no
-    operators, which would not be covered, so such a run has the output `last` alone and no certificate.
+    clipped increment by at most 2 clip. A server that asks more often than it tells spends more than it tells: a site
+    counts for itself if its rules have a budget (`Policy`). The increment is all that leaves the site: no sums of
+    points and no operators, which would not be covered, so such a run has the output `last` alone and no certificate.
+
+    clip, noise: numbers > 0. delta: the epsilon of a run is told for this delta.
     """
 
     clip: float
@@ -55,13 +58,18 @@ class Privacy:
 
         The sensitivity is 2 clip, so the accountant is told a noise multiplier of noise / 2.
         """
-        try:
-            from dp_accounting import GaussianDpEvent
-            from dp_accounting.rdp import RdpAccountant
-        except ImportError:
-            raise ImportError("an epsilon needs dp-accounting: pip install 'fedualex[privacy]'") from None
-        if releases == 0:
-            return 0.0
-        accountant = RdpAccountant()
-        accountant.compose(GaussianDpEvent(self.noise / 2), releases)
-        return float(accountant.get_epsilon(self.delta))
+        return composed_epsilon({self.noise: releases}, self.delta)
+
+
+def composed_epsilon(releases: Mapping[float, int], delta: float) -> float:
+    """The same after so many increments with each multiplier of noise, of any number of runs."""
+    try:
+        from dp_accounting import GaussianDpEvent
+        from dp_accounting.rdp import RdpAccountant
+    except ImportError:
+        raise ImportError("an epsilon needs dp-accounting: pip install 'fedualex[privacy]'") from None
+    accountant = RdpAccountant()
+    for noise, count in releases.items():
+        if count:
+            accountant.compose(GaussianDpEvent(noise / 2), count)
+    return float(accountant.get_epsilon(delta)) if any(releases.values()) else 0.0

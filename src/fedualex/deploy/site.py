@@ -1,7 +1,8 @@
 """The client's side of every engine: local rounds and full-batch surveys, from its own data. Keeps no state."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import equinox as eqx
@@ -31,6 +32,9 @@ class Site:
     """Client m of a run, with its own problem. `work` may be called from several threads at once.
 
     agreed: what the run's id must begin with, so that both sides work on the same task.
+    problem: the problem with this site's data alone. setup, client: sizes, method and precision; the number m.
+    averages: the outputs whose sums are sent. privacy: clipping and noise, or None. factors: what the site's arrays are
+    multiplied by in sums over all sites, by the first parts of their names.
     """
 
     def __init__(
@@ -41,9 +45,10 @@ class Site:
         agreed: str,
         averages: tuple[str, ...],
         privacy: Privacy | None = None,
+        factors: Mapping[str, float] = MappingProxyType({}),
     ):
         self.problem, self.setup, self.client, self.agreed = problem, setup, client, agreed
-        self.averages, self.privacy = averages, privacy
+        self.averages, self.privacy, self.factors = averages, privacy, factors
 
     def work(self, request: Request) -> Arrays:
         """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""

@@ -27,10 +27,13 @@ from ..runtime.setup import build_setup
 from ..runtime.state import Setup, State
 from ..runtime.steps import polish_grid, with_theory_steps
 from ..validation import real_array, short
+from .adding import own_factors
 from .clients import SiteClients
 from .engine import Engine
 from .fence import Fence
 from .options import DeploymentOptions
+from .plausible import Plausible
+from .secure.layout import check_choice
 from .site import Site
 
 POLISH = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -54,6 +57,8 @@ class Task:
     """A run of a method by these sites: everything but their data, so that server and sites can be told the same.
 
     Site m is client m: the order of sites decides the noise of each, and the order of sums.
+
+    method, options: what is run, and how. sites: their names in order.
     """
 
     method: AbstractMethod
@@ -70,12 +75,22 @@ class Task:
         with double():
             method, _ = self._method_with_steps(problem)
             setup, agreed = self._setup(problem, method), self._agreed(problem, method)
-            return Site(problem, setup, self.sites.index(name), agreed, self.averages, self.options.privacy)
+            number = self.sites.index(name)
+            factors = own_factors(setup, self._weights(), number)
+            return Site(problem, setup, number, agreed, self.averages, self.options.privacy, factors)
 
-    def serve(self, engine: Engine, problem: AbstractProblem, checkpoint: Path, hooks: RunHooks | None = None) -> Run:
+    def serve(
+        self,
+        engine: Engine,
+        problem: AbstractProblem,
+        checkpoint: Path,
+        hooks: RunHooks | None = None,
+        roster: str = "",
+    ) -> Run:
         """The server's side, on its view of the problem; resumed from the checkpoint if there is one.
 
-        The engine stays open: there may be more to ask of sites after a run.
+        The engine stays open: there may be more to ask of sites after a run. roster: the digest of the sites' list of
+        keys, for secure sums; nothing if sites answer in the clear.
         """
         self.check(problem)
         options = self.options
@@ -93,6 +108,8 @@ class Task:
                 attempts=options.attempts,
                 averages=self.averages,
                 privacy=options.privacy,
+                plausible=Plausible(run.view, options.operator_bound),
+                roster=roster,
             )
             exact = exact_problem(run.view)
             clients = asked_by(sites, exact, run.setup)
@@ -170,6 +187,7 @@ class Task:
             )
         if options.privacy is not None and not self.method.private:
             raise ValueError(f"privacy covers FeDualEx and FedDualAvg, got {type(self.method).__name__}")
+        check_choice(options.secure_sums, self.method, count, options.cohort, options.min_replies)
         options.check_together()
 
     def _memory(self, z: Any, geometry: Any) -> Any:

@@ -74,7 +74,10 @@ class Threads:
 
 
 def thread_engine(works: Mapping[str, Work]) -> CarriedEngine:
-    """Sites in threads of this process: for rehearsals from Python, whose problems cannot be sent to a process."""
+    """Sites in threads of this process: for rehearsals from Python, whose problems cannot be sent to a process.
+
+    works: for each site the function that answers its requests.
+    """
     return CarriedEngine(Threads(works))
 
 

@@ -57,6 +57,7 @@ class AgnosticRegressor(FederatedRegressor):
 
     loss: "squared", or "huber": u^2 / 2 for |u| <= delta and delta |u| - delta^2 / 2 beyond. One client, or cvar=1 with
     clients of equal weight, is plain regression. coef_, intercept_: w and b. For all else see `AgnosticClassifier`.
+    l1, l2, kl, prior, cvar, radius: as there.
     """
 
     l1: Any = 0.01

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -27,17 +27,20 @@ class Scale:
 
     mean and size (the root mean square of all deviations) come from federated moments, in which rows count by their
     weight. w / size and b - <w / size, mean> are the model for the rows as they were. Sparse rows are row / size, with
-    the same size: less their mean they would be full, and a bias that no penalty holds makes up for it.
+    the same size: less their mean they would be full. A problem that can take the mean off in its loss is given it as
+    `center`, None for full rows; for others the mean is 0, and a bias that no penalty holds makes up for it.
     """
 
-    def __init__(self, X: Any, clients: Any, intercept: bool, sample_weight: Any = None):
+    def __init__(self, X: Any, clients: Any, intercept: bool, sample_weight: Any = None, in_loss: bool = False):
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             moments = Standardizer.fit(X, clients, sample_weight)
             size = float(np.sqrt(np.mean(moments.deviation**2 + (0 if intercept else moments.mean**2))))
         if not np.isfinite(size):
             raise ValueError("X must have a variance that float64 can hold: divide its columns by their size")
-        self.mean = moments.mean if intercept and not issparse(X) else np.zeros_like(moments.mean)
         self.size = size if size > 0 else 1.0
+        sparse = issparse(X)
+        self.mean = moments.mean if intercept and (in_loss or not sparse) else np.zeros_like(moments.mean)
+        self.center = self.mean / self.size if intercept and in_loss and sparse else None
 
     def rows(self, X: Any) -> Any:
         """Rows in the common scale, sparse if they were."""
@@ -81,6 +84,9 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     warm_start: Any = False
     callback: Any = None
     verbose: Any = False
+
+    centers: ClassVar[bool] = False
+    """Whether `_problem` takes center=, the row to take off in the loss, as sparse rows need it."""
 
     def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method

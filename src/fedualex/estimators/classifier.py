@@ -62,7 +62,8 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         label = self._labels(y)
         weight = with_class_weight(self.class_weight, self.classes_, label, rows["sample_weight"])
         rows |= {"sample_weight": weight, "clients": np.zeros(len(y)) if rows["clients"] is None else rows["clients"]}
-        scale = Scale(X, rows["clients"], self.fit_intercept, weight)
+        scale = Scale(X, rows["clients"], self.fit_intercept, weight, self.centers)
+        rows |= {"center": scale.center} if self.centers else {}
         # The rows in the common scale are not kept during the run: they are as large as the data.
         problem = self._problem(scale.rows(X), label, size=scale.size, **rows)
         x = (z := self._solve(problem)).x

@@ -1,7 +1,7 @@
 """Sparse logistic regression."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -18,6 +18,8 @@ class FederatedLogisticRegression(ProbabilisticClassifier):
     leaves out b. For all else see `AbstractFederated`.
     """
 
+    centers: ClassVar[bool] = True
+
     l1: Any = 0.01
     l2: Any = 0.0
     _: KW_ONLY
@@ -27,7 +29,7 @@ class FederatedLogisticRegression(ProbabilisticClassifier):
     tol: Any = 1e-4
 
     def _problem(
-        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any
+        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any, center: Any = None
     ) -> AbstractProblem:
-        options = {"intercept": self.fit_intercept, "sample_weight": sample_weight, **self._penalty(size)}
-        return sparse_glm("logistic", X, label, clients, **options)
+        rows = {"sample_weight": sample_weight, "center": center}
+        return sparse_glm("logistic", X, label, clients, intercept=self.fit_intercept, **rows, **self._penalty(size))

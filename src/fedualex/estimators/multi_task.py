@@ -18,6 +18,7 @@ class FederatedMultiTask(FederatedRegressor):
     y has a row of targets for each row of X; a column of targets is one task. coef_, of shape (targets, features), and
     intercept_, of shape (targets,), are W and b; of one task they are an array and a number, as everywhere.
     For all else see `AbstractFederated`.
+    fit_intercept: whether there is a b; it is 0 otherwise.
     """
 
     nuclear: Any = 0.01

@@ -39,7 +39,8 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         X, y = self._checked(X, y)
         X, y, rows = weighed(X, y, sample_weight, **columns)
         clients, weight = rows["clients"], rows["sample_weight"]
-        scale = Scale(X, clients, self.fit_intercept, weight)
+        scale = Scale(X, clients, self.fit_intercept, weight, self.centers)
+        rows |= {"center": scale.center} if self.centers else {}
         shift = Standardizer.fit(y.reshape(len(y), -1), clients, weight).mean
         shift = (shift if self.fit_intercept else np.zeros_like(shift)).reshape(y.shape[1:])
         problem = self._problem(scale.rows(X), y - shift, size=scale.size, **rows)

@@ -15,6 +15,7 @@ class FederatedRobustRegression(FederatedRegressor):
     """min_{w, b} mean |<w, row> + b - y| + l1 ||w||_1 + l2/2 ||w||^2 over the rows of all clients.
 
     radius: None, or a bound of ||w||_2. coef_, intercept_: w and b. For all else see `AbstractFederated`.
+    fit_intercept: whether there is a b; it is 0 otherwise.
     """
 
     l1: Any = 0.01

@@ -25,7 +25,7 @@ from .readings import (
     gap_claim,
     reaches_rank,
 )
-from .summary import complete, seed_runs
+from .summary import complete, is_small, seed_runs
 
 ORDER_TENTH = 10**-0.5
 """Up to here a number is of the order of 10^-1, on a logarithmic scale."""
@@ -107,6 +107,11 @@ def judge(claim: Claim, experiments: dict[str, Runs]) -> dict[str, Any] | None:
     return {
         "claim": claim.sentence,
         "measured": measured,
+        "readings": [
+            {"reading": reading, "experiment": name, "holds": one.holds, "measured": one.text}
+            for reading, results in found.items()
+            for name, one in results.items()
+        ],
         "verdict": verdict,
         "why": f"{condition} {claim.remark}".strip(),
     }
@@ -121,11 +126,17 @@ def _read(read: Callable[[Runs], Found], experiments: dict[str, Runs]) -> dict[s
     return results
 
 
-def write_claims(root: Path) -> list[dict[str, Any]]:
-    """Judge every claim on the finished experiments in a folder, and keep the table beside them."""
+def judged(root: Path) -> list[dict[str, Any]]:
+    """Every claim judged on the finished experiments in a folder; a row says if its instances are small."""
     names = sorted({name for claim in CLAIMS for name in claim.experiments})
     begun = {name: seed_runs(root / name) for name in names if (root / name / "runs").is_dir()}
     experiments = {name: runs for name, runs in begun.items() if complete(root / name, runs)}
-    table = [row for claim in CLAIMS if (row := judge(claim, experiments))]
+    small = any(is_small(root / name) for name in experiments)
+    return [row | {"small": small} for claim in CLAIMS if (row := judge(claim, experiments))]
+
+
+def write_claims(root: Path) -> list[dict[str, Any]]:
+    """The table of all claims, kept beside the experiments."""
+    table = judged(root)
     write_json(root / "claims.json", table)
     return table

@@ -6,9 +6,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from ..deploy import Engine, RunHooks, Site
+from ..deploy import Engine, Guard, RunHooks, Site, SiteFacts
 from ..deploy.clients import UNANSWERED
 from ..deploy.fence import FencedError
+from ..deploy.guarding import guarded
 from ..models.store import JSON, MODEL
 from ..problems import AbstractProblem
 from ..runtime import Run, Status, Stop
@@ -16,10 +17,11 @@ from ..runtime.compilation import keep_compiled_programs
 from ..storage import read_arrays, write_json
 from ..summaries import Known
 from . import folder
+from .consortium.facts import facts_of
 from .consortium.server import TableServer
 from .consortium.settings import has_tables
 from .consortium.site import TableSite
-from .deployment_settings import party_problem, server_problem, settings_of, task_of
+from .deployment_settings import party_problem, roster_of, server_problem, settings_of, task_of
 from .registry import ConfigurationError, call_entry
 from .seal import CHECKPOINT
 
@@ -60,7 +62,8 @@ def failure_of(party: Path) -> str | None:
 
 def _serve(engine: Engine, party: Path) -> Run:
     settings, path, begun = settings_of(party), party / RUN, unfinished(party)
-    tables = TableServer(engine, party, settings) if has_tables(settings) else None
+    roster = roster_of(settings, party)
+    tables = TableServer(engine, party, settings, roster) if has_tables(settings) else None
     known = None if tables is None else tables.agree()
     problem = server_problem(settings, party)
     task = task_of(settings, problem, known)
@@ -75,21 +78,26 @@ def _serve(engine: Engine, party: Path) -> Run:
             folder.reopen(path, begun, resolved)
 
     hooks = RunHooks(begin, lambda record: folder.append(path, record), lambda run: folder.finish(path, run, problem))
-    run = task.serve(engine, problem, path / CHECKPOINT, hooks)
+    run = task.serve(engine, problem, path / CHECKPOINT, hooks, roster)
     if tables is not None and known is not None and run.gap is not None and run.stop is not Stop.INTERRUPTED:
         tables.keep_model(known, folder.load(path))
     return run
 
 
-def load_site(party: Path) -> Site | TableSite:
-    """A site's side, with its own data."""
+def load_site(party: Path) -> Guard:
+    """A site's side, with its own data, behind its own rules."""
     keep_compiled_programs()  # a site that is started again answers its first request in time
     settings = settings_of(party)
     if has_tables(settings):
-        return TableSite(party, settings, lambda problem, known: _site(settings, problem, known))
+        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known))
+        return guarded(party, tables.name, tables.work, tables.factors, facts_of(tables.table.trained, tables.recipe))
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = party_problem(settings, data, party)
-    return _site(settings, problem)
+    site, rows = _site(settings, problem), None if problem.data is None else int(problem.data.counts.sum())
+    goal = settings["problem"].get("name") or settings["problem"].get("entry")
+    return guarded(
+        party, settings["site"], site.work, lambda _: site.factors, SiteFacts(rows, None, goal, site.privacy)
+    )
 
 
 def _site(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Site:

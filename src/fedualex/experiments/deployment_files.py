@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..deploy.engines import ENGINES, control_of
+from ..deploy.guarding import prepare_site
 from ..deploy.layout import SERVER, Layout
+from ..deploy.secure.layout import can_make_keys
+from ..deploy.secure.summed import FEWEST
 from ..storage import write_atomically, write_json
 from .deployment import SERVE, SITE
 from .deployment_settings import SETTINGS, read
@@ -84,14 +87,20 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
 
 
 def provision(root: Path, settings: Mapping[str, Any]) -> None:
-    """Keys, certificates and start scripts of all parties, in a folder that is new or empty."""
+    """Keys, certificates, start scripts, rules and ledgers of all parties, in a folder that is new or empty."""
     if root.exists() and any(root.iterdir()):
         raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
     root.mkdir(parents=True, exist_ok=True)
-    server = settings["server"]
+    server, sites = settings["server"], list(settings["sites"])
     control_of(server["engine"]).provision(
-        root, list(settings["sites"]), host=server["host"], port=server["port"], serve=SERVE, site=SITE
+        root, sites, host=server["host"], port=server["port"], serve=SERVE, site=SITE
     )
+    for name in sites:
+        prepare_site(Layout(root).site(name))
+    if len(sites) >= FEWEST and can_make_keys():
+        from ..deploy.secure.keys import make_keys
+
+        make_keys(Layout(root), sites)
 
 
 def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from ..deploy import DeploymentOptions, Privacy, Task
 from ..deploy.engines import ENGINES
 from ..deploy.layout import check_address, check_name
+from ..deploy.secure.layout import chosen_roster, why_not_secure
 from ..problems import AbstractProblem
 from ..problems.built_from import sources_of
 from ..summaries import Known
@@ -25,13 +26,18 @@ from .registry import (
 )
 
 SETTINGS = "deployment.json"
+DEFAULT_METHOD = "FeDualSlide"
+"""Which needs no step size, that nobody could find with the data at sites."""
 RUN_DEFAULTS = run_defaults(DeploymentOptions)
 """The keys of [run] in a deployment."""
 
 
 def read(file: Path) -> dict[str, Any]:
-    """The settings of a deployment's TOML file, with every default, checked as far as they can be without data."""
-    tables = read_toml(file)
+    """The settings of a deployment's TOML file, with every default, checked as far as they can be without data.
+
+    [method] and [server] may be left out.
+    """
+    tables = {"method": {"name": DEFAULT_METHOD}, "server": {}, **read_toml(file)}
     private = tables.pop("privacy", None)
     check_tables(tables, ("problem", "method", "run", "server", "sites"))
     if private is not None and not (isinstance(private, dict) and {"clip", "noise"} <= private.keys()):
@@ -51,7 +57,8 @@ def read(file: Path) -> dict[str, Any]:
     name = tables["problem"].get("name")
     if name in PROBLEMS and (made := sources_of(PROBLEMS[name])) and made.recipe is not None:
         raise ConfigurationError(
-            f'[problem] name = "{name}" is made from summaries of all clients; use entry = "module:function"'
+            f'[problem] name = "{name}" is made from rows of tables: deploy a goal, by [fit] or --goal, or use '
+            'entry = "module:function"'
         )
     problem, _ = server_problem(tables, file.parent), build_method(tables["method"])
     settings = {
@@ -98,6 +105,16 @@ def settings_of(party: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{party} is not the folder of a server or a site: {error}") from None
     return settings
+
+
+def roster_of(settings: Mapping[str, Any], party: Path) -> str:
+    """The digest of the list of keys in the server's folder, if a run of these settings has secure sums."""
+    run, sites = settings["run"], list(settings["sites"])
+    reason = why_not_secure(build_method(settings["method"]), len(sites), run["cohort"], run["min_replies"])
+    try:
+        return chosen_roster(party, sites, run["secure_sums"], reason)
+    except ValueError as error:
+        raise ConfigurationError(f"[run] {error}") from None
 
 
 def server_problem(settings: Mapping[str, Any], party: Path) -> AbstractProblem:

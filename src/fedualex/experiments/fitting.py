@@ -140,6 +140,8 @@ def _notes(rows: tables.TableRows, kind: str) -> list[str]:
     if encoder.standardizer is not None:
         constant = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
         found += [f"constant columns have no coefficient: {_some(constant)}"] if constant else []
+    if encoder.left_out:
+        found.append(f"columns with another text in almost every row take no part: {_some(list(encoder.left_out))}")
     holes = [name for name in (*encoder.numbers, *encoder.categories) if missing(rows.trained[name]).any()]
     found += [f"missing values count as the mean, or as no category: {_some(holes)}"] if holes else []
     owners = {str(name): rows.y[rows.clients == name] for name in np.unique(rows.clients)}

@@ -10,6 +10,9 @@ from ..problems import AbstractProblem
 from .configuration import RUN_DEFAULTS, check_tables, read_toml
 from .registry import build_problem, check_keys
 
+SMALL = "a small instance (--quick), not the paper's sizes"
+"""What every page, figure and verdict of a quick experiment says."""
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -19,6 +22,8 @@ class Experiment:
     title: str
     settings: dict[str, Any]
     seeds: int
+    quick: bool = False
+    """Whether it is the small instance of its file."""
 
     @staticmethod
     def read(path: Path, *, seeds: int | None = None, quick: bool = False) -> "Experiment":
@@ -37,7 +42,7 @@ class Experiment:
             for key, value in small.items():
                 tables["grid" if key in tables["grid"] else "run"][key] = value
             title += " (quick)"
-        return Experiment(path.stem, title, tables, seeds or count)
+        return Experiment(path.stem, title, tables, seeds or count, quick)
 
     @property
     def methods(self) -> dict[str, dict[str, Any]]:
@@ -52,6 +57,12 @@ class Experiment:
     def problem(self) -> AbstractProblem:
         """The game."""
         return build_problem(self.settings["problem"], Path())
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What its folder keeps of it, and is resumed by."""
+        small = {"quick": True} if self.quick else {}
+        return {"name": self.name, "seeds": self.seeds, "settings": self.settings, **small}
 
 
 def paper_experiments() -> dict[str, Path]:

@@ -31,7 +31,7 @@ def begun(experiment: Experiment, root: Path, *, resume: bool) -> bool:
     known = folder.read_manifest(root, "experiment")["plan"]
     if not resume:
         raise ConfigurationError(f"{root} already holds results: --resume goes on with them, --out begins anew")
-    if json.loads(json.dumps(_plan(experiment))) != known:
+    if json.loads(json.dumps(experiment.plan)) != known:
         raise ConfigurationError(f"{root} holds another experiment or other sizes: choose another --out")
     return True
 
@@ -39,7 +39,7 @@ def begun(experiment: Experiment, root: Path, *, resume: bool) -> bool:
 def begin(experiment: Experiment, root: Path, *, resume: bool) -> None:
     """Make the experiment's folder, or go on with it if it is of the same experiment."""
     if not begun(experiment, root, resume=resume):
-        folder.write_collection(root, "experiment", title=experiment.title, plan=_plan(experiment))
+        folder.write_collection(root, "experiment", title=experiment.title, plan=experiment.plan)
 
 
 def grid_tasks(experiment: Experiment) -> list[Task]:
@@ -143,10 +143,6 @@ def stages(experiment: Experiment, root: Path) -> list[Stage]:
         ("grid", lambda: grid_tasks(experiment)),
         ("seeds", lambda: seed_tasks(experiment, root)),
     ]
-
-
-def _plan(experiment: Experiment) -> dict[str, Any]:
-    return {"name": experiment.name, "seeds": experiment.seeds, "settings": experiment.settings}
 
 
 def _whole_run(problem: AbstractProblem, method: AbstractMethod, options: dict[str, Any]) -> Run:

@@ -1,7 +1,7 @@
 """One file with several [[method]] tables: a run of each, side by side."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from ..runtime import Stop
 from ..validation import short
 from . import folder
 from .configuration import Configuration, configure
+from .folder import StoredRun
 from .in_python import OBJECT
 from .kept_model import keep_model
 from .labels import folder_names, unique
@@ -69,6 +70,16 @@ def solve_each(
         if statuses[label]["stop"] == Stop.INTERRUPTED.name:
             raise KeyboardInterrupt
     return statuses
+
+
+def runs_among(paths: Sequence[Path]) -> tuple[list[StoredRun], list[Path]]:
+    """The runs among files and folders, and what else there is; refused if something is missing, or there is no run."""
+    kinds = {path: folder.read_manifest(path)["kind"] if (path / "manifest.json").exists() else "" for path in paths}
+    runs = [path for path, kind in kinds.items() if kind == "run"]
+    ignored = [path for path in kinds if path not in runs]
+    if not runs or not all(path.exists() for path in ignored):
+        folder.read_manifest(next(path for path in ignored if not runs or not path.exists()), "run")  # which says why
+    return [folder.load(path) for path in runs], ignored
 
 
 def keep_best(path: Path, configurations: Mapping[str, Configuration], labels: Iterable[str]) -> str:

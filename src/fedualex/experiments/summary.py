@@ -45,6 +45,11 @@ def complete(path: Path, groups: Mapping[str, Sequence[StoredRun]]) -> bool:
     return all(len(groups.get(label, ())) == plan["seeds"] for label in plan["settings"]["methods"])
 
 
+def is_small(path: Path) -> bool:
+    """Whether an experiment is the small instance of its file."""
+    return bool(folder.read_manifest(path, "experiment")["plan"].get("quick", False))
+
+
 def final(runs: list[StoredRun], output: str, key: str) -> Spread:
     """The final gap, density or total rank of an output over seeds."""
     return Spread.of([np.sum(run.status["outputs"][output][key]) for run in runs if run.status])

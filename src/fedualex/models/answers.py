@@ -19,6 +19,8 @@ class Answers:
 
     "ranking": the same for two classes, but only the order of scores has a meaning, so there are no probabilities.
     "numbers": center + scale * score, in the units of the target.
+
+    labels: the classes in sorted order; none of "numbers".
     """
 
     kind: str

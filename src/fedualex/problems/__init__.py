@@ -17,7 +17,8 @@ from .convexity import ConvexityCheck, check_convex_concave
 from .feasibility import phase_one, violation
 from .floor import Floor
 from .general import Problem
-from .glm import SparseGlmRecipe, sparse_glm
+from .glm import sparse_glm
+from .glm_recipe import SparseGlmRecipe
 from .low_rank import LowRankRecipe, low_rank
 from .metrics import ClientMetrics, client_metrics, roc_auc
 from .oracles import AbstractOracle, Exact, GaussianNoise, Minibatch

@@ -23,6 +23,9 @@ def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
     A bound derived from data keeps a solution inside, so one that is active is a warning, and is issued as one: the
     answer is not near a solution yet, or the bound was given and is too small. An end at 0 is a sign, not a size, a
     set of one point leaves no choice, and simplices are what they are: none of these is reported.
+
+    problem, z: the problem, and a point of its domain.
+    Returns: the paths of these arrays in z.
     """
     with double():
         z = as_problem(problem).validate_point(z)

@@ -26,7 +26,10 @@ NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certi
 
 @dataclass(frozen=True, eq=False)
 class AdversarialRecipe(AbstractRecipe):
-    """`universal_adversarial` without data, in two exchanges: labels, then the weight and the sum of each class."""
+    """`universal_adversarial` without data, in two exchanges: labels, then the weight and the sum of each class.
+
+    radius, lam, l1, l2, weights: as for `fx.problems.universal_adversarial`.
+    """
 
     radius: Any
     lam: Any
@@ -96,8 +99,8 @@ def universal_adversarial(
     within the radius. The penalty of the attack has a minus sign: with the printed plus it would reward a dense attack.
 
     The loss is convex in delta, so this is outside the theory: a run ends with the status UNCERTIFIED and claims
-    nothing. w and b are bounded as in `sparse_glm`, whose argument holds at delta = 0. clients, weights and
-    sample_weight are as there.
+    nothing. w and b are bounded as in `sparse_glm`, whose argument holds at delta = 0. X, y, clients, weights
+    and sample_weight are as there.
     """
     recipe = AdversarialRecipe(radius, lam, l1, l2, weights)
     X = features(X)

@@ -14,10 +14,11 @@ from ..validation import of_type, one_of
 from .client_rows import Rows
 from .floor import Floor
 from .general import Problem
-from .losses import CLASSIFICATION, REGRESSION, Huber, Logistic, Loss, Softmax, Squared, plain_losses, regression_loss
+from .losses import CLASSIFICATION, REGRESSION, Huber, Logistic, Loss, Softmax, Squared, regression_loss
 from .mixtures import Weighted, checked_prior, mixtures
 from .penalties import Ball, Penalty, bias_box, class_bias_box
 from .recipe import CLASSES, NUMBERS, AbstractRecipe
+from .row_losses import plain_losses
 from .totals import class_means, known_classes, sums_by_class, total_mass
 
 
@@ -25,6 +26,7 @@ from .totals import class_means, known_classes, sums_by_class, total_mass
 class AgnosticRecipe(AbstractRecipe):
     """`agnostic` without data, in three exchanges: labels, then weights of groups, then what the bounds need.
 
+    loss, delta, l1, l2, kl, cvar, radius: as for `fx.problems.agnostic`.
     grouped: whether the mixture is one of the groups of rows, rather than of clients.
     "squared" and "huber" send sums of targets with the weights of groups, then the sum of rows at the prior and the
     losses of groups at the mean target; the other losses send weights and sums of rows of each class, at the prior.

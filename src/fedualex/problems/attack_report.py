@@ -14,7 +14,10 @@ from .rows import features, labels_of_model
 
 @dataclass(frozen=True)
 class AttackReport:
-    """Accuracy without and with the attack, and the share of the attack's entries that are not zero."""
+    """Accuracy without and with the attack, and the share of the attack's entries that are not zero.
+
+    clean, attacked: shares of right answers without and with the attack. density: the share of its entries.
+    """
 
     clean: float
     attacked: float
@@ -25,6 +28,7 @@ def attack_report(X: Any, y: Any, z: Saddle, *, labels: Any = None, zero: float 
     """How a model z.x does on rows X with labels y, as they are and with the attack z.y added to each.
 
     labels: the two labels of the training data, needed where y has only one of them.
+    zero: entries of the attack up to this size count as zero.
     """
     X = features(X)
     label = labels_of_model(y, X.shape[0], labels, 2)

@@ -29,6 +29,8 @@ class AucRecipe(AbstractRecipe):
 
     Sums of classes are those of row - mean and |row - mean|: far from 0 the classes' means would lose digits. Of sparse
     rows, whose differences from the mean would fill the memory, the latter is that of |row| + |mean|, which is more.
+
+    l1, l2, radius, saddle: as for `fx.problems.auc`.
     """
 
     l1: Any = 0.0

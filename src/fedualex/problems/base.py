@@ -106,12 +106,13 @@ class AbstractProblem(AbstractSurveyed):
             exact = eqx.tree_at(lambda problem: problem.geometry, self._wide(), for_reports(self.geometry))
             return certificate_of(*exact.measure(z, exact.operator(z)))
 
-    def measure(self, z: Saddle, g: Saddle) -> tuple[Measured, bool]:
+    def measure(self, z: Saddle, g: Saddle, sum_error: Any = 0.0) -> tuple[Measured, bool]:
         """The numbers of a certificate at z from the operator g there, and whether their rounding is an estimate.
 
-        In float64, with spectral parts on the SVD route; may be compiled.
+        In float64, with spectral parts on the SVD route; may be compiled. sum_error: by how much each entry of g may be
+        off because of the way in which it was added up, beside what `operator_error` says.
         """
-        error = self.operator_error(z, g)
+        error = self.operator_error(z, g).with_more(sum_error)
         estimated = error.estimated or not self.geometry.rounding_is_bound
         return measure(self.geometry, z, g, error.size), estimated
 

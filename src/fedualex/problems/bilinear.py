@@ -24,7 +24,10 @@ from .value_error import LossError
 
 
 class Bilinear(AbstractProblem):
-    """f(x, y) = <A x - b, y>; x and y are vectors, or matrices on whose columns A acts. All clients share f."""
+    """f(x, y) = <A x - b, y>; x and y are vectors, or matrices on whose columns A acts. All clients share f.
+
+    geometry, like, data: as every problem has them; made by `fx.problems.bilinear`.
+    """
 
     A: Vector
     b: Vector

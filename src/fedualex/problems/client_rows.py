@@ -15,6 +15,7 @@ class Rows(NamedTuple):
     """The rows of one client: features, targets, and where they exist weights and groups of the rows.
 
     X: a matrix, or a sparse one of scipy.
+    y: the targets. weight, group: one for each row, or None.
     """
 
     X: Any
@@ -78,6 +79,7 @@ def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group:
     """The rows of each client, in the sorted order of their ids; clients None is one client.
 
     weight: None, or a number >= 0 for each row, not all 0, given as `sample_weight`.
+    X, y, clients: rows, targets, and whose each row is. group: None, or the group of each row.
     """
     number = np.zeros(len(y), int) if clients is None else encode_labels("clients", clients, len(y))[1]
     weight = None if weight is None else row_weights(weight, len(y))

@@ -35,8 +35,8 @@ def constrained(
         from some groups to their limits. loss_g is the mean loss of the group's rows, whoever holds them; loss_0 that
         of the rows whose group has no limit, or of all rows if every group has one. groups="classes",
         limits={label: tau} is Neyman-Pearson classification.
-    loss: "logistic" (two classes), "squared" or "huber" with its delta, as for `agnostic`; x is as there. The
-        saddle point is that of the Lagrangian, y = {"multipliers": lam}, limited groups in sorted order:
+    loss: "logistic" (two classes), "squared" or "huber" with its delta, as for `agnostic`; x and radius are as
+        there. The saddle point is that of the Lagrangian, y = {"multipliers": lam}, limited groups in sorted order:
 
         min_x max_{0 <= lam_g <= bound_g}  loss_0(x) + sum_g lam_g (loss_g(x) - limit_g) + penalty(w).
 

@@ -16,9 +16,10 @@ from .feasibility import Lagrangian
 from .floor import Floor
 from .general import Problem
 from .groups import check_limits, limited_groups, multiplier_bounds
-from .losses import Huber, Logistic, Squared, constant_losses, regression_loss
+from .losses import Huber, Logistic, Squared, regression_loss
 from .penalties import Ball, Penalty, bias_box, largest_product
 from .recipe import CLASSES, NUMBERS, AbstractRecipe
+from .row_losses import constant_losses
 from .totals import known_classes, total_mass
 
 
@@ -29,6 +30,8 @@ class ConstrainedRecipe(AbstractRecipe):
     First labels of groups, and of classes or the range of the targets; then sums over the rows of loss_0 and of each
     limited group: their weights, their losses at a grid of constant scores, and what bounds the bias: for "logistic"
     weights and sums of rows of each class, otherwise sums of targets and rows of loss_0.
+
+    limits, loss, delta, l1, l2, radius, multiplier: as for `fx.problems.constrained`.
     """
 
     limits: Any

@@ -24,7 +24,7 @@ SUSPECTS = 8
 
 @dataclass(frozen=True)
 class ConvexityCheck:
-    """What was seen. Passing is not a proof; a witness is a disproof."""
+    """What was seen in so many pairs of points; `passed` is not a proof, and a witness is a disproof."""
 
     passed: bool
     pairs: int
@@ -53,6 +53,8 @@ def check_convex_concave(problem: AbstractProblem, *, pairs: int = 200, seed: in
 
     A differentiable f is convex in x and concave in y exactly if its operator g is monotone. Pairs are near and far,
     and differ in x alone or in y alone; one that seems to be a witness must hold out against rounding.
+
+    problem: any. pairs: how many are tried. seed: decides which.
     """
     as_problem(problem)
     pairs, seed = whole_number("pairs", pairs), whole_number("seed", seed, 0)

@@ -47,11 +47,12 @@ def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]
     return flat.point(z), flat.point(g), bounds.upper.offset - bounds.lower.offset - jnp.vdot(g, z)
 
 
-def measure_bounds(problem: Any, bounds: Bounds) -> tuple[Measured, Array]:
+def measure_bounds(problem: Any, bounds: Bounds, sum_error: Any = 0.0) -> tuple[Measured, Array]:
     """The numbers of the certificate of the pair, and its shift; compilable. The rounding is an estimate.
 
     With a majorant, errors are taken where every entry is as large as at any of the surveys, which bounds them all; but
-    those of means of several points are estimated.
+    those of means of several points are estimated. sum_error: by how much each entry of an operator, and each value,
+    may be off because of the way in which it was added up.
     """
     flat = flat_of(problem)
     z, g, shift = pair_with_slopes(flat, bounds)
@@ -60,7 +61,7 @@ def measure_bounds(problem: Any, bounds: Bounds) -> tuple[Measured, Array]:
     reach = flat.point(jnp.maximum(jnp.maximum(*there), jnp.abs(flat.vector(z))))
     largest = jnp.maximum(bounds.upper.largest, bounds.lower.largest)
     sizes = jnp.maximum(bounds.upper.value_size, bounds.lower.value_size)
-    error, value_error = _errors(problem, flat, bounds, reach, largest, sizes)
+    error, value_error = _errors(problem, flat, bounds, reach, largest, sizes, sum_error)
     measured = measure(problem.geometry, z, g, error)
     entries = jnp.sum(flat.vector(reach))
     count = flat.vector(reach).size + bounds.upper.weights.size + 64
@@ -70,7 +71,7 @@ def measure_bounds(problem: Any, bounds: Bounds) -> tuple[Measured, Array]:
 
 
 def _errors(
-    problem: Any, flat: Flat, bounds: Bounds, reach: Saddle, largest: Array, sizes: Array
+    problem: Any, flat: Flat, bounds: Bounds, reach: Saddle, largest: Array, sizes: Array, sum_error: Any
 ) -> tuple[Saddle, Array]:
     """How far operators and values of all surveys may be from the exact ones."""
     elsewhere = problem.data is not None and problem.clients == 0
@@ -83,4 +84,4 @@ def _errors(
         at = flat.point(jnp.where(jnp.any(bounds.lower.weights[:-1] > 0), lower, upper))
         found, factor = problem.survey(at), ESTIMATE
     error, value = problem.operator_error(at, found.operator), problem.value_error(at, found)
-    return tree.scale(factor, error.size), factor * value.size
+    return tree.scale(factor, error.with_more(sum_error).size), factor * (value.size + sum_error)

@@ -115,6 +115,8 @@ def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
     """loss_g(x) - limit_g of each limited group, in sorted order: above 0 where the constraint is violated.
 
     Warns if a multiplier of z is at its bound: the limits are suspected to be infeasible.
+
+    problem, z: a problem with limits, and a point.
     """
     if lagrangian_of(problem) is None:
         raise TypeError(f"violation is for a problem made by fx.problems.constrained, got {short(problem)}")

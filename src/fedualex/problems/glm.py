@@ -1,113 +1,13 @@
 """Sparse generalized linear models: LASSO, l1 logistic regression, elastic net, group lasso."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..regularizers import Box
-from ..summaries import Known, Summary
-from ..tree import Saddle
-from ..validation import of_type, one_of
 from .built_from import built_from
-from .client_rows import Rows, checked_weights, split_rows
-from .floor import Floor
+from .client_rows import split_rows
 from .general import Problem
-from .losses import Logistic, Loss, OfScore, Softmax, Squared
-from .penalties import Ball, Penalty, bias_box, class_bias_box, class_shares
-from .recipe import CLASSES, NUMBERS, AbstractRecipe, assemble
+from .glm_recipe import SparseGlmRecipe
+from .recipe import assemble
 from .rows import class_column, features, targets
-from .totals import class_means, known_classes, mean_of, sums_by_class, sums_of_means, total_mass
-
-FAMILIES = ("squared", "logistic")
-
-
-@dataclass(frozen=True, eq=False)
-class SparseGlmRecipe(AbstractRecipe):
-    """`sparse_glm` without data, in two exchanges.
-
-    "squared": the sums of targets and rows, then of squared deviations from the mean target. "logistic": the labels,
-    then for each class the weight of its rows and their sum.
-    """
-
-    family: Any
-    l1: Any = 0.0
-    l2: Any = 0.0
-    group: Any = 0.0
-    groups: Any = None
-    radius: Any = None
-    intercept: bool = True
-    weights: Any = "samples"
-    exchanges: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        one_of("family", self.family, FAMILIES)
-        of_type("intercept", self.intercept, bool, "True or False")
-        checked_weights(self.weights)
-        self._penalty()
-
-    @property
-    def answers(self) -> str:
-        """Numbers for squares, else classes."""
-        return NUMBERS if self.family == "squared" else CLASSES
-
-    def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
-        """Sums around 0, or labels; then squares around the mean, or sums of each class."""
-        masses = rows.masses(self.weights, client)
-        if self.family == "squared":
-            if not known:
-                return self.opening(rows, client, sums=sums_of_means(rows, masses))
-            return Summary(sums={"squares": np.asarray(masses @ (rows.y - self._center(known)) ** 2)})
-        if not known:
-            return self.opening(rows, client, labels={"classes": rows.labels(rows.y)})
-        return Summary(sums=sums_by_class(rows, known_classes(known), masses))
-
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
-        """Rows with their targets; of classes signs, or numbers if there are more than two."""
-        return rows.weighed(row=rows.features, target=self._target(rows, known))
-
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
-        """The bounds of `sparse_glm`."""
-        squared, penalty = self.family == "squared", self._penalty()
-        outputs, budget = self._constant(known)
-        features = known[0]["row_sum"].size if squared else known[1]["class_rows"].shape[1]
-        shape, ball = (features, *outputs), penalty.ball(budget)
-        x: dict[str, Any] = {"weights": penalty.regularizer(ball, shape)}
-        like: dict[str, Any] = {"weights": np.zeros(shape)}
-        if self.intercept:
-            like["bias"] = np.zeros(outputs)
-            x["bias"] = self._bias(known, ball, budget)
-        rule: Loss = Squared() if squared else Softmax() if outputs else Logistic()
-        parts: dict[str, Any] = {"by_construction": True, "floor": Floor(None, 0.0, each=True)}
-        return self.built(OfScore(rule), known, data, x=x, like=Saddle(like), **parts)
-
-    def _penalty(self) -> Penalty:
-        return Penalty(self.l1, self.l2, self.radius, self.group, self.groups)
-
-    def _center(self, known: Sequence[Known]) -> Any:
-        return mean_of(known[0], "target_sum", total_mass(known)) if self.intercept else 0.0
-
-    def _target(self, rows: Rows, known: Sequence[Known]) -> NDArray[Any]:
-        if self.family == "squared":
-            return rows.y
-        labels = known_classes(known)
-        return rows.signs(labels) if len(labels) == 2 else rows.numbers(rows.y, labels)
-
-    def _constant(self, known: Sequence[Known]) -> tuple[tuple[int, ...], float]:
-        """The shape of a score, and the loss F of the best constant one."""
-        if self.family == "squared":
-            return (), float(mean_of(known[1], "squares", total_mass(known)) / 2)
-        q = class_shares(known[1]["class_mass"], total_mass(known))
-        return (q.size,) if q.size > 2 else (), float(-q @ np.log(q)) if self.intercept else float(np.log(q.size))
-
-    def _bias(self, known: Sequence[Known], ball: Ball, budget: float) -> Box:
-        total = total_mass(known)
-        if self.family == "squared":
-            return bias_box(self._center(known), mean_of(known[0], "row_sum", total), ball, Squared().reach(budget))
-        shares = class_shares(known[1]["class_mass"], total)
-        return class_bias_box(shares, class_means(known[1]), ball, budget, binary=shares.size == 2)
 
 
 @built_from("X", "y", "clients", recipe=SparseGlmRecipe)
@@ -125,8 +25,9 @@ def sparse_glm(
     intercept: bool = True,
     weights: Any = "samples",
     sample_weight: Any = None,
+    center: Any = None,
 ) -> Problem:
-    """min_{w, b} sum_i p_i loss(<w, X_i> + b, y_i) + l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2.
+    """min_{w, b} sum_i p_i loss(<w, X_i - c> + b, y_i) + l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2.
 
     family "squared": loss (score - y)^2 / 2, so that l1 is scikit-learn's alpha of Lasso. "logistic": with two classes
         log(1 + exp(-s score)), s = -1 for the first label in sorted order and +1 for the second, so that l1 is
@@ -134,16 +35,17 @@ def sparse_glm(
     clients: for each row, whose it is; None is one client. weights: "samples" makes all p_i alike (the pooled problem),
         "clients" makes all clients alike; or one number for each client. sample_weight: a number >= 0 for each row,
         in proportion to which rows count in every mean over rows; all alike without it.
+    center: the row c, 0 if None. With the mean row b hardly depends on w; sparse rows stay sparse.
     groups: for each column of X its group, whose entries vanish together; d_g is how many entries w_g has.
     x = {"weights": w, "bias": b}; without intercept x = {"weights": w}. There is no y: plain minimization.
 
     Bounds. The loss is >= 0, so a solution's penalty is at most F, the loss of the best constant score (of score 0
     without intercept): w is in a ball that says so (`Penalty`), or in L2Ball(radius). For "squared", with mu the mean
-    of the rows and S the largest |<w, mu>| for w in the ball, Jensen's inequality gives |b - mean y| <= S + sqrt(2 F);
+    of X_i - c and S the largest |<w, mu>| for w in the ball, Jensen's inequality gives |b - mean y| <= S + sqrt(2 F);
     for classes see `class_bias_box`. Unless F = 0, no derived bound is active at a solution; a given radius may be.
     As the loss is >= 0, so is f: its floor is 0.
     """
-    recipe = SparseGlmRecipe(family, l1, l2, group, groups, radius, intercept, weights)
+    recipe = SparseGlmRecipe(family, l1, l2, group, groups, radius, intercept, weights, center)
     X = features(X)
     target = targets(y, X.shape[0]) if family == "squared" else class_column(y, X.shape[0])
     return assemble(recipe, split_rows(X, target, clients, sample_weight))

@@ -11,17 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from numpy.typing import NDArray
 
-from ..precision import double
 from ..tree import Tree, cast_like
 from ..validation import positive
 from .operator_error import Majorized
 
 CLASSIFICATION = ("logistic", "multiclass")
 REGRESSION = ("squared", "huber")
-BLOCK = 4096
-"""How many rows are scored at a time by all constant scores."""
 
 
 class Logistic(eqx.Module):
@@ -103,44 +99,23 @@ def row_weight(example: Tree) -> Any:
 
 
 class OfScore(Majorized):
-    """loss(<w, row> + b, target) of one example, summed over outputs, times the weight of the row."""
+    """loss(<w, row - center> + b, target) of one example, summed over outputs, times the weight of the row.
+
+    center: None for 0. Its score is taken off that of the row, so that a sparse row stays as it is.
+    """
 
     loss: Loss
+    center: Any = None
 
     def __call__(self, x: Tree, example: Tree) -> Array:
-        return row_weight(example) * jnp.sum(self.loss(linear_score(x, example["row"]), example["target"]))
+        score = linear_score(x, example["row"])
+        if self.center is not None:
+            score = score - cast_like(self.center, x["weights"]) @ x["weights"]
+        return row_weight(example) * jnp.sum(self.loss(score, example["target"]))
 
     def majorant(self, x: Tree, example: Tree) -> Array:
         """The size of the loss."""
-        return row_weight(example) * self.loss.size(linear_score(x, abs(example["row"])), example["target"])
-
-
-def each_loss(loss: Loss, scores: Any, targets: Any) -> NDArray[Any]:
-    """The loss of each row, in float64; one score may stand for all rows."""
-    with double():
-        scores, targets = jnp.asarray(scores, float), jnp.asarray(targets)
-        return np.asarray(jax.vmap(loss)(jnp.broadcast_to(scores, (len(targets), *scores.shape[1:])), targets))
-
-
-def constant_losses(
-    loss: Logistic | Squared | Huber, constants: NDArray[Any], target: NDArray[Any], masses: NDArray[Any]
-) -> NDArray[Any]:
-    """For each constant score (row), the sums of the losses with each row of the weights `masses` (column).
-
-    In numpy, as jax would compile once for each client's number of rows, and by blocks, which bounds the memory.
-    """
-    total = np.zeros((len(constants), len(masses)))
-    some = masses.any(axis=1)  # a client has rows of few groups
-    for start in range(0, len(target), BLOCK):
-        part = slice(start, start + BLOCK)
-        total[:, some] += plain_losses(loss, constants[:, None], target[part]) @ masses[some, part].T
-    return total
-
-
-def plain_losses(loss: Logistic | Squared | Huber, score: Any, target: NDArray[Any]) -> NDArray[Any]:
-    """The loss of each row at one score, by numpy; of several scores in a column, a row of losses for each."""
-    if isinstance(loss, Logistic):
-        return np.asarray(np.logaddexp(0.0, -target * score))
-    apart = score - target
-    inner = np.clip(apart, -loss.delta, loss.delta) if isinstance(loss, Huber) else apart
-    return np.asarray(inner * (apart - inner / 2))
+        reach = linear_score(x, abs(example["row"]))
+        if self.center is not None:
+            reach = reach + jnp.abs(cast_like(self.center, x["weights"])) @ x["weights"]
+        return row_weight(example) * self.loss.size(reach, example["target"])

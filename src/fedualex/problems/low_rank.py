@@ -23,7 +23,10 @@ from .totals import mean_of, sums_of_means, total_mass
 
 @dataclass(frozen=True, eq=False)
 class LowRankRecipe(AbstractRecipe):
-    """`low_rank` without data, in two exchanges: sums of targets and rows, then squared deviations of the targets."""
+    """`low_rank` without data, in two exchanges: sums of targets and rows, then squared deviations of the targets.
+
+    nuclear, intercept, weights: as for `fx.problems.low_rank`.
+    """
 
     nuclear: Any
     intercept: bool = True

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ..tree import Tree
 from ..validation import encode_labels, one_of, real_array, short
-from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
+from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, regression_loss
+from .row_losses import each_loss
 from .rows import features, labels_of_model, targets, two_classes
 
 
@@ -17,6 +18,7 @@ def roc_auc(scores: Any, y: Any) -> float:
     """The share of (positive, negative) pairs that the scores rank rightly, ties counted half.
 
     The second of the two labels in sorted order is the positive one.
+    scores, y: a score and a label for each row.
     """
     scores = real_array("scores", scores, truth=True)
     if scores.ndim != 1:
@@ -29,7 +31,10 @@ def roc_auc(scores: Any, y: Any) -> float:
 
 @dataclass(frozen=True)
 class ClientMetrics:
-    """Mean loss and share of right answers of each client, clients in sorted order; no accuracies for regression."""
+    """Mean loss and share of right answers of each client, clients in sorted order; no accuracies for regression.
+
+    losses, accuracies: one number for each client.
+    """
 
     losses: NDArray[Any]
     accuracies: NDArray[Any] | None
@@ -61,6 +66,7 @@ def client_metrics(
     """How the model x = {"weights": w, "bias": b} of `agnostic` or `constrained` fares with each client.
 
     loss, delta: as for `agnostic`. labels: all labels of the training data, needed where y lacks some.
+    X, y, clients: rows, their targets, and whose each row is.
     """
     X = features(X)
     if not isinstance(x, Mapping) or not {"weights", "bias"} <= x.keys():

@@ -30,6 +30,10 @@ class OperatorError(NamedTuple):
     size: Saddle
     estimated: bool
 
+    def with_more(self, sum_error: Any) -> "OperatorError":
+        """The same where each entry may be off by so much more."""
+        return self._replace(size=jax.tree.map(lambda own: own + sum_error, self.size))
+
 
 class Majorized(eqx.Module):
     """A loss of one example that knows the size of its own rounding."""

@@ -18,6 +18,8 @@ def paper_l1(seed: Any = 0) -> Bilinear:
     """min max <A x - b, y> + 0.1 ||x||_1 - 0.1 ||y||_1, entries of x and y within 0.05 (Section 6).
 
     A is 300-by-600; the entries of A and b are uniform on [-1, 1].
+
+    seed: decides A and b.
     """
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     psi = L1(LAM) + Box(RADIUS)
@@ -31,6 +33,8 @@ def paper_nuclear(seed: Any = 0) -> Bilinear:
 
     A is 300-by-600, X and Y have 20 columns. Ten columns of B are uniform on [-1, 1]; the paper does not say how
     the other ten depend on them: here they are random combinations, which makes the optimal rank 10.
+
+    seed: decides A and B.
     """
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     psi = Spectral(L1(LAM) + Box(RADIUS))

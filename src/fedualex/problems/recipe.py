@@ -78,7 +78,11 @@ class AbstractRecipe(ABC):
 
 
 def gather(recipe: AbstractRecipe, parts: Sequence[Rows]) -> list[Known]:
-    """All merged summaries of clients that are in this process."""
+    """All merged summaries of clients that are in this process.
+
+    recipe, parts: the recipe, and the `Rows` of each client.
+    Returns: one merged summary for each exchange.
+    """
     known: list[Known] = []
     for _ in range(recipe.exchanges):
         known.append(merged(recipe.summarize(rows, known, m) for m, rows in enumerate(parts)))
@@ -86,7 +90,10 @@ def gather(recipe: AbstractRecipe, parts: Sequence[Rows]) -> list[Known]:
 
 
 def assemble(recipe: AbstractRecipe, parts: Sequence[Rows]) -> Problem:
-    """The problem of clients that are in this process, built as it is between parties."""
+    """The problem of clients that are in this process, built as it is between parties.
+
+    recipe, parts: the recipe, and the `Rows` of each client.
+    """
     objective_weights(recipe.weights, np.ones(len(parts)))  # refused here, where the number of clients is known
     known = gather(recipe, parts)
     return recipe.problem(known, [recipe.examples(rows, known, m) for m, rows in enumerate(parts)])

@@ -30,6 +30,8 @@ class RobustRecipe(AbstractRecipe):
     """`robust_regression` without data, in two exchanges: sums of targets and rows, then deviations of the targets.
 
     The dual variable has one entry for each row of each client: it is no summary, and every party sees it.
+
+    l1, l2, radius, intercept, weights: as for `fx.problems.robust_regression`.
     """
 
     l1: Any = 0.0

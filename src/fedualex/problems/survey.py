@@ -13,7 +13,10 @@ from .value_error import LossError, unseen_error
 
 
 class Surveyed(NamedTuple):
-    """What all clients together say of one point: g(z) = sum_m p_m g_m(z) and f(z) = sum_m p_m f_m(z), exact."""
+    """What all clients together say of one point: g(z) = sum_m p_m g_m(z) and f(z) = sum_m p_m f_m(z), exact.
+
+    operator, value: g(z) and f(z).
+    """
 
     operator: Saddle
     value: Any

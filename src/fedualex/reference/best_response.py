@@ -22,6 +22,9 @@ def best_response(game: AbstractProblem, *, sweeps: Any = 50, tol: float = 1e-10
     Not a general solver: it settles where best responses are isolated, as in the paper's nuclear game, where every
     singular value that survives sits at its bound. The certificate of the answer is the proof; without one below
     tol there is no answer but an error.
+
+    game: a bilinear problem. sweeps: the most that are tried.
+    Raises: a RuntimeError, if the gap stays above tol.
     """
     game = of_type("game", game, Bilinear, "a bilinear game")
     sweeps, tol = whole_number("sweeps", sweeps), float(positive("tol", tol))

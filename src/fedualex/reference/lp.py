@@ -20,6 +20,10 @@ def lp(game: AbstractProblem) -> Solution:
     The inner maximum is replaced by its dual: with psi_2 as a `Polyhedron` in v, its value at s = A x - b is the least
     <high - low, t> + <low, w> + <limits, alpha> + <sums, beta> with w = (s, -s) - cost - rows^T alpha - totals^T beta,
     t >= w, t >= 0 and alpha >= 0. The multipliers of t >= w are v - low, which gives y.
+
+    game: a bilinear problem.
+    Returns: a `Solution` with its certificate.
+    Raises: a TypeError for a psi that is not polyhedral.
     """
     game = of_type("game", game, Bilinear, "a bilinear game")
     x_shape, y_shape = game.like.x.shape, game.like.y.shape

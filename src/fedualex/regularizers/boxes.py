@@ -17,6 +17,8 @@ class Box(AbstractSet):
 
     `Box(0.05)` is |x_i| <= 0.05; `Box(lower=..., upper=...)` takes numbers or arrays of the shape of x, may be
     one-sided and need not contain zero.
+
+    radius: |x_i| <= radius. lower, upper: the ends in place of it, None where there is no end.
     """
 
     lower: Parameter

@@ -1,31 +1,55 @@
-"""Figures and pages from stored runs."""
+"""Pages and figures from stored runs."""
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from ..palette import Style
 from ..storage import write_atomically
 from . import figures
+from .captions import caption
 from .collect import collect
 from .page import render
 
-__all__ = ["write_report"]
+__all__ = ["write_figures", "write_report"]
 
 
-def write_report(path: Path) -> list[Path]:
-    """report.html and figures/ in the folder of a run, an experiment, a comparison or a reproduction."""
-    data = collect(path)
+def write_report(path: Path) -> Path:
+    """report.html in the folder of a run, a fit, an experiment, a comparison or a reproduction."""
     page = path / "report.html"
-    write_atomically(page, render(data).encode())
-    files = [page]
+    write_atomically(page, render(collect(path)).encode())
+    return page
+
+
+def write_figures(path: Path) -> list[Path]:
+    """figures/ in the same folder: each figure as PNG and PDF, and captions.md with the settings of each."""
+    data = collect(path)
+    looks = {label: Style(**look) for label, look in data["styles"].items()}
+    mark = f"{data['title']}: {data['small']}" if data["small"] else ""
+    files, captions = [], []
     for panel in data["panels"]:
-        for output in dict.fromkeys(curve["output"] for curve in panel["curves"]):
-            stem = path / "figures" / f"{panel['name']}-{output}"
-            files += figures.draw(panel, output, stem)
-            for x in ("exchanges", "megabytes"):
-                files += figures.draw_gap(panel, output, stem.with_name(f"{stem.name}-{x}"), x)
+        for output, x, stem in _wanted(panel, path / "figures"):
+            draw = figures.draw if x == "round" else figures.draw_gap
+            axis = {} if x == "round" else {"x": x}
+            files += draw(panel, output, looks, stem, mark=mark, **axis)
+            captions.append(f"**{stem.name}**: {caption(panel, output, x, data['small'])}")
     for file in (path / "averaging.json", *sorted(path.glob("*/averaging.json"))):
         found = json.loads(file.read_text()) if file.exists() else {}
         if found.get("series"):
             stem = path / "figures" / f"{file.parent.resolve().name}-averaging"
-            files += figures.draw_averaging(found["series"], found["exact"], stem)
-    return files
+            files += figures.draw_averaging(found["series"], found["exact"], stem, mark=mark)
+            captions.append(f"**{stem.name}**: What averaging on the server does to sparsity. {mark}".strip())
+    file = path / "figures" / "captions.md"
+    write_atomically(file, ("\n\n".join(captions) + "\n").encode())
+    return [*files, file]
+
+
+def _wanted(panel: Mapping[str, Any], home: Path) -> Iterator[tuple[str, str, Path]]:
+    """Output, horizontal axis and file name of each figure of a panel."""
+    recorded = list(dict.fromkeys(curve["output"] for curve in panel["curves"]))
+    several = len(panel["answers"]) > 1
+    apart = any(curve["exchanges"] != curve["round"] for curve in panel["curves"])
+    for output in [*([figures.ANSWER] if several else []), *recorded]:
+        for x in ("round", *(["exchanges"] if apart else []), "megabytes"):
+            yield output, x, home / f"{panel['name']}-{output}{'' if x == 'round' else f'-{x}'}"

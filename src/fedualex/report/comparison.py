@@ -13,9 +13,10 @@ from ..data.optional import required
 from ..display import gap_text, html_table, rounded_up, text_table
 from ..experiments import folder, in_python
 from ..experiments.labels import folder_names
+from ..palette import styles
 from ..problems import AbstractProblem
 from ..runtime import Run
-from ..runtime.drawing import COLORS, X_LABELS, along, gaps_of, labeled, line, new_axes
+from ..runtime.drawing import X_LABELS, along, gaps_of, labeled, line, new_axes
 from ..runtime.options import SolveOptions
 from ..validation import one_of, short
 from . import write_report
@@ -60,11 +61,12 @@ class Comparison:
             reason = next(iter(self.runs.values()))[0].answer.certificate.reason
             raise ValueError(f"there is no certified gap to plot: {reason}")
         ax = new_axes() if ax is None else ax
-        for i, (label, (at, gaps)) in enumerate(curves.items()):
-            line(ax, at, np.median(gaps, axis=0), i, label)
+        looks = styles({label: type(method).__name__ for label, method in self.methods.items()})
+        for label, (at, gaps) in curves.items():
+            line(ax, at, np.median(gaps, axis=0), looks[label], label)
             if len(gaps) > 1:
-                color = COLORS[i % len(COLORS)]
-                ax.fill_between(at, gaps.min(axis=0), gaps.max(axis=0), color=color, alpha=0.15, lw=0)
+                band = {"color": looks[label].color, "alpha": 0.15, "lw": 0}
+                ax.fill_between(at, gaps.min(axis=0), gaps.max(axis=0), **band)
         return labeled(ax, x)
 
     def report(self, path: Path | str) -> Path:
@@ -84,7 +86,7 @@ class Comparison:
         for label, method in self.methods.items():
             for name, seed, run in zip(places[label], self.seeds, self.runs[label], strict=True):
                 in_python.store(root / name, problem, method, replace(self.options, seed=seed), run, label=label)
-        return write_report(root)[0]
+        return write_report(root)
 
     def __repr__(self) -> str:
         return f"{self._sentence()}\n{text_table(HEADER, self._rows())}"

@@ -1,4 +1,4 @@
-"""Static figures of a panel: gap and density, or gap and ranks, readable in grey and by colour-blind people."""
+"""Figures for papers: as wide as a column, with letters of a caption's size, readable in grey and by everybody."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,8 +8,10 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from ..runtime.drawing import COLORS, X_LABELS, line
+from ..palette import COLORS, Style, style
+from ..runtime.drawing import X_LABELS, line
 
 X_AXES = {
     "round": X_LABELS["rounds"],
@@ -17,47 +19,89 @@ X_AXES = {
     "seconds": X_LABELS["seconds"],
     "megabytes": "megabytes carried by the network",
 }
+COUNTED = ("round", "exchanges")
+ANSWER = "answer"
+"""In the place of an output: of each method the one that is its answer."""
+COLUMN, PAGE = 3.35, 6.9
+"""Inches that a figure of one panel, and of several, is wide: one and two columns of a paper."""
+DPI = 300
+LOOK: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+TRUETYPE: dict[Any, Any] = {"pdf.fonttype": 42}
+"""Letters stay letters in the PDF; publishers refuse the other kind."""
+SMALL_LINES = 0.7
+
+Looks = Mapping[str, Style]
 
 
-def draw(panel: Mapping[str, Any], output: str, stem: Path, x: str = "round") -> list[Path]:
-    """The paper's figure of a panel for one output: the certified gap, then density or ranks. PNG and PDF."""
-    curves = [curve for curve in panel["curves"] if curve["output"] == output]
+def curves_of(panel: Mapping[str, Any], output: str) -> list[Mapping[str, Any]]:
+    """The curves of one output, or with ANSWER of each method's answer."""
+    shown = {answer["method"]: answer["curve"] for answer in panel["answers"]}
+    return [
+        curve
+        for curve in panel["curves"]
+        if curve["output"] == (shown[curve["method"]] if output == ANSWER else output)
+    ]
+
+
+def draw(panel: Mapping[str, Any], output: str, looks: Looks, stem: Path, *, mark: str = "") -> list[Path]:
+    """The paper's figure of a panel for one output: the certified gap, then density or ranks. PNG and PDF.
+
+    mark: a few words above the figure, if there is something that no reader may miss.
+    """
+    curves = curves_of(panel, output)
     blocks = list(curves[0]["structure"])
-    figure, axes = _figure(1 + len(blocks), f"{panel['title']}: {output} point")
-    _draw_gaps(axes[0], curves, x)
+    figure, axes = _figure(1 + len(blocks), mark)
+    _draw_gaps(axes[0], curves, "round", looks, panel["tol"])
     for axis, block in zip(axes[1:], blocks, strict=True):
-        for i, curve in enumerate(curves):
-            _band(axis, curve[x], curve["structure"][block], i, curve["method"])
-        name = "density (share of nonzeros)" if block == "all" else f"rank of {block.upper()}"
-        axis.set(xlabel=X_AXES[x], ylabel=name)
+        for curve in curves:
+            _band(axis, curve["round"], curve["structure"][block], looks[curve["method"]], curve["method"])
+        ranks = block != "all"
+        axis.set(xlabel=X_AXES["round"], ylabel=f"rank of {block.upper()}" if ranks else "density (share of nonzeros)")
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        if ranks:
+            axis.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         _exact_line(axis, panel["exact"], block, blocks)
-    _legend(figure, axes[0], 4)
+    _legend(figure, axes[0], len(curves), 4)
     return save(figure, stem)
 
 
-def draw_gap(panel: Mapping[str, Any], output: str, stem: Path, x: str = "megabytes") -> list[Path]:
+def draw_gap(
+    panel: Mapping[str, Any], output: str, looks: Looks, stem: Path, *, x: str = "megabytes", mark: str = ""
+) -> list[Path]:
     """The certified gap of one output alone."""
-    figure, axes = _figure(1, panel["title"])
-    _draw_gaps(axes[0], [curve for curve in panel["curves"] if curve["output"] == output], x)
-    _legend(figure, axes[0], 2)
+    figure, axes = _figure(1, mark)
+    curves = curves_of(panel, output)
+    _draw_gaps(axes[0], curves, x, looks, panel["tol"])
+    _legend(figure, axes[0], len(curves), 2)
     return save(figure, stem)
 
 
 def draw_averaging(
-    series: Mapping[str, Mapping[str, Sequence[int | float]]], exact: float | None, stem: Path
+    series: Mapping[str, Mapping[str, Sequence[int | float]]], exact: float | None, stem: Path, *, mark: str = ""
 ) -> list[Path]:
     """The curse of primal averaging: densities of the clients' points and of the server's point after averaging."""
-    figure, axes = _figure(len(series), "What averaging does to sparsity", share_y=True)
+    figure, axes = _figure(len(series), mark, share_y=True)
+    clients, server = style(0), style(1)
     for axis, (method, found) in zip(axes, series.items(), strict=True):
         rounds = found["round"]
         axis.fill_between(rounds, found["lowest"], found["highest"], color=COLORS[0], alpha=0.2, lw=0)
-        axis.plot(rounds, found["clients"], color=COLORS[0], marker="o", ms=4, label="clients' points: mean and range")
-        axis.plot(rounds, found["server"], color=COLORS[1], ls="--", marker="s", ms=4, label="server's point")
+        line(axis, rounds, found["clients"], clients, "clients' points: mean and range", SMALL_LINES)
+        line(axis, rounds, found["server"], server, "server's point", SMALL_LINES)
         axis.set(title=method, xlabel=X_AXES["round"], ylim=(0, 1.02))
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         if exact is not None:
-            axis.axhline(exact, color="0.3", ls=":", lw=1, label="exact saddle point")
+            axis.axhline(exact, color="0.3", ls=":", lw=0.8, label="exact optimum")
     axes[0].set_ylabel("density (share of nonzeros)")
-    axes[-1].legend(loc="lower right", fontsize=8)
+    _legend(figure, axes[0], 3, 3)
     return save(figure, stem)
 
 
@@ -67,47 +111,54 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
     for path in paths:
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else {}
-        figure.savefig(path, dpi=150, metadata=metadata)
+        with matplotlib.rc_context(TRUETYPE):
+            figure.savefig(path, dpi=DPI, metadata=metadata)
     return paths
 
 
-def _figure(columns: int, title: str, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+def _figure(columns: int, mark: str, share_y: bool = False) -> tuple[Figure, list[Axes]]:
     # An object of its own, without pyplot: nothing global, no display.
-    with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(5.2 * columns, 4.4), layout="constrained")
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(COLUMN if columns == 1 else PAGE, 2.75), layout="constrained")
         axes = figure.subplots(1, columns, squeeze=False, sharey=share_y)
-    figure.suptitle(title, fontsize=11)
+    if mark:
+        figure.suptitle(mark, fontsize=8, color="#8c3200")
     return figure, list(axes[0])
 
 
-def _legend(figure: Figure, axis: Axes, columns: int) -> None:
+def _legend(figure: Figure, axis: Axes, curves: int, columns: int) -> None:
     # Below the axes: no place inside is free for every run.
-    figure.legend(
-        *axis.get_legend_handles_labels(), loc="outside lower center", ncols=columns, fontsize=8, frameon=False
-    )
+    handles, labels = axis.get_legend_handles_labels()
+    small = {"fontsize": 7, "frameon": False, "columnspacing": 1.2, "handlelength": 3.2}
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, curves), **small)
 
 
-def _draw_gaps(axis: Axes, curves: Sequence[Mapping[str, Any]], x: str) -> None:
-    for i, curve in enumerate(curves):
-        _band(axis, curve[x], curve["gap"], i, curve["method"], positive=True)
+def _draw_gaps(axis: Axes, curves: Sequence[Mapping[str, Any]], x: str, looks: Looks, tol: float | None) -> None:
+    for curve in curves:
+        _band(axis, curve[x], curve["gap"], looks[curve["method"]], curve["method"], positive=True)
     axis.set(xlabel=X_AXES[x], ylabel="certified duality gap")
+    axis.xaxis.set_major_locator(MaxNLocator(5, integer=x in COUNTED))
     if any(mean is not None and mean > 0 for curve in curves for mean in curve["gap"]["mean"]):
         axis.set_yscale("log")  # which nothing but zeros or missing certificates cannot have
-    axis.grid(which="major", color="0.9")
+    if tol is not None and tol > 0:
+        _level(axis, tol, f"tolerance {tol:g}")
+    axis.grid(which="major", color="0.9", lw=0.5)
 
 
-def _band(axis: Axes, x: Any, values: Mapping[str, Any], i: int, label: str, positive: bool = False) -> None:
+def _band(axis: Axes, x: Any, values: Mapping[str, Any], look: Style, label: str, positive: bool = False) -> None:
     mean, std = np.array(values["mean"], float), np.array(values["std"], float)
     low = np.maximum(mean - std, mean / 10) if positive else mean - std  # a logarithmic axis has no room below 0
-    line(axis, x, mean, i, label)
-    axis.fill_between(x, low, mean + std, color=COLORS[i % len(COLORS)], alpha=0.15, lw=0)
+    line(axis, x, mean, look, label, SMALL_LINES)
+    axis.fill_between(x, low, mean + std, color=look.color, alpha=0.15, lw=0)
 
 
 def _exact_line(axis: Axes, exact: Mapping[str, Any] | None, block: str, blocks: Sequence[str]) -> None:
-    if exact is None:
-        return
-    level = exact["density"] if block == "all" else exact["rank"][blocks.index(block)]
-    axis.axhline(level, color="0.3", ls=":", lw=1)
-    axis.annotate(
-        f"exact {level:.3g}", (0.99, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8
-    )
+    if exact is not None:
+        level = exact["density"] if block == "all" else exact["rank"][blocks.index(block)]
+        _level(axis, level, f"exact optimum {level:.3g}")
+
+
+def _level(axis: Axes, level: float, text: str) -> None:
+    axis.axhline(level, color="0.3", ls=":", lw=0.8)
+    small: Any = {"fontsize": 7, "color": "0.25", "ha": "right", "va": "bottom"}
+    axis.annotate(text, (0.99, level), xycoords=("axes fraction", "data"), **small)

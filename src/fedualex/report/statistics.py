@@ -54,13 +54,19 @@ def row(label: str, output: str, runs: Sequence[StoredRun], exact: dict[str, Any
         "gap_std": float(np.std(gaps)) if certified and len(gaps) > 1 else None,
         "structure": structure_text(found),
         "distance": float(np.mean([abs(one["objective"] - exact["value"]) for one in found])) if exact else None,
+        "rounds": float(np.mean([status["rounds"] for status in ended])),
         "exchanges": float(np.mean([status["exchanges"] for status in ended])),
         "seconds": float(np.mean([status["seconds"] for status in ended])),
-        "megabytes": float(np.mean([(status["bytes_up"] + status["bytes_down"]) / 1e6 for status in ended])),
+        "megabytes": float(np.mean([traffic(status) for status in ended])),
         "status": _each_once([one["status"] for one in found]),
         "stop": _each_once([status["stop"] for status in ended]),
         "answer": all(status["output"] == output for status in ended),
     }
+
+
+def traffic(status: Mapping[str, Any]) -> float:
+    """Megabytes that a run has sent, up and down together; 0 where nothing was counted."""
+    return ((status["bytes_up"] or 0) + (status["bytes_down"] or 0)) / 1e6
 
 
 def structure_text(found: Sequence[Mapping[str, Any]]) -> str:
@@ -86,8 +92,9 @@ def blocks(run: StoredRun, output: str, exact: dict[str, Any] | None) -> list[di
 
 
 def spread(values: NDArray[Any]) -> dict[str, list[float | None]]:
-    """Mean and standard deviation over the first axis; None where a number is missing."""
-    return {"mean": _listed(values.mean(0)), "std": _listed(values.std(0))}
+    """Mean and standard deviation over the first axis; None where a number is missing, and no deviation of one run."""
+    several = len(values) > 1
+    return {"mean": _listed(values.mean(0)), "std": _listed(values.std(0)) if several else [None] * values.shape[1]}
 
 
 def stored_outputs(run: StoredRun) -> dict[str, Any]:

@@ -27,6 +27,9 @@ class Clients(Protocol):
     """The outputs whose sums come with a round of local steps."""
     elsewhere: bool
     """Whether their operators and values are summed where nobody here can bound the rounding."""
+    sum_error: float
+    """By how much each entry of a survey may differ from what clients add up to because of the way it is added; 0 if it
+    is added in float64, the rounding of which is counted with that of operators."""
     unsurveyed: str
     """Why nobody is ever asked for exact operators, so that there are no certificates; empty if they are."""
 
@@ -67,6 +70,7 @@ class SimulatedClients:
 
     averages: tuple[str, ...] = AVERAGES
     elsewhere = False
+    sum_error = 0.0
     unsurveyed = ""
 
     def __init__(self, exact: AbstractProblem, setup: Setup):

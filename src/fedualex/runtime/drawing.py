@@ -1,4 +1,4 @@
-"""Curves of certified gaps, readable in grey and by colour-blind people."""
+"""Curves of certified gaps, readable in grey and by color-blind people."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,13 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..palette import MARKERS, Style, style
 from ..validation import one_of
 from .frame import numeric
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
-"""Okabe and Ito's colours, which stay apart for colour-blind readers."""
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 3)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 X_LABELS = {
     "exchanges": "exchanges between server and clients",
     "rounds": "communication rounds",
@@ -33,7 +30,7 @@ def draw_gaps(history: History, x: str, ax: Any, reason: str) -> Any:
         raise ValueError(f"there is no certified gap to plot: {reason}")
     ax = new_axes() if ax is None else ax
     for i, (output, gap) in enumerate(gaps.items()):
-        line(ax, along(history, x), gap, i, output)
+        line(ax, along(history, x), gap, style(i), output)
     return labeled(ax, x)
 
 
@@ -64,12 +61,13 @@ def new_axes() -> Any:
         return pyplot.subplots(figsize=(5.6, 4.2), layout="constrained")[1]
 
 
-def line(ax: Any, x: Any, y: Any, i: int, label: str) -> None:
-    """The i-th curve of a figure, with a colour, a dash and a marker of its own."""
+def line(ax: Any, x: Any, y: Any, look: Style, label: str, scale: float = 1.0) -> None:
+    """A curve of a figure, with a color, a dash and a marker of its own. scale: how large line and markers are."""
     every = max(1, len(y) // 8)
-    style: dict[str, Any] = {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i % len(DASHES)]}
-    mark = {"marker": MARKERS[i % len(MARKERS)], "markevery": (i % every, every)}
-    ax.plot(x, y, **mark, ms=4.5, lw=1.6, label=label, **style)
+    first = MARKERS.index(look.marker) % every  # so that markers of different curves do not cover each other
+    mark = {"marker": look.marker, "markevery": (first, every)}
+    size = {"ms": 4.5 * scale, "lw": 1.6 * scale}
+    ax.plot(x, y, **mark, **size, label=label, color=look.color, linestyle=look.linestyle)
 
 
 def labeled(ax: Any, x: str) -> Any:

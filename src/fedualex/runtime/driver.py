@@ -27,7 +27,10 @@ Ending = tuple[Stop, str]
 
 @dataclass(frozen=True)
 class RunHooks:
-    """Functions that are called as a run goes on."""
+    """Functions that are called as a run goes on.
+
+    begin: called before the first round. append: given every record. finish: given the run when it has ended.
+    """
 
     begin: Callable[[], None] = lambda: None
     append: Callable[[Record], object] = lambda record: None
@@ -136,7 +139,8 @@ class Driver:
         following = self.clients.local(self.state, min(rule.every - done % rule.every, rule.rounds - done))
         if isinstance(following, Missing):
             log.warning("round %d failed: %s", done, following.reason)
-            ending = _ending(following.stop)
+            lost = following.stop is Stop.CLIENTS_LOST
+            ending = (Stop.CLIENTS_LOST, following.reason) if lost else _ending(following.stop)
         else:
             ending = self._adopt(following)
         if ending is None and self.max_seconds is not None and self._elapsed() > self.max_seconds:

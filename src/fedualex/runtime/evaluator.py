@@ -32,8 +32,9 @@ class Evaluator:
     """Certificates of a problem, compiled once; call within `double()`.
 
     exact: the problem, as `exact_problem` makes it. survey: where operators and values come from; the problem itself if
-    None. elsewhere: whether they are summed where nobody here can bound the rounding. reason: why nothing is certified,
-    beyond what the problem itself says. tol: what outputs are judged against.
+    None. elsewhere: whether they are summed where nobody here can bound the rounding. sum_error: by how much each entry
+    may be off because of the way it was added. reason: why nothing is certified, beyond what the problem itself says.
+    tol: what outputs are judged against.
     """
 
     def __init__(
@@ -42,10 +43,11 @@ class Evaluator:
         survey: Survey | None = None,
         *,
         elsewhere: bool = False,
+        sum_error: float = 0.0,
         reason: str = "",
         tol: float | None = None,
     ):
-        self.problem, self.elsewhere, self.tol = exact, elsewhere, tol
+        self.problem, self.elsewhere, self.sum_error, self.tol = exact, elsewhere, np.asarray(sum_error), tol
         self.reason = exact.why_uncertifiable() or reason
         self.survey: Survey = survey or (lambda points: in_pairs(partial(surveys_at, exact), points))
 
@@ -93,12 +95,12 @@ class Evaluator:
         if self.reason:
             return [partial(Certificate, None, None, self.reason)] * len(points)
         items = [(z, at.operator) for z, at in zip(points, found, strict=True)]
-        measured = in_pairs(partial(_measures, self.problem), items)
+        measured = in_pairs(partial(_measures, self.problem, self.sum_error), items)
         return [partial(claimed, one, self.elsewhere or bool(estimated)) for one, estimated in measured]
 
     def bounded(self, bounds: Bounds) -> Output:
         """The pair of the best bounds of both sides, with the surveys that it follows from."""
-        (z, g, shift), measured = _measure_bounds(self.problem, bounds)
+        (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
         certificate = claimed(measured, estimated=True, shift=float(shift))
         made = self._made("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate)
         return dataclasses.replace(made, value=None, evidence=_evidence(self.problem, bounds))
@@ -124,13 +126,13 @@ def claimed(measured: Measured, estimated: bool, shift: float = 0.0) -> Certific
 
 
 @compiled
-def _measures(problem: AbstractProblem, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
-    return jax.lax.map(lambda item: jax.tree.map(jnp.asarray, problem.measure(*item)), items)
+def _measures(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
+    return jax.lax.map(lambda item: jax.tree.map(jnp.asarray, problem.measure(item[0], item[1], sum_error)), items)
 
 
 @compiled
-def _measure_bounds(problem: AbstractProblem, bounds: Bounds) -> Any:
-    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds)[0]
+def _measure_bounds(problem: AbstractProblem, bounds: Bounds, sum_error: Any) -> Any:
+    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
 
 
 def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:

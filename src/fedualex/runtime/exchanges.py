@@ -54,7 +54,7 @@ class ExchangeClients:
         self.clients, self.method, self.setup = clients, method, setup
         self.flat = flat_of(exact)
         self.known = known_of(exact, self.flat)
-        self.elsewhere, self.unsurveyed = clients.elsewhere, clients.unsurveyed
+        self.elsewhere, self.unsurveyed, self.sum_error = clients.elsewhere, clients.unsurveyed, clients.sum_error
         self.server_seconds = 0.0
 
     def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:

@@ -47,7 +47,10 @@ CELLS = ("certified gap <=", "density", "rank", "status")
 
 @dataclass(frozen=True, repr=False)
 class Output:
-    """A point of the domain in float64, its certificate, and its structure."""
+    """A point of the domain in float64, its certificate, and its structure.
+
+    name, z: what it is called, and its point.
+    """
 
     name: str
     z: Saddle

@@ -65,7 +65,14 @@ class Records:
         self.examination = Examination(problem, trust=judgement.trust)
         first = points_in_domain(exact, setup, start, clients.averages)["last"]
         reason = clients.unsurveyed or self.examination.reason([first], thorough=True)
-        self.evaluator = Evaluator(exact, clients.survey, elsewhere=clients.elsewhere, reason=reason, tol=judgement.tol)
+        self.evaluator = Evaluator(
+            exact,
+            clients.survey,
+            elsewhere=clients.elsewhere,
+            sum_error=clients.sum_error,
+            reason=reason,
+            tol=judgement.tol,
+        )
         self.all: list[Record] = []
         self.best: Output | None = None
         """The best of all records but for the bounds, which never become worse."""

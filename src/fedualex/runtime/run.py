@@ -17,7 +17,10 @@ from .status import Status, Stop
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """The answer of `solve` and `simulate`: certified outputs, which of them is the answer, and how they came about."""
+    """The answer of `solve` and `simulate`: certified outputs, which of them is the answer, and how they came about.
+
+    rounds, exchanges, seconds: what it took.
+    """
 
     stop: Stop
     """Why the run ended."""

@@ -93,7 +93,10 @@ class Point:
 
 @dataclass(frozen=True, repr=False)
 class Tuned:
-    """The method with the step sizes that won, and every candidate's score."""
+    """The method with the step sizes that won, and every candidate's score.
+
+    method, steps: the method, and its step sizes by name. score, table: its certified gap; all candidates with theirs.
+    """
 
     method: AbstractMethod
     steps: dict[str, float]

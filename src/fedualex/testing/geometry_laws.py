@@ -11,13 +11,20 @@ from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, checked_like, equa
 
 
 def check_geometry(geometry: AbstractGeometry, like: Tree = None, *, samples: int = 20, seed: int = 0) -> None:
-    """Check every law of a geometry at random points shaped as the pytree `like` (shapes that fit, if None)."""
+    """Check every law of a geometry at random points shaped as the pytree `like` (shapes that fit, if None).
+
+    geometry: what is checked. samples, seed: how many points, and which.
+    Raises: an AssertionError that names the broken law and its point.
+    """
     of_type("geometry", geometry, AbstractGeometry, "a geometry such as fx.Euclidean()")
     Laws(geometry, checked_like(geometry, like), geometry_laws).check_samples(samples, seed)
 
 
 def geometry_laws(geometry: AbstractGeometry, like: Tree, omega: Tree, other: Tree, weight: Tree) -> Margins:
-    """The margins of all laws at one pair of dual points."""
+    """The margins of all laws at one pair of dual points.
+
+    geometry, like: what is checked, and arrays of the shape of its points. omega, other, weight: where.
+    """
     dual = Dual(omega, weight)
     z, u = geometry.primal(dual), geometry.primal(Dual(other, jnp.zeros(())))
     w = geometry.primal(Dual(tree.add(omega, other), weight))

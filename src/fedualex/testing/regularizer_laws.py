@@ -21,7 +21,11 @@ QUADRATICS = (0.0, 1e-33, 1e-160, 1e-300, 1e150)
 
 
 def check_regularizer(psi: AbstractRegularizer, like: Any = None, *, samples: int = 20, seed: int = 0) -> None:
-    """Check every law of a regularizer at random points shaped as the array `like` (a shape that fits, if None)."""
+    """Check every law of a regularizer at random points shaped as the array `like` (a shape that fits, if None).
+
+    psi: what is checked. samples, seed: how many points, and which.
+    Raises: an AssertionError that names the broken law and its point.
+    """
     of_type("psi", psi, AbstractRegularizer, "a regularizer such as fx.L1(0.1)")
     like = checked_like(psi, like)
     check_extremes(psi, like)
@@ -29,7 +33,10 @@ def check_regularizer(psi: AbstractRegularizer, like: Any = None, *, samples: in
 
 
 def regularizer_laws(psi: AbstractRegularizer, like: Any, omega: Array, other: Array, weight: Array) -> Margins:
-    """The margins of all laws at one pair of points."""
+    """The margins of all laws at one pair of points.
+
+    psi, like: what is checked, and an array of the shape of its points. omega, other, weight: where.
+    """
     x, u = psi.prox(omega, weight), psi.prox(other, jnp.zeros(()))
     return {
         **_prox_laws(psi, omega, other, weight, x, u),
@@ -130,6 +137,8 @@ def check_extremes(psi: AbstractRegularizer, like: Any) -> None:
 
     A prox is a finite point of the domain, a conjugate is neither nan nor below what a point attains (it may be
     infinite), float32 stays float32, and finite_conjugate is true.
+
+    psi, like: the regularizer, and an array of the shape of its points.
     """
     direction = np.random.default_rng(0).normal(size=np.shape(like))
     with double():

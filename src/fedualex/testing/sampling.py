@@ -25,7 +25,10 @@ Margins = dict[str, Array]
 
 
 class Laws:
-    """The laws of one subject, compiled once for points of one shape and evaluated in float64."""
+    """The laws of one subject, compiled once for points of one shape and evaluated in float64.
+
+    subject: what the laws are of. like: arrays of the shape of its points. margins: the laws as a function.
+    """
 
     def __init__(self, subject: Any, like: Tree, margins: Callable[..., Margins]):
         self.subject = subject

@@ -47,7 +47,10 @@ class Constants:
 
 @dataclass(frozen=True)
 class Term:
-    """coefficient * eta^power."""
+    """coefficient * eta^power.
+
+    name: what the term stands for.
+    """
 
     name: str
     coefficient: float
@@ -64,6 +67,8 @@ class Bound:
 
     The gap is the weak one, sup_z E[phi(x_bar, y) - phi(x, y_bar)]; `strong` bounds E[sup_z ...], the expected duality
     gap, and is None where no such bound is known.
+
+    name: that of the theorem. parts: the terms of the sum.
     """
 
     name: str

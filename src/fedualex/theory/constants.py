@@ -27,6 +27,7 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any 
     Bilinear games: beta = norm of A between the two blocks' norms, and sup ||g||_* <= ||g(0)||_* + beta sup ||z||.
     Otherwise beta = sup ||Jacobian of g_m|| and sup ||g_m||_* are the largest values seen at `samples` feasible points
     of up to 32 clients, in the geometry's norms: estimates from below. So is sigma, unless the noise is Gaussian.
+    seed: decides the points.
     """
     oracle = Exact() if oracle is None else oracle
     if not isinstance(problem, AbstractProblem):

@@ -15,7 +15,7 @@ from .bounds import Bound, Constants, Term, balanced, inverse, product
 
 @dataclass(frozen=True)
 class Theorem:
-    """One theorem twice: with the paper's formulas, and with their corrections."""
+    """One theorem (its name) twice: with the paper's formulas (printed), and with their corrections (corrected)."""
 
     name: str
     printed: Bound
@@ -29,6 +29,8 @@ def theorem1(constants: Constants, *, clients: int, local_steps: int, rounds: in
     corrected:  B0/(eta_s eta R K) + 20 beta^2 eta^3 K^2 G^2 + 5 s sigma^2 eta + 2 beta eta K G D,
                 eta <= 1/(sqrt5 beta) (E1, E2, E8, E10, E12)
     strong:     + B0/(eta R K) + s sigma^2 eta/2, for eta_s = 1 (E7)
+
+    constants, clients, local_steps, rounds, eta_s: those of the run.
     """
     c, share, server, steps = _check(constants, clients, local_steps, rounds, eta_s)
     drift = product(2 * c.beta, local_steps, c.grad_bound)
@@ -47,6 +49,8 @@ def theorem2(constants: Constants, *, clients: int, local_steps: int, rounds: in
     corrected:  B0/(eta_s eta R K) + 20 beta^2 eta^3 K^2 G^2 + 5 s sigma^2 eta + 2 beta eta^2 K^2 G^2,
                 eta <= 1/(sqrt5 beta) (E1, E8, E10, E12, E15)
     strong:     the same: x is the minimizer, and no supremum is exchanged with an expectation
+
+    constants, clients, local_steps, rounds, eta_s: those of the run.
     """
     c, share, server, steps = _check(constants, clients, local_steps, rounds, eta_s)
     size = local_steps * c.grad_bound
@@ -64,6 +68,8 @@ def theorem3(constants: Constants, *, steps: int) -> Theorem:
     printed:    B/(eta T) + 3 sigma^2 eta,   eta <= 1/(3 beta^2)
     corrected:  B0/(eta T) + 3 sigma^2 eta,  eta <= 1/(sqrt3 beta), or 1/beta without noise (E1, E8, E18)
     strong:     2 B0/(eta T) + 3.5 sigma^2 eta (E7)
+
+    constants, steps: those of the run.
     """
     c, _, _, steps = _check(constants, 1, 1, steps, 1.0, "steps")
     printed = _printed("Theorem 3", 3.0, c, steps, (_noise(3.0, c),))
@@ -76,6 +82,8 @@ def theorem4(constants: Constants, *, steps: int) -> Theorem:
 
     printed:    beta B/T whatever eta <= 1/beta
     corrected:  Gap <= B0/(eta T), eta <= 1/beta (E18): the printed rate is that of eta = 1/beta
+
+    constants, steps: those of the run.
     """
     c, _, _, steps = _check(constants, 1, 1, steps, 1.0, "steps")
     limit, value = inverse(c.beta), product(c.beta, c.B) / steps
@@ -90,6 +98,8 @@ def proposition_b(constants: Constants, *, clients: int, local_steps: int, round
     weak:       B0/(eta_s eta R K) + 3 sigma^2 eta,  eta <= 1/(sqrt3 beta), or 1/beta without noise
     strong:     2 B0/(eta R K) + (3 + s/2) sigma^2 eta, for eta_s = 1
     best_step:  min(1/(sqrt3 beta), sqrt(B0/(3 sigma^2 eta_s R K))), or 1/beta without noise
+
+    constants, local_steps, rounds, eta_s: those of the run.
     """
     c, share, server, steps = _check(constants, clients, local_steps, rounds, eta_s)
     return _corrected("Proposition B", 3.0, c, steps, (_noise(3.0, c),), (_noise(3 + share / 2, c),), server)

@@ -16,7 +16,8 @@ from fedualex.deploy import Request
 from fedualex.deploy.exchange import SilentSitesError
 from fedualex.deploy.summary_wire import pack_known, unpack_json, unpack_summary
 from fedualex.experiments.consortium.known import read_known
-from fedualex.experiments.consortium.settings import agreement
+from fedualex.experiments.consortium.own_table import read_own_table
+from fedualex.experiments.consortium.settings import agreement, recipe_of_goal
 from fedualex.experiments.deployment import load_site, unfinished
 from fedualex.experiments.deployment_settings import settings_of
 from fedualex.experiments.registry import ConfigurationError
@@ -122,7 +123,9 @@ def test_a_model_is_measured_on_rows_that_were_held_out(ended):
     root, _, seen = ended
     sent = next(request for _, request, _ in seen if request.task == "measure")
     (found,) = unpack_json(load_site(root / "sites" / "west").work(sent), "measures")
-    assert found["rows"] == load_site(root / "sites" / "west").table.held_out.rows
+    settings = settings_of(root / "sites" / "west")
+    own = read_own_table(root / "sites" / "west", recipe_of_goal(settings), settings["problem"]["holdout"])
+    assert found["rows"] == own.held_out.rows
     assert found["accuracy"] == models.load(root / "server").training["held_out"]["clients"]["west"]["accuracy"]
 
 

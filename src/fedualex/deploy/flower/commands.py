@@ -2,10 +2,12 @@
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ...storage import write_atomically
+from ..layout import Layout
 from .layout import CONNECTION, environment, port
 from .scripts import connection
 
@@ -17,13 +19,13 @@ class FlowerError(RuntimeError):
     """A command that Flower refused or that did not reach the SuperLink."""
 
 
-def flwr(folder: Path, *arguments: str) -> dict[str, Any]:
+def flwr(folder: Path, *arguments: str, options: Sequence[str] = ()) -> dict[str, Any]:
     """The JSON answer of `flwr ARGUMENTS` to the deployment's SuperLink. Its exit code is not looked at."""
-    home = folder / "server"
+    home = Layout(folder).server
     (home / "flwr").mkdir(exist_ok=True)
     # Written anew each time: it holds an absolute path, and folders move.
     write_atomically(home / "flwr" / "config.toml", connection(port(folder), home / "ca.crt").encode())
-    command = ["flwr", *arguments, CONNECTION, "--format", "json"]
+    command = ["flwr", *arguments, CONNECTION, *options, "--format", "json"]
     try:
         done = subprocess.run(
             command, cwd=home, env=environment(home), capture_output=True, text=True, timeout=SECONDS, check=False

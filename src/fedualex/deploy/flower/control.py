@@ -3,12 +3,14 @@
 from pathlib import Path
 
 from . import runs, trial
+from .layout import OUTCOME, REGISTERED, SUBMITTED
 from .provision import provision
 
-__all__ = ["HERE", "POLL", "down", "provision", "state", "stop", "submit", "up"]
+__all__ = ["HERE", "KEYED", "POLL", "down", "provision", "state", "stop", "submit", "up"]
 
 POLL = 10.0  # each look is a program of Flower's that keeps a core busy for a second
 HERE = False
+KEYED = ("superlink.db", REGISTERED, SUBMITTED, OUTCOME)
 
 
 def up(folder: Path) -> list[str]:

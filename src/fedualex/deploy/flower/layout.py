@@ -5,23 +5,21 @@ import os
 import sys
 from pathlib import Path
 
+from ..layout import Layout
+
 CONNECTION = "deployment"
 """The SuperLink's name in Flower's own configuration file."""
 
-FOLDER_VARIABLE = "FEDUALEX_FOLDER"
-ENTRY_VARIABLE = "FEDUALEX_ENTRY"
 PORT_VARIABLE = "FEDUALEX_RUNTIME_PORT"
 
 ADDRESS = "address.json"
 """The port that the SuperLink listens on."""
 OUTCOME = "outcome.json"
-"""How the round loop's process ended, written by itself."""
+"""How the ServerApp ended, in its own words."""
 SUBMITTED = "submitted.json"
 """Flower's number of the latest run."""
 REGISTERED = "registered.json"
 """Flower's node numbers of the sites whose keys are registered."""
-WORKER_KEY = "worker.key"
-"""What the process that does the work shows to Flower's process beside it."""
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -40,7 +38,7 @@ def environment(home: Path) -> dict[str, str]:
 
 def port(folder: Path) -> int:
     """The port that the SuperLink listens on."""
-    number: int = json.loads((folder / "server" / ADDRESS).read_text())["port"]
+    number: int = json.loads((Layout(folder).server / ADDRESS).read_text())["port"]
     return number
 
 
@@ -51,7 +49,7 @@ def stop_file(home: Path, run: str) -> Path:
 
 def site_names(folder: Path) -> list[str]:
     """The sites of a deployment, by the public keys that its server knows."""
-    keys = sorted((folder / "server" / "keys").glob("*.pub"))
+    keys = sorted((Layout(folder).server / "keys").glob("*.pub"))
     if not keys:
         raise ValueError(f"{folder} is not a Flower deployment: it has no server/keys/*.pub")
     return [key.stem for key in keys]

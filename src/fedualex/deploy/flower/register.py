@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from ...storage import write_json
+from ..layout import Layout
 from .commands import FlowerError, flwr
 from .layout import REGISTERED, port, site_names
 
@@ -15,7 +16,7 @@ WAIT_SECONDS = 180
 
 def register(folder: Path) -> dict[str, str]:
     """Register every key of `folder/server/keys` that is not registered yet; Flower's node numbers by site."""
-    file = folder / "server" / REGISTERED
+    file = Layout(folder).server / REGISTERED
     nodes: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
     wait_for_port(folder)
     for name in site_names(folder):

@@ -1,12 +1,14 @@
 """A run of the deployment: submit it, ask for its true state, end it."""
 
 import json
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from ...storage import write_atomically, write_json
+from ..layout import Layout
 from .commands import FlowerError, flwr
 from .layout import OUTCOME, SUBMITTED, stop_file
 
@@ -34,21 +36,22 @@ class State:
 
 def submit(folder: Path) -> str:
     """Start the round loop in the SuperLink's hands; Flower's number of the run. One run at a time."""
-    home = folder / "server"
+    home = Layout(folder).server
     before = state(folder)
     if before.phase == "unreachable":
         raise FlowerError(before.detail)
     if before.phase in ("pending", "running"):
-        raise ValueError(f"run {before.run} of {folder} is {before.phase}; stop it first")
+        raise RuntimeError(f"run {before.run} of {folder} is {before.phase}: `fedualex deploy stop` ends it")
     (home / OUTCOME).unlink(missing_ok=True)
-    number = str(flwr(folder, "run", "app")["run-id"])
+    config = f"folder={json.dumps(str(home.resolve()))}"
+    number = str(flwr(folder, "run", "app", options=("--run-config", config))["run-id"])
     write_json(home / SUBMITTED, {"run": number})
     return number
 
 
 def state(folder: Path) -> State:
     """The true state of the latest run."""
-    home = folder / "server"
+    home = Layout(folder).server
     if not (home / SUBMITTED).exists():
         return State("none", None, "nothing was submitted")
     if word := _own_word(folder):
@@ -80,7 +83,7 @@ def wait(folder: Path, seconds: float) -> State:
 
 def stop(folder: Path, seconds: float = 60.0) -> State:
     """Ask the round loop to end at its next pause; if it has not after so many seconds, let Flower end it."""
-    home = folder / "server"
+    home = Layout(folder).server
     if not (home / SUBMITTED).exists():
         return state(folder)
     write_atomically(stop_file(home, _submitted(home)), b"")
@@ -99,10 +102,20 @@ def _submitted(home: Path) -> str:
 
 def _own_word(folder: Path) -> State | None:
     """How the round loop says that the latest run ended; None if it has not said so."""
-    home = folder / "server"
+    home = Layout(folder).server
     if not ((home / SUBMITTED).exists() and (home / OUTCOME).exists()):
         return None
     number, said = _submitted(home), json.loads((home / OUTCOME).read_text())
-    if said["run"] != number or said["phase"] == "running":
+    if said["run"] != number:
         return None
+    if said["phase"] == "running":
+        return None if _lives(said["pid"]) else State("lost", number, "the ServerApp's process is gone")
     return State(said["phase"], number, said["error"] or "the round loop returned")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

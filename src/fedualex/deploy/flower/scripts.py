@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from .layout import CONNECTION, ENTRY_VARIABLE, FOLDER_VARIABLE, PORT_VARIABLE, QUIET
+from .layout import CONNECTION, PORT_VARIABLE, QUIET
 
 APP = """\
 # The Flower app of this deployment. It holds no code: server and sites run the fedualex that is installed there.
@@ -22,6 +22,7 @@ serverapp = "fedualex.deploy.flower.app:server"
 clientapp = "fedualex.deploy.flower.app:client"
 
 [tool.flwr.app.config]
+folder = ""
 """
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -39,7 +40,7 @@ root-certificates = {json.dumps(str(authority.resolve()))}
 """
 
 
-def start_server(host: str, port: int, entry: str) -> str:
+def start_server(host: str, port: int) -> str:
     """Starts the SuperLink, registers the sites' keys, and stays until it ends."""
     bind = "127.0.0.1" if host in LOOPBACK else "0.0.0.0"
     return f"""\
@@ -47,56 +48,30 @@ def start_server(host: str, port: int, entry: str) -> str:
 # The server of this deployment. Needs `fedualex[flower]` on the PATH; end it with Ctrl-C or SIGTERM.
 set -eu
 cd "$(dirname "$0")"
-{_exports(entry)}
-export {FOLDER_VARIABLE}="$(dirname "$PWD")"
+{_exports()}
 flower-superlink --host {bind} --port {port} --database superlink.db --enable-supernode-auth \\
-    --ssl-ca-certfile ca.crt --ssl-certfile server.crt --ssl-keyfile server.key \\
-    --isolation process --superexec-auth-secret-file worker.key &
+    --ssl-ca-certfile ca.crt --ssl-certfile server.crt --ssl-keyfile server.key &
 superlink=$!
-{_trap("superlink")}
+trap 'kill "$superlink" 2>/dev/null || true; wait' EXIT
+trap 'exit 143' INT TERM
 python -m fedualex.deploy.flower.register ..
-{_tend("superlink", 'python -m fedualex.deploy.flower.host "$superlink" ..')}
+wait "$superlink"
 """
 
 
-def start_site(name: str, host: str, port: int, entry: str) -> str:
-    """Starts a site's SuperNode and the process that works for it."""
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def start_site(name: str, host: str, port: int) -> str:
+    """Starts a site's SuperNode, which starts a process for every message."""
     return f"""\
 #!/bin/sh
 # Site {name}. Needs `fedualex[flower]` on the PATH; end it with Ctrl-C or SIGTERM.
 set -eu
 cd "$(dirname "$0")"
-{_exports(entry)}
-export {FOLDER_VARIABLE}="$PWD"
-port="${{{PORT_VARIABLE}:-9094}}"
-flower-supernode --superlink {address} --root-certificates ca.crt --auth-supernode-private-key node.key \\
-    --isolation process --superexec-auth-secret-file worker.key --host 127.0.0.1 --port "$port" &
-node=$!
-{_trap("node")}
-{_tend("node", 'python -m fedualex.deploy.flower.worker "$node" "$port" worker.key')}
+{_exports()}
+exec flower-supernode --superlink {host}:{port} --root-certificates ca.crt --auth-supernode-private-key node.key \\
+    --node-config "folder=\\"$PWD\\"" --host 127.0.0.1 --port "${{{PORT_VARIABLE}:-9094}}"
 """
 
 
-def _trap(flower: str) -> str:
-    """Whatever ends the script ends what it started."""
-    return f"""\
-worker=
-trap 'kill "${flower}" $worker 2>/dev/null || true; wait' EXIT
-trap 'exit 143' INT TERM"""
-
-
-def _tend(flower: str, work: str) -> str:
-    """Keep a process of ours beside Flower's, and end with Flower's."""
-    return f"""\
-# Flower's process talks to the others; ours works. When it ends or dies, another takes its place.
-while kill -0 "${flower}" 2>/dev/null; do
-    {work} &
-    worker=$!
-    wait "$worker" || sleep 1
-done"""
-
-
-def _exports(entry: str) -> str:
+def _exports() -> str:
     quiet = "\n".join(f"export {name}={value}" for name, value in QUIET.items())
-    return f'{quiet}\nexport FLWR_HOME="$PWD/flwr"\nexport {ENTRY_VARIABLE}={entry}'
+    return f'{quiet}\nexport FLWR_HOME="$PWD/flwr"'

@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 from .. import processes
-from ..layout import Layout
+from ..layout import SERVER, Layout
 from .commands import flwr
 from .layout import PORT_VARIABLE, REGISTERED, environment, site_names
 from .register import listening
@@ -37,9 +37,9 @@ def down(folder: Path) -> None:
 
 def start_server(folder: Path) -> None:
     """Start the SuperLink, and return when it knows the sites' keys."""
-    processes.start(folder, "server", environment(folder / "server"))
+    processes.start(folder, SERVER, environment(Layout(folder).server))
     what = "the SuperLink to know all keys"
-    processes.until(lambda: listening(folder) and _registered(folder), folder, ["server"], READY_SECONDS, what)
+    processes.until(lambda: listening(folder) and _registered(folder), folder, [SERVER], READY_SECONDS, what)
 
 
 def start_site(folder: Path, name: str) -> None:
@@ -51,13 +51,13 @@ def start_site(folder: Path, name: str) -> None:
 def wait_until_connected(folder: Path, sites: list[str]) -> None:
     """Wait until as many nodes are online."""
     what = f"{len(sites)} nodes to be online"
-    processes.until(lambda: connected(folder) >= len(sites), folder, ["server", *sites], READY_SECONDS, what)
+    processes.until(lambda: connected(folder) >= len(sites), folder, [SERVER, *sites], READY_SECONDS, what)
 
 
 def _wait_until_forgotten(folder: Path, alive: int) -> None:
     """Sites that could not take their leave are held to be online for a minute, and their new SuperNodes refused."""
     what = "sites of before to be forgotten"
-    processes.until(lambda: connected(folder) <= alive, folder, ["server"], READY_SECONDS, what)
+    processes.until(lambda: connected(folder) <= alive, folder, [SERVER], READY_SECONDS, what)
 
 
 def connected(folder: Path) -> int:
@@ -66,7 +66,7 @@ def connected(folder: Path) -> int:
 
 
 def _registered(folder: Path) -> bool:
-    file = folder / "server" / REGISTERED
+    file = Layout(folder).server / REGISTERED
     return file.exists() and set(site_names(folder)) <= set(json.loads(file.read_text()))
 
 

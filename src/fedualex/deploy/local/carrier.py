@@ -45,6 +45,8 @@ class _Child:
     errands: "queue.SimpleQueue[_Errand | None]" = field(default_factory=queue.SimpleQueue)
     pause: float = 1.0
     start_at: float = 0.0
+    ends: int = 0
+    """How often its process has ended."""
 
 
 class Processes:
@@ -67,9 +69,12 @@ class Processes:
         return sorted(name for name, child in self._children.items() if child.link is not None)
 
     def wait(self, timeout: float) -> None:
-        """Until all sites are connected, or the time is up, or the run was stopped."""
+        """Until each site is connected or has ended once, or the time is up, or the run was stopped."""
         end = time.monotonic() + timeout
-        while len(self.sites()) < len(self._children) and time.monotonic() < end and not self.stopped():
+        while time.monotonic() < end and not self.stopped():
+            missing = [name for name, child in self._children.items() if child.link is None]
+            if not any(self._children[name].ends == 0 for name in missing):
+                break
             time.sleep(POLL_SECONDS / 4)
 
     def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
@@ -125,7 +130,7 @@ class Processes:
                 if child.process is not None:
                     log.warning("site %s ended with code %s; it is started again", name, child.process.returncode)
                     self._drop(child)
-                    child.process, child.start_at = None, now + child.pause
+                    child.process, child.start_at, child.ends = None, now + child.pause, child.ends + 1
                     child.pause = min(2 * child.pause, LONGEST_PAUSE)
                 if now >= child.start_at:
                     child.process = self._started(child.folder)

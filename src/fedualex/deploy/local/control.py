@@ -16,6 +16,7 @@ from .server import LOCK, OUTCOME
 
 POLL = 0.2
 HERE = True
+KEYED = ()
 STOP_SECONDS = 60.0
 
 _children: list["subprocess.Popen[bytes]"] = []

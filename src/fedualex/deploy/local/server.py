@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ...storage import write_json
 from ..entry import read_entry, read_settings
@@ -26,30 +26,30 @@ CONNECT_SECONDS = 600.0
 
 def main(folder: Path) -> None:
     """Run the round loop of this folder, and leave word of how it ended."""
-    with open(folder / LOCK, "a+") as lock:
-        _take(lock)
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        write_log(folder.name)
-        write_json(folder / OUTCOME, {"phase": "running", "error": None})
-        try:
-            _serve(folder)
-        except BaseException as error:
-            write_json(folder / OUTCOME, {"phase": "failed", "error": f"{type(error).__name__}: {error}"})
-            raise
-        write_json(folder / OUTCOME, {"phase": "finished", "error": None})
+    _take(folder / LOCK)
+    write_log(folder)
+    write_json(folder / OUTCOME, {"phase": "running", "error": None})
+    try:
+        _serve(folder)
+    except BaseException as error:
+        write_json(folder / OUTCOME, {"phase": "failed", "error": f"{type(error).__name__}: {error}"})
+        raise
+    write_json(folder / OUTCOME, {"phase": "finished", "error": None})
 
 
-def _take(lock: IO[str]) -> None:
-    end = time.monotonic() + LOCK_SECONDS
+def _take(lock: Path) -> None:
+    """Hold the lock until the process is gone, to the last thread: nobody closes this handle."""
+    handle, end = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600), time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
         except BlockingIOError:
             if time.monotonic() > end:
-                raise SystemExit(f"another server holds {lock.name}") from None
+                raise SystemExit(f"another server holds {lock}") from None
         time.sleep(0.01)
+    os.truncate(handle, 0)
+    os.write(handle, str(os.getpid()).encode())
 
 
 def _serve(folder: Path) -> None:

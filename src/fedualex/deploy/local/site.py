@@ -22,7 +22,7 @@ log = logging.getLogger("fedualex.deploy.local.site")  # this module is run as _
 def main(folder: Path) -> None:
     """Answer requests from this folder's data until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which lets its sites finish
-    write_log(folder.name)
+    write_log(folder)
     host, _, port = os.environ[ADDRESS].rpartition(":")
     answer = answering(lambda: read_entry(folder)(folder))
     link = Link(socket.create_connection((host, int(port)), timeout=60.0))

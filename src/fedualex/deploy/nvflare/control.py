@@ -6,10 +6,11 @@ from .. import processes
 from . import job, trial
 from .provision import provision
 
-__all__ = ["HERE", "POLL", "down", "provision", "state", "stop", "submit", "up"]
+__all__ = ["HERE", "KEYED", "POLL", "down", "provision", "state", "stop", "submit", "up"]
 
 POLL = 1.0
 HERE = False
+KEYED = ()
 
 
 def up(folder: Path) -> list[str]:

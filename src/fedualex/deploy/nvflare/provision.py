@@ -15,7 +15,7 @@ from nvflare.lighter.provisioner import Provisioner
 
 from ...storage import write_json
 from ..entry import check_entry, write_entry
-from ..kits import private_folder, write_file
+from ..kits import private_folder, write_file, write_unit
 from ..layout import Layout, check_address, check_name, check_sites
 from .party import KIT, ORGANIZATION
 from .policy import SUBMITTER, VIEWER, write_policy
@@ -129,6 +129,7 @@ def _write_start(layout: Layout, party: Path) -> None:
     else:
         who = "the server" if party == layout.server else f"site {party.name}"
         command = '-m fedualex.deploy.nvflare.party "$PWD"'
+        write_unit(party, who)
     write_file(party / "start.sh", START.format(who=who, command=command), 0o755)
 
 

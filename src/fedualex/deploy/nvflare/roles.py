@@ -6,8 +6,9 @@ from pathlib import Path
 from nvflare.collab import collab
 
 from ..entry import read_entry
+from ..logs import write_log
 from ..messages import CarriedEngine, answering
-from .engine import Collab
+from .carrier import Collab
 
 
 class ServerRole:
@@ -17,6 +18,7 @@ class ServerRole:
     def run(self) -> None:
         """The whole job; an exception fails it."""
         folder = _folder()
+        write_log(folder)
         read_entry(folder)(CarriedEngine(Collab()), folder)
 
 
@@ -30,6 +32,7 @@ class SiteRole:
     def load(self) -> None:
         """Load the site before the first round."""
         folder = _folder()
+        write_log(folder)
         self._answer = answering(lambda: read_entry(folder)(folder))
 
     @collab.publish

@@ -8,14 +8,14 @@ import numpy as np
 from ...deploy import DeploymentOptions
 from ...validation import hint
 from ..configuration import run_defaults, with_defaults
-from ..deployment_settings import check_parties, server_settings
+from ..deployment_settings import DEFAULT_METHOD, check_parties, server_settings
 from ..goals import GOALS, OPTIONS, arguments_of
 from ..registry import METHODS, ConfigurationError, check_keys, recipe_of
 
 DEFAULTS: dict[str, Any] = {"groups": None, "weights": None, "holdout": 0.2, "rounds": 1000, "tol": None}
 KEYS = ("goal", "target", *DEFAULTS, *OPTIONS)
 """The keys of [fit] that a deployment takes; table and clients are the sites' own affair."""
-PATIENCE = ("attempts", "max_seconds", "timeout")
+PATIENCE = ("attempts", "max_seconds", "operator_bound", "secure_sums", "timeout")
 """The keys of [run] that a deployment of tables takes."""
 
 
@@ -43,7 +43,7 @@ def plan_deployment(
     tol = GOALS[goal].tol if full["tol"] is None else full["tol"]
     return {
         "problem": {"goal": goal, **{key: full[key] for key in ("target", "groups", "weights", "holdout")}, **options},
-        "method": with_defaults({"name": "FeDualSlide"}, METHODS),
+        "method": with_defaults({"name": DEFAULT_METHOD}, METHODS),
         "run": {**run_defaults(DeploymentOptions), "rounds": full["rounds"], "tol": tol, **run},
         "privacy": None,
         "server": parties,

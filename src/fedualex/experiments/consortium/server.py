@@ -23,12 +23,15 @@ log = logging.getLogger(__name__)
 
 
 class TableServer:
-    """What a server asks of sites outside of a run's rounds and surveys."""
+    """What a server asks of sites outside of a run's rounds and surveys.
 
-    def __init__(self, engine: Engine, party: Path, settings: Mapping[str, Any]):
+    roster: the digest of the sites' list of keys, for secure sums.
+    """
+
+    def __init__(self, engine: Engine, party: Path, settings: Mapping[str, Any], roster: str = ""):
         self.party, self.settings, self.recipe = party, settings, recipe_of_goal(settings)
         sites, timeout = list(settings["sites"]), settings["run"]["timeout"]
-        self.exchange = Exchange(engine, sites, f"{agreement(settings)}-tables", timeout)
+        self.exchange = Exchange(engine, sites, f"{agreement(settings)}-tables", timeout, roster)
 
     def agree(self) -> list[Known]:
         """What all parties know when the run begins: from the folder if it is there, else from the sites."""

@@ -45,6 +45,10 @@ class TableSite:
             raise DisagreementError("the server and this site were told different goals, sites or options")
         return answer(self, request)
 
+    def factors(self, task: str) -> Mapping[str, float]:
+        """What its arrays are multiplied by in sums over all sites; those of summaries by nothing."""
+        return {} if task in ANSWERS else self.site().factors
+
     def site(self) -> Site:
         """Its side of the run, once the parties have agreed."""
         if self._site is None:

@@ -1,0 +1,115 @@
+"""The last door of a site: what its own rules allow is written to its ledger, and only then leaves."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from .engine import Arrays, RefusedError, Request
+from .ledger import Ledger
+from .ledger_lines import Line, content_digest
+from .messages import Work
+from .policy import Policy, SiteFacts
+from .privacy import composed_epsilon
+from .secure.summed import first_part, is_summed
+from .wire import size_of
+
+NOISY = "round"
+"""The task whose answers have noise in them, where a run has privacy."""
+MODEL = "model"
+"""The task that brings a model to a site."""
+
+Hide = Callable[[Request, Arrays], Arrays]
+
+
+class Guard:
+    """A site's work behind its rules. `work` may be called from several threads at once.
+
+    work: the site's answer to a request. about: what rules may be about. hide: puts masks on an answer, for secure
+    sums; None at a site without keys.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        policy: Policy,
+        ledger: Ledger,
+        about: SiteFacts = SiteFacts(),  # noqa: B008, which is frozen
+        hide: Hide | None = None,
+    ):
+        self._work, self.policy, self.ledger, self.about, self._hide = work, policy, ledger, about, hide
+        if not ledger.damage:
+            ledger.recover(None if about.privacy is None else about.privacy.noise)
+
+    def work(self, request: Request) -> Arrays:
+        """The answer, which is in the ledger when this returns; a `RefusedError` with the rule that is in its way."""
+        self._check_request(request)
+        self._check_limits(request)  # before anything is computed in vain
+        plain = self._work(request)
+        self._check_arrays(request, plain)
+        noise = self._noise(request, plain)
+        answer = plain if not request.nonce or self._hide is None else self._hide(request, plain)
+        line = Line(
+            run=request.run_id,
+            task=request.task,
+            round=request.round,
+            nonce=request.nonce,
+            arrays={name: list(np.shape(array)) for name, array in plain.items()},
+            size=size_of(answer),
+            sha256=content_digest(answer),
+            noise=noise,
+        )
+        with self.ledger.locked():
+            self._check_limits(request)  # again: other threads and processes have answered meanwhile
+            self.ledger.append(line.worth(self._epsilon(noise)))
+        return answer
+
+    def _check_request(self, request: Request) -> None:
+        policy = self.policy
+        if why := policy.why_not(self.about):
+            raise RefusedError(why)
+        if policy.tasks is not None and request.task not in policy.tasks:
+            raise RefusedError(f"this site answers {_listed(policy.tasks)}, not {request.task!r}")
+        if request.task == MODEL and not policy.keep_model:
+            raise RefusedError("this site keeps no model")
+        if request.nonce and self._hide is None:
+            raise RefusedError("this site has no keys for secure sums")
+
+    def _check_limits(self, request: Request) -> None:
+        if self.ledger.damage:
+            raise RefusedError("the ledger of this site is damaged, and its operator has not acknowledged it")
+        most = self.policy.exchanges_per_day
+        if most is not None and self.ledger.lately() >= most:
+            raise RefusedError(f"this site gives {most} answers in 24 hours, and has given them")
+        if request.nonce and self.ledger.knows(request.nonce):
+            raise RefusedError("masks are used once, and this site has answered under this nonce")
+
+    def _check_arrays(self, request: Request, arrays: Arrays) -> None:
+        allowed = self.policy.arrays
+        for name in arrays:
+            if allowed is not None and first_part(name) not in allowed:
+                raise RefusedError(f"{first_part(name)!r} does not leave this site, which releases {_listed(allowed)}")
+            if self.policy.secure_sums and not request.nonce and is_summed(name):
+                raise RefusedError(f"{first_part(name)!r} leaves this site in secure sums only")
+
+    def _noise(self, request: Request, arrays: Arrays) -> float | None:
+        """The multiplier of the noise in an answer."""
+        if self.about.privacy is not None and request.task == NOISY:
+            return self.about.privacy.noise
+        if self.policy.epsilon is not None and any(np.size(array) for array in arrays.values()):
+            raise RefusedError(f"this site releases nothing without noise, and {request.task!r} has none")
+        return None
+
+    def _epsilon(self, noise: float | None) -> float | None:
+        """What all noisy releases are worth after the next one, which must be within the budget."""
+        budget = self.policy.epsilon
+        if budget is None or noise is None:
+            return None
+        spent = composed_epsilon(self.ledger.noises() + Counter([noise]), self.policy.delta)
+        if spent > budget:
+            raise RefusedError(f"the privacy budget of this site, epsilon = {budget:g}, does not cover another release")
+        return spent
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, words)) or "nothing"

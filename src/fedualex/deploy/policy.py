@@ -1,0 +1,138 @@
+"""A site's own rules about what may leave it: a file in its folder that no server can change."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, no_type_check
+
+from ..runtime.keywords import built, meanings, option, options
+from ..runtime.options import optional
+from ..storage import write_atomically
+from ..validation import of_type, positive, short, whole_number
+from .privacy import Privacy
+
+POLICY = "policy.toml"
+HEAD = """# The rules of this site: what may leave it. They are enforced here, whatever the server says.
+# An empty file has no rules. Take the # from a line to have its rule.
+"""
+EXAMPLES = {
+    "least_rows": "100",
+    "least_group": "10",
+    "goals": '["fair"]',
+    "exchanges_per_day": "500",
+    "tasks": '["summary", "survey", "round"]',
+    "arrays": '["operators", "values"]',
+    "secure_sums": "true",
+    "epsilon": "4.0",
+    "delta": "1e-5",
+    "keep_model": "false",
+}
+
+
+def _flag(name: str, value: Any) -> bool:
+    return of_type(name, value, bool, "true or false")
+
+
+def _words(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+        raise TypeError(f"{name} must be a list of words, got {short(value)}")
+    return tuple(value)
+
+
+def _positive(name: str, value: Any) -> float:
+    return float(positive(name, value))
+
+
+def _probability(name: str, value: Any) -> float:
+    if not (number := _positive(name, value)) < 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {number}")
+    return number
+
+
+@no_type_check
+@options
+class Policy:
+    """What a site lets leave. Every rule is off if it is left out."""
+
+    least_rows: int | None = option(
+        optional(whole_number), "A table with fewer rows than this gives no answer.", default=None
+    )
+    least_group: int | None = option(
+        optional(whole_number),
+        "A table in which a class or a category has fewer rows than this gives no answer.",
+        default=None,
+    )
+    goals: tuple[str, ...] | None = option(
+        optional(_words), "Goals, or names of problems, that this site takes part in; all if left out.", default=None
+    )
+    exchanges_per_day: int | None = option(
+        optional(whole_number), "Answers within any 24 hours at most, of all runs together.", default=None
+    )
+    tasks: tuple[str, ...] | None = option(
+        optional(_words), 'Kinds of requests that are answered, such as "survey"; all if left out.', default=None
+    )
+    arrays: tuple[str, ...] | None = option(
+        optional(_words),
+        "Arrays that may leave, by the first part of their names; all if left out.",
+        default=None,
+    )
+    secure_sums: bool = option(
+        _flag, "Whether numbers leave under masks only, so that the server sees sums.", default=False
+    )
+    epsilon: float | None = option(
+        optional(_positive),
+        "The budget of differential privacy of this site, for all runs; then nothing leaves without noise.",
+        default=None,
+    )
+    delta: float = option(_probability, "The delta for which epsilon is counted.", default=1e-5)
+    keep_model: bool = option(_flag, "Whether the model of a run is kept at this site.", default=True)
+
+    def why_not(self, about: "SiteFacts") -> str:
+        """Why a site about which this is known gives no answer at all; empty if it does. Names no count of rows."""
+        for name, count, what in (
+            ("least_rows", about.rows, "rows"),
+            ("least_group", about.least_group, "rows in each class and category"),
+        ):
+            least = getattr(self, name)
+            if least is not None and (count is None or count < least):
+                unknown = ", and their number is not known" if count is None else ""
+                return f"this site answers from at least {least} {what}{unknown}"
+        if self.goals is not None and about.goal not in self.goals:
+            return f"this site takes part in {', '.join(self.goals) or 'nothing'}, not in {short(about.goal)}"
+        if self.epsilon is not None and about.privacy is None:
+            return "this site releases nothing without noise, and the run has no privacy"
+        return ""
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """What rules may be about; where something is not known, a rule about it refuses."""
+
+    rows: int | None = None
+    least_group: int | None = None
+    """Rows of the smallest class or category."""
+    goal: str | None = None
+    """The goal, or the name of the problem."""
+    privacy: Privacy | None = None
+
+
+def read_policy(folder: Path) -> Policy:
+    """The rules in a site's folder; a site without the file does not start, for it may have been lost."""
+    file = folder / POLICY
+    try:
+        rules = tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{file} is missing: a site has its own rules, and an empty file if none") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{file} cannot be read as TOML: {error}") from None
+    try:
+        return built(Policy, rules)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def write_policy(folder: Path) -> None:
+    """A file without rules that shows each of them, for the site to edit; a file that is there stays as it is."""
+    if not (folder / POLICY).exists():
+        rules = [f"\n# {meaning}\n# {name} = {EXAMPLES[name]}\n" for name, meaning in meanings(Policy).items()]
+        write_atomically(folder / POLICY, (HEAD + "".join(rules)).encode())
