@@ -1,7 +1,7 @@
 """Theory: the constants of a problem, and what theorems promise: the paper's, printed and corrected, and ours."""
 
 from .bounds import Bound, Constants, Term
-from .constants import constants, smoothness
+from .constants import constants
 from .similarity import Similarity, similarity
 from .slide import SlideBound, slide
 from .theorems import Theorem, proposition_b, theorem1, theorem2, theorem3, theorem4
@@ -17,7 +17,6 @@ __all__ = [
     "proposition_b",
     "similarity",
     "slide",
-    "smoothness",
     "theorem1",
     "theorem2",
     "theorem3",
