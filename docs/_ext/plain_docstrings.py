@@ -5,6 +5,7 @@ continuation lines are indented. Blocks that are indented as a whole are formula
 `backticks` mark code.
 """
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Iterable, Iterator
@@ -24,7 +25,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 def process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Rewrite the lines of one docstring in place; arguments are recognized by the names of the signature."""
-    lines[:] = converted(lines, argument_names(obj))
+    lines[:] = converted([*lines, "", *option_lines(obj)], argument_names(obj))
 
 
 def argument_names(obj: Any) -> set[str]:
@@ -33,6 +34,12 @@ def argument_names(obj: Any) -> set[str]:
         return set(inspect.signature(obj).parameters)
     except (TypeError, ValueError):
         return set()
+
+
+def option_lines(obj: Any) -> list[str]:
+    """What the fields of a class of options mean, which each of them says itself."""
+    fields = dataclasses.fields(obj) if inspect.isclass(obj) and dataclasses.is_dataclass(obj) else ()
+    return [f"{field.name}: {field.metadata['meaning']}" for field in fields if "meaning" in field.metadata]
 
 
 def converted(lines: Iterable[str], arguments: set[str]) -> list[str]:

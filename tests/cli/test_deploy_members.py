@@ -26,14 +26,16 @@ def test_a_site_comes_and_another_goes(deploy):
     made.run_folder.mkdir()
     (made.run_folder / "status.json").write_text("of the earlier sites")
     before = keys_of(made.folder)
-    (made.folder / "sites" / "site-1" / "policy.toml").write_text("mine")
+    own = [made.folder / "sites" / "site-1" / name for name in ("policy.toml", "ledger.jsonl")]
+    own[0].write_text(own[0].read_text() + "# mine\n")
+    kept = [file.read_bytes() for file in own]
     done = cli("add-site", made.folder, "site-4")
     assert "site-4 is a site now; all parties have new keys" in done.stdout
     assert sites_told(made.folder) == [[*SITES, "site-4"]] * 5
     after = keys_of(made.folder)
     assert set(after) == {*SITES, "site-4"}
     assert not set(before.values()) & set(after.values())
-    assert (made.folder / "sites" / "site-1" / "policy.toml").read_text() == "mine"
+    assert [file.read_bytes() for file in own] == kept
     assert (made.folder / "server" / "earlier" / "run" / "run" / "status.json").exists()
     cli("remove-site", made.folder, "site-2")
     assert sites_told(made.folder) == [["site-1", "site-3", "site-4"]] * 4

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.command_line import (  # noqa: F401
     METHOD,
     OUTPUTS,
@@ -27,6 +28,7 @@ from support.command_line import (  # noqa: F401
 )
 from support.tampering import alter
 
+from fedualex.cli import main
 from fedualex.cli.common import STOPS, exit_code
 from fedualex.experiments import folder
 from fedualex.experiments.configuration import RUN_DEFAULTS
@@ -57,6 +59,7 @@ def test_solve_leaves_a_whole_folder_and_says_how_it_ended(solved, name, status,
     stored = read(path, "status.json")
     assert (stored["status"], stored["stop"]) == (status, stop)
     assert f"status: {status}, {stop}" in result.stdout
+    assert f"{stored['rounds']} rounds, {stored['seconds']:.1f} s" in result.stdout
     assert stored["gap"] == stored["outputs"][stored["output"]]["gap"]
     assert stored["outputs"].keys() - {"best", "bounds"} == OUTPUTS
     if code == 0 and "tol" in RUNS[name][2]:
@@ -268,6 +271,38 @@ def test_a_run_can_be_killed_in_a_line_twice(killed, tmp_path):
     folder.reopen(path, known, known.manifest["configuration"])
     folder.append(path, known.history[-1])
     assert folder.load(path).history == [*known.history, known.history[-1]]
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("file", ["short", "several"])
+def test_ctrl_c_says_how_to_resume(here, tmp_path, monkeypatch, file):
+    (here / "several.toml").write_text((here / "short.toml").read_text().replace("[method]", "[[method]]"))
+    monkeypatch.setattr("fedualex.experiments.run_folder.solve_into", interrupt)
+    monkeypatch.setattr("fedualex.experiments.several.solve_into", interrupt)
+    command = ["solve", str(here / f"{file}.toml"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == STOPS["INTERRUPTED"]
+    what = {"short": "the run", "several": "the runs"}[file]
+    assert result.stderr.split("\n") == [
+        f"the same command resumes {what}",
+        "",
+        "interrupted",
+        "",
+    ]  # click ends ^C's line
+    result = CliRunner().invoke(main, [*command, "--json"])
+    assert (strict(result.stdout), result.stderr.strip()) == ({"error": "interrupted"}, "")
+
+
+def test_a_run_that_was_interrupted_between_rounds_says_after_which(here, copied, monkeypatch):
+    path = copied("short")
+    alter(path, "status.json", lambda status: status.update(stop="INTERRUPTED"))
+    monkeypatch.setattr("fedualex.experiments.run_folder.solve_into", lambda *arguments: None)
+    result = cli("solve", here / "short.toml", "--out", path)
+    assert result.exit_code == STOPS["INTERRUPTED"]
+    assert result.stdout.splitlines()[-1] == "the same command resumes the run after round 3"
 
 
 def test_damaged_checkpoints_and_changed_data_are_refused(here, killed, tmp_path):

@@ -3,6 +3,7 @@
 Whatever a test starts is ended by its process id, even when the test fails.
 """
 
+import inspect
 import json
 import signal
 import subprocess
@@ -29,7 +30,27 @@ from support.deployments import (
 )
 
 import fedualex as fx
-from fedualex.deploy import processes
+from fedualex.deploy import engines, processes
+
+
+@pytest.mark.parametrize("name", engines.ENGINES)
+def test_every_engine_has_the_same_functions(name):
+    control = engines.control_of(name)
+    for function in ("provision", "up", "down", "submit", "state", "stop"):
+        wanted = inspect.signature(getattr(engines.Control, function)).parameters.values()
+        found = inspect.signature(getattr(control, function)).parameters
+        for parameter in list(wanted)[1:]:  # without self
+            assert found[parameter.name].kind is parameter.kind
+        required = {p.name for p in found.values() if p.default is inspect.Parameter.empty}
+        assert required <= {p.name for p in wanted}
+    assert isinstance(control.POLL, float)
+    assert isinstance(control.HERE, bool)
+    assert isinstance(control.KEYED, tuple)
+
+
+def test_an_unknown_engine_is_named():
+    with pytest.raises(ValueError, match=r"engine must be one of .*'nvflair'"):
+        engines.control_of("nvflair")
 
 
 @pytest.mark.slow

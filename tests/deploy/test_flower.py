@@ -2,6 +2,7 @@
 
 import configparser
 import json
+import re
 import shutil
 import socket
 import ssl
@@ -268,6 +269,12 @@ def test_a_stop_ends_the_wait(tmp_path, work):
     (tmp_path / "stop").touch()
     assert engine.stopped()
     assert [reply.error for reply in engine.broadcast(request(), ["a"], 600.0)] == ["stopped"]
+
+
+def test_only_public_modules_of_flower_are_used():
+    sources = [file.read_text() for file in Path(app.__file__).parent.glob("*.py")]
+    used = {module for source in sources for module in re.findall(r"^\s*(?:from|import) (flwr[\w.]*)", source, re.M)}
+    assert used == {"flwr.app", "flwr.serverapp", "flwr.clientapp"}
 
 
 def test_entry_points():

@@ -44,6 +44,8 @@ def test_the_answer_is_what_is_seen_first(page):
     assert page.find("header .answer").text == report_data()["headline"]
     assert page.find('.panel[data-name="l1-k10"] .headline').text.startswith("FeDualEx is certified within ")
     assert page.texts('.panel[data-name="l1-k10"] .findings li') == report_data()["panels"][0]["findings"]
+    places = "return ['.headline', '[data-chart=gap]', '.findings'].map((part) => document.querySelector(`.panel ${part}`).getBoundingClientRect().y)"
+    assert page.run(places) == sorted(page.run(places))
     gap = page.chart("l1-k10", "gap")
     assert gap["series"].keys() == answers()
     assert gap["levels"] == ["tolerance 0.001"]

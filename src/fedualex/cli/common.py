@@ -96,7 +96,7 @@ def _listed(table: Any) -> Iterator[str]:
     """A table as lines: its title, and of each row the first cell, then the others by name, without empty ones."""
     if table.title:
         yield f"{table.title}\n"
-    names = [str(column.header) or "result" for column in table.columns]
+    names = [str(column.header).replace("\n", "") or "result" for column in table.columns]
     for first, *others in zip(*(column.cells for column in table.columns), strict=True):
         yield first or names[0]
         yield from (f"  {name}: {' '.join(cell.split())}" for name, cell in zip(names[1:], others, strict=True) if cell)

@@ -91,13 +91,14 @@ def print_comparison(panel: dict[str, Any]) -> None:
 
     outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
     title = f"certified gap <= ({panel['structure']}) of each output, * the answer"
-    table = Table("method", *outputs, "s", "MB", "status", title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
+    names = ("method", *(output.replace("_", "_\n") for output in outputs), "cost", "status")
+    table = Table(*names, title=title, box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for method in dict.fromkeys(row["method"] for row in panel["table"]):
         rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
         cells = [_cell(rows[output]) if output in rows else "" for output in outputs]
         answer = next((row for row in rows.values() if row["answer"]), next(iter(rows.values())))
-        cost = (f"{answer['seconds']:.0f}", f"{answer['megabytes']:.0f}")
-        table.add_row(method, *cells, *cost, f"{answer['status']}\n{answer['stop']}")
+        cost = f"{answer['seconds']:.0f} s\n{answer['megabytes']:.0f} MB"
+        table.add_row(method, *cells, cost, f"{answer['status']}\n{answer['stop']}")
     print_table(table)
 
 

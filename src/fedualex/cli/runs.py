@@ -95,23 +95,37 @@ def figures(folder: Path, as_json: bool) -> None:
 
 
 def print_outputs(status: dict[str, Any]) -> None:
-    """The certified outputs of a run."""
+    """The certified outputs of a run; columns in which there is nothing are left out."""
     from rich import box
     from rich.table import Table
 
-    shifted = any(abs(found["shift"]) > found["rounding"] for found in status["outputs"].values())
-    names = ("output", "gap <=", "x part", "y part", *["shift"] * shifted, "rounding", "density", "rank", "status")
-    table = Table(*names, title="certified gaps, * the answer", box=box.SIMPLE_HEAD, collapse_padding=True)
-    for name, found in status["outputs"].items():
-        rank = "" if found["rank"] is None else " / ".join(map(str, found["rank"]))
-        density = "" if found["density"] is None else f"{found['density']:.3f}"
-        gap, x, y, rounding = (shown(found[key]) for key in ("gap", "gap_x", "gap_y", "rounding"))
-        gaps = (gap, x, y, *[f"{found['shift']:.3g}"] * shifted, rounding)
-        label = f"{name} ({found['origin']})" if found["origin"] else name
-        table.add_row(f"{label} *" if name == status["output"] else label, *gaps, density, rank, found["status"])
+    outputs = status["outputs"]
+    shifted = any(abs(found["shift"]) > found["rounding"] for found in outputs.values())
+    columns = {
+        "output": [_name(name, found, status["output"]) for name, found in outputs.items()],
+        "gap <=": [shown(found["gap"]) for found in outputs.values()],
+        "x part": ["" if found["gap"] is None else shown(found["gap_x"]) for found in outputs.values()],
+        "y part": ["" if found["gap"] is None else shown(found["gap_y"]) for found in outputs.values()],
+        "shift": [f"{found['shift']:.3g}" if shifted else "" for found in outputs.values()],
+        "rounding": ["" if found["gap"] is None else shown(found["rounding"]) for found in outputs.values()],
+        "density": ["" if found["density"] is None else f"{found['density']:.3f}" for found in outputs.values()],
+        "rank": ["" if found["rank"] is None else " / ".join(map(str, found["rank"])) for found in outputs.values()],
+        "status": [found["status"] for found in outputs.values()],
+    }
+    kept = {name: cells for name, cells in columns.items() if any(cells)}
+    title = "certified gaps, * the answer"
+    table = Table(*kept, title=title, box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for row in zip(*kept.values(), strict=True):
+        table.add_row(*row)
     print_table(table)
     if status["steps"]:
         click.echo(f"steps: {status['steps']}")
+
+
+def _name(name: str, found: dict[str, Any], answer: str) -> str:
+    """An output by name, with where it is from, starred if it is the answer."""
+    label = f"{name} ({found['origin']})" if found["origin"] else name
+    return f"{label} *" if name == answer else label
 
 
 def _settings(method: dict[str, Any]) -> str:

@@ -44,8 +44,8 @@ class Reply:
     error: str | None = None
 
 
-NOT_FINITE = "is not finite"
-"""How a site ends its refusal to put masks on nan or infinity, which the server could not see under them."""
+NOT_FINITE, TOO_LARGE = "is not finite", "which secure sums cannot hold"
+"""How a site ends its refusal to put masks on numbers that the server could not see under them."""
 
 
 class RefusedError(RuntimeError):

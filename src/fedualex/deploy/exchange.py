@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .encoding import MessageError
-from .engine import NOT_FINITE, Arrays, Engine, Reply, Request
+from .engine import NOT_FINITE, TOO_LARGE, Arrays, Engine, Reply, Request
 from .secure.summed import SUMMED
 from .secure.totals import MaskError, revealed
 from .wire import NotFiniteError, size_of
@@ -126,7 +126,7 @@ class Exchange:
     def _checked(self, reply: Reply, request: Request, read: Read) -> Any:
         if reply.error is not None or reply.arrays is None:
             refused = reply.error or "neither arrays nor an error"
-            raise (NotFiniteError if refused.endswith(NOT_FINITE) else MessageError)(refused)
+            raise (NotFiniteError if refused.endswith((NOT_FINITE, TOO_LARGE)) else MessageError)(refused)
         if (reply.round, reply.run_id) != (request.round, request.run_id):
             raise MessageError(f"a reply to round {reply.round} of run {reply.run_id!r}")
         self.traffic[0] += size_of(reply.arrays)

@@ -25,8 +25,8 @@ Hide = Callable[[Request, Arrays], Arrays]
 class Guard:
     """A site's work behind its rules. `work` may be called from several threads at once.
 
-    work: the site's answer to a request. about: what rules may be about. hide: puts masks on an answer, for secure
-    sums; None at a site without keys.
+    work: the site's answer to a request. policy, ledger: its rules, and its record of what left. about: what rules may
+    be about. hide: puts masks on an answer, for secure sums; None at a site without keys.
     """
 
     def __init__(

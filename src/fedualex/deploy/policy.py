@@ -109,11 +109,13 @@ class SiteFacts:
     """What rules may be about; where something is not known, a rule about it refuses."""
 
     rows: int | None = None
+    """Rows of the table."""
     least_group: int | None = None
     """Rows of the smallest class or category."""
     goal: str | None = None
     """The goal, or the name of the problem."""
     privacy: Privacy | None = None
+    """The clipping and the noise that the run asks for."""
 
 
 def read_policy(folder: Path) -> Policy:

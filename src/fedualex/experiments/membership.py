@@ -12,6 +12,9 @@ from typing import Any
 
 from ..deploy import engines
 from ..deploy.layout import SERVER, Layout, check_name
+from ..deploy.ledger import LEDGER
+from ..deploy.policy import POLICY
+from ..deploy.secure.layout import SECURE
 from ..models.store import MODEL
 from ..storage import write_atomically, write_json
 from .consortium.known import KNOWN
@@ -24,7 +27,7 @@ from .registry import ConfigurationError
 NEW, EARLIER, REMOVED = ".new", "earlier", "removed"
 """Where keys are made before they take the old ones' place; runs of other sites, at the server; folders of former
 sites."""
-OWN = ("policy.toml", "ledger.jsonl", SITE_FILE)
+OWN = (POLICY, LEDGER, SITE_FILE)
 """What a site wrote itself or must not forget: new keys leave it alone."""
 
 
@@ -101,6 +104,8 @@ def _rekey(layout: Layout, settings: Mapping[str, Any]) -> None:
     pairs = [(new.authority, layout.authority), (new.admin, layout.admin)]
     pairs += [(new.party(name), layout.party(name)) for name in (SERVER, *settings["sites"])]
     for source, party in pairs:
+        if not (source / SECURE).exists():  # too few sites are left for secure sums
+            shutil.rmtree(party / SECURE, ignore_errors=True)
         for entry in source.iterdir() if source.exists() else ():
             target = party / entry.name
             if entry.name in OWN and target.exists():

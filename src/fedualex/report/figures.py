@@ -66,9 +66,9 @@ def draw(panel: Mapping[str, Any], output: str, looks: Looks, stem: Path, *, mar
             _band(axis, curve["round"], curve["structure"][block], looks[curve["method"]], curve["method"])
         ranks = block != "all"
         axis.set(xlabel=X_AXES["round"], ylabel=f"rank of {block.upper()}" if ranks else "density (share of nonzeros)")
-        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axis.xaxis.set_major_locator(_ticks(whole=True))
         if ranks:
-            axis.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+            axis.yaxis.set_major_locator(_ticks(whole=True))
         _exact_line(axis, panel["exact"], block, blocks)
     _legend(figure, axes[0], len(curves), 4)
     return save(figure, stem)
@@ -97,7 +97,7 @@ def draw_averaging(
         line(axis, rounds, found["clients"], clients, "clients' points: mean and range", SMALL_LINES)
         line(axis, rounds, found["server"], server, "server's point", SMALL_LINES)
         axis.set(title=method, xlabel=X_AXES["round"], ylim=(0, 1.02))
-        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axis.xaxis.set_major_locator(_ticks(whole=True))
         if exact is not None:
             axis.axhline(exact, color="0.3", ls=":", lw=0.8, label="exact optimum")
     axes[0].set_ylabel("density (share of nonzeros)")
@@ -126,6 +126,11 @@ def _figure(columns: int, mark: str, share_y: bool = False) -> tuple[Figure, lis
     return figure, list(axes[0])
 
 
+def _ticks(*, whole: bool) -> MaxNLocator:
+    """At most seven round numbers; whole ones where something is counted."""
+    return MaxNLocator(6, steps=[1, 2, 5, 10], integer=whole)
+
+
 def _legend(figure: Figure, axis: Axes, curves: int, columns: int) -> None:
     # Below the axes: no place inside is free for every run.
     handles, labels = axis.get_legend_handles_labels()
@@ -137,7 +142,7 @@ def _draw_gaps(axis: Axes, curves: Sequence[Mapping[str, Any]], x: str, looks: L
     for curve in curves:
         _band(axis, curve[x], curve["gap"], looks[curve["method"]], curve["method"], positive=True)
     axis.set(xlabel=X_AXES[x], ylabel="certified duality gap")
-    axis.xaxis.set_major_locator(MaxNLocator(5, integer=x in COUNTED))
+    axis.xaxis.set_major_locator(_ticks(whole=x in COUNTED))
     if any(mean is not None and mean > 0 for curve in curves for mean in curve["gap"]["mean"]):
         axis.set_yscale("log")  # which nothing but zeros or missing certificates cannot have
     if tol is not None and tol > 0:

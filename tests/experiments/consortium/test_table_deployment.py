@@ -182,6 +182,16 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
     assert len(found["summaries"]) == 5
     assert found["summaries"][0]["target classes"] == ["sick", "well"]
     assert found["numbers_in_an_exchange"] == len(found["summaries"][4]["class_rows"][0]) + 3
+    assert "rules in force: none" in text
+    (site / "policy.toml").write_text("least_rows = 30\nsecure_sums = true\n")
+    assert "rules in force: least_rows = 30, secure_sums = True" in cli("deploy", "check", site).output
+    (site / "policy.toml").write_text("least_rows = 5000\n")
+    assert "by its own rules nothing leaves this site: this site answers from at least 5000 rows" in refused(
+        "deploy", "check", site
+    )
+    (site / "policy.toml").write_text("least_group = 500\n")
+    assert "rows of the rarest value: town (" in refused("deploy", "check", site)
+    (site / "policy.toml").write_text("")
     table = columns(20, seed=4)
     one_class = {name: table[name] for name in table if name not in ("hospital", "days")} | {"outcome": ["well"] * 20}
     write(place / "north.csv", one_class)
@@ -196,7 +206,7 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
         (("--target", "y", "--sites", "a,b"), "a deployment of tables needs goal, one of logistic, fair"),
         (("--goal", "fair", "--target", "y"), "a deployment of tables needs sites, as --sites north,south,east"),
         (("--goal", "fair", "--target", "y", "--sites", "a,a"), "sites must have different names, got a, a"),
-        (("--goal", "fair", "--target", "y", "--sites", "a b"), "a name is a letter, then letters, digits and dashes"),
+        (("--goal", "fair", "--target", "y", "--sites", "a b"), "a site's name must be a letter, then letters, digits"),
         (("--goal", "auc", "--target", "y", "--sites", "a,b", "--groups", "g"), "groups are for the goals fair"),
         (("--goal", "auc", "--target", "y", "--sites", "a,b", "--cvar", "0.5"), "cvar is no option of the goal auc"),
         (("--goal", "fair", "--target", "y", "--sites", "a,b", "--l1", "-1"), "l1 must be"),

@@ -32,7 +32,7 @@ def new_keys(sites: Sequence[str]) -> tuple[Ed25519PrivateKey, Roster, dict[str,
         raise ValueError(f"secure sums are of at most {MOST_SITES} sites, got {len(sites)}")
     authority, own = Ed25519PrivateKey.generate(), {site: X25519PrivateKey.generate() for site in sites}
     public = {site: key.public_key().public_bytes_raw().hex() for site, key in own.items()}
-    return authority, Roster(secrets.token_hex(16), 1, public).signed(authority), own
+    return authority, Roster(secrets.token_hex(16), public).signed(authority), own
 
 
 class SiteKeys:

@@ -19,10 +19,9 @@ class UntrustedKeysError(ValueError):
 
 @dataclass(frozen=True)
 class Roster:
-    """The public keys of all sites of a deployment. A later list has a larger serial number."""
+    """The public keys of all sites. New keys come with a new authority: a list that was replaced is void."""
 
     deployment: str
-    serial: int
     keys: dict[str, str]
     """X25519, as hexadecimal words, by the names of the sites."""
     signature: str = ""
@@ -44,7 +43,7 @@ class Roster:
             raise UntrustedKeysError("the list of keys is not signed by the authority of this deployment") from None
 
     def _content(self) -> bytes:
-        words = ["fedualex secure sums 1", self.deployment, self.serial, sorted(self.keys.items())]
+        words = ["fedualex secure sums 1", self.deployment, sorted(self.keys.items())]
         return json.dumps(words, separators=(",", ":")).encode()
 
 
@@ -67,18 +66,6 @@ def write_roster(party: Path, roster: Roster, authority: Ed25519PublicKey) -> No
     write_json(folder / ROSTER, asdict(roster))
 
 
-def install_roster(party: Path, content: bytes) -> Roster:
-    """Take a new list of keys: of this deployment, signed, and later than the one that is there."""
-    known, roster = read_roster(party), _parsed(content)
-    roster.check(_authority(party / SECURE))
-    if roster.deployment != known.deployment:
-        raise UntrustedKeysError("the list of keys belongs to another deployment")
-    if roster.serial <= known.serial:
-        raise UntrustedKeysError(f"serial must be above {known.serial}, which this party has, got {roster.serial}")
-    write_json(party / SECURE / ROSTER, asdict(roster))
-    return roster
-
-
 def _authority(folder: Path) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex((folder / AUTHORITY).read_text()))
 
@@ -89,6 +76,6 @@ def _parsed(content: bytes) -> Roster:
         raise UntrustedKeysError(f"a list of keys has {', '.join(one.name for one in fields(Roster))}, and no more")
     roster = Roster(**found)
     words = [roster.deployment, roster.signature, *roster.keys, *roster.keys.values()]
-    if type(roster.serial) is not int or not all(isinstance(word, str) for word in words):
-        raise UntrustedKeysError("a list of keys has words, and one whole number, its serial")
+    if not all(isinstance(word, str) for word in words):
+        raise UntrustedKeysError("a list of keys has words, and nothing else")
     return roster

@@ -1,17 +1,19 @@
 """What a site would send, shown at the site, before anything is connected."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from ...deploy.policy import Policy, read_policy
 from ...display import text_table
 from ...summaries import Known, Summary, merged
 from ..deployment_settings import settings_of
 from ..registry import ConfigurationError
+from .facts import facts_of, smallest_groups
 from .own_table import OwnTable, read_own_table
 from .recipe import TableRecipe
 from .settings import has_tables, recipe_of_goal
@@ -32,6 +34,8 @@ class Checked:
     """How many numbers an answer to a survey has; None if this site alone has too little for the problem."""
     short_of: str
     """Why so."""
+    rules: dict[str, Any]
+    """Of the site, those that are in force."""
 
     @property
     def words(self) -> str:
@@ -48,6 +52,7 @@ class Checked:
             [
                 f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
                 f"goal {self.recipe.goal}, target {self.recipe.target}, features: {features}",
+                f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
                 f"Before a run this site sends {self.recipe.exchanges} summaries:",
                 table,
                 self._then,
@@ -70,6 +75,7 @@ class Checked:
             "table": self.table.trained.source,
             "rows": self.table.rows,
             "columns": list(self.table.trained),
+            "rules": self.rules,
             "summaries": sent,
             "numbers_in_an_exchange": self.numbers,
         }
@@ -81,7 +87,13 @@ def checked(party: Path) -> Checked:
     if "site" not in settings or not has_tables(settings):
         raise ConfigurationError(f"{party} is not the folder of a site with a table of its own")
     recipe = recipe_of_goal(settings)
-    table = read_own_table(party, recipe, settings["problem"]["holdout"])
+    table, policy = read_own_table(party, recipe, settings["problem"]["holdout"]), read_policy(party)
+    if why := policy.why_not(facts_of(table.trained, recipe)):
+        rarest = sorted(smallest_groups(table.trained, recipe).items(), key=lambda item: item[1])[:FEW]
+        few = ", ".join(f"{name} ({count})" for name, count in rarest)
+        raise ConfigurationError(f"by its own rules nothing leaves this site: {why}; rows of the rarest value: {few}")
+    plain = Policy()
+    rules = {f.name: value for f in fields(plain) if (value := getattr(policy, f.name)) != getattr(plain, f.name)}
     summaries: list[Summary] = []
     known: list[Known] = []
     try:
@@ -92,9 +104,9 @@ def checked(party: Path) -> Checked:
     except ValueError as error:  # one class, as a rule: the other sites have the other
         if len(summaries) < recipe.exchanges - recipe.own_exchanges:
             raise
-        return Checked(table, recipe, summaries, None, str(error))
+        return Checked(table, recipe, summaries, None, str(error), rules)
     count = sum(np.size(leaf) for leaf in jax.tree.leaves(like))
-    return Checked(table, recipe, summaries, count + 1, "")
+    return Checked(table, recipe, summaries, count + 1, "", rules)
 
 
 def entries(summary: Summary) -> Iterator[tuple[str, str, Any]]:

@@ -12,10 +12,18 @@ from .recipe import TableRecipe
 
 def facts_of(table: Table, recipe: TableRecipe) -> SiteFacts:
     """The rows that a site trains on, and how many of them its smallest class, group or category has."""
+    return SiteFacts(table.rows, min([table.rows, *smallest_groups(table, recipe).values()]), recipe.goal)
+
+
+def smallest_groups(table: Table, recipe: TableRecipe) -> dict[str, int]:
+    """For the target's classes, for groups and for each column of text: the rows of its rarest value.
+
+    An id counts as well, whose every value has one row: whether it is one is seen by all sites together. `ignore` in
+    site.toml takes it out.
+    """
     columns = {name: plain_column(name, table[name]) for name in table}
     named = {recipe.groups} if recipe.predicts_numbers else {recipe.groups, recipe.target}
-    counted = [column for name, column in columns.items() if name in named or is_text(column)]
-    return SiteFacts(table.rows, min([table.rows, *map(_smallest, counted)]), recipe.goal)
+    return {name: _smallest(column) for name, column in columns.items() if name in named or is_text(column)}
 
 
 def _smallest(column: NDArray[np.generic]) -> int:

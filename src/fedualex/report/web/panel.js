@@ -4,7 +4,8 @@ function fillAnswer(section, panel) {
   const headline = section.querySelector(".headline");
   if (panel.headline === data.headline) headline.remove();  // the page begins with it
   else headline.textContent = panel.headline;
-  section.querySelector(".findings").append(...panel.findings.map((finding) => element("li", {}, finding)));
+  if (!panel.findings.length) section.querySelector(".says").remove();
+  else section.querySelector(".findings").append(...panel.findings.map((finding) => element("li", {}, finding)));
   const { exact } = panel;
   const node = section.querySelector(".exact");
   if (!exact) return node.remove();
