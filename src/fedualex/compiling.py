@@ -23,7 +23,7 @@ LOOK = 256
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def compiled(function: F, *, small: float = SMALL) -> F:
+def compiled(function: F, *, small: float | int = SMALL) -> F:
     """`eqx.filter_jit`, with little optimization where all arguments together hold at most `small` numbers."""
     quick = eqx.filter_jit(function, compiler_options=QUICK)  # type: ignore[call-overload]  # handed on to jax
     thorough = eqx.filter_jit(function)
@@ -78,7 +78,7 @@ def quickly(function: F) -> F:
     return compiled(function, small=np.inf)
 
 
-def is_small(arguments: Any, small: float) -> bool:
+def is_small(arguments: Any, small: float | int) -> bool:
     """Whether arguments hold at most so many numbers; part of another program is none, as that decides."""
     leaves = [leaf for leaf in jax.tree.leaves(arguments) if eqx.is_array(leaf)]
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) and sum(map(np.size, leaves)) <= small

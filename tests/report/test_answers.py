@@ -10,6 +10,7 @@ from fedualex.data import Encoder, Standardizer
 from fedualex.experiments import folder
 from fedualex.models import Answers, Model, save
 from fedualex.report.answers import answer_of, findings, headline, verdicts
+from fedualex.report.captions import settings_text
 from fedualex.report.collect import collect
 from fedualex.report.panels import compared_panel
 from fedualex.report.shape import check_report
@@ -49,6 +50,21 @@ def stored(path, label="A", gap=0.0125, density=0.5, **changes):
 )
 def test_the_answer_of_a_run_in_one_sentence(tmp_path, changes, sentence):
     assert headline({"A": [stored(tmp_path / "run", **changes)]}) == sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "by hand"),
+        (
+            {"clients": 100, "local_steps": 10, "rounds": 500, "noise": 0.1},
+            "by hand; 100 clients, 10 local steps, 500 rounds, noise 0.1",
+        ),
+        ({"clients": None, "local_steps": [1, 2, 3], "steps": 40, "noise": 0.0}, "by hand; 40 steps"),  # no one number
+    ],
+)
+def test_settings_in_words(tmp_path, settings, words):
+    assert settings_text(stored(tmp_path / "run", run=settings)) == words
 
 
 def test_the_two_best_of_several_methods_and_means_over_seeds(tmp_path):

@@ -41,6 +41,7 @@ def write_figures(path: Path) -> list[Path]:
             files += figures.draw_averaging(found["series"], found["exact"], stem, mark=mark)
             captions.append(f"**{stem.name}**: What averaging on the server does to sparsity. {mark}".strip())
     file = path / "figures" / "captions.md"
+    file.parent.mkdir(exist_ok=True)
     write_atomically(file, ("\n\n".join(captions) + "\n").encode())
     return [*files, file]
 

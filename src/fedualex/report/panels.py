@@ -119,7 +119,7 @@ def notes(groups: Mapping[str, Sequence[StoredRun]]) -> list[str]:
     present = {output for runs in groups.values() for output in stored_outputs(runs[0])}
     return [
         "Gaps are certified upper bounds on the duality gap, computed in float64 from the exact operator.",
-        *(f"{name}: {text}" for name, text in OUTPUT_WORDS.items() if name in present),
+        *(f"{name}: {text}." for name, text in OUTPUT_WORDS.items() if name in present),
         *([f"Mean and standard deviation over {seeds} seeds; certificates and solutions of seed 0."] * (seeds > 1)),
         *(f"{label}: steps from theory: {text}" for label, text in chosen.items()),
     ]
