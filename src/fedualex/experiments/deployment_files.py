@@ -60,8 +60,10 @@ A trial with all parties on one machine:
 ADMIN = "| `admin/` | who submits runs | `fedualex deploy run`, beside `server/` |\n"
 LEAVES = """In every round its increment of the dual state (as many numbers as the model has) with its weight, and the
 weighted sum of its local points.{survey} When a certificate is due: its full-batch operator at the points it is asked
-for.{ergodic} Nothing else: no examples, no labels, no counts. This is not anonymous and not hidden from the server:
-an operator is a function of the data, and the server sees each site's arrays one by one."""
+for.{ergodic} Nothing else: no examples, no labels, no counts. This is not anonymous: an operator is a function of the
+data. Where the parties' folders have keys in `secure/`, all of this leaves under masks and the server sees the sum over
+all sites; elsewhere it sees each site's arrays one by one. What a site lets leave is its own decision, in its
+`policy.toml`; what has left is in its `ledger.jsonl` (`fedualex deploy audit`)."""
 PRIVATE = """In every round its increment of the dual state, clipped to length {clip} and with noise of {noise} times
 that in every entry. Nothing else: no points and no operators, so there is no certificate. The privacy that this buys
 grows worse with every round; the run tells its epsilon for delta = {delta}."""

@@ -21,7 +21,8 @@ LEAVES = """First {exchanges} summaries of its rows: which columns, categories a
 sums of squares, sums of the rows of each class (the page on recipes lists them all). Then, in every exchange, its mean
 loss and the gradient of it at one point: as many numbers as the model has coefficients, and two. At the end a few
 measures on the rows that it held out. Nothing else: no row. This is not anonymous: sums over few rows can reveal them.
-What a site lets leave is its own decision, in `policy.toml`."""
+Where the parties' folders have keys in `secure/`, sums, losses and gradients leave under masks: the server sees what
+all sites add up to. What a site lets leave is its own decision, in `policy.toml`; what left is in `ledger.jsonl`."""
 DATA = """Each site names its own table in its `site.toml`, and there gives columns the names that all sites use. Nobody
 else sees this file. `fedualex deploy check sites/NAME` reads the table and shows what would leave, without network."""
 
