@@ -1,6 +1,6 @@
 """`make bench`: every target that needs no other environment; a table, and results.json.
 
-    python benchmarks/run.py [speed] [floor] [recording] [memory] [sweep] [start] [imports] [scaling]
+    python benchmarks/run.py SECTION ...      such as answers or floor (SECTIONS, below)
 
 All of them by default; the results of others are kept. Absolute times on a shared machine are noise: the ratios within
 one run, taken in turns, are the result.
@@ -15,13 +15,17 @@ import time
 from pathlib import Path
 
 import table
+from answers import answers, defaults, fits
 from costs import imports, memory, recording, start, sweep
 from floor import floor
 from processes import HERE
 from scaling import scaling
 from speed import speed
 
-SECTIONS = {one.__name__: one for one in (speed, floor, recording, memory, sweep, start, imports, scaling)}
+SECTIONS = {
+    one.__name__: one
+    for one in (answers, defaults, fits, speed, floor, recording, memory, sweep, start, imports, scaling)
+}
 
 
 def machine() -> dict[str, str]:

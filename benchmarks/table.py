@@ -87,8 +87,37 @@ def faster(workloads: dict[str, Any], targets: dict[tuple[str, str], dict[str, f
             yield Row(work, NAMES[other], wall, target, at_least=True, remark=f"CPU {cpu:.3g}x")
 
 
+def as_users_see_it(results: dict[str, Any]) -> Iterator[Row]:
+    """First answers, defaults, fits."""
+    if found := results.get("answers"):
+        ours, hand = found["ours"], found["by_hand"]
+        for key, work, target in (("cold", "a cold process", 2.0), ("second", "the second process", 1.3)):
+            seconds, other = ours[f"{key}_process_s"], hand[f"{key}_process_s"]
+            remark = f"CPU {seconds:.2f} s; {other:.2f} by hand"
+            yield Row(f"README's example, {work}", "the loop by hand in jax", seconds / other, target, remark=remark)
+        remark = f"a second call takes {ours['second_again_s']:.2f} CPU s"
+        yield Row("the same, programs", "twelve", ours["cold_programs"], 12, unit="", remark=remark)
+    if found := results.get("defaults"):
+        ms = {name: one["cpu_ms"] for name, one in found.items()}
+        plain, bare = ms["K=10 plain"], ms["K=1 unrecorded"]
+        for name, target in (("defaults", 1.7), ("float32", 1.7)):
+            work = f"W1 K=10, R=200, 50 records, {name}"
+            yield Row(work, NAMES["plain-jax"], plain / ms[f"K=10 {name}"], target, at_least=True, remark="CPU")
+        for name in ("defaults", "float32"):
+            work = f"W1 K=1, R=500, 50 records, {name}"
+            yield Row(work, "float32, unrecorded", bare / ms[f"K=1 {name}"], 0.85, at_least=True, remark="CPU")
+        yield Row("a record at d = 900", "1 ms", ms["a record"], 1, unit=" CPU ms")
+    if found := results.get("fits"):
+        s = found["cpu_s"]
+        remark = f"again {s['again']:.2f} s; scikit-learn {s['sklearn first']:.2f} s, again {s['sklearn again']:.2f} s"
+        yield Row("5-fold cross-validation of 60 rows, cold", "2 s", s["first"], 2, unit=" CPU s", remark=remark)
+        work = "a survey of 60,000 x 419 rows of 20 clients"
+        yield Row(work, "two products of numpy", s["survey"] / s["products"], 1.2, remark="CPU")
+
+
 def rows(results: dict[str, Any], peers: dict[str, Any] | None) -> Iterator[Row]:
     """Every target that was measured."""
+    yield from as_users_see_it(results)
     yield from faster(results.get("speed", {}), FASTER)
     yield from faster(peers["workloads"] if peers else {}, FASTER_THAN_PEERS)
     if found := results.get("floor"):

@@ -2,10 +2,12 @@
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+import jax.monitoring
 import numpy as np
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
@@ -13,6 +15,10 @@ QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": Fal
 
 SMALL = 2**17
 """Numbers in all arguments of a program up to which it is compiled quickly."""
+
+MAPS, LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+LOOK = 256
+"""Programs that are compiled between two looks at the memory maps."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +40,37 @@ def compiled(function: F, *, small: float | int = SMALL) -> F:
             return thorough(*arguments, **keywords)
 
     return call  # type: ignore[return-value]
+
+
+def drop_programs() -> None:
+    """Drop the compiled programs of this process if they are too many, to be read or compiled again.
+
+    Each takes a dozen memory maps of its process or more, and jax crashes where Linux has no more to give (65530): at
+    half of that all are dropped. It is looked every LOOK programs, by whoever calls this: runs and certificates.
+    """
+    if _since_look[0] >= LOOK:
+        _since_look[0] = 0
+        if _share_of_maps() > 0.5:
+            jax.clear_caches()
+
+
+_since_look = [0]
+
+
+def _count(event: str, duration_secs: float, **kwargs: Any) -> None:
+    if event.endswith("backend_compile_duration"):
+        _since_look[0] += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(_count)
+
+
+def _share_of_maps() -> float:
+    """Of the memory maps that this process may have, the share it has; 0 on systems that do not count them."""
+    try:
+        return MAPS.read_bytes().count(b"\n") / int(LIMIT.read_text())
+    except OSError:
+        return 0.0
 
 
 def quickly(function: F) -> F:

@@ -52,6 +52,34 @@ def test_new_numbers_never_recompile():
     assert COMPILED == []
 
 
+def of_readme(seed):
+    """The example of README, with data of this seed."""
+
+    def loss(x, y, example):
+        feature, label = example
+        return jnp.logaddexp(0, -label * (feature + y) @ x) - 5 * jnp.sum(y**2)
+
+    rng = np.random.default_rng(seed)
+    data = [(rng.normal(size=(n, 3)), rng.choice([-1.0, 1.0], n)) for n in (40, 25, 90)]
+    domain = {"x": fx.L1(0.01) + fx.Box(1.0), "y": fx.L2Ball(0.3), "like": fx.Saddle(np.zeros(3), np.zeros(3))}
+    return fx.Problem(loss, **domain, data=data)
+
+
+def test_a_first_answer_compiles_few_programs():
+    jax.clear_caches()
+    COMPILED.clear()
+    fx.solve(of_readme(0), rounds=6)
+    assert 5 <= len(COMPILED) <= 12
+
+
+def test_nothing_is_computed_outside_of_a_few_programs():
+    """Records, the start and the finish included: whatever jax is asked for eagerly is a program of its own."""
+    jax.clear_caches()
+    COMPILED.clear()
+    simulate(noise=fx.GaussianNoise(0.1), rounds=6, record_every=2)
+    assert 5 <= len(COMPILED) <= 8
+
+
 class Counting(fx.problems.AbstractOracle):
     """The exact operator; counts how often it is traced."""
 
@@ -88,14 +116,15 @@ def test_programs_are_dropped_before_a_process_runs_out_of_memory_maps(tmp_path)
     program = """
 from pathlib import Path
 import numpy as np, fedualex as fx
-from fedualex.runtime import compilation
+from fedualex import compiling
+compiling.LOOK = 1
 def maps_after(size):
     game = fx.problems.bilinear(np.ones((2, size)), np.ones(2), x=fx.Box(1.0), y=fx.Box(1.0))
     fx.simulate(game, fx.FeDualEx(0.1), rounds=2)
-    return compilation.MAPS.read_text().count("\\n")
+    return compiling.MAPS.read_text().count("\\n")
 one, two, three = map(maps_after, (3, 4, 5))
-compilation.LIMIT = Path("limit")
-compilation.LIMIT.write_text(str(three))
+compiling.LIMIT = Path("limit")
+compiling.LIMIT.write_text(str(three))
 print(one < two < three, maps_after(6) < two)
 """
     done = subprocess.run(

@@ -98,6 +98,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
+        if self.verbose:
+            print(f"{type(self).__name__}: its programs are compiled, unless they were before")
         run = solve(problem, self._method(), **self._options(problem))
         if run.stop is Stop.INTERRUPTED and not run.detail:  # by the keyboard, not by the callback
             raise KeyboardInterrupt

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
+from ..compiling import drop_programs
 from ..geometry import Product
 from ..precision import double
 from ..regularizers import for_reports
@@ -97,6 +98,7 @@ class AbstractProblem(AbstractSurveyed):
 
         A point outside the domain gets infinity: project it first if it is meant to be inside.
         """
+        drop_programs()
         with double():
             z = self.validate_point(z)
             if reason := self.why_uncertifiable():

@@ -1,5 +1,6 @@
 """The seam between a run and those who hold its data: they are asked for surveys, and for rounds of local steps."""
 
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -12,7 +13,7 @@ from ..problems.survey import Surveyed
 from ..tree import Tree
 from .kinds import AVERAGES
 from .missing import Missing
-from .outputs import survey_at
+from .outputs import in_pairs, survey_at, surveys_at
 from .rounds import advance
 from .sharding import local
 from .state import Setup, State
@@ -77,8 +78,10 @@ class SimulatedClients:
         self.up, self.down = bytes_per_round(setup)
 
     def survey(self, points: list[Tree]) -> list[Surveyed]:
-        """One point after the other."""
-        return [survey_at(self.exact, z) for z in points]
+        """In pairs, as records ask; one point after the other for a method whose every exchange is a survey."""
+        if self.setup.method.exchanging:
+            return [survey_at(self.exact, z) for z in points]
+        return in_pairs(partial(surveys_at, self.exact), points)
 
     def local(self, state: State, rounds: int) -> State:
         """All of the rounds."""

@@ -7,21 +7,19 @@ from pathlib import Path
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
+from ..compiling import drop_programs
+
 SWITCH = "FEDUALEX_CACHE"
 """The environment variable that names another folder, or turns the cache off with "off"."""
-
-MAPS, LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 
 
 def keep_compiled_programs() -> None:
     """Point jax's persistent cache at the user's cache folder, unless the user has chosen one or switched it off.
 
-    In memory, programs are kept until there are too many: each takes a dozen memory maps of its process or more, and
-    jax crashes where Linux has no more to give (65530). At half of that all are dropped, to be read or compiled again.
+    In memory, programs are kept until there are too many (`drop_programs`).
     """
     _point_at_folder()
-    if _share_of_maps() > 0.5:
-        jax.clear_caches()
+    drop_programs()
 
 
 @functools.cache
@@ -40,11 +38,3 @@ def _point_at_folder() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
-
-
-def _share_of_maps() -> float:
-    """Of the memory maps that this process may have, the share it has; 0 on systems that do not count them."""
-    try:
-        return MAPS.read_bytes().count(b"\n") / int(LIMIT.read_text())
-    except OSError:
-        return 0.0

@@ -3,22 +3,25 @@
 import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from ..bundle import Bounds
 from ..compiling import compiled
+from ..geometry import Product
 from ..problems import AbstractProblem, Certificate
 from ..problems.evidence import flat_of, measure_bounds, pair_with_slopes
 from ..problems.feasibility import largest_violation
-from ..problems.rounding import certificate_of
+from ..problems.rounding import Measured, certificate_of
 from ..problems.survey import Surveyed
 from ..tree import Tree
 from .missing import Missing
-from .outputs import Evidence, Output, project, structure_of, survey_at
+from .outputs import Evidence, Output, in_pairs, project, structure_of, surveys_at, unstacked
 from .status import status_of
 
 Survey = Callable[[list[Tree]], "list[Surveyed] | Missing"]
@@ -44,55 +47,61 @@ class Evaluator:
         reason: str = "",
         tol: float | None = None,
     ):
-        self.problem, self.elsewhere, self.sum_error, self.tol = exact, elsewhere, jnp.asarray(sum_error), tol
+        self.problem, self.elsewhere, self.sum_error, self.tol = exact, elsewhere, np.asarray(sum_error), tol
         self.reason = exact.why_uncertifiable() or reason
-        self.survey: Survey = survey or (lambda points: [survey_at(exact, z) for z in points])
+        self.survey: Survey = survey or (lambda points: in_pairs(partial(surveys_at, exact), points))
 
     def outputs(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
         """Points projected onto the domain, each with its certificate and structure."""
-        projected = [project(self.problem, z) for z in points.values()]
-        found = self.survey(projected)
+        return self.certified({name: project(self.problem, z) for name, z in points.items()})
+
+    def certified(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
+        """Points of the domain, each with its certificate and structure."""
+        found = self.survey(list(points.values()))
         if isinstance(found, Missing):
             return found
-        return {name: self.output(name, z, at) for name, z, at in zip(points, projected, found, strict=True)}
+        certificates = self._certificates(list(points.values()), found)
+        rows = zip(points.items(), found, certificates, strict=True)
+        return {name: self._made(name, z, at, certificate()) for (name, z), at, certificate in rows}
 
     def unanswered(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
-        """The same without operators, and without certificates for this reason."""
-        projected = {name: project(self.problem, z) for name, z in points.items()}
-        return {name: self._made(name, z, None, Certificate(None, None, reason)) for name, z in projected.items()}
+        """Points of the domain without operators, and without certificates for this reason."""
+        return {name: self._made(name, z, None, Certificate(None, None, reason)) for name, z in points.items()}
 
     def polished(self, average: Output, steps: Any) -> Output | Missing:
         """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from an output, with the exact g."""
         if average.operator is None:
             return dataclasses.replace(average, name="polished")
-        candidates = _polish(self.problem, average.z, average.operator, jnp.asarray(steps, jnp.float64))
-        points = [project(self.problem, jax.tree.map(lambda leaf, i=i: leaf[i], candidates)) for i in range(len(steps))]
+        points = unstacked(_polish(self.problem.geometry, average.z, average.operator, np.asarray(steps, np.float64)))
         found, outputs = self.survey(points), []
         if isinstance(found, Missing):
             return found
-        for z, at in zip(points, found, strict=True):
+        for z, at, certificate in zip(points, found, self._certificates(points, found), strict=True):
             with suppress(FloatingPointError):  # a step may leave the region where the operator is finite
-                outputs.append(self.output("polished", z, at))
+                outputs.append(self._made("polished", z, at, certificate()))
         if not outputs:
             return dataclasses.replace(average, name="polished")
         return min(outputs, key=lambda output: np.inf if output.gap is None else output.gap)
 
     def output(self, name: str, z: Tree, at: Surveyed) -> Output:
         """The certificate of a point z of the domain from the survey there."""
+        return self._made(name, z, at, self._certificates([z], [at])[0]())
+
+    def _certificates(self, points: list[Tree], found: list[Surveyed]) -> list[Callable[[], Certificate]]:
+        """The certificate of each point, or the `FloatingPointError` that says why there is none, when it is asked for.
+
+        Operators are numbers of the program before: within one program they might be computed twice, and differ.
+        """
         if self.reason:
-            return self._made(name, z, at, Certificate(None, None, self.reason))
-        measured, estimated = _measure(self.problem, z, at.operator, self.sum_error)
-        certificate = certificate_of(measured, estimated or self.elsewhere)
-        if certificate.gap == np.inf:  # a projection that left the domain: nothing is claimed of it
-            certificate = Certificate(None, None, certificate.reason)
-        return self._made(name, z, at, certificate)
+            return [partial(Certificate, None, None, self.reason)] * len(points)
+        items = [(z, at.operator) for z, at in zip(points, found, strict=True)]
+        measured = in_pairs(partial(_measures, self.problem, self.sum_error), items)
+        return [partial(claimed, one, self.elsewhere or bool(estimated)) for one, estimated in measured]
 
     def bounded(self, bounds: Bounds) -> Output:
         """The pair of the best bounds of both sides, with the surveys that it follows from."""
         (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
-        certificate = certificate_of(measured, estimated=True, shift=float(shift))
-        if certificate.gap == np.inf:
-            certificate = Certificate(None, None, certificate.reason)
+        certificate = claimed(measured, estimated=True, shift=float(shift))
         made = self._made("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate)
         return dataclasses.replace(made, value=None, evidence=_evidence(self.problem, bounds))
 
@@ -110,9 +119,15 @@ class Evaluator:
         )
 
 
+def claimed(measured: Measured, estimated: bool, shift: float = 0.0) -> Certificate:
+    """`certificate_of`; of a projection that left the domain nothing is claimed."""
+    certificate = certificate_of(measured, estimated, shift)
+    return Certificate(None, None, certificate.reason) if certificate.gap == np.inf else certificate
+
+
 @compiled
-def _measure(problem: AbstractProblem, z: Tree, g: Tree, sum_error: Any) -> Any:
-    return problem.measure(z, g, sum_error)
+def _measures(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
+    return jax.lax.map(lambda item: jax.tree.map(jnp.asarray, problem.measure(item[0], item[1], sum_error)), items)
 
 
 @compiled
@@ -136,6 +151,6 @@ def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
 
 
 @compiled
-def _polish(problem: AbstractProblem, z: Tree, g: Tree, steps: Any) -> Tree:
-    center = problem.geometry.dual(z)
-    return jax.lax.map(lambda eta: problem.geometry.primal(center.descend(eta, g)), steps)
+def _polish(geometry: Product, z: Tree, g: Tree, steps: Any) -> Tree:
+    center = geometry.dual(z)
+    return jax.lax.map(lambda eta: geometry.project(geometry.primal(center.descend(eta, g))), steps)

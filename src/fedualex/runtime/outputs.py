@@ -1,6 +1,7 @@
 """The points a run can return, each projected, certified, and with its density or rank."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
-from ..algorithms import AbstractMethod
 from ..compiling import compiled
 from ..display import gap_text
-from ..geometry import is_geometry
+from ..geometry import Product, is_geometry
 from ..problems import AbstractProblem, Certificate
 from ..problems.survey import Surveyed
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
-from .state import Setup
 from .status import Status
 
+PAIR = 2
+"""Points that are surveyed and certified at once: those of a record."""
 NONZERO = 1e-5
 """Entries and singular values up to this size count as zero, as in the paper."""
 
@@ -110,13 +111,38 @@ def exact_problem(problem: AbstractProblem) -> AbstractProblem:
 
 
 @compiled
-def _project_compiled(problem: AbstractProblem, z: Tree) -> Tree:
-    return problem.geometry.project(z)
+def _projected(geometry: Product, points: list[Tree]) -> Tree:
+    return projected(geometry, points)
+
+
+def projected(geometry: Product, points: list[Tree]) -> Tree:
+    """The points of the domain nearest to these, in float64, along the first axis; to be compiled."""
+    stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, jnp.float64) for leaf in leaves]), *points)
+    return jax.lax.map(geometry.project, stacked)
 
 
 def project(problem: AbstractProblem, z: Tree) -> Tree:
     """The point of the domain nearest to z, in float64."""
-    return _project_compiled(problem, tree.cast(z, jnp.float64))
+    return unstacked(_projected(problem.geometry, [z]))[0]
+
+
+def unstacked(points: Tree) -> list[Any]:
+    """What there is along the first axis of arrays, one by one, as arrays of numpy."""
+    leaves, structure = jax.tree.flatten(points)
+    return [jax.tree.unflatten(structure, row) for row in zip(*map(np.asarray, leaves), strict=True)]
+
+
+def in_pairs(program: Callable[[Tree], Tree], items: list[Tree]) -> list[Any]:
+    """program(item) of each, for a compiled one that takes PAIR of them along the first axis.
+
+    So it is compiled for one shape, and called once for a record of two outputs.
+    """
+    found: list[Any] = []
+    for first in range(0, len(items), PAIR):
+        some = items[first : first + PAIR]
+        filled = some + some[-1:] * (PAIR - len(some))
+        found += unstacked(program(jax.tree.map(lambda *leaves: np.stack(leaves), *filled)))[: len(some)]
+    return found
 
 
 @compiled
@@ -125,16 +151,10 @@ def operator_at(problem: AbstractProblem, z: Tree) -> Tree:
     return problem.operator(z)
 
 
-def point_of(setup: Setup, server: Tree) -> Tree:
-    """The point that a server's state stands for."""
-    method, geometry = setup.method, setup.problem.geometry
-    # A method that decides on its exchanges has the point in its state: nothing is computed.
-    return method.point(server, geometry) if method.exchanging else _point(method, geometry, server)
-
-
 @compiled
-def _point(method: AbstractMethod, geometry: Any, server: Tree) -> Tree:
-    return method.point(server, geometry)
+def surveys_at(problem: AbstractProblem, points: Tree) -> Surveyed:
+    """The exact operator and f at each point along the first axis."""
+    return jax.lax.map(problem.survey, points)
 
 
 @compiled

@@ -5,9 +5,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from .. import tree
 from ..algorithms import AbstractMethod
 from ..algorithms.exchanging import exchanging
 from ..problems import AbstractProblem
@@ -47,13 +49,21 @@ def prepare(problem: AbstractProblem, method: AbstractMethod, options: Simulator
     """The run that these options describe, or one sentence about what does not fit. Call within `double()`."""
     rounds, clients = check_simulation(problem, method, options)
     mesh = fitting_mesh(options.mesh, problem)
-    problem = problem if options.weights is None else problem.reweighted(options.weights)
+    problem = _held_once(problem if options.weights is None else problem.reweighted(options.weights), mesh)
     check_cohort(options.cohort, problem.client_weights(clients))
     z0 = problem.validate_point(problem.like if options.z0 is None else options.z0, "z0")
     alone = options.steps is not None
     method, chosen = with_theory_steps(method, problem, options, z0, clients=clients, rounds=rounds, alone=alone)
     setup = build_setup(problem, method, options, clients, chunk=options.chunk, fast=options.fast, mesh=mesh)
     return Prepared(problem, options, setup, start_of(setup, problem, z0, options), rounds, chosen)
+
+
+def _held_once(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:
+    """The problem with its data on the device in float64, which certificates, rounds in float64 and all else share."""
+    if problem.data is None or mesh is not None:  # a mesh places the data of each device
+        return problem
+    held: AbstractProblem = eqx.tree_at(lambda p: p.data, problem, tree.cast(problem.data, jnp.float64))
+    return held
 
 
 def start_of(setup: Setup, problem: AbstractProblem, z0: Saddle, options: RunOptions, **averages: Any) -> State:

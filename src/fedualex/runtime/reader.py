@@ -5,14 +5,20 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+import jax.numpy as jnp
+
 from .. import tree
+from ..algorithms import AbstractMethod
+from ..compiling import compiled
+from ..geometry import AbstractGeometry, Product
+from ..problems import AbstractProblem
 from ..tree import Tree
 from .clients import Clients
 from .evaluator import Evaluator
 from .kinds import polishing
 from .missing import Missing
-from .outputs import Output
-from .state import Setup, State
+from .outputs import Output, projected, unstacked
+from .state import Setup, State, Sums
 from .trace import no_trace, traced
 
 
@@ -59,9 +65,9 @@ class Reader:
         if self.clients.unsurveyed:
             return _unpolished(self.evaluator.unanswered(points, self.clients.unsurveyed))
         if float(state.sums.weight) == 0:  # one point for all
-            found = self.evaluator.outputs({"last": points["last"]})
+            found = self.evaluator.certified({"last": points["last"]})
             return found if isinstance(found, Missing) else _unpolished(dict.fromkeys(points, found["last"]))
-        outputs = self.evaluator.outputs(points)
+        outputs = self.evaluator.certified(points)
         if isinstance(outputs, Missing):
             return outputs
         for kind in polishing(points):
@@ -72,8 +78,8 @@ class Reader:
         return outputs
 
     def _points(self, state: State, everything: bool) -> dict[str, Tree]:
-        averages = [name for name in self.clients.averages if everything or name == "ergodic"]
-        return points_of(self.setup, state, averages)
+        points = points_in_domain(self.evaluator.problem, self.setup, state, self.clients.averages)
+        return {name: z for name, z in points.items() if everything or name in ("last", "ergodic")}
 
     def unanswered(self, state: State, reason: str) -> dict[str, Output]:
         """The outputs of a state without certificates, for this reason; bounds from earlier surveys stay."""
@@ -89,10 +95,32 @@ def exchanges_of(setup: Setup, state: State) -> int:
 
 def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, Tree]:
     """The point of a state, and averages so far; before the first round all are its point."""
-    last, sums = setup.method.point(state.server, setup.problem.geometry), state.sums
-    if float(sums.weight) == 0:
-        return {"last": last} | dict.fromkeys(averages, last)
-    return {"last": last} | {name: tree.scale(1 / sums.weight, sums.points[name]) for name in averages}
+    return _points(setup.method, setup.problem.geometry, state.server, state.sums, averages)
+
+
+def points_in_domain(exact: AbstractProblem, setup: Setup, state: State, averages: tuple[str, ...]) -> dict[str, Tree]:
+    """The same as the nearest points of the domain, in float64."""
+    if setup.method.exchanging:  # it asks about points of the domain only
+        return {"last": setup.method.point(state.server, setup.problem.geometry)}
+    names = ("last", *averages)
+    found = _read(exact.geometry, setup.method, setup.problem.geometry, state.server, state.sums, averages)
+    return dict(zip(names, unstacked(found), strict=True))
+
+
+@compiled
+def _read(
+    reports: Product, method: AbstractMethod, geometry: Product, server: Tree, sums: Sums, averages: tuple[str, ...]
+) -> Tree:
+    return projected(reports, list(_points(method, geometry, server, sums, averages).values()))
+
+
+def _points(
+    method: AbstractMethod, geometry: AbstractGeometry, server: Tree, sums: Sums, averages: Iterable[str]
+) -> dict[str, Tree]:
+    last, some = method.point(server, geometry), sums.weight > 0
+    inverse = 1 / jnp.where(some, sums.weight, 1)
+    means = {name: tree.scale(inverse, sums.points[name]) for name in averages}
+    return {"last": last} | {name: tree.where(some, mean, last) for name, mean in means.items()}
 
 
 def _unpolished(outputs: dict[str, Output]) -> dict[str, Output]:

@@ -14,8 +14,8 @@ from .clients import Clients
 from .evaluator import Evaluator
 from .examination import Examination
 from .missing import Missing
-from .outputs import Output, point_of, project
-from .reader import Reader, exchanges_of, gap_of
+from .outputs import Output
+from .reader import Reader, exchanges_of, gap_of, points_in_domain
 from .rules import answer_of, best_gap, stop_of
 from .run import Run, columns
 from .state import Setup, State
@@ -63,7 +63,7 @@ class Records:
     ):
         self.problem, self.setup, self.clients, self.judgement = problem, setup, clients, judgement
         self.examination = Examination(problem, trust=judgement.trust)
-        first = project(exact, point_of(setup, start.server))
+        first = points_in_domain(exact, setup, start, clients.averages)["last"]
         reason = clients.unsurveyed or self.examination.reason([first], thorough=True)
         self.evaluator = Evaluator(
             exact,

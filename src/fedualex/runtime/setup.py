@@ -6,11 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import Array
 
 from .. import tree
 from ..algorithms import AbstractMethod
+from ..compiling import compiled
+from ..geometry import Product
 from ..problems import AbstractOracle, AbstractProblem, Exact
-from ..tree import Saddle
+from ..tree import Saddle, Tree
 from .kinds import AVERAGES, no_sums
 from .options import RunOptions
 from .sharding import clients_per_device, spread
@@ -75,12 +78,17 @@ def _even_chunk(problem: AbstractProblem, count: int) -> int:
 
 def first_state(setup: Setup, z0: Saddle, options: RunOptions, averages: Iterable[str] = AVERAGES) -> State:
     """The method's start from the dual image of z0, with nothing summed up yet for these averages."""
-    geometry, kind = setup.problem.geometry, jnp.dtype(options.dtype)
-    z0 = tree.cast(z0, kind)
-    dual = geometry.dual(geometry.project(z0) if options.init == "project" else z0)
-    server = setup.method.start(dual, geometry)
-    point = setup.method.point(server, geometry)
-    memory = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (setup.clients, *leaf.shape)), setup.method.memory(server)
-    )
-    return State(server, memory, point, no_sums(setup, averages), jnp.asarray(0))
+    projected = options.init == "project"
+    server, point, memory = _begun(setup.method, setup.problem.geometry, z0, setup.weights, projected)
+    return State(server, memory, point, no_sums(setup, averages), np.asarray(0))
+
+
+@compiled
+def _begun(
+    method: AbstractMethod, geometry: Product, z0: Saddle, weights: Array, projected: bool
+) -> tuple[Tree, Tree, Tree]:
+    """The server's state, its point, and the memories of all clients, in the precision of the weights."""
+    z0 = tree.cast(z0, weights.dtype)
+    server = method.start(geometry.dual(geometry.project(z0) if projected else z0), geometry)
+    memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (weights.size, *leaf.shape)), method.memory(server))
+    return server, method.point(server, geometry), memory

@@ -16,9 +16,10 @@ from .driver import Driver, Keeping, RunHooks
 from .exchanges import asked_by
 from .keywords import fields_of, meanings, takes_or_chooses
 from .options import SimulatorOptions, SolveOptions, StoppingOptions
-from .outputs import exact_problem, point_of, project, survey_at
+from .outputs import exact_problem
 from .prepare import Prepared, prepare
 from .progress import progress_bar
+from .reader import points_in_domain
 from .records import Judgement, Record, Records
 from .run import Run
 from .sharding import agreed, check_shared, is_writer, spread
@@ -56,8 +57,9 @@ def _run(problem: AbstractProblem, given: AbstractMethod | None, options: SolveO
         prepared = prepare(problem, method, options)
         mesh = prepared.setup.mesh
         exact = exact_problem(spread(prepared.problem, mesh))
-        _check_start(prepared, exact)
-        clients = asked_by(SimulatedClients(exact, prepared.setup), exact, prepared.setup)
+        simulated = SimulatedClients(exact, prepared.setup)
+        _check_start(prepared, exact, simulated)
+        clients = asked_by(simulated, exact, prepared.setup)
         judgement = _judgement(prepared, options)
         records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
         with progress_bar(prepared.rounds, shown=is_writer(mesh)) as show:
@@ -77,11 +79,11 @@ def _run(problem: AbstractProblem, given: AbstractMethod | None, options: SolveO
             return driver.run(prepared.start, steps=prepared.steps, chosen=why, began=started)
 
 
-def _check_start(prepared: Prepared, exact: AbstractProblem) -> None:
+def _check_start(prepared: Prepared, exact: AbstractProblem, clients: SimulatedClients) -> None:
     """Refuse a start without a finite operator: there would be nothing to return."""
     setup = prepared.setup
-    start = project(exact, point_of(setup, prepared.start.server))
-    if not tree.known_finite(survey_at(exact, start).operator):
+    start = points_in_domain(exact, setup, prepared.start, clients.averages)["last"]
+    if not tree.known_finite([found.operator for found in clients.survey([start])]):
         raise FloatingPointError(where_not_finite(prepared.problem, start, "the start"))
 
 

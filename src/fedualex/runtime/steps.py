@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from .. import theory
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
+from ..theory.constants import smoothness
 from ..tree import Saddle
 from ..validation import positive
 from .options import RunOptions
@@ -88,7 +88,7 @@ def _covers(method: AbstractMethod, problem: AbstractProblem, options: RunOption
 def polish_grid(problem: AbstractProblem) -> Any:
     """Steps around 1 / beta for the polished output."""
     try:
-        beta = theory.constants(problem).beta
+        beta = smoothness(problem)
     except ValueError:  # an operator that is nan somewhere in the domain has no constants
         beta = np.inf
-    return jnp.asarray(FACTORS) / (beta if np.isfinite(beta) and beta > 0 else 1.0)
+    return np.asarray(FACTORS) / (beta if np.isfinite(beta) and beta > 0 else 1.0)

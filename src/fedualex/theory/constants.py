@@ -4,10 +4,8 @@ from math import e, log
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from numpy.typing import NDArray
 
 from ..geometry import EntropicSimplex, Euclidean, PNorm, is_geometry
 from ..precision import double
@@ -18,11 +16,12 @@ from ..tree import Saddle
 from ..validation import short, whole_number
 from .bounds import Constants, product
 from .sampling import largest_seen
+from .sizes import Sizes, largest_row, size_at_zero, sizes_of, spectral_norm
 
-SMALL = 1000  # rows or columns up to which a whole decomposition is quick
+SAMPLES = 8  # points at which a constant without a closed form is looked for
 
 
-def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any = 8, seed: int = 0) -> Constants:
+def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any = SAMPLES, seed: int = 0) -> Constants:
     """The constants of a problem seen through an oracle (None: exact), started at the projection of z0 (None: 0).
 
     Bilinear games: beta = norm of A between the two blocks' norms, and sup ||g||_* <= ||g(0)||_* + beta sup ||z||.
@@ -37,16 +36,14 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any 
         raise TypeError(f"oracle must be an oracle such as fx.GaussianNoise(0.1), got {short(oracle)}")
     samples = whole_number("samples", samples)
     with double():
-        geometry, zero = (
-            for_reports(problem.geometry),
-            problem.validate_point(jax.tree.map(np.zeros_like, problem.like)),
-        )
-        start = geometry.project(zero if z0 is None else problem.validate_point(z0, "z0"))
-        parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(zero), strict=True))
+        start = problem.validate_point(_zeros(problem) if z0 is None else z0, "z0")
+        geometry = for_reports(problem.geometry)
+        start, sizes = sizes_of(geometry, start)
+        parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(start), strict=True))
         beta, sigma = _closed_beta(problem), _closed_sigma(oracle, parts)
         how = {name: "estimate" if closed is None else "exact" for name, closed in (("beta", beta), ("sigma", sigma))}
         how["grad_bound"] = "estimate" if "estimate" in how.values() else "bound"
-        size = None if beta is None else _affine_size(problem, zero, parts, beta)
+        size = None if beta is None else _affine_size(problem, parts, sizes, beta)
         if beta is None or size is None or sigma is None:
             seen = largest_seen(problem, oracle, start, samples, seed)
             beta, size, sigma = (s if c is None else c for s, c in zip(seen, (beta, size, sigma), strict=True))
@@ -61,49 +58,51 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any 
             beta=beta,
             sigma=sigma,
             grad_bound=float(np.hypot(size, sigma)),
-            B=float(sum(p.diameter(leaf) ** 2 / 2 if isinstance(p, Euclidean) else np.inf for p, leaf in parts)),
-            B0=float(geometry.B0(geometry.dual(start).omega)),
-            diameter=float(geometry.diameter(zero)),
+            B=sum(
+                float(d) ** 2 / 2 if isinstance(p, Euclidean) else np.inf
+                for (p, _), d in zip(parts, sizes.each, strict=True)
+            ),
+            B0=float(sizes.B0),
+            diameter=float(sizes.whole),
             kappa=kappa,
             how=how | {"B0": "exact", "kappa": "exact" if kappa == 1 else "bound"},
         )
 
 
+def smoothness(problem: AbstractProblem) -> float:
+    """beta alone, as `constants` has it; may be nan where the operator is somewhere in the domain."""
+    with double():
+        beta = _closed_beta(problem)
+        if beta is not None:
+            return beta
+        start, _ = sizes_of(for_reports(problem.geometry), problem.validate_point(_zeros(problem)))
+        return largest_seen(problem, Exact(), start, SAMPLES, 0)[0]
+
+
+def _zeros(problem: AbstractProblem) -> Saddle:
+    return jax.tree.map(np.zeros_like, problem.like)
+
+
+def _half_square(part: Any, diameter: Array) -> float:
+    return float(diameter) ** 2 / 2 if isinstance(part, Euclidean) else np.inf
+
+
 def _closed_beta(problem: AbstractProblem) -> float | None:
     """A from l1 to ||.||_* has the largest norm of a column, from ||.|| to l-infinity that of a row; l2: spectral."""
     if isinstance(problem, Bilinear):
-        x, y, A = problem.geometry.parts.x, problem.geometry.parts.y, jnp.asarray(problem.A)
+        x, y, A = problem.geometry.parts.x, problem.geometry.parts.y, np.asarray(problem.A)
         if isinstance(x, EntropicSimplex):
-            return float(jnp.max(jax.vmap(y.dual_norm)(A.T)))
+            return float(largest_row(y, A.T))
         if isinstance(y, EntropicSimplex):
-            return float(jnp.max(jax.vmap(x.dual_norm)(A)))
+            return float(largest_row(x, A))
         if isinstance(x, Euclidean) and isinstance(y, Euclidean):
-            return _spectral_norm(np.asarray(problem.A, float))
+            return spectral_norm(np.asarray(problem.A, float))
     return None
 
 
-def _spectral_norm(A: NDArray[Any]) -> float:
-    """The largest singular value; of a large matrix by Lanczos iteration, to rounding, in a thousandth of the time."""
-    if min(A.shape) <= SMALL:
-        return float(np.linalg.norm(A, 2))
-    from scipy.sparse.linalg import svds  # a tenth of a second to import, for large matrices alone
-
-    start = np.random.default_rng(0).normal(size=min(A.shape))
-    return float(svds(A, k=1, v0=start, return_singular_vectors=False)[0])
-
-
-def _affine_size(problem: AbstractProblem, zero: Saddle, parts: list[Any], beta: float) -> float:
+def _affine_size(problem: AbstractProblem, parts: list[Any], sizes: Sizes, beta: float) -> float:
     """sup ||g||_* <= ||g(0)||_* + beta sup ||z||; a point of the simplex has norm 1."""
-    radii = [_radius(part, leaf) for part, leaf in parts]
-    at_zero = float(problem.geometry.dual_norm(problem.operator(zero)))
-    return at_zero + product(beta, float(np.linalg.norm(np.array(radii))))
-
-
-def _radius(part: Any, leaf: Array) -> float:
-    """sup ||z||. Half a diameter is less on the simplex: it may be as small as one point, and no point has norm 0."""
-    if isinstance(part, Euclidean):
-        return float(part.regularizer.farthest(leaf))
-    return 1.0 if isinstance(part, EntropicSimplex) else float(part.diameter(leaf)) / 2
+    return float(size_at_zero(problem)) + product(beta, float(np.linalg.norm(np.array(sizes.radii))))
 
 
 def _closed_sigma(oracle: AbstractOracle, parts: list[Any]) -> float | None:
@@ -118,8 +117,10 @@ def _closed_sigma(oracle: AbstractOracle, parts: list[Any]) -> float | None:
 
 def _largest_square(size: int) -> float:
     """E max_i xi_i^2 of `size` standard normals = integral over a > 0 of 2 a (1 - P(|xi| <= a)^size)."""
-    a = jnp.linspace(0, 12 + np.sqrt(2 * log(size)), 20_001)
-    return float(jnp.trapezoid(2 * a * (1 - jax.scipy.special.erf(a / np.sqrt(2)) ** size), a))
+    from scipy.special import erf  # imported where it is needed, for the simplex alone
+
+    a = np.linspace(0, 12 + np.sqrt(2 * log(size)), 20_001)
+    return float(np.trapezoid(2 * a * (1 - erf(a / np.sqrt(2)) ** size), a))
 
 
 def _kappa(part: Any, size: int) -> float:

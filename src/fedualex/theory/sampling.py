@@ -10,8 +10,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from .. import tree
-from ..compiling import compiled
+from ..compiling import compiled, quickly
+from ..geometry import Product
 from ..problems import AbstractOracle, AbstractProblem
+from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 
 SWEEPS, DRAWS, CLIENTS = 50, 32, 32  # power iterations and oracle calls at each point; the most clients looked at
@@ -24,16 +26,25 @@ def largest_seen(
     rng, count = np.random.default_rng(seed), problem.clients or 1
     points = feasible_points(problem, start, samples, rng)
     members = rng.choice(count, min(count, CLIENTS), replace=False)
-    pairs = jnp.array([(i, m) for i in range(samples) for m in members])
-    keys = jax.random.split(jax.random.key(seed), len(pairs))
-    return [float(value) for value in _largest(problem, oracle, points, pairs, keys)]
+    pairs = np.array([(i, m) for i in range(samples) for m in members])
+    return [float(value) for value in _largest(problem, oracle, points, pairs, np.asarray(seed))]
 
 
 def feasible_points(problem: AbstractProblem, start: Saddle, samples: int, rng: np.random.Generator) -> Saddle:
     """The start and random points of the domain, `samples` in all, along the first axis."""
     drawn = [jax.tree.map(lambda u: 10 ** rng.uniform(-2, 1) * rng.normal(size=u.shape), start) for _ in range(samples)]
-    points = [start, *(problem.validate_point(problem.project(z)) for z in drawn[1:])]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *points)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
+    found: Saddle = _projected(for_reports(problem.geometry), start, stacked)
+    return found
+
+
+@quickly
+def _projected(geometry: Product, start: Saddle, drawn: Saddle) -> Saddle:
+    """The start in the place of the first point, and the projections of the others."""
+    points: Saddle = jax.tree.map(
+        lambda row, others: others.at[0].set(row), start, jax.lax.map(geometry.project, drawn)
+    )
+    return points
 
 
 def aligned(norm: Any, w: Tree) -> Tree:
@@ -45,8 +56,8 @@ def aligned(norm: Any, w: Tree) -> Tree:
 
 
 @compiled
-def _largest(problem: Any, oracle: Any, points: Saddle, pairs: Array, keys: Array) -> Float[Array, "3"]:
-    norm = problem.geometry.dual_norm
+def _largest(problem: Any, oracle: Any, points: Saddle, pairs: Any, seed: Any) -> Float[Array, "3"]:
+    norm, keys = problem.geometry.dual_norm, jax.random.split(jax.random.key(seed), len(pairs))
 
     def measure(item: tuple[Array, Array]) -> Array:
         (i, m), key = item

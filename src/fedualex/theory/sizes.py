@@ -1,0 +1,71 @@
+"""Sizes of a domain and of a game: the compiled part of a problem's constants."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from ..compiling import quickly
+from ..geometry import EntropicSimplex, Euclidean, Product, is_geometry
+from ..problems import AbstractProblem
+from ..tree import Saddle
+
+SMALL = 1000
+"""Rows or columns up to which a whole decomposition is quick."""
+
+
+class Sizes(NamedTuple):
+    """Of the domain: B_0, its diameter and those of its blocks, and how far its points may be from 0 in each."""
+
+    B0: Array
+    whole: Array
+    each: list[Array]
+    radii: list[Array]
+
+
+@quickly
+def sizes_of(geometry: Product, z0: Saddle) -> tuple[Saddle, Sizes]:
+    """The projection of z0, and the sizes as seen from there."""
+    start = geometry.project(z0)
+    zero = jax.tree.map(jnp.zeros_like, z0)
+    parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(zero), strict=True))
+    each = [part.diameter(leaf) for part, leaf in parts]
+    radii = [_radius(part, leaf) for part, leaf in parts]
+    return start, Sizes(geometry.B0(geometry.dual(start).omega), geometry.diameter(zero), each, radii)
+
+
+@quickly
+def size_at_zero(problem: AbstractProblem) -> Array:
+    """||g(0)||_*."""
+    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf)), problem.like)
+    return problem.geometry.dual_norm(problem.operator(zero))
+
+
+def _radius(part: Any, leaf: Array) -> Any:
+    """sup ||z||. Half a diameter is less on the simplex: it may be as small as one point, and no point has norm 0."""
+    if isinstance(part, Euclidean):
+        return part.regularizer.farthest(leaf)
+    return jnp.ones(()) if isinstance(part, EntropicSimplex) else part.diameter(leaf) / 2
+
+
+@quickly
+def largest_row(part: Any, rows: Any) -> Array:
+    """The largest dual norm of a row."""
+    return jnp.max(jax.vmap(part.dual_norm)(rows))
+
+
+def spectral_norm(A: NDArray[Any]) -> float:
+    """The largest singular value, from A A^T; of a large matrix by Lanczos iteration, to rounding."""
+    if min(A.shape) <= SMALL:
+        unit = float(np.max(np.abs(A)))
+        if not 0 < unit < np.inf:
+            return unit
+        rows = (A if len(A) <= len(A.T) else A.T) / unit
+        return unit * float(np.sqrt(np.linalg.eigvalsh(rows @ rows.T)[-1]))
+    from scipy.sparse.linalg import svds  # a tenth of a second to import, for large matrices alone
+
+    start = np.random.default_rng(0).normal(size=min(A.shape))
+    return float(svds(A, k=1, v0=start, return_singular_vectors=False)[0])
