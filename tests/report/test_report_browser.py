@@ -58,6 +58,9 @@ def test_curves_bands_and_exact_optima_are_drawn(page):
     assert gap["lines"] == dict.fromkeys(answers(), count)
     assert gap["bands"] == dict.fromkeys(answers(), 2 * count)
     assert gap["marks"] >= 8 * len(METHODS)
+    for one in gap["series"].values():  # a bound is never shown below itself
+        shown = [float(text.removeprefix("≤ ").split(" ")[0].replace("−", "-")) for text in one["text"]]
+        assert all(mean <= text <= 1.001 * mean for text, mean in zip(shown, one["y"], strict=True))
     looks = {name.split(",")[0]: one["look"] for name, one in gap["series"].items()}
     wanted = styles({name: name for name in METHODS})
     assert looks == {name: json.loads(json.dumps(look._asdict())) for name, look in wanted.items()}

@@ -68,6 +68,6 @@ def fences(text):
 
 
 FENCE = re.compile(
-    r"^(?:<!-- not executed: (?P<reason>.+) -->\n)?(?P<open>(?P<indent> *)```)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$",
+    r"^(?:<!-- not executed: (?P<reason>[^\n]+) -->\n)?(?P<open>(?P<indent> *)```)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$",
     flags=re.DOTALL | re.MULTILINE,
 )
