@@ -31,7 +31,7 @@ def points_of(problem, count, rng):
     ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_no_honest_client_of_the_catalogue_is_doubted(name):
     """On badly scaled rows, at points all over the domain: what is refused is not rounding."""
@@ -128,6 +128,7 @@ def lying(factor):
     return fault
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_name_of_the_liar_and_what_was_certified_before(tmp_path):
     run, _ = serve(tmp_path, method=fx.FeDualSlide(), fault=lying(-1.0), attempts=2, **SLIDE)
     assert run.stop is fx.Stop.CLIENTS_LOST

@@ -35,7 +35,7 @@ def test_fedualslide_ends_with_the_answer_of_a_plain_run_and_a_certificate_that_
     assert 0 <= worst - AGNOSTIC.objective(masked.z) <= masked.gap
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, (1, 2, 3)], ids=["equal steps", "unequal steps"])
 def test_local_rounds_with_all_outputs_are_those_of_a_plain_run(steps):
     options = {"rounds": 6, "local_steps": steps, "record_every": 3, "ergodic": True}
@@ -113,6 +113,7 @@ def test_what_cannot_have_secure_sums_is_refused(changes, match):
         task_of(sites=sites, secure_sums="on", noise=None, local_steps=1, record_every=None, **options).check(problem)
 
 
+@pytest.mark.slow
 def test_the_quantization_is_part_of_the_certificate():
     """The same operators with and without it: the certificate's rounding grows by at least <error, |z|>."""
     from fedualex.precision import double

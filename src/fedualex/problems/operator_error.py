@@ -95,7 +95,7 @@ def shaken_problem(problem: Any, z: Saddle, seed: Array) -> tuple[Any, Saddle]:
 def _shaken(a: Tree, seed: Array) -> Tree:
     """a with its floating arrays moved by SHAKE of their size, up or down as if at random."""
     leaves, structure = jax.tree.flatten(a)
-    starts = np.cumsum([0, *map(np.size, leaves)])
+    starts = np.cumsum([0, *map(np.size, leaves)]).tolist()
     shaken = [_shake(leaf, seed, first) for leaf, first in zip(leaves, starts, strict=False)]
     return jax.tree.unflatten(structure, shaken)
 

@@ -10,7 +10,7 @@ __all__ = ["HERE", "KEYED", "POLL", "down", "provision", "state", "stop", "submi
 
 POLL = 10.0  # each look is a program of Flower's that keeps a core busy for a second
 HERE = False
-KEYED = ("superlink.db", REGISTERED, SUBMITTED, OUTCOME)
+KEYED = ("superlink.db", "superlink.db-shm", "superlink.db-wal", REGISTERED, SUBMITTED, OUTCOME)
 
 
 def up(folder: Path) -> list[str]:
