@@ -149,6 +149,7 @@ fx.compare(
 )
 fx.deploy.run(problem=GAME, method=fx.FeDualEx(0.1), rounds=1, sites=2, callback=None, timeout=30.0, tol=None)
 fx.deploy.Privacy(clip=1.0, noise=1.0, delta=1e-5)
+fx.deploy.Policy(least_rows=5, least_group=2, exchanges_per_day=9, epsilon=1.0, delta=1e-5, secure_sums=True)
 # theory, references, checkers
 fx.theory.constants(problem=GAME, oracle=None, z0=Z, samples=2, seed=0)
 fx.theory.theorem1(constants=CONSTANTS, clients=2, local_steps=2, rounds=5, eta_s=1.0)
@@ -210,7 +211,7 @@ NOT_CALLED = {
         ),
         *("Encoder", "BUNDLED", "Floor", "Surveyed", "Arrays", "Reply", "Request", "RunHooks", "DeploymentOptions"),
     },
-    "between parties": {"Rows", "assemble", "gather", "split_rows"},
+    "between parties": {"Rows", "assemble", "gather", "split_rows", "Guard", "RefusedError", "SiteFacts"},
     "abstract": {
         "AbstractRecipe",
         "AbstractOracle",

@@ -182,9 +182,7 @@ class Task:
         if options.min_replies is not None and options.min_replies > most:
             raise ValueError(f"min_replies must be at most the sites of a round, {most}, got {options.min_replies}")
         if np.any(self._weights() == 0) and min(most, options.min_replies or most) < count:
-            raise ValueError(
-                f"weights must be > 0 where some of the sites may be missing, got {short(options.weights)}"
-            )
+            raise ValueError(f"weights must be > 0 where sites may be missing, got {short(options.weights)}")
         if options.privacy is not None and not self.method.private:
             raise ValueError(f"privacy covers FeDualEx and FedDualAvg, got {type(self.method).__name__}")
         check_choice(options.secure_sums, self.method, count, options.cohort, options.min_replies)

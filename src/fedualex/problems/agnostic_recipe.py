@@ -26,8 +26,8 @@ from .totals import class_means, known_classes, sums_by_class, total_mass
 class AgnosticRecipe(AbstractRecipe):
     """`agnostic` without data, in three exchanges: labels, then weights of groups, then what the bounds need.
 
-    loss, delta, l1, l2, kl, cvar, radius: as for `fx.problems.agnostic`.
-    grouped: whether the mixture is one of the groups of rows, rather than of clients.
+    grouped: whether the mixture is one of groups of rows, not of clients. loss, delta, l1, l2, kl, prior, cvar and
+    radius are those of `agnostic`.
     "squared" and "huber" send sums of targets with the weights of groups, then the sum of rows at the prior and the
     losses of groups at the mean target; the other losses send weights and sums of rows of each class, at the prior.
     """
@@ -90,9 +90,8 @@ class AgnosticRecipe(AbstractRecipe):
         """Rows with targets, groups, and the weight of all rows over that of the group's."""
         group = self._numbers(rows, known, client)
         weight = rows.factors * (total_mass(known) / known[1]["group_mass"])[group]
-        target = rows.y
-        if not self.regression:
-            labels = known_classes(known)
+        target, labels = rows.y, None if self.regression else known_classes(known)
+        if labels is not None:
             target = rows.signs(labels) if self._binary(known) else rows.numbers(rows.y, labels)
         return {"row": rows.features, "target": target, "group": group, "weight": weight}
 
