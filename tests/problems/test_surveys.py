@@ -1,6 +1,7 @@
 """What a survey returns besides the operator: the value of f, how far float64 may have missed it, and its floor."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.deploy import thread_engine
 from fedualex.deploy.clients import SiteClients
+from fedualex.deploy.plausible import Plausible
 from fedualex.precision import double
 from fedualex.problems.operator_error import UNSEEN
 from fedualex.regularizers.rounding import UNIT
@@ -35,6 +37,11 @@ def random_point(problem, rng, size=1.0):
     return tree.cast(problem.project(drawn), jnp.float64)
 
 
+def simulated(exact, alone):
+    """What a survey of the simulator needs. alone: whether the method's exchanges are surveys, asked one by one."""
+    return SimpleNamespace(exact=exact, setup=SimpleNamespace(method=SimpleNamespace(exchanging=alone)))
+
+
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
@@ -46,10 +53,10 @@ def test_a_survey_is_the_operator_and_the_loss(name):
         exact = exact_problem(problem)
         z = random_point(problem, rng)
         found, g = exact.survey(z), exact.operator(z)
-        (compiled,) = SimulatedClients.survey(type("Simulated", (), {"exact": exact}), [z])
+        compiled = [SimulatedClients.survey(simulated(exact, alone), [z])[0] for alone in (True, False)]
         value = exact.loss(z)
     assert isinstance(found, fx.problems.Surveyed)
-    for again in (found, compiled):
+    for again in (found, *compiled):
         np.testing.assert_allclose(again.value, value, rtol=1e-12)
     for a, b in zip(jax.tree.leaves(found.operator), jax.tree.leaves(g), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-15, atol=1e-15 * np.max(np.abs(b)))
@@ -72,6 +79,7 @@ def test_sites_sum_up_to_the_value_of_the_whole(kind):
     with double():
         run = task.prepare(DATA)
         options = {"timeout": 60.0, "needed": None, "attempts": 1, "averages": task.options.averages, "privacy": None}
+        options["plausible"] = Plausible(run.view, None)
         sites = SiteClients(thread_engine(works_of(task, DATA)), run.setup, weights, run_id=run.run_id, **options)
         points = [tree.cast(random_point(DATA, rng), kind) for _ in range(2)]
         found = sites.survey(points)
