@@ -32,7 +32,7 @@ from fedualex.deploy import run as rehearse
         ({"weights": (1.0, -1.0, 1.0)}, "weights must be 3 numbers >= 0 with a positive sum"),
         ({"weights": (0.0, 0.0, 0.0)}, "weights must be 3 numbers >= 0 with a positive sum"),
         ({"weights": (1.0, float("inf"), 1.0)}, "weights must be finite"),
-        ({"weights": (1.0, 0.0, 1.0), "cohort": 3, "min_replies": 2}, "weights must be > 0 where some of the sites"),
+        ({"weights": (1.0, 0.0, 1.0), "cohort": 3, "min_replies": 2}, "weights must be > 0 where sites may be missing"),
         ({"sites": 0}, "sites must be"),
         ({"sites": -1}, "sites must be"),
         ({"problem": DATA, "sites": 2}, "sites must be 3, as many as the problem's data has, got 2"),
