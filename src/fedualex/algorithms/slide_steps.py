@@ -1,14 +1,17 @@
-"""The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers."""
+"""The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers.
+
+They are optimized however small they are: an exchange waits for them, and quickly compiled they take twice the time.
+"""
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
 from ..bundle import Bounds, Cuts, Flat, Known, improved, level_weights, nearest, pair_of
-from ..compiling import compiled
 from ..tree import Saddle
 
 FACTOR, MOVED = 10.0, 1e-9
@@ -16,7 +19,7 @@ FACTOR, MOVED = 10.0, 1e-9
 BISECTIONS = 52
 
 
-@compiled
+@eqx.filter_jit
 def absorbed(
     flat: Flat, cuts: Cuts, pair: tuple[Array, Array], step: Array, at: Saddle, operator: Saddle, value: Array
 ) -> tuple[Cuts, Array, Array, Array]:
@@ -47,7 +50,7 @@ def absorbed(
     return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), row, top, jnp.sqrt(jnp.vdot(g, g))
 
 
-@compiled
+@eqx.filter_jit
 def weighed(
     flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, level: Array, centre: Array
 ) -> tuple[Cuts, Bounds, Array, Array]:
@@ -66,7 +69,7 @@ def weighed(
     return cuts, bounds, flat.scale * jnp.clip(ratio, 1 / FACTOR, FACTOR), flat.interior(bounds.point)
 
 
-@compiled
+@eqx.filter_jit
 def standing(flat: Flat, cuts: Cuts, centre: Array) -> tuple[Array, Array, Saddle, Array]:
     """The pair O(c), its point, and the row of the survey that is nearest to it."""
     omega, tau = pair_of(cuts, flat.dual(centre))
@@ -74,7 +77,7 @@ def standing(flat: Flat, cuts: Cuts, centre: Array) -> tuple[Array, Array, Saddl
     return omega, tau, flat.point(z), nearest(cuts, z)
 
 
-@compiled
+@eqx.filter_jit
 def extrapolated(flat: Flat, cuts: Cuts, omega: Array, tau: Array, row: Any, step: Array) -> Saddle:
     """P(O.descend(T, g)) with the operator g of a survey."""
     return flat.point(flat.mapped(omega - step * cuts.operators[row], tau + step).point)
