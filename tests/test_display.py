@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import fedualex as fx
 from fedualex.cli.common import shown

@@ -14,8 +14,7 @@ from support.games import GAME
 from support.plain_rows import rows
 
 import fedualex as fx
-from fedualex.deploy import exchange
-from fedualex.deploy import run as rehearse
+from fedualex.deploy import exchange, run as rehearse
 from fedualex.deploy.clients import UNANSWERED
 
 # --- certificates that cannot be had -------------------------------------------------------------------------------
