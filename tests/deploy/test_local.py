@@ -290,7 +290,9 @@ def test_stop_and_a_loop_that_raises(trial):
     control.stop(started.layout.root)
     assert control.state(started.layout.root) == ("finished", True)
     assert started.result()["stopped"] or started.result()["rounds"] < 100_000
-    (started.layout.server / "engine.json").write_text('{"entry": "support.nvflare_toys:fail", "sites": ["site-1"]}')
+    (started.layout.server / "engine.json").write_text(
+        '{"name": "server", "entry": "support.nvflare_toys:fail", "sites": ["site-1"]}'
+    )
     started.submit()
     assert started.until_ended() == "failed"
     assert "the loop is broken" in (started.layout.server / "outcome.json").read_text()

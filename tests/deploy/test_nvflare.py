@@ -311,7 +311,7 @@ def test_abort_and_a_broken_loop(trial):
     assert job.state(started.folder) == "aborted"
     started.until(lambda: not job_processes(started.folder, "server"), "the job to end")
     assert started.result()["rounds"] < 10_000
-    (started.folder / "server/engine.json").write_text('{"entry": "support.nvflare_toys:fail"}')
+    (started.folder / "server/engine.json").write_text('{"name": "server", "entry": "support.nvflare_toys:fail"}')
     job.submit(started.folder, 1)
     assert job.wait(started.folder, PATIENCE) == "failed"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...storage import write_json
+from ..entry import read_settings
 
 KIT = "kit"
 ORGANIZATION = "fedualex"
@@ -17,7 +18,7 @@ def command(folder: Path) -> list[str]:
     kind = "server" if (folder / KIT / "startup" / "fed_server.json").exists() else "client"
     settings = ["secure_train=true", f"org={ORGANIZATION}", "config_folder=config"]
     if kind == "client":
-        settings.append(f"uid={folder.name}")
+        settings.append(f"uid={read_settings(folder)['name']}")  # as in its certificate
     module = f"nvflare.private.fed.app.{kind}.{kind}_train"
     kit = str(folder / KIT)
     return [sys.executable, "-u", "-m", module, "-m", kit, "-s", f"fed_{kind}.json", "--set", *settings]
