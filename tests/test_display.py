@@ -46,6 +46,7 @@ def test_nan_is_no_bound():
         rounded_up(float("nan"))
 
 
+@pytest.mark.slow
 def test_every_printed_bound_of_random_games_is_one():
     """Of 300 bounds that were printed to nearest, 136 were below the certified gap."""
     rng = np.random.default_rng(0)
