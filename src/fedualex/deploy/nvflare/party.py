@@ -3,8 +3,11 @@
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from cryptography.x509 import load_pem_x509_certificate
 
 from ...storage import write_json
 from ..entry import read_settings
@@ -28,6 +31,7 @@ def main(folder: Path) -> None:
     """Become the process of the party in this folder, wherever the folder has been moved to."""
     if " " in str(folder):
         raise SystemExit(f"{folder} has a space in its path, which NVFlare cannot start jobs from")
+    check_clock(folder, datetime.now(UTC))
     resources = folder / KIT / "local" / "resources.json"
     if (folder / KIT / "startup" / "fed_server.json").exists():
         found = json.loads(resources.read_text())
@@ -36,6 +40,18 @@ def main(folder: Path) -> None:
     os.environ.setdefault("MALLOC_ARENA_MAX", "4")  # NVFlare's own advice against fragmentation
     arguments = command(folder)
     os.execv(arguments[0], arguments)
+
+
+def check_clock(folder: Path, now: datetime) -> None:
+    """Say so if the party's certificate does not hold yet or any more: engines call that a failed handshake."""
+    for file in sorted((folder / KIT / "startup").glob("*.crt")):
+        certificate = load_pem_x509_certificate(file.read_bytes())
+        first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        if not first <= now <= last:
+            raise SystemExit(
+                f"{file} is valid from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC, and this machine's clock "
+                f"says {now:%Y-%m-%d %H:%M} UTC: set the clock, or ask for new keys (`fedualex deploy renew`)"
+            )
 
 
 def _place_stores(resources: dict[str, Any], store: Path) -> None:
