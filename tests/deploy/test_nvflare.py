@@ -25,8 +25,7 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 from support.deployments import free_port
 
 from fedualex.deploy import processes
-from fedualex.deploy.nvflare import job, party
-from fedualex.deploy.nvflare import trial as local
+from fedualex.deploy.nvflare import job, party, trial as local
 from fedualex.deploy.nvflare.provision import provision
 
 SITES = ["site-1", "site-2", "site-3"]

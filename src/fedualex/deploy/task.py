@@ -15,8 +15,7 @@ from .. import __version__
 from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractProblem
-from ..runtime import Run, fingerprint
-from ..runtime import checkpoint as checkpoints
+from ..runtime import Run, checkpoint as checkpoints, fingerprint
 from ..runtime.driver import Driver, Keeping, RunHooks
 from ..runtime.exchanges import AVERAGE, asked_by
 from ..runtime.keywords import decisive
