@@ -50,7 +50,7 @@ def deciles(values: Array) -> Array:
 
 
 def cancer() -> tuple[Array, Array, Array]:
-    """Breast cancer, ten clients by the area of the tumour."""
+    """Breast cancer, ten clients by the area of the tumor."""
     X, y = load_breast_cancer(return_X_y=True)
     return StandardScaler().fit_transform(X), y, deciles(X[:, 3])
 

@@ -60,7 +60,7 @@ def draw(results: dict[str, Any]) -> None:
 
 
 def style(index: int, row: str) -> dict[str, Any]:
-    """FeDualSlide strong and in colours of its own, others thin with markers."""
+    """FeDualSlide strong and in colors of its own, others thin with markers."""
     if row in SLIDES:
         place = list(SLIDES).index(row)
         return {"color": ("#D55E00", "#0072B2", "#000000")[place], "ls": palette.style(place).linestyle, "lw": 2}

@@ -14,7 +14,7 @@ PROBLEMS = {
     "q05": "quadratic games, delta = .05 for a mean operator of beta = 1",
     "q3": "the same with delta = .3",
     "b5": "bilinear games, delta = .5",
-    "cancer": "breast cancer, a client for each decile of the tumour area",
+    "cancer": "breast cancer, a client for each decile of the tumor area",
     "digits": "digits, a client for each digit",
     "cancer5": "the same as cancer, weights in a ball of radius 5",
     "digits5": "the same as digits, weights in a ball of radius 5",

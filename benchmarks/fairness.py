@@ -19,7 +19,7 @@ PENALTY = {"l1": 1e-3, "l2": 2e-3}
 
 
 def rows() -> tuple[Any, Any, Any, Any]:
-    """Breast cancer: five groups by the area of the tumour, whose rows three clients hold at random."""
+    """Breast cancer: five groups by the area of the tumor, whose rows three clients hold at random."""
     X, y = fx.data.bundled("breast_cancer")
     group = np.argsort(np.argsort(X[:, 3], kind="stable"), kind="stable") * len(GROUPS) // len(y)
     return fx.data.Standardizer.fit(X).transform(X), y, group, fx.data.iid(len(y), 3)
@@ -45,7 +45,7 @@ def main() -> None:
         bars = axis.bar(np.arange(len(losses)) + 0.36 * (i - 0.5), losses, 0.33, label=label)
         axis.axhline(losses.max(), color=bars[0].get_facecolor(), linestyle=":", linewidth=1.2)
     axis.set_xticks(range(len(GROUPS)), GROUPS)
-    axis.set_xlabel("tumours by area")
+    axis.set_xlabel("tumors by area")
     axis.set_ylabel("mean logistic loss of the group")
     axis.legend(frameon=False, fontsize=9, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     axis.spines[["top", "right"]].set_visible(False)

@@ -166,6 +166,28 @@ def test_nvflare_slides_as_the_simulator_does(deploy, record_property):
     print(f"\nmedian {np.median(waits):.3f} s, worst {waits.max():.3f} s of {len(waits)} exchanges; gap {gaps[-1]:.3g}")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_soak_of_slides(deploy, record_property):
+    """500 exchanges of FeDualSlide on the local engine; what is printed with `pytest -s` is in docs/deployment.md."""
+    options = {"rounds": 500, "local_steps": 3, "record_every": 50, "noise": None, "output": None}
+    problem = 'entry = "own_deployed:agnostic"'
+    made = deploy("local", method="FeDualSlide", problem=problem, data=True, run=options, watched=True)
+    made.run()
+    assert json.loads((made.run_folder / "status.json").read_text())["exchanges"] == 500
+    requests = sorted(made.requests("survey") + made.requests("round"), key=lambda request: request[2])
+    assert len(requests) == 500  # each was asked for once
+    memory = {number: round(requests[number][3]) for number in (0, 50, 100, 250, 499)}
+    waits = np.diff([moment for _, _, moment, _ in requests])
+    early, late = np.median(waits[50:150]), np.median(waits[-100:])
+    record_property("memory", memory)
+    print(
+        f"\n500 exchanges: MB of the server {memory}; medians of seconds {early:.4f} (50 to 150), {late:.4f} (last 100)"
+    )
+    assert memory[499] - memory[50] < 100
+    assert late < 3 * early
+
+
 def simulate_own(root: Path, source: Path, method: str):
     return simulate(root, own("build"), method, noise=0.2)
 

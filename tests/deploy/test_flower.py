@@ -88,7 +88,7 @@ def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Mess
     app._answering.cache_clear()
     for name in NODES:
         (tmp_path / "sites" / name).mkdir(parents=True)
-        write_entry(tmp_path / "sites" / name, TOY["site"], name=name)
+        write_entry(tmp_path / "sites" / name, name, TOY["site"])
 
     def answer(name: str, message: Message) -> Message:
         monkeypatch.setattr(TaskIdentity, "_node_id", NODES[name])
@@ -204,7 +204,7 @@ def test_the_server_app_leaves_word_of_how_it_ended(work, tmp_path, monkeypatch)
     home = tmp_path / "server"
     home.mkdir()
     (home / "keys").mkdir()
-    write_entry(home, TOY["serve"])
+    write_entry(home, "server", TOY["serve"])
     (tmp_path / "plan.json").write_text(json.dumps([(3, 0, 30.0)] * 2))
     app.serve(Board(work), context_of({}, {"folder": str(home)}))
     assert [line["a"] for line in lines(tmp_path)] == [True, True]

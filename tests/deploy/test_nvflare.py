@@ -14,6 +14,7 @@ import ssl
 import stat
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -24,7 +25,7 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 from support.deployments import free_port
 
 from fedualex.deploy import processes
-from fedualex.deploy.nvflare import job
+from fedualex.deploy.nvflare import job, party
 from fedualex.deploy.nvflare import trial as local
 from fedualex.deploy.nvflare.provision import provision
 
@@ -133,32 +134,54 @@ def test_a_log_in_that_a_busy_server_does_not_answer_is_repeated(tmp_path, monke
         pass
 
 
-def test_each_party_gets_its_own_key_and_a_narrow_policy(tmp_path):
-    folder = tmp_path / "deployment"
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kits") / "deployment"
     provision(folder, SITES, port=8002, viewers=["guest"], **ENTRIES)
+    return folder
+
+
+def test_a_site_keeps_its_name_in_a_folder_of_another(kits, tmp_path):
+    """NVFlare logs nobody in whose name is not the one in its certificate."""
+    moved = shutil.copytree(kits / "sites" / "site-1", tmp_path / "study")
+    assert party.command(moved)[-1] == "uid=site-1"
+
+
+def test_a_clock_that_is_wrong_is_one_sentence(kits):
+    site = kits / "sites" / "site-1"
+    now = datetime.now(UTC)
+    party.check_clock(site, now)
+    for wrong in (now - timedelta(hours=1), now + timedelta(days=400)):
+        with pytest.raises(
+            SystemExit, match=rf"client.crt is valid from .* clock says {wrong:%Y-%m-%d %H:%M} UTC: set"
+        ):
+            party.check_clock(site, wrong)
+
+
+def test_each_party_gets_its_own_key_and_a_narrow_policy(kits):
     parties = [
-        folder / "server",
-        folder / "admin",
-        folder / "viewers" / "guest",
-        *(folder / "sites" / s for s in SITES),
+        kits / "server",
+        kits / "admin",
+        kits / "viewers" / "guest",
+        *(kits / "sites" / s for s in SITES),
     ]
-    keys = [key for party in parties for key in party.rglob("*.key")]
+    keys = [key for own in parties for key in own.rglob("*.key")]
     assert len(keys) == len(parties) == len({key.read_text() for key in keys})
     assert all(stat.S_IMODE(key.stat().st_mode) == 0o600 for key in keys)
-    secrets = [file for file in folder.rglob("*") if file.is_file() and "PRIVATE KEY" in file.read_text()]
-    assert set(secrets) == {*keys, folder / "authority/deployment/state/cert.json"}
-    assert stat.S_IMODE((folder / "authority/deployment/state/cert.json").stat().st_mode) == 0o600
-    authority = json.loads((folder / "authority/deployment/state/cert.json").read_text())
+    secrets = [file for file in kits.rglob("*") if file.is_file() and "PRIVATE KEY" in file.read_text()]
+    assert set(secrets) == {*keys, kits / "authority/deployment/state/cert.json"}
+    assert stat.S_IMODE((kits / "authority/deployment/state/cert.json").stat().st_mode) == 0o600
+    authority = json.loads((kits / "authority/deployment/state/cert.json").read_text())
     assert set(authority) == {"root_cert", "root_pri_key"}
-    for party in (folder / "server", folder / "sites" / "site-1"):
-        rights = json.loads((party / "kit/local/authorization.json").read_text())["permissions"]
+    for own in (kits / "server", kits / "sites" / "site-1"):
+        rights = json.loads((own / "kit/local/authorization.json").read_text())["permissions"]
         assert set(rights) == {"lead", "member"}
         assert rights["member"] == {"view": "any"}
         assert rights["lead"]["byoc"] == rights["lead"]["shell_commands"] == "none"
-        assert len(json.loads((party / "kit/local/resources.json").read_text())["class_allow_list"]) == 2
-    assert all(os.access(party / "start.sh", os.X_OK) for party in parties)
+        assert len(json.loads((own / "kit/local/resources.json").read_text())["class_allow_list"]) == 2
+    assert all(os.access(own / "start.sh", os.X_OK) for own in parties)
     with pytest.raises(FileExistsError, match="holds a deployment already"):
-        provision(folder, SITES, **ENTRIES)
+        provision(kits, SITES, **ENTRIES)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +334,7 @@ def test_abort_and_a_broken_loop(trial):
     assert job.state(started.folder) == "aborted"
     started.until(lambda: not job_processes(started.folder, "server"), "the job to end")
     assert started.result()["rounds"] < 10_000
-    (started.folder / "server/engine.json").write_text('{"entry": "support.nvflare_toys:fail"}')
+    (started.folder / "server/engine.json").write_text('{"name": "server", "entry": "support.nvflare_toys:fail"}')
     job.submit(started.folder, 1)
     assert job.wait(started.folder, PATIENCE) == "failed"
 

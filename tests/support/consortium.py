@@ -4,6 +4,7 @@ import numpy as np
 from support.patients import HOSPITALS, columns, write
 
 from fedualex.data import read_csv
+from fedualex.deploy.layout import Layout
 from fedualex.deploy.threads import thread_engine
 from fedualex.experiments.consortium.kit import write_table_deployment
 from fedualex.experiments.consortium.recipe import TableRecipe
@@ -57,15 +58,15 @@ def write_tables(folder, rows=150, without=("days",), seed=0) -> None:
         write(folder / f"{name}.csv", table, without=without)
 
 
-def deployment(folder, secure_sums="off", **fit):
+def deployment(folder, secure_sums="off", name="deployment", server=(), **fit):
     """A deployment of the hospitals' tables, which are beside it; without masks, for tests look at what sites send."""
     sites = {name: {"table": str(folder / f"{name}.csv")} for name in HOSPITALS}
-    root = folder / "deployment"
-    write_table_deployment(root, {"goal": "fair", "target": "outcome", **fit}, sites, {}, {"secure_sums": secure_sums})
-    return root
+    run = {"secure_sums": secure_sums, "timeout": 300.0}
+    write_table_deployment(folder / name, {"goal": "fair", "target": "outcome", **fit}, sites, dict(server), run)
+    return folder / name
 
 
 def run_in_threads(root, wrap=lambda works: works):
     """The whole run with all parties in this process. wrap: what happens on the way to sites."""
-    works = {name: load_site(root / "sites" / name).work for name in HOSPITALS}
+    works = {name: load_site(root / "sites" / name).work for name in Layout(root).sites()}
     return serve(thread_engine(wrap(works)), root / "server")

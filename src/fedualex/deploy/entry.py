@@ -12,10 +12,10 @@ SETTINGS = "engine.json"
 """In a party's folder, which belongs to the party."""
 
 
-def write_entry(folder: Path, entry: str, **more: Any) -> None:
-    """Name the function that works for a party; it need not be importable here."""
+def write_entry(folder: Path, name: str, entry: str, **more: Any) -> None:
+    """Name a party, which it keeps wherever its folder goes, and its function, which need not be importable here."""
     check_entry(entry)
-    write_json(folder / SETTINGS, {"entry": entry, **more})
+    write_json(folder / SETTINGS, {"name": name, "entry": entry, **more})
 
 
 def read_entry(folder: Path) -> Callable[..., Any]:

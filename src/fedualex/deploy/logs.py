@@ -8,6 +8,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
+from .entry import read_settings
+
 LOG = "log.jsonl"
 LARGEST, KEPT = 10_000_000, 3
 """Bytes after which another file is begun, and how many older ones stay."""
@@ -37,7 +39,7 @@ class JsonLines(logging.Formatter):
 def write_log(folder: Path) -> None:
     """From now on what the library says in this process goes to the log of this party. It stays there: see `answer`."""
     handler = RotatingFileHandler(folder / LOG, maxBytes=LARGEST, backupCount=KEPT, delay=True)
-    handler.setFormatter(JsonLines(folder.name))
+    handler.setFormatter(JsonLines(read_settings(folder)["name"]))
     logging.getLogger("fedualex").addHandler(handler)
     logging.getLogger("fedualex").setLevel(logging.INFO)
 

@@ -8,9 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from weakref import WeakSet
 
+from .inbox import Inbox, collect
 from .messages import CarriedEngine, Work, answer
-
-Inbox = queue.SimpleQueue[tuple[str, bytes]]
 
 AT_ONCE = 4
 """Requests that a site works on at once: a straggler is still at its own while the next round already asks."""
@@ -44,14 +43,7 @@ class Threads:
             thread = threading.Thread(target=self._work, args=arguments, name=site, daemon=True)
             _threads.add(thread)
             thread.start()
-        found: dict[str, bytes | str] = {}
-        while len(found) < len(sites):
-            try:
-                site, content = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                break
-            found[site] = content
-        return {site: found.get(site, "timeout") for site in sites}
+        return collect(inbox, sites, deadline)
 
     def stopped(self) -> bool:
         """Whether `stop` was called."""

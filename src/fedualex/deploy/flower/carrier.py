@@ -12,6 +12,7 @@ from pathlib import Path
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
+from ..inbox import Inbox, collect
 from . import wire
 from .keys import names_by_key
 
@@ -34,8 +35,6 @@ CODES = {
     8: "the site's process crashed",
 }
 """Flower's error codes in words."""
-
-Inbox = queue.SimpleQueue[tuple[str, bytes | str]]
 
 
 @dataclass(frozen=True)
@@ -75,19 +74,10 @@ class Board:
         inbox: Inbox = queue.SimpleQueue()
         pause = max(POLL_SECONDS, len(sent) / PULLS_A_SECOND)
         for number, to in pushed:
-            if (
-                number
-            ):  # A thread each: a site that dies while it replies blocks Flower's pull of its reply for minutes.
+            if number:  # a thread each: a site that dies while it replies blocks Flower's pull for minutes
                 arguments = (number, to, deadline, pause, inbox)
                 threading.Thread(target=self._pull, args=arguments, daemon=True).start()
-        while waiting and (left := deadline - time.monotonic()) > 0 and not self.stopped():
-            try:
-                site, found = inbox.get(timeout=min(left, POLL_SECONDS))
-            except queue.Empty:
-                continue
-            answers[site] = found
-            waiting.discard(site)
-        return answers | dict.fromkeys(waiting, "stopped" if self.stopped() else "timeout")
+        return answers | collect(inbox, waiting, deadline, self.stopped)
 
     def stopped(self) -> bool:
         """Whether `stop` was asked for."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..entry import check_entry, write_entry
 from ..kits import private_folder, write_file, write_unit
-from ..layout import Layout, check_address, check_sites
+from ..layout import SERVER, Layout, check_address, check_sites
 from . import keys, scripts
 from .layout import ADDRESS
 
@@ -42,7 +42,7 @@ def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve
     write_file(server / ADDRESS, json.dumps({"port": port}))
     write_file(server / "start.sh", scripts.start_server(host, port), 0o700)
     write_unit(server, "the server")
-    write_entry(server, serve)
+    write_entry(server, SERVER, serve)
 
     for name in sites:
         key, home = keys.new_key(), private_folder(layout.site(name))
@@ -51,4 +51,4 @@ def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve
         write_file(home / "ca.crt", certificate)
         write_file(home / "start.sh", scripts.start_site(name, host, port), 0o700)
         write_unit(home, f"site {name}")
-        write_entry(home, site, name=name)
+        write_entry(home, name, site)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..inbox import POLL_SECONDS, Inbox, collect
 from .links import Link, welcome
 
 log = logging.getLogger(__name__)
@@ -19,13 +20,10 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 ADDRESS = "FEDUALEX_SERVER"
 """The environment variable that tells a site's process where the server listens."""
-POLL_SECONDS = 0.2
 LONGEST_PAUSE = 30.0
 """Seconds before a process that ends again and again is started once more; the first pause is one second."""
 LEAVE_SECONDS = 5.0
 ENDED = "the site's process ended"
-
-Inbox = queue.SimpleQueue[tuple[str, bytes | str]]
 
 
 @dataclass(frozen=True)
@@ -86,14 +84,7 @@ class Processes:
         waiting = set(sites) - answers.keys()
         for site in waiting:
             self._children[site].errands.put(_Errand(message, deadline, inbox))
-        while waiting and (left := deadline - time.monotonic()) > 0 and not self.stopped():
-            try:
-                site, found = inbox.get(timeout=min(left, POLL_SECONDS))
-            except queue.Empty:
-                continue
-            answers[site] = found
-            waiting.discard(site)
-        return answers | dict.fromkeys(waiting, "stopped" if self.stopped() else "timeout")
+        return answers | collect(inbox, waiting, deadline, self.stopped)
 
     def stopped(self) -> bool:
         """Whether `stop` was called."""

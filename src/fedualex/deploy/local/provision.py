@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..entry import check_entry, write_entry
 from ..kits import private_folder, write_file
-from ..layout import Layout, check_sites
+from ..layout import SERVER, Layout, check_sites
 
 KEY, KEYS = "site.key", "keys"
 """A site's key in its own folder, and the folder of all at the server."""
@@ -26,12 +26,12 @@ def provision(folder: Path, sites: Sequence[str], *, serve: str, site: str) -> N
     layout.refuse_existing()
     private_folder(layout.server)
     private_folder(layout.server / KEYS)
-    write_entry(layout.server, serve, sites=list(sites))
+    write_entry(layout.server, SERVER, serve, sites=list(sites))
     write_file(layout.server / "start.sh", START.format(who="the server", module="server"), 0o700)
     for name in sites:
         key, home = secrets.token_bytes(32), layout.site(name)
         private_folder(home)
         write_file(home / KEY, key, 0o600)
         write_file(layout.server / KEYS / name, key, 0o600)
-        write_entry(home, site, name=name)
+        write_entry(home, name, site)
         write_file(home / "start.sh", START.format(who=f"site {name}", module="site"), 0o700)

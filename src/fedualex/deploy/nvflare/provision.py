@@ -16,7 +16,7 @@ from nvflare.lighter.provisioner import Provisioner
 from ...storage import write_json
 from ..entry import check_entry, write_entry
 from ..kits import private_folder, write_file, write_unit
-from ..layout import Layout, check_address, check_name, check_sites
+from ..layout import SERVER, Layout, check_address, check_name, check_sites
 from .party import KIT, ORGANIZATION
 from .policy import SUBMITTER, VIEWER, write_policy
 
@@ -72,9 +72,9 @@ def provision(
             path.unlink()
     shutil.rmtree(kits)
     _keep_root_alone(authority / PROJECT / "state" / "cert.json")
-    for party in (layout.server, *map(layout.site, sites)):
-        write_policy(party)
-        write_entry(party, serve if party == layout.server else site)
+    for name in (SERVER, *sites):
+        write_policy(layout.party(name))
+        write_entry(layout.party(name), name, serve if name == SERVER else site)
     for party in parties.values():
         _write_start(layout, party)
     _protect(layout)

@@ -1,0 +1,59 @@
+"""The same tables on every engine, with and without masks: real processes, one model. And sites that come and go.
+
+Whatever a test starts is ended by its process id, even when the test fails.
+"""
+
+import numpy as np
+import pytest
+from support.command_line import cli
+from support.consortium import deployment, run_in_threads, write_tables
+from support.deployments import EXACT, free_port
+from support.patients import HOSPITALS
+
+from fedualex import models
+from fedualex.deploy import engines
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
+FEW = {"tol": 0.1}
+"""13 exchanges: with Flower each starts a process at every site."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("engines")
+    write_tables(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def in_threads(place):
+    """The model of a deployment in this process, with or without masks."""
+    found = {}
+
+    def model(secure_sums):
+        if secure_sums not in found:
+            root = deployment(place, secure_sums, f"threads-{secure_sums}", **FEW)
+            run_in_threads(root)
+            found[secure_sums] = models.load(root / "server")
+        return found[secure_sums]
+
+    return model
+
+
+@pytest.mark.parametrize("secure_sums", ["off", "on"])
+@pytest.mark.parametrize("engine", engines.ENGINES)
+def test_every_engine_ends_in_the_same_model(place, in_threads, engine, secure_sums):
+    expected = in_threads(secure_sums)
+    server = {"engine": engine, "port": free_port()}
+    root = deployment(place, secure_sums, f"{engine}-{secure_sums}", server, **FEW)
+    try:
+        assert cli("deploy", "up", root).exit_code == 0
+        ran = cli("deploy", "run", root)
+        assert ran.exit_code == 0, ran.output
+        assert "Certified: no model" in ran.output
+    finally:
+        engines.control_of(engine).down(root)
+    for home in (root / "server", *(root / "sites" / name for name in HOSPITALS)):
+        model = models.load(home)
+        np.testing.assert_allclose(model.weights, expected.weights, rtol=0, atol=EXACT)
+        assert model.certificate["gap"] == pytest.approx(expected.certificate["gap"], abs=EXACT)
