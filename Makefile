@@ -61,6 +61,7 @@ format: .venv/installed
 
 # One environment for everything; made again only when what it is made from changes.
 .venv/installed: pyproject.toml constraints.txt
+	@echo "Installing everything into .venv, test tools and deployment engines included: some minutes."
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[estimators,flower,nvflare,privacy,secure,test]"
 	touch $@

@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import fedualex as fx
 from fedualex.cli.common import shown
@@ -47,6 +46,7 @@ def test_nan_is_no_bound():
         rounded_up(float("nan"))
 
 
+@pytest.mark.slow
 def test_every_printed_bound_of_random_games_is_one():
     """Of 300 bounds that were printed to nearest, 136 were below the certified gap."""
     rng = np.random.default_rng(0)

@@ -104,6 +104,7 @@ def test_gap_is_below_the_bound_on_all_pairs(x):
             check_bounds(x, y)
 
 
+@pytest.mark.slow
 def test_recorded_gaps_are_below_the_bound():
     """T16 through `simulate`, in the mixed geometry; the records are the certificates of `ergodic`."""
     problem, z0 = case("shared entropic").problem, saddle(SIMPLEX_START)
@@ -116,6 +117,7 @@ def test_recorded_gaps_are_below_the_bound():
     assert gaps[-1] == pytest.approx(problem.gap(run.outputs["ergodic"].z), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_counterexample_to_the_printed_half_step():
     """E3: f = 0.1 x y, |x| and |y| on [-1, 1]^2: with ell_t in the half step T gap = 1 > beta B = 0.4."""
     psi, beta, T = fx.L1(1.0) + fx.Box(1.0), 0.1, 20
@@ -140,6 +142,7 @@ EUCLIDEAN_PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("x", "y"), EUCLIDEAN_PAIRS)
 def test_chambolle_pock_and_tseng_are_below_their_bounds(x, y):
     """T18: 2 beta B0 / N at tau = 1/beta; 4 beta sqrt(Bx By) / (T + 1) with mu = 2 beta sqrt(Bx/By) / (T + 1)."""

@@ -66,6 +66,7 @@ def test_one_client_is_algorithm_3_for_every_split(K):
     check_against_twin(fx.simulate(the.problem, fx.FeDualEx(0.2), clients=3, **options), exact)
 
 
+@pytest.mark.slow
 def test_without_psi_and_domain_extrapolation_is_extragradient():
     """T13: z - eta g(z - eta g(z)), with noise."""
     the, noise = case("shared free"), noise_table("shared free", "wave")
@@ -108,6 +109,7 @@ def test_mirror_prox_on_the_server_of_one_client():
     differ(outputs(fx.simulate(l1, fx.FedMiP(0.15), **options), "last"), outputs(composite, "last"))
 
 
+@pytest.mark.slow
 def test_equal_clients_with_one_step_are_one_machine():
     """T15: K = 1, eta_s = 1, no noise: FedDualAvg = RDA, FedMiD(project) = composite mirror descent."""
     problem, z0 = case("shared").problem, saddle(START)

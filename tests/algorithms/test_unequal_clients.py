@@ -55,6 +55,7 @@ def test_exchanges_of_a_round():
         assert method.exchanges == exchanges, method
 
 
+@pytest.mark.slow
 def test_recentred_extrapolation_with_one_step_is_mirror_prox_on_the_mean():
     run = fx.simulate(data_problem(**L1_BOX), fx.FeDualExCorrected(0.1, recentre=True), rounds=6, z0=saddle(START))
     check_against_twin(run, twins_one_machine.coMP(case("data").space, mean_oracle, 6, 0.1, START))
@@ -66,6 +67,7 @@ def test_tracking_with_one_step_is_composite_mirror_descent_on_the_mean():
     check_against_twin(run, twins_one_machine.compositeMirrorDescent(case("data").space, mean_oracle, 6, 0.1, START))
 
 
+@pytest.mark.slow
 def test_tracking_without_psi_and_domain_is_as_printed():
     """z - eta_c (g_m(z) - g_m(z_r) + g(z_r)), K = 3, and the mean."""
     run = fx.simulate(data_problem(**FREE), fx.FedGDAGT(0.1), rounds=4, local_steps=3, z0=saddle(START))
@@ -152,6 +154,7 @@ def test_unequal_clients_find_the_saddle_point_of_all(method):
     assert run.outputs["last"].gap < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [MODES[0], pytest.param(MODES[1], marks=SLOW)])
 def test_sliding_needs_similar_clients_only(mode):
     """gap <= B0 / (sum of eta over surveys), for eta = 4 on a game with beta = 1, where mirror prox may take 1."""

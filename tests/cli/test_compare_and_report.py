@@ -40,6 +40,7 @@ def test_compare_refuses_what_cannot_be_compared(solved, copied, tmp_path):
     assert "Missing argument" in result.stderr
 
 
+@pytest.mark.slow
 def test_compare_never_writes_over_a_run(solved, copied, tmp_path):
     path = copied("optimal")
     assert "kind 'comparison' is needed" in refused("compare", path, "--out", path)
@@ -106,6 +107,7 @@ def several(path, methods=SEVERAL):
     return path
 
 
+@pytest.mark.slow
 def test_several_methods_of_a_file_are_solved_and_compared(here, tmp_path):
     file, out = several(here / "several.toml"), tmp_path / "out"
     result = cli("solve", file, "--out", out)

@@ -134,6 +134,7 @@ def test_weights_are_in_the_stored_operators(solved):
     assert arrays["last/g/x"] == pytest.approx(arrays["last/z/x"] - 1.25, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_operator_of_a_mixture_is_the_clients_losses(solved):
     path, _ = solved("agnostic")
     arrays = arrays_of(path)

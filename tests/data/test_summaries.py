@@ -41,18 +41,31 @@ def test_texts_that_are_no_categories_take_no_part_and_never_leave_a_client():
             "town": rng.choice(["Rome", "Oslo"], 90),
             "age": rng.normal(size=90),
             "remark": np.array([f"word {i}" if i % 3 else "" for i in range(90)]),
+            "day": np.array([f"{1 + i % 28}.11.2026" for i in range(90)]),
+            "hour": np.array([f"2026-11-{1 + i % 9:02} 14:{i % 5}0" for i in range(90)]),
+            "ward": np.full(90, "acute"),
+            "allergy": rng.choice(["yes", ""], 90),
         },
         "here",
     )
     encoder = data.Encoder.fit(table, np.arange(90) % 2)
-    assert encoder.left_out == ("id", "remark")
-    assert encoder.features == ("age", "town=Oslo", "town=Rome")
-    assert encoder.transform(table).shape == (90, 3)
+    assert encoder.left_out == {
+        "id": "texts of which most are different",
+        "remark": "texts of which most are different",
+        "day": "dates",
+        "hour": "dates",
+        "ward": "the same text in every row",
+    }
+    # One text in some of the rows says something: whether it is there.
+    assert encoder.features == ("age", "town=Oslo", "town=Rome", "allergy=yes")
+    assert encoder.transform(table).shape == (90, 4)
     known = [merged([data.Encoder.summarize(table, [])])]
-    assert "P7" not in str([data.Encoder.summarize(table, known[:k]) for k in (0, 1)])
+    sent = str([data.Encoder.summarize(table, known[:k]) for k in (0, 1)])
+    assert "P7" not in sent
+    assert ".11.2026" not in sent
     few = data.Encoder.fit(table.take(np.arange(19)))  # too few to tell
-    assert few.left_out == ()
-    with pytest.raises(ValueError, match="must have columns of numbers or categories; in id texts are unique"):
+    assert set(few.left_out) == {"ward"}
+    with pytest.raises(ValueError, match="columns of numbers or categories; id holds texts of which most are diff"):
         data.Encoder.fit({"id": table["id"]})
     with pytest.raises(ValueError, match=r"all clients must have the same 1 columns, got \['a', 'b'\]"):
         fitted_apart({"a": np.zeros(2)}, {"b": np.zeros(2)})

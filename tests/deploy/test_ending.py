@@ -14,8 +14,7 @@ from support.games import GAME
 from support.plain_rows import rows
 
 import fedualex as fx
-from fedualex.deploy import exchange
-from fedualex.deploy import run as rehearse
+from fedualex.deploy import exchange, run as rehearse
 from fedualex.deploy.clients import UNANSWERED
 
 # --- certificates that cannot be had -------------------------------------------------------------------------------
@@ -38,6 +37,7 @@ def test_a_record_without_all_sites_is_left_out(tmp_path, undisturbed):
     assert_same_run(run, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_run_whose_first_records_fail_still_stops_at_its_tol_and_resumes(tmp_path):
     options = {"rounds": 200, "noise": None, "tol": 0.02}
     healthy, _ = serve(tmp_path / "a", **options)
@@ -132,6 +132,7 @@ def test_time_is_a_limit_and_may_be_extended(tmp_path, undisturbed):
     assert_same_run(run, undisturbed)
 
 
+@pytest.mark.slow
 def test_which_output_is_the_answer(tmp_path, undisturbed):
     assert undisturbed.output == "polished"
     assert list(undisturbed.outputs) == ["last", "client_average", "polished"]
@@ -148,6 +149,7 @@ def test_which_output_is_the_answer(tmp_path, undisturbed):
     assert loose.outputs[loose.output].structure == min(output.structure for output in good)
 
 
+@pytest.mark.slow
 def test_without_certificate_by_its_domain(tmp_path):
     problem = fx.problems.bilinear(np.eye(2), np.zeros(2), x=fx.L1(0.1), y=fx.L1(0.1))
     run, _ = serve(tmp_path, problem)
@@ -155,6 +157,7 @@ def test_without_certificate_by_its_domain(tmp_path):
     assert "unbounded" in run.outputs["last"].certificate.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_straggler_inside_jax_ends_with_the_process_and_not_it_with_the_straggler(code):
     """However long its work is: this one never ends, as if the machine were infinitely busy."""
@@ -174,6 +177,7 @@ sys.exit({code})
     assert (done.returncode, done.stdout) == (code, "timeout\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_a_site_that_hangs_does_not_keep_the_process_from_ending():
     program = """
 import threading, numpy as np

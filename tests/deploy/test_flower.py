@@ -132,6 +132,7 @@ def test_a_site_that_raises_is_an_error_and_the_others_count(work, tmp_path):
     assert [reply.error for reply in replies] == [None, "the site raised ArithmeticError (its log says more)", None]
 
 
+@pytest.mark.slow
 def test_silent_and_absent_sites_are_named(work, tmp_path):
     board = Board(lambda name, message: None if name == "b" else work(name, message))
     del board.nodes["c"]
@@ -140,6 +141,7 @@ def test_silent_and_absent_sites_are_named(work, tmp_path):
     assert all((reply.arrays is None) == (reply.error is not None) for reply in replies)
 
 
+@pytest.mark.slow
 def test_a_pull_that_blocks_holds_up_nobody(work, tmp_path):
     """As when a site dies while it replies: Flower's pull then waits for minutes."""
     released = threading.Event()

@@ -150,8 +150,8 @@ class Trial:
             assert time.monotonic() < end, f"{what}\n{self.logs()}"
             time.sleep(0.05)
 
-    def until_ended(self) -> str:
-        self.until(lambda: control.state(self.layout.root)[1], "the end of the run")
+    def until_ended(self, seconds: float = PATIENCE) -> str:
+        self.until(lambda: control.state(self.layout.root)[1], "the end of the run", seconds)
         return control.state(self.layout.root)[0]
 
     def processes(self) -> dict[str, psutil.Process]:
@@ -319,6 +319,8 @@ def test_a_server_that_cannot_start_says_why(trial):
 
 EXCHANGES = {(3, "1 kB"): 100, (3, "1 MB"): 20, (3, "10 MB"): 8, (3, "100 MB"): 4, (20, "1 kB"): 100, (50, "1 kB"): 100}
 """How many exchanges are measured, by the number of sites and the size of a message."""
+LONG = 3000.0
+"""Seconds for many processes on few cores."""
 NUMBERS = {"1 kB": 128, "1 MB": 131_072, "10 MB": 1_310_720, "100 MB": 13_107_200}
 
 
@@ -330,10 +332,10 @@ def test_seconds_an_exchange_and_memory(trial, count, size):
     started = trial(*(f"site-{number}" for number in range(1, count + 1)))
     began = time.monotonic()
     started.submit(rounds=EXCHANGES[count, size], size=NUMBERS[size], pause=0.0, timeout=600.0)
-    started.until(lambda: started.result()["rounds"] >= 1, "the first round", 3000.0)
+    started.until(lambda: started.result()["rounds"] >= 1, "the first round", LONG)
     first = time.monotonic() - began
     memory = {name: process.memory_full_info() for name, process in started.processes().items()}
-    assert started.until_ended() == "finished", started.logs()
+    assert started.until_ended(LONG) == "finished", started.logs()
     assert started.result()["errors"] == []
     assert len(started.result()["sites"]) == count
     seconds = np.array(started.result()["seconds"][1:])

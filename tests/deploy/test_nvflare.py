@@ -25,8 +25,7 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 from support.deployments import free_port
 
 from fedualex.deploy import processes
-from fedualex.deploy.nvflare import job, party
-from fedualex.deploy.nvflare import trial as local
+from fedualex.deploy.nvflare import job, party, trial as local
 from fedualex.deploy.nvflare.provision import provision
 
 SITES = ["site-1", "site-2", "site-3"]
@@ -275,8 +274,10 @@ def test_a_killed_site_is_silent_until_the_next_job(trial):
     job.submit(started.folder, 3)
     started.until(lambda: started.result()["rounds"] >= 4, "four rounds")
     started.kill(started.pid("site-3"), *job_processes(started.folder, "site-3"))
-    assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
+    # The loop goes on to its end; NVFlare calls the job failed if it has missed a site for a minute by then.
+    assert job.wait(started.folder, PATIENCE) in ("finished", "failed"), started.logs()
     result = started.result()
+    assert result["rounds"] == 15
     first = result["errors"][0][0]
     assert result["errors"] == [[r, "site-3", "timeout"] for r in range(first, 15)]
     assert processes.running(started.folder)["site-3"] is False

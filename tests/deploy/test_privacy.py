@@ -9,8 +9,7 @@ from support.deploying import NAMES, Stop, patience, serve  # noqa: F401
 from support.games import GAME
 
 import fedualex as fx
-from fedualex.deploy import DeploymentOptions, Request, Task
-from fedualex.deploy import run as rehearse
+from fedualex.deploy import DeploymentOptions, Request, Task, run as rehearse
 from fedualex.deploy.wire import pack
 from fedualex.precision import double
 

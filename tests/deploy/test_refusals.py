@@ -5,8 +5,7 @@ from support.deploying import DATA, patience  # noqa: F401
 from support.games import GAME
 
 import fedualex as fx
-from fedualex.deploy import DeploymentOptions, Task, thread_engine
-from fedualex.deploy import run as rehearse
+from fedualex.deploy import DeploymentOptions, Task, run as rehearse, thread_engine
 
 
 @pytest.mark.parametrize(

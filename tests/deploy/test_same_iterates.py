@@ -126,6 +126,7 @@ def test_the_server_has_nobodys_data():
     assert held.counts.tolist() == [5]
 
 
+@pytest.mark.slow
 def test_who_is_dead_is_not_in_the_mean(tmp_path):
     """Sites one and two of three, alone, are two clients of the simulator."""
 
@@ -208,6 +209,7 @@ def test_a_plain_reply_is_two_vectors_and_two_numbers(tmp_path):
     assert [size_of(reply.arrays) for reply in replies] == [8 * (2 * 9 + 2)] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"method": fx.FeDualExCorrected(0.2)}], ids=["plain", "survey"])
 def test_bytes_of_the_history_are_those_that_were_seen(tmp_path, changes):
     """A record counts all that was sent before it; its own survey is in the next one."""

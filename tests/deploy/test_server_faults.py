@@ -198,6 +198,7 @@ def test_a_certificate_that_overflows_at_the_end_is_a_status_and_not_an_exceptio
     assert run.gap == run.best.gap < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["round", "survey"])
 def test_an_overflow_at_every_site_is_the_methods_and_ends_at_once(tmp_path, task):
     def overflow(request, replies):
@@ -243,6 +244,7 @@ def test_one_sites_infinities_are_its_own_and_not_the_methods(tmp_path, undistur
     assert_same_run(run, serve(tmp_path / "c", cohort=1)[0])
 
 
+@pytest.mark.slow
 def test_numbers_that_are_never_finite_end_the_run_and_its_checkpoint_can_be_read(tmp_path):
     def infinite(request, replies):
         return [replace(r, arrays={k: np.full_like(a, np.inf) for k, a in r.arrays.items()}) for r in replies]

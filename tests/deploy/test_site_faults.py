@@ -132,6 +132,7 @@ def test_order_of_replies_does_not_matter_to_the_last_bit(tmp_path, undisturbed)
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_a_site_that_was_not_asked_is_not_heard_and_not_blamed(tmp_path):
     """In a cohort of two the third is silent; what comes under its name, or a stranger's, is dropped."""
 
@@ -145,6 +146,7 @@ def test_a_site_that_was_not_asked_is_not_heard_and_not_blamed(tmp_path):
     assert [engine.asked(site) for site in NAMES] == [quiet.asked(site) for site in NAMES]
 
 
+@pytest.mark.slow
 def test_an_old_surveys_reply_is_dropped(tmp_path):
     """Surveys of one shape follow each other round by round: each has its own number."""
     kept = []
@@ -175,6 +177,7 @@ def test_a_silent_site_and_a_straggler_cost_their_timeout(tmp_path, undisturbed,
     assert timeouts.count(DEAD) >= 1
 
 
+@pytest.mark.slow
 def test_a_site_that_hangs_for_good_does_not_starve_the_others():
     """More requests than a site has threads: they wait for each other, and for nobody else."""
     release = threading.Event()
@@ -215,6 +218,7 @@ def test_with_fewer_needed_a_dead_site_is_left_alone_and_comes_back(tmp_path):
     assert run.gap is not None
 
 
+@pytest.mark.slow
 def test_a_dead_site_is_never_left_alone_for_long(tmp_path):
     def fault(request):
         raise ConnectionError

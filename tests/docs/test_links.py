@@ -1,7 +1,11 @@
 """Every link between pages, to files and to headings leads somewhere."""
 
+import re
+
 import pytest
-from support.pages import anchors, links, name_of, pages
+from support.pages import ROOT, anchors, links, name_of, pages
+
+README = ROOT / "README.md"
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
@@ -24,3 +28,10 @@ def test_every_page_of_the_site_is_in_its_contents():
     }
     missing = [name_of(page) for page in pages() if "docs" in page.parts and page not in named]
     assert [page for page in missing if page.startswith("docs/")] == ["docs/index.md"]
+
+
+def test_no_two_pages_of_the_site_have_the_same_title():
+    """The titles are the entries of the sidebar; three pages take theirs from a file outside of docs/."""
+    titles = [re.findall(r"^# (.*)$", page.read_text(), flags=re.MULTILINE)[:1] for page in pages() if page != README]
+    found = [title for title, *_ in filter(None, titles)]
+    assert sorted(set(found)) == sorted(found)

@@ -30,6 +30,7 @@ def test_spectral_parts_have_bounds_too(here, tmp_path):
     assert verify(tmp_path / "run").verdict is Verdict.VERIFIED
 
 
+@pytest.mark.slow
 def test_a_method_of_surveys_has_bounds_alone(solved):
     run = folder.load(solved("slide"))
     assert set(run.status["outputs"]) == {"bounds"}

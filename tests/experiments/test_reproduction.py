@@ -258,7 +258,6 @@ def test_every_task_is_done_and_shown(finished):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("label", PAPER)
 def test_the_grid_is_what_tune_finds(finished, label):
     root, experiment, _ = finished
@@ -378,6 +377,7 @@ def test_report_while_experiments_are_still_running(finished, tmp_path):
         collect(root / "l1-k1")
 
 
+@pytest.mark.slow
 def test_files_are_named_after_the_folder_wherever_one_stands(finished, monkeypatch):
     monkeypatch.chdir(finished[0] / "l1-k10")
     assert collect(Path())["panels"][0]["name"] == "l1-k10"

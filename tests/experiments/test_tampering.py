@@ -395,6 +395,7 @@ def test_what_was_seen_of_f_is_looked_for_again(copied):
     assert verify(path, trust=True).verdict is Verdict.VERIFIED
 
 
+@pytest.mark.slow
 def test_a_run_whose_certificates_were_withdrawn(here, tmp_path, monkeypatch):
     finish = Records.finish
 

@@ -162,6 +162,7 @@ def test_of_several_runs_the_worst_counts(elsewhere, solved, copied, tmp_path):
 # --- collections ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_missing_from_a_collection_is_said(solved, reproduction, tmp_path):
     folder.write_collection(tmp_path / "one", "comparison", title="", runs=[str(solved("game")), "gone"])
     _, lines = command(tmp_path / "one")
@@ -181,6 +182,7 @@ def test_what_is_missing_from_a_collection_is_said(solved, reproduction, tmp_pat
     assert "  not checked: missing: the run has not ended" in lines
 
 
+@pytest.mark.slow
 def test_runs_of_an_experiment_are_those_of_its_plan(reproduction, tmp_path):
     """They have no checkpoint; the plan and the grid say what their settings must be."""
     root = Path(shutil.copytree(reproduction, tmp_path / "root"))

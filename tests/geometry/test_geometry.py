@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.special import logsumexp
 from support.rows import GEOMETRIES, GROUPS, MATRIX, REGULARIZERS, VECTOR, WITHOUT_CLOCK, C, Q, kinds_first
 

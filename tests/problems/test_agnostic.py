@@ -243,7 +243,7 @@ def test_huge_scores_stay_finite_in_float32(classes):
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(g))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_operator_is_monotone(classes):
     check = fx.problems.check_convex_concave(agnostic(*drawn(classes), l1=0.1, kl=0.1), pairs=90)

@@ -119,6 +119,7 @@ def test_bias_bound_holds_where_labels_are_far_from_zero(loss):
     assert np.linalg.norm(weights.value) < ball_of(problem).radius
 
 
+@pytest.mark.slow
 def test_cvar_of_all_clients_is_the_mean_and_of_few_the_worst():
     data = table("cancer")
     for cvar, expected in ((1.0, np.mean), (0.2, np.max), (0.1, np.max)):

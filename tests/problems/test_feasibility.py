@@ -76,7 +76,7 @@ def certified(phase, z):
         return phase.operator(phase.validate_point(z)), phase.certificate(z)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @EVERY
 def test_lower_bound_is_never_above_the_least_violation_and_reaches_it(name):
     problem, x, above = built(name)

@@ -164,6 +164,7 @@ def test_without_intercept():
     assert sparse_glm("logistic", X, y > 3, l2=0.5, intercept=False).clients == 1
 
 
+@pytest.mark.slow
 def test_constant_target_is_solved_at_once():
     X, _, clients = drawn("squared")
     problem = sparse_glm("squared", X, np.full(len(X), 2.0), clients, l1=0.1)

@@ -89,6 +89,7 @@ def test_certificate_is_the_papers_printed_gap(game, printed, scales):
         assert certificate.rounding < 1e-9
 
 
+@pytest.mark.slow
 def test_certificate_splits_into_nonnegative_parts():
     game = fx.problems.paper_l1(2)
     for seed in range(5):
@@ -98,6 +99,7 @@ def test_certificate_splits_into_nonnegative_parts():
         assert certificate.gap == certificate.x + certificate.y + certificate.rounding
 
 
+@pytest.mark.slow
 def test_gap_is_convex_along_segments_and_bounds_the_value_of_any_play():
     rng = np.random.default_rng(3)
     psi = fx.L1(0.1) + fx.Box(lower=-1.0, upper=0.5)

@@ -108,6 +108,7 @@ def test_lp_refuses_data_too_small_for_its_solver():
         fx.reference.lp(fx.problems.matrix_game(1e-10 * np.random.default_rng(2).normal(size=(4, 5))))
 
 
+@pytest.mark.slow
 def test_best_response_refuses_a_game_where_it_cycles():
     with pytest.raises(RuntimeError, match=r"did not settle.*needs a general solver"):
         fx.reference.best_response(fx.problems.matrix_game([[2.0, -1.0], [-1.0, 1.0]]))

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support import rows
 from support.rows import GROUPS, REGULARIZERS, WITHOUT_CLOCK, C, Q, kinds_first
 

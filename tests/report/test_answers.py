@@ -165,6 +165,7 @@ def test_the_model_of_a_fit_has_named_signed_coefficients_and_clients(tmp_path, 
         "rows": 8,
         "names": ["accuracy"],
         "overall": [0.8],
+        "worst": [0.9],
         "clients": [{"name": "a", "trained": 20, "values": [0.9]}, {"name": "b", "trained": 4, "values": [None]}],
     }
 

@@ -143,6 +143,7 @@ def test_figures_are_files_and_always_the_same(panels, tmp_path, name):
     assert again[1].read_bytes() == pdf.read_bytes()
 
 
+@pytest.mark.slow
 def test_other_numbers_are_another_figure(panels, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "DPI", 50)
     panel = panels["l1-k1"]

@@ -123,6 +123,7 @@ def linear(x, y, example):
     return jnp.vdot(example["x"], x) - jnp.vdot(example["y"], y)
 
 
+@pytest.mark.slow
 def test_unequal_local_steps_do_not_change_the_objective():
     """With constant operators the server moves by -K g, K the mean number of steps, g the weighted mean operator."""
     rng = np.random.default_rng(0)

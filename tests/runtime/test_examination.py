@@ -54,6 +54,7 @@ def test_with_trust_nobody_looks():
         minimize(concave, convexity="maybe")
 
 
+@pytest.mark.slow
 def test_what_was_checked_is_said_and_convexity_is_not_claimed():
     run = minimize(lambda x: jnp.sum((x - 0.3) ** 2))
     assert run.status is Status.OPTIMAL

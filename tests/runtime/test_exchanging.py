@@ -66,6 +66,7 @@ def test_a_run_ends_with_the_exchange_that_meets_tol():
     assert few.history["round"][-1] == few.rounds
 
 
+@pytest.mark.slow
 def test_a_run_with_few_rounds_waits_until_its_phase_has_ended(monkeypatch):
     """Of 30 rounds a fifth is 6. Without patience a plateau ends the run; with it the run goes on and improves."""
     few = {"rounds": 30, "tol": 1e-9, "record_every": 1}

@@ -231,6 +231,7 @@ def test_the_library_is_silent_by_default():
 # --- the docs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_code_of_the_docs_runs_and_its_table_names_every_column(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()

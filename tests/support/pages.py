@@ -48,6 +48,8 @@ class Fence:
     line: int
     reason: str
     """Why it is not executed; empty if it is."""
+    varies: str
+    """Why its numbers are not compared with what is printed; empty if they are."""
     follows: bool
     """Whether nothing but empty lines stands between it and the block before it."""
 
@@ -61,13 +63,13 @@ def fences(text):
         if not match["language"].startswith("{"):
             line = text[: match.start("open")].count("\n") + 1
             block = textwrap.dedent(match["text"])
-            found.append(
-                Fence(match["language"], block, line, match["reason"] or "", bool(found) and not between.strip())
-            )
+            reason, varies = match["reason"] or "", match["varies"] or ""
+            found.append(Fence(match["language"], block, line, reason, varies, bool(found) and not between.strip()))
     return found
 
 
 FENCE = re.compile(
-    r"^(?:<!-- not executed: (?P<reason>[^\n]+) -->\n)?(?P<open>(?P<indent> *)```)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$",
+    r"^(?:<!-- (?:not executed: (?P<reason>[^\n]+)|numbers vary: (?P<varies>[^\n]+)) -->\n)?"
+    r"(?P<open>(?P<indent> *)```)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$",
     flags=re.DOTALL | re.MULTILINE,
 )

@@ -135,6 +135,7 @@ for call in json.loads(sys.stdin.read()):
 """
 
 
+@pytest.mark.slow
 def test_wrong_calls_that_the_attack_found():
     """In a process of its own: here, annotations are checked before the library can speak."""
     told = subprocess.run(

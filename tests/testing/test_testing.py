@@ -319,6 +319,7 @@ def test_a_users_own_problem_keeps_the_laws():
     fx.testing.check_problem(Spoiled(), samples=5)
 
 
+@pytest.mark.slow
 def test_a_right_floor_keeps_the_laws():
     fx.testing.check_problem(with_floor(0.5), samples=2)
 

@@ -471,7 +471,7 @@ def test_bad_input_is_named(call, error, message):
         call()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NARROW)
 def test_no_feasible_point_has_an_operator_beyond_grad_bound(name):
     """A capped simplex has a small diameter, and one entry none, but their points have norm 1."""

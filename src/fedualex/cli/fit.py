@@ -15,7 +15,8 @@ from .model_words import FEW, as_text, description, predictions, show
 @click.argument("table")
 @goal_options
 @click.option("--clients", help="The column that says whose row it is; a number makes as many random clients.")
-@out_option(default=None, help="The fit's folder; fits/NAME of the table. An unfinished fit in it is resumed.")
+@click.option("--ignore", help="Columns that take no part, such as ids, with commas between them.")
+@out_option(default=None, help="The fit's folder; fits/TABLE-GOAL. An unfinished fit in it is resumed.")
 @json_option
 @one_line_errors
 def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
@@ -28,13 +29,15 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     from ..models.store import MODEL
 
     given = {key: value for key, value in options.items() if value is not None}
+    if "ignore" in given:
+        given["ignore"] = given["ignore"].split(",")
     folder, settings = Path(), {"table": table, **given}
     if table.endswith(".toml"):
         document = read_toml(Path(table))
         check_tables(document, ("fit",))
         folder, settings = Path(table).parent, {**document["fit"], **given}
-    path = out or Path("fits") / Path(table.removeprefix("bundled:")).stem
     planned = plan_fit(settings, folder)
+    path = out or Path("fits") / f"{Path(table.removeprefix('bundled:')).stem}-{planned.goal}"
     if not as_json:
         click.echo("\n".join([planned.words, *(f"note: {note}" for note in planned.notes)]))
     with resumable("the fit", as_json):

@@ -62,33 +62,42 @@ def show(model: Any, most: int | None) -> None:
 def claim(model: Any) -> str:
     """The certificate in words."""
     found, gap, tol = model.certificate, model.certificate.get("gap"), model.certificate.get("tol")
-    cost = f"{found.get('exchanges')} exchanges with {len(model.training.get('clients', ()))} clients"
+    clients = len(model.training.get("clients", ()))
+    cost = f"{found.get('exchanges')} exchanges with {clients} client{'s' * (clients != 1)}"
     if gap is None:
         return f"Nothing is certified ({found.get('meaning')}) after {cost}."
     above = found.get("violation")
     limit = "" if above is None else f" Its limit is exceeded by at most {rounded_up(above, 3)}."
-    short = "" if tol is None or gap <= tol else f" The tolerance {tol:g} was not reached: raise --rounds or --tol."
-    return (
-        f"Certified: no model of this kind has an objective lower by more than {rounded_up(gap, 3)}, "
-        f"known after {cost}.{limit}{short}"
+    known = (
+        f"no model of this kind has an objective lower by more than {rounded_up(gap, 3)}, known after {cost}.{limit}"
     )
+    if tol is None or gap <= tol:
+        return f"Certified: {known}"
+    return f"Tolerance {tol:g} not reached: {known} Raise --rounds or --tol, with another --out."
 
 
 def _show_measures(measures: dict[str, Any] | None) -> None:
     if measures is None:
         return
-    names = list(measures["overall"])
-    rows = {"all clients": measures["overall"], **(measures["clients"] if len(measures["clients"]) > 1 else {})}
+    from ..experiments.measures import worst
+
+    overall, clients = measures["overall"], measures["clients"]
+    rows = {"all clients": overall}
+    if len(clients) > 1:
+        rows |= {"worst of each": {name: worst(name, clients) for name in overall}, **clients}
     click.echo(f"On {measures['rows']} rows that were held out:")
-    _print_rows(["", *names], [[who, *(_number(found[name]) for name in names)] for who, found in rows.items()])
+    _print_rows(["", *overall], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
 
 
 def _show_coefficients(model: Any, most: int | None) -> None:
     used = [c for c in model.coefficients if c.size > 0]
     several = model.weights.ndim > 1
     names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit", "per deviation"]
-    numbers = [(c.per_unit if several else (c.per_unit[0], c.per_deviation[0])) for c in used[:most]]
-    rows = [[c.feature, *(f"{value:+.4g}" for value in row)] for c, row in zip(used, numbers, strict=False)]
+    words = {f"{name}={word}" for name, known in model.encoder.categories.items() for word in known}
+    rows = []
+    for c in used[:most]:
+        deviation = ["-" if c.feature in words else f"{c.per_deviation[0]:+.4g}"] * (not several)
+        rows.append([c.feature, *(f"{value:+.4g}" for value in c.per_unit), *deviation])
     features = len(model.encoder.features)
     click.echo(f"Coefficients of {_score(model)}: {len(used)} of {features} are not 0, the largest first:")
     _print_rows(["feature", *names], rows)

@@ -1,5 +1,6 @@
 """What the columns of a table hold: numbers or text, at one client and at all of them."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,10 @@ ENOUGH = 20
 """Texts of a client from which on it can be seen whether they are categories."""
 MOST_DISTINCT = 0.5
 """The share of different texts above which a column holds no categories: less than two rows have the same."""
+MOST_DATES = 0.5
+"""The share of dates above which a column is one of dates."""
+DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
+"""2026-11-17, 17.11.2026, 11/17/26, each with or without a time."""
 
 
 def plain_table(table: Mapping[str, Any]) -> Table:
@@ -51,9 +56,9 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
     """What a client says of its columns, in the sorted order of their names, and where they stand in its table.
 
     text: 2 if there is some, 1 for an empty column of text, else 0. number: 1 if there are some, else 0. count, total:
-    how many numbers there are, and their sum, in which rows count by their weights if they have some. texts, distinct:
-    how many texts there are, and how many different ones, where that says something. No text leaves before it is known
-    which columns of text are categories.
+    how many numbers there are, and their sum, in which rows count by their weights if they have some. empty: how many
+    rows of a column of text hold none. texts, distinct, dates: how many texts there are, how many different ones, and
+    how many dates, where that says something. No text leaves before it is known which columns are categories.
     """
     names = sorted(table)
     columns = [table[name] for name in names]
@@ -73,8 +78,10 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
         sums={
             "count": own.count,
             "total": own.total,
+            "empty": np.array([is_one * (table.rows - len(t)) for is_one, t in zip(text, texts, strict=True)]),
             "texts": np.array([len(values) for values in told]),
             "distinct": np.array([len(np.unique(values)) for values in told]),
+            "dates": np.array([sum(DATE.fullmatch(value) is not None for value in values) for values in told]),
         },
         largest=kinds,
         labels={"columns": np.array(names)},
@@ -90,14 +97,27 @@ def summarize_categories(table: Table, known: Known) -> dict[str, NDArray[Any]]:
 
 def known_categories(known: Known) -> list[str]:
     """The columns of text that hold categories."""
-    apart = known_identifiers(known)
+    apart = known_no_categories(known)
     return [name for name, text in known_kinds(known).items() if text and name not in apart]
 
 
-def known_identifiers(known: Known) -> list[str]:
-    """The columns with another text in almost every row, as ids, dates or remarks have: they are no categories."""
-    many = known["distinct"] > MOST_DISTINCT * known["texts"]
-    return [name for name, text in known_kinds(known).items() if text and many[known["columns"].tolist().index(name)]]
+def known_no_categories(known: Known) -> dict[str, str]:
+    """The columns of text that hold no categories, each with what it holds instead."""
+    found = {}
+    for name in (name for name, text in known_kinds(known).items() if text):
+        i = known["columns"].tolist().index(name)
+        if known["dates"][i] > MOST_DATES * known["texts"][i]:
+            found[name] = "dates"
+        elif known["distinct"][i] > MOST_DISTINCT * known["texts"][i]:
+            found[name] = "texts of which most are different"
+    return found
+
+
+def known_constants(known: Known, categories: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """The columns of text with the same text in every row, each with what it holds."""
+    full = known["empty"] == 0
+    single = [name for name, found in categories.items() if len(found) == 1]
+    return {name: "the same text in every row" for name in single if full[known["columns"].tolist().index(name)]}
 
 
 def known_kinds(known: Known) -> dict[str, bool]:

@@ -1,7 +1,7 @@
 """From a table with numbers, categories and holes to a matrix."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,9 +13,10 @@ from .columns import (
     CATEGORIES,
     column_of_kind,
     known_categories,
-    known_identifiers,
+    known_constants,
     known_kinds,
     known_moments,
+    known_no_categories,
     plain_column,
     plain_table,
     summarize_categories,
@@ -38,8 +39,8 @@ class Encoder:
     numbers: tuple[str, ...]
     categories: dict[str, tuple[str, ...]]
     standardizer: Standardizer | None
-    left_out: tuple[str, ...] = ()
-    """Columns with another text in almost every row, which are no categories and take no part."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """The columns of text that take no part, each with what it holds instead of categories."""
 
     exchanges: ClassVar[int] = 2
 
@@ -74,15 +75,16 @@ class Encoder:
     def from_known(cls, known: Sequence[Known]) -> "Encoder":
         """From the merged summaries of both exchanges."""
         numbers = _numbers(known)
-        categories = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0])}
-        apart = tuple(known_identifiers(known[0]))
+        found = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0])}
+        left_out = {**known_no_categories(known[0]), **known_constants(known[0], found)}
+        categories = {name: words for name, words in found.items() if name not in left_out}
         if not numbers and not categories:
-            raise ValueError(
-                f"a table must have columns of numbers or categories; in {', '.join(apart)} texts are unique"
-            )
+            held = ", ".join(f"{name} holds {what}" for name, what in left_out.items())
+            raise ValueError(f"a table must have columns of numbers or categories; {held}")
         if not numbers:
-            return cls(numbers, categories, None, apart)
-        return cls(numbers, categories, Standardizer.from_known([known_moments(known[0], numbers), known[1]]), apart)
+            return cls(numbers, categories, None, left_out)
+        moments = Standardizer.from_known([known_moments(known[0], numbers), known[1]])
+        return cls(numbers, categories, moments, left_out)
 
     @property
     def features(self) -> tuple[str, ...]:

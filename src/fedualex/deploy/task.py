@@ -15,8 +15,7 @@ from .. import __version__
 from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractProblem
-from ..runtime import Run, fingerprint
-from ..runtime import checkpoint as checkpoints
+from ..runtime import Run, checkpoint as checkpoints, fingerprint
 from ..runtime.choice import chosen_precision
 from ..runtime.driver import Driver, Keeping, RunHooks
 from ..runtime.exchanges import AVERAGE, asked_by
@@ -43,16 +42,14 @@ POLISH = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a server begins with."""
+    """What a server begins with. precision: that of the rounds, and why. steps: which theory chose, empty if none."""
 
     view: AbstractProblem
     setup: Setup
     start: State
     run_id: str
     steps: str
-    """Which step sizes theory chose; empty if all were given."""
     precision: str
-    """Of the rounds, and why."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +125,8 @@ class Task:
         method, chosen = self._method_with_steps(view)
         setup = self._setup(view, method)
         start = start_of(setup, view, z0, self.options, averages=self.averages)
-        options = replace(self.options, dtype=setup.weights.dtype)  # the same if it was asked for or chosen
-        decides = checkpoints.run_id(setup, start, decisive(options), *self.sites)
-        _, precision = chosen_precision(method, self.options)
+        dtype, precision = chosen_precision(method, self.options)
+        decides = checkpoints.run_id(setup, start, decisive(replace(self.options, dtype=dtype)), *self.sites)
         return Prepared(view, setup, start, f"{self._agreed(view, method)}-{decides}", chosen, precision)
 
     def _judgement(self, run: Prepared) -> Judgement:
@@ -151,9 +147,8 @@ class Task:
         Not the code of the loss, whose bytes differ between versions of Python.
         """
         setup, options = self._setup(problem.without_data(), method), self.options
-        dtype = str(setup.weights.dtype)
-        parts = (method, setup.oracle, setup.steps, setup.key, setup.problem.geometry, dtype, self.sites)
-        return fingerprint(*parts, repr((options.cohort, options.ergodic, options.privacy)), __version__)[:16]
+        parts = (setup.oracle, setup.steps, setup.key, setup.problem.geometry, str(setup.weights.dtype), self.sites)
+        return fingerprint(method, *parts, repr((options.cohort, options.ergodic, options.privacy)), __version__)[:16]
 
     def _setup(self, problem: AbstractProblem, method: AbstractMethod) -> Setup:
         setup = build_setup(problem, method, self.options, len(self.sites), chunk=1)

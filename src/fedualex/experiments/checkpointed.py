@@ -10,8 +10,7 @@ from .. import tree
 from ..precision import double
 from ..problems import AbstractProblem
 from ..problems.evidence import flat_of, pair_with_slopes
-from ..runtime import Stop
-from ..runtime import checkpoint as checkpoints
+from ..runtime import Stop, checkpoint as checkpoints
 from ..runtime.outputs import exact_problem, project
 from ..runtime.reader import points_of
 from ..runtime.records import without_gaps

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data import Table
 from ..models import NUMBERS, Model
@@ -24,6 +25,7 @@ DEFAULTS: dict[str, Any] = {
     "clients": None,
     "groups": None,
     "weights": None,
+    "ignore": [],
     "goal": None,
     "holdout": 0.2,
     "rounds": 1000,
@@ -36,6 +38,8 @@ KEYS = ("table", "target", *DEFAULTS, *OPTIONS)
 RUN = "run"
 """Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
 BUNDLED = "bundled:"
+MANY = 30
+"""Categories of a column from which on a person should know of them, and rows from which on ids can be told."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         "target": target,
         "partition": _partition(full["clients"]),
         **{f"{key}_column": full[key] for key in COLUMNS[1:] if full[key] is not None},
+        **({"ignore": full["ignore"]} if full["ignore"] != [] else {}),
         "holdout": full["holdout"],
         "standardize": True,
         "standardize_target": GOALS[goal].answers == NUMBERS,
@@ -135,13 +140,18 @@ def _partition(clients: Any) -> dict[str, Any]:
 
 
 def _notes(rows: tables.TableRows, kind: str) -> list[str]:
-    """Constant columns, holes, and clients too small or too uniform to be judged alone."""
+    """Columns that take no part or perhaps should not, holes, clients too small or too uniform to be judged alone."""
     found, encoder = [], rows.encoder
     if encoder.standardizer is not None:
         constant = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
         found += [f"constant columns have no coefficient: {_some(constant)}"] if constant else []
     if encoder.left_out:
-        found.append(f"columns with another text in almost every row take no part: {_some(list(encoder.left_out))}")
+        named = [f"{name} ({what})" for name, what in encoder.left_out.items()]
+        found.append(f"columns of text that take no part: {_some(named)}")
+    numbered = [name for name in encoder.numbers if _may_number_rows(rows.trained[name])]
+    found += [f"if these columns number the rows, leave them out by ignore: {_some(numbered)}"] if numbered else []
+    many = [f"{name} ({len(words)})" for name, words in encoder.categories.items() if len(words) > MANY]
+    found += [f"columns with many categories, each of which is a feature: {_some(many)}"] if many else []
     holes = [name for name in (*encoder.numbers, *encoder.categories) if missing(rows.trained[name]).any()]
     found += [f"missing values count as the mean, or as no category: {_some(holes)}"] if holes else []
     owners = {str(name): rows.y[rows.clients == name] for name in np.unique(rows.clients)}
@@ -150,6 +160,11 @@ def _notes(rows: tables.TableRows, kind: str) -> list[str]:
     uniform = [name for name, labels in owners.items() if len(labels) > 1 and len(np.unique(labels)) == 1]
     found += [f"clients with one class: {_some(uniform)}"] if uniform and kind != NUMBERS else []
     return found
+
+
+def _may_number_rows(column: NDArray[Any]) -> bool:
+    """Whether a column holds another whole number in every row, as an id does."""
+    return len(np.unique(column)) == len(column) >= MANY and bool(np.all(column == np.floor(column)))
 
 
 def _some(names: list[str]) -> str:

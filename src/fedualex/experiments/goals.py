@@ -95,8 +95,12 @@ def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
         raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
     if GOALS[name].answers == NUMBERS:
         real_array(f"the target {target!r} of the goal {name}", labels, "real numbers")
-    else:
-        classes(f"the target {target!r} of the goal {name}", labels)
+        return
+    if labels.dtype.kind == "f" and np.any(parts := labels != np.round(labels)):
+        able = ", ".join(other for other, goal in GOALS.items() if goal.answers == NUMBERS)
+        found = f"fractions such as {labels[np.argmax(parts)]:g}"
+        raise ConfigurationError(f"the goal {name} is for classes, but {target!r} holds {found}: use {able}")
+    classes(f"the target {target!r} of the goal {name}", labels)
 
 
 def check_target(name: str, target: str, labels: NDArray[Any]) -> None:

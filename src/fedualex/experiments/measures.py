@@ -1,5 +1,6 @@
 """How a model fares on rows that it was not fitted to, in all and for each client."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,8 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Table
-from ..models import NUMBERS, Model
+from ..models import CLASSES, NUMBERS, Model
 from ..problems import roc_auc
+
+SMALLER_IS_BETTER = ("loss", "mae", "mse")
+MEANS = ("positives", "accuracy", "loss", "mae", "mse")
+"""What is a mean over rows."""
+NEUTRAL = ("rows", "positives")
+"""What is said of the rows, and not of the model."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +32,60 @@ class Measures:
 
 
 def measured(model: Model, table: Table, clients: NDArray[Any]) -> Measures:
-    """accuracy, and for two classes auc; for numbers r2 and mae."""
+    """rows, and for numbers r2, mae and mse; for classes accuracy, and loss, the mean -log(probability of the truth).
+
+    For two classes also positives, the share of rows in the second one, and auc. A ranking has no probabilities and
+    so no loss.
+    """
     truth, scores = table[model.target], model.decision_function(table)
     each = {str(name): _measures(model, truth[clients == name], scores[clients == name]) for name in np.unique(clients)}
     return Measures(len(truth), _measures(model, truth, scores), each)
 
 
+def worst(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> float | None:
+    """The worst value of a measure over the clients that have one; None for what is neither good nor bad."""
+    known = [value for found in clients.values() if (value := found.get(name)) is not None]
+    if not known or name in NEUTRAL:
+        return None
+    return max(known) if name in SMALLER_IS_BETTER else min(known)
+
+
+def mean_over_rows(name: str, clients: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Of all rows, from each client's number; what is no mean over rows, such as an AUC, cannot be had from these."""
+    counts = [found["rows"] for found in clients.values()]
+    values = [found.get(name) for found in clients.values()]
+    if name == "rows":
+        return sum(counts)
+    if name not in MEANS or None in values:
+        return None
+    return float(np.average(np.array(values, float), weights=counts))
+
+
 def _measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> dict[str, float | None]:
     answers = model.answers.of(scores)
+    found: dict[str, float | None] = {"rows": len(truth)}
     if model.answers.kind == NUMBERS:
-        spread = float(np.mean((truth - truth.mean()) ** 2))
-        error = float(np.mean((truth - answers) ** 2))
-        return {"r2": 1 - error / spread if spread > 0 else None, "mae": float(np.mean(np.abs(truth - answers)))}
-    found: dict[str, float | None] = {"accuracy": float(np.mean(answers == truth))}
+        spread, error = float(np.mean((truth - truth.mean()) ** 2)), float(np.mean((truth - answers) ** 2))
+        r2 = 1 - error / spread if spread > 0 else None
+        return {**found, "r2": r2, "mae": float(np.mean(np.abs(truth - answers))), "mse": error}
+    if scores.ndim == 1:
+        found["positives"] = float(np.mean(truth == model.classes[1]))
+    found["accuracy"] = float(np.mean(answers == truth))
     if scores.ndim == 1:
         found["auc"] = roc_auc(scores, truth) if len(np.unique(truth)) == 2 else None
+    if model.answers.kind == CLASSES:
+        found["loss"] = _log_loss(model, truth, scores)
     return found
+
+
+def _log_loss(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> float | None:
+    """The mean of -log(probability of the truth), from the scores: log(sum_c exp(s_c)) - s_truth.
+
+    None where some truth is a class that was not there in training.
+    """
+    if not np.all(np.isin(truth, model.classes)):
+        return None
+    # With one score s, those of the two classes are 0 and s.
+    each = scores if scores.ndim > 1 else np.stack([np.zeros_like(scores), scores], axis=1)
+    chosen = np.searchsorted(model.classes, truth)
+    return float(np.mean(np.logaddexp.reduce(each, axis=1) - each[np.arange(len(truth)), chosen]))

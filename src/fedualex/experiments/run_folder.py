@@ -1,11 +1,14 @@
 """One configured run into a folder: begun, continued after a crash, finished."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..runtime import Run, Stop, solve
 from ..runtime.keywords import fields_of
 from ..runtime.options import SolveOptions
+from ..validation import short
 from . import folder
 from .configuration import Configuration
 from .registry import ConfigurationError
@@ -21,13 +24,28 @@ def solve_into(path: Path, configuration: Configuration) -> Run:
         return solve_afresh(path, configuration)
     known = folder.load(path)
     if known.status is not None and known.status["stop"] != Stop.INTERRUPTED.name:
-        raise ConfigurationError(f"{path} already holds a finished run: choose another --out")
+        other = _difference(known.manifest["configuration"], resolved)
+        raise ConfigurationError(f"{path} already holds a finished run{other}: choose another --out")
     if not (path / CHECKPOINT).exists():  # refused or killed before its first record: nothing to go on with
         return solve_afresh(path, configuration)
     if known.manifest["configuration"] != resolved:
-        raise ConfigurationError(f"{path} holds an unfinished run of another configuration: choose another --out")
+        other = _difference(known.manifest["configuration"], resolved)
+        raise ConfigurationError(f"{path} holds an unfinished run{other}: choose another --out")
     folder.reopen(path, known, resolved)
     return _solve(path, configuration)
+
+
+def _difference(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """In words, the first setting in which a stored run differs from the one that is asked for; "" if none does."""
+    for table in [*known, *(name for name in asked if name not in known)]:
+        before, now = known.get(table), asked.get(table)
+        if isinstance(before, dict) and isinstance(now, dict):
+            for key in [*before, *(name for name in now if name not in before)]:
+                if before.get(key) != now.get(key):
+                    return f" with {key} = {short(before.get(key))}, where {short(now.get(key))} is asked for"
+        elif before != now:
+            return f" with another {table}"
+    return ""
 
 
 def is_finished(path: Path, configuration: Configuration) -> bool:

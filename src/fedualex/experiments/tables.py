@@ -20,7 +20,7 @@ FILES: dict[str, Callable[..., data.Table]] = {
 SWITCHES = {"standardize": False, "standardize_target": False}
 BESIDE = ("groups_column", "weights_column")
 """Columns that are no features: the group of each row, and how much it counts."""
-KEYS = ("bundled", *FILES, "target", "partition", *BESIDE, "holdout", *SWITCHES)
+KEYS = ("bundled", *FILES, "target", "partition", *BESIDE, "ignore", "holdout", *SWITCHES)
 
 PARTITIONS: dict[str, Callable[..., Any]] = {
     "iid": data.iid,
@@ -76,7 +76,7 @@ def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
     try:
         clients, used = _clients(table, target, **settings["partition"])
         beside = {key: table[name] for key in BESIDE if (name := settings.get(key)) is not None}
-        used += [settings[key] for key in beside]
+        used += [settings[key] for key in beside] + _ignored(settings.get("ignore", []), target)
         features, labels = table.without(*dict.fromkeys([target, *used])), table[target]
     except KeyError as error:  # of a column that is not there
         raise ValueError(error.args[0]) from None
@@ -99,6 +99,15 @@ def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
         y = scale.transform(numbers)[:, 0]
     rest = table.take(test) if len(test) else None
     return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target, groups, weights)
+
+
+def _ignored(names: Any, target: str) -> list[str]:
+    """The columns that take no part by choice."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f'ignore must be a list of columns such as ["patient_id"], got {short(names)}')
+    if target in names:
+        raise ValueError(f"ignore must not name the target, got {target!r}")
+    return names
 
 
 def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:

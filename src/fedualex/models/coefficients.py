@@ -15,7 +15,7 @@ class Coefficient(NamedTuple):
     per_unit: NDArray[np.float64]
     """For one more of what the column holds; for a category, for being in it."""
     per_deviation: NDArray[np.float64]
-    """For one standard deviation more; for a category the same as per_unit."""
+    """For one standard deviation more; of a category, whose deviation nobody is told, the same as per_unit."""
 
     @property
     def size(self) -> float:

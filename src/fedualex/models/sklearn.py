@@ -39,12 +39,15 @@ def _numbers(model: Model) -> Any:
     steps = required("sklearn.pipeline", "scikit-learn", "estimators", "to_sklearn()")
     impute = required("sklearn.impute", "scikit-learn", "estimators", "to_sklearn()")
     scaling = required("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
-    return steps.make_pipeline(impute.SimpleImputer(), scaling.StandardScaler())
+    plain = scaling.FunctionTransformer(np.asarray)  # a data frame's names are checked once, by the whole
+    return steps.make_pipeline(plain, impute.SimpleImputer(), scaling.StandardScaler())
 
 
 def _words(known: tuple[str, ...]) -> Any:
+    steps = required("sklearn.pipeline", "scikit-learn", "estimators", "to_sklearn()")
     scaling = required("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
-    return scaling.OneHotEncoder(categories=[np.array(known, object)], handle_unknown="ignore", sparse_output=False)
+    one = scaling.OneHotEncoder(categories=[np.array(known, object)], handle_unknown="ignore", sparse_output=False)
+    return steps.make_pipeline(scaling.FunctionTransformer(np.asarray), one)
 
 
 def _estimator(model: Model) -> Any:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ..experiments.fitting import RUN
+from ..experiments.measures import worst
 from ..models import Model, load
 from ..models.store import JSON, MODEL
 
@@ -60,8 +61,9 @@ def _measures(model: Model) -> dict[str, Any] | None:
         "rows": found["rows"],
         "names": names,
         "overall": [found["overall"][name] for name in names],
+        "worst": [worst(name, clients) for name in names],
         "clients": [
-            {"name": client, "trained": rows.get(client), "values": [values[name] for name in names]}
+            {"name": client, "trained": rows.get(client), "values": [values.get(name) for name in names]}
             for client, values in clients.items()
         ],
     }

@@ -96,6 +96,7 @@ PANEL = {
                     "rows": int,
                     "names": [str],
                     "overall": [MaybeNumber],
+                    "worst": [MaybeNumber],
                     "clients": [{"name": str, "trained": Maybe(int), "values": [MaybeNumber]}],
                 }
             ),

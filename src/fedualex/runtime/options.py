@@ -129,10 +129,7 @@ class RunOptions:
         default=None,
     )
     dtype: str | type | np.dtype[Any] | None = option(
-        optional(_dtype),
-        "Precision of the rounds, 'float32' or 'float64'; if None, 'float32' where operators are noisy. Certificates "
-        "are float64 always.",
-        default=None,
+        optional(_dtype), "Precision of rounds; if None, float32 where operators are noisy, else float64.", default=None
     )
     convexity: str = option(
         one_word_of("check", "trust"),

@@ -14,6 +14,7 @@ from ...models.store import MODEL
 from ...summaries import Known
 from ..folder import StoredRun
 from ..kept_model import certificate_of, solution
+from ..measures import mean_over_rows
 from ..provenance import provenance
 from .known import merge, read_known, write_known
 from .messages import pack_model
@@ -75,19 +76,10 @@ class TableServer:
             log.warning("there is no test on held-out rows: %s", error)
             return None
         sites = {site: one for site, one in found.items() if one is not None}
-        rows = {site: one.pop("rows") for site, one in sites.items()}
-        return None if not sites else {"rows": sum(rows.values()), "overall": _overall(sites, rows), "clients": sites}
-
-
-def _overall(sites: Mapping[str, Mapping[str, Any]], rows: Mapping[str, int]) -> dict[str, float | None]:
-    """Means over all rows; what is no mean over rows, such as an area under a curve, nobody can compute."""
-    means = ("accuracy", "mae")
-    names = next(iter(sites.values()))
-    total = sum(rows.values())
-    return {
-        name: sum(rows[site] * one[name] for site, one in sites.items()) / total if name in means else None
-        for name in names
-    }
+        if not sites:
+            return None
+        overall = {name: mean_over_rows(name, sites) for name in next(iter(sites.values()))}
+        return {"rows": overall["rows"], "overall": overall, "clients": sites}
 
 
 def _done(word: str) -> Any:

@@ -77,7 +77,7 @@ class TableSite:
         if (held_out := self.table.held_out) is None:
             return pack_json(measures=None)
         found = measured(unpack_model(request.arrays), held_out, np.full(held_out.rows, self.name))
-        return pack_json(measures={"rows": found.rows, **found.overall})
+        return pack_json(measures=found.overall)
 
     def keep(self, request: Request) -> Arrays:
         """Keep the model in this site's folder."""

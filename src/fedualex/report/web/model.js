@@ -47,12 +47,10 @@ function fillCoefficients(part, model) {
 function fillMeasures(part, measures) {
   if (!measures) return part.remove();
   const rows = [{ name: "all clients", trained: null, values: measures.overall, all: true }, ...measures.clients];
-  const worst = measures.names.map((name, i) => least(finite(measures.clients.map((client) => client.values[i]))));
   const value = (i) => (row) => {
     const found = row.values[i];
-    // Of an error the largest would be the worst; only what is better when larger is marked.
-    const lowest = !row.all && measures.names[i] !== "mae" && measures.clients.length > 1 && found === worst[i];
-    return lowest ? element("strong", { title: "the lowest of all clients" }, number(found, 4)) : number(found, 4);
+    const isWorst = !row.all && measures.worst[i] !== null && found === measures.worst[i];
+    return isWorst ? element("strong", { title: "the worst of all clients" }, number(found, 4)) : number(found, 4);
   };
   fillTable(part.querySelector("table"), [
     column("client", "", (row) => row.name),
@@ -60,7 +58,7 @@ function fillMeasures(part, measures) {
     ...measures.names.map((name, i) => column(name, "number", (row) => row.values[i], value(i))),
   ], rows);
   part.querySelector("[data-rows]").textContent = `On ${measures.rows} rows that were held out.`
-    + (measures.clients.length > 1 ? " The lowest of each column is bold." : "");
+    + (measures.clients.length > 1 ? " The worst of each column is bold." : "");
 }
 
 function fillModel(part, { model }) {

@@ -1,0 +1,60 @@
+"""Measures on held-out rows are those of scikit-learn, in all and for each client."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from fedualex.data import Encoder, Standardizer, Table
+from fedualex.experiments.measures import mean_over_rows, measured, worst
+from fedualex.models import Answers, Model
+
+ENCODER = Encoder(("a", "b"), {}, Standardizer(np.array([1.0, -1.0]), np.array([2.0, 0.5])))
+RNG = np.random.default_rng(0)
+COLUMNS = {"a": RNG.normal(size=60), "b": RNG.normal(size=60)}
+OWNERS = np.array(["east", "west", "west"] * 20)
+
+
+def table(target):
+    return Table({**COLUMNS, "t": target}, "here")
+
+
+def test_two_classes():
+    model = Model(ENCODER, np.array([0.5, 0.2]), np.array(0.1), Answers("classes", np.array(["no", "yes"])), "t")
+    rows = table(RNG.choice(["no", "yes"], 60))
+    found = measured(model, rows, OWNERS)
+    for name, chosen in {"east": OWNERS == "east", "west": OWNERS == "west", "": OWNERS != ""}.items():
+        truth, share = rows["t"][chosen], model.predict_proba(rows)[chosen]
+        assert (found.clients[name] if name else found.overall) == {
+            "rows": chosen.sum(),
+            "positives": pytest.approx(np.mean(truth == "yes")),
+            "accuracy": pytest.approx(metrics.accuracy_score(truth, model.predict(rows)[chosen])),
+            "auc": pytest.approx(metrics.roc_auc_score(truth == "yes", share[:, 1])),
+            "loss": pytest.approx(metrics.log_loss(truth, share, labels=["no", "yes"])),
+        }
+    for name in ("rows", "positives", "accuracy", "loss"):
+        assert mean_over_rows(name, found.clients) == pytest.approx(found.overall[name])
+    assert mean_over_rows("auc", found.clients) is None
+    assert worst("loss", found.clients) == max(one["loss"] for one in found.clients.values())
+    assert worst("auc", found.clients) == min(one["auc"] for one in found.clients.values())
+    assert worst("positives", found.clients) is None
+
+
+def test_three_classes_and_a_class_that_nobody_was_trained_on():
+    model = Model(ENCODER, RNG.normal(size=(2, 3)), np.zeros(3), Answers("classes", np.array(["p", "q", "r"])), "t")
+    rows = table(RNG.choice(["p", "q", "r"], 60))
+    found = measured(model, rows, OWNERS).overall
+    assert found["loss"] == pytest.approx(metrics.log_loss(rows["t"], model.predict_proba(rows)))
+    assert found.keys() == {"rows", "accuracy", "loss"}
+    assert measured(model, table(np.array(["p", "new"] * 30)), OWNERS).overall["loss"] is None
+
+
+def test_numbers():
+    model = Model(ENCODER, np.array([0.5, 0.2]), np.array(0.1), Answers("numbers", center=3.0, scale=2.0), "t")
+    rows = table(RNG.normal(3, 1, 60))
+    answers = model.predict(rows)
+    assert measured(model, rows, OWNERS).overall == {
+        "rows": 60,
+        "r2": pytest.approx(metrics.r2_score(rows["t"], answers)),
+        "mae": pytest.approx(metrics.mean_absolute_error(rows["t"], answers)),
+        "mse": pytest.approx(metrics.mean_squared_error(rows["t"], answers)),
+    }
