@@ -135,6 +135,27 @@ def test_local_steps_propose(mode):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("mode", "gap"), [("survey", 1e-7), ("local", 1e-3), ("auto", 2e-3)])
+def test_unequal_variables_do_not_hold_it_up(mode, gap):
+    """A robust regression whose y moves a hundredth of the way of x: the scale of x falls to 1e-4 in a few phases."""
+    rng = np.random.default_rng(0)
+    truth = np.where(np.arange(20) < 4, 1.0, 0.0)
+    data = []
+    for _ in range(8):
+        X = rng.normal(size=(60, 20)) + rng.normal(size=20)
+        data.append((X, np.sign(X @ truth + rng.normal(size=60))))
+
+    def loss(x, y, example):
+        row, label = example
+        return jnp.logaddexp(0, -label * (row + y) @ x) - 5 * jnp.sum(y**2)
+
+    like = fx.Saddle(np.zeros(20), np.zeros(20))
+    problem = fx.Problem(loss, x=fx.L1(0.02) + fx.Box(1.0), y=fx.L2Ball(0.3), like=like, data=data)
+    run = fx.solve(problem, fx.FeDualSlide(mode), rounds=100, local_steps=10)
+    assert run.gap <= gap
+
+
+@pytest.mark.slow
 def test_noise_in_local_steps_leaves_the_certificate_exact():
     run = fx.solve(rows("auc"), fx.FeDualSlide(mode="local"), rounds=60, local_steps=5, noise=fx.GaussianNoise(0.3))
     exact = fx.solve(rows("auc"), rounds=300, tol=1e-6)

@@ -120,7 +120,8 @@ class FeDualSlide(PulledSteps):
                 break
             phase, age, span = gap, 0, span if gap <= self.drop * phase else 2 * span
             cuts = cuts.reweighted(np.zeros(cuts.weights.shape))
-            server = server._replace(centre=centre, scale=scale, cuts=cuts)
+            first, second = (pace.rescaled(float(scale) / float(server.scale)) for pace in server.paces)
+            server = server._replace(centre=centre, scale=scale, cuts=cuts, paces=(first, second))
         return server._replace(phase=phase, age=age + 1, span=span)
 
     def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:

@@ -33,6 +33,10 @@ class Pace(NamedTuple):
         """Whether it is time to survey the server's own point."""
         return int(self.poor) >= PATIENCE
 
+    def rescaled(self, ratio: float) -> "Pace":
+        """Where x's part of ell is multiplied by this ratio, so is a step that moves x as far as before."""
+        return self._replace(trial=ratio * float(self.trial), fresh=ratio * float(self.fresh))
+
     def judged(self, step: float, top: float) -> "Pace":
         """After a proposal of this step, found good up to `top`."""
         good, taken = top >= step, min(top, step)

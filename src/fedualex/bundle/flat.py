@@ -86,6 +86,10 @@ class Flat(eqx.Module):
         omega = self.vector(self.geometry.dual(self.point(v)).omega)
         return omega.at[: self.split].multiply(self.scale)
 
+    def in_dual_metric(self, rows: Array) -> Array:
+        """Vectors whose products are those of these rows in the metric of ell^*: x's entries divided by sqrt(s)."""
+        return rows.at[:, : self.split].divide(jnp.sqrt(self.scale))
+
     def interior(self, v: Array) -> Array:
         """A point near v from which nothing is too far away."""
         return self.vector(self.geometry.interior(self.point(v)))

@@ -47,7 +47,8 @@ def _minimized(
     start: Array,
 ) -> Array:
     # Weights are measured in units that make all operators alike in size.
-    size = jnp.sqrt(jnp.max(jnp.sum(operators**2, axis=1)))
+    measured = flat.in_dual_metric(operators)
+    size = jnp.sqrt(jnp.max(jnp.sum(measured**2, axis=1)))
     unit = 1 / jnp.where(size > 0, size, 1.0)
 
     def valued(scaled: Array) -> tuple[Array, Array]:
@@ -57,5 +58,5 @@ def _minimized(
         value = potential + jnp.vdot(c, heights) - level * total + stiffness * total**2 / 2
         return value, unit * (heights - operators @ z - psi - level + stiffness * total)
 
-    curvature = unit**2 * (operators @ operators.T + stiffness)
+    curvature = unit**2 * (measured @ measured.T + stiffness)
     return unit * minimize_nonnegative(valued, start / unit, curvature, used, EVALUATIONS)
