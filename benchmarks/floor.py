@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -31,6 +32,31 @@ def floor() -> dict[str, Times]:
     products = 1e3 * GFLOP / max(rate for name, rate in machine.items() if name.endswith("gflops"))
     normals = 1e3 * MILLION_NORMALS / max(rate for name, rate in machine.items() if name.endswith("normals"))
     return {"machine": machine, "round": {"products_ms": products, "normals_ms": normals, "ours_ms": ours}}
+
+
+def many(clients: int = 1_000_000) -> Times:
+    """CPU seconds of a round of a million clients, K = 1, and of its products and normals at the machine's rates.
+
+    The first of the two operators of a round is at the server's point and the same for all clients.
+    """
+    contenders = {"machine": lambda: answer("floor.py"), "ours": lambda: answer("floor.py", clients)}
+    medians = interleaved(contenders, repeats=1)
+    gflops, normals = (
+        max(rate for name, rate in medians["machine"].items() if name.endswith(kind)) for kind in ("gflops", "normals")
+    )
+    share = clients / CLIENTS / CALLS
+    return {"ours_s": medians["ours"]["cpu_s"], "floor_s": share * (GFLOP / gflops + 2 * MILLION_NORMALS / normals)}
+
+
+def a_round(clients: int) -> Times:
+    """CPU seconds of one round of W1, K = 1, compiled before."""
+    from measure import rounds_alone, times
+
+    import fedualex as fx
+
+    run = rounds_alone(fx.problems.paper_l1(0), clients, 1)
+    run(0)
+    return {"cpu_s": times(lambda: run(1))["cpu_ms"] / 1e3}
 
 
 def rates() -> Times:
@@ -83,4 +109,4 @@ def c_normals() -> Times:
 
 
 if __name__ == "__main__":
-    print(json.dumps(rates()))
+    print(json.dumps(a_round(int(sys.argv[1])) if sys.argv[1:] else rates()))

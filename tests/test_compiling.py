@@ -21,7 +21,7 @@ def used(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(compiling.eqx, "filter_jit", jit)
+    monkeypatch.setattr(compiling, "jitted", jit)
     return calls
 
 
@@ -52,7 +52,7 @@ def test_a_compiler_that_does_not_know_the_options_is_asked_without_them(monkeyp
 
         return call
 
-    monkeypatch.setattr(compiling.eqx, "filter_jit", jit)
+    monkeypatch.setattr(compiling, "jitted", jit)
     if unknown:
         assert compiled(lambda a: a)(1.0) == 1.0
     else:

@@ -223,7 +223,7 @@ def test_primal_methods_start_inside_the_domain_always():
 def test_ergodic_is_clients_where_the_map_is_affine():
     """T27: for one client, and for a squared norm without domain; not for l1 in a box with noise."""
     options = {"seed": SEED, "z0": saddle(START), "rounds": 3}
-    many = {"clients": 5, "cohort": 3, "local_steps": 3, "noise": ORACLES["gauss"]}
+    many = {"clients": 5, "cohort": 3, "local_steps": 3, "noise": ORACLES["gauss"], "dtype": "float64"}
     l1, affine = case("shared").problem, fx.problems.bilinear(A, B, x=fx.SquaredL2(0.4), y=fx.SquaredL2(0.3))
     run = fx.simulate(l1, fx.FeDualEx(*BOTH), clients=1, local_steps=4, noise=WAVE, **options)
     close(outputs(run, "ergodic"), outputs(run, "client_average"))

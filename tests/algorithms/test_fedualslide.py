@@ -11,6 +11,7 @@ import fedualex as fx
 from fedualex.algorithms import fedualslide
 from fedualex.algorithms.fedualex import extrapolate
 from fedualex.algorithms.pulled import Pull, PulledSteps
+from fedualex.algorithms.slide_steps import EARLY, at_survey, weighed
 from fedualex.bundle import pair_of
 from fedualex.geometry import Product
 from fedualex.precision import double
@@ -58,6 +59,7 @@ class Spy:
             self.states.append((flat.scaled(following.scale), following, self.accepted, self.forgets))
             return following
 
+        absorbing.optimized = absorbing
         monkeypatch.setattr(fedualslide, "absorbed", absorbing)
         monkeypatch.setattr(fx.FeDualSlide, "after_survey", after)
 
@@ -230,3 +232,21 @@ def test_the_choice_without_a_method_says_why():
     run = fx.solve(game, rounds=2, noise=fx.GaussianNoise(0.1), clients=3)
     assert run.chosen == why
     assert fx.solve(game, fx.FeDualEx(0.1), rounds=1, clients=3).chosen == ""
+
+
+def test_the_number_of_a_survey_decides_how_the_server_is_compiled():
+    assert [at_survey(number, weighed) == weighed for number in (1, EARLY, EARLY + 1)] == [True, True, False]
+    assert at_survey(EARLY + 1, weighed) == weighed.optimized
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_a_run_resumed_around_the_optimized_steps_has_the_same_bits(stop, tmp_path, monkeypatch):
+    monkeypatch.setattr("fedualex.algorithms.slide_steps.EARLY", 2)
+    problem, options = rows("lasso"), {"rounds": 6, "record_every": 1}
+    whole = fx.simulate(problem, fx.FeDualSlide(), **options)
+    file = tmp_path / "run"
+    fx.simulate(problem, fx.FeDualSlide(), **options, checkpoint=file, callback=lambda record: record["round"] == stop)
+    resumed = fx.simulate(problem, fx.FeDualSlide(), **options, checkpoint=file)
+    for one, other in zip(jax.tree.leaves(resumed.state), jax.tree.leaves(whole.state), strict=True):
+        np.testing.assert_array_equal(one, other)

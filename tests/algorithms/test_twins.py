@@ -121,6 +121,7 @@ def compare(name, case_name, local_steps, noise, cohort=3, **options):
         noise=ORACLES[noise],
         seed=SEED,
         z0=saddle(the.z0),
+        dtype="float64",
         **options,
     )
     survey = (the.operator,) if twin in SURVEYED else ()

@@ -102,7 +102,7 @@ def test_densities_of_clients_by_hand():
             points.append(z)
         method = fx.FedMiP(eta, 1.0, server_prox="none")
         sizes = {"clients": clients, "local_steps": steps, "rounds": 1, "every": 1}
-        series = averaging(game, method, noise=oracle, seed=7, z0=z0, **sizes)
+        series = averaging(game, method, noise=oracle, seed=7, z0=z0, dtype="float64", **sizes)
     each = [density(z) for z in points]
     assert len(set(each)) > 1
     mean = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *points)

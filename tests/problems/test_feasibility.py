@@ -143,7 +143,7 @@ def test_nothing_is_made_up_where_some_model_meets_the_limits(name):
 
 
 def test_nothing_is_asked_without_doubt(monkeypatch):
-    monkeypatch.setattr("fedualex.runtime.feasibility.least_violation", lambda problem: LeastViolation(1.0, 2.0))
+    monkeypatch.setattr("fedualex.reference.least_violation", lambda problem: LeastViolation(1.0, 2.0))
     assert phase_one(GAME) is None
     assert asked(GAME, None) is None
     derived = constrained(*table("cancer"), groups="classes", limits={1: 0.05}, l1=0.01)  # a constant score meets it
@@ -227,11 +227,11 @@ def test_an_interrupt_while_the_proof_is_looked_for_keeps_the_run(monkeypatch):
         raise KeyboardInterrupt
 
     problem = built("three groups")[0]
-    monkeypatch.setattr("fedualex.runtime.feasibility.least_violation", lambda problem: LeastViolation(-0.1, 0.1))
+    monkeypatch.setattr("fedualex.reference.least_violation", lambda problem: LeastViolation(-0.1, 0.1))
     run = fx.simulate(problem, fx.FeDualEx(0.01), rounds=1)
     assert run.stop is fx.Stop.MAX_ROUNDS
     assert run.detail == UNDECIDED
-    monkeypatch.setattr("fedualex.runtime.feasibility.least_violation", interrupt)
+    monkeypatch.setattr("fedualex.reference.least_violation", interrupt)
     run = fx.simulate(problem, fx.FeDualEx(0.01), rounds=1)
     assert run.stop is fx.Stop.INTERRUPTED
     assert run.violation > 0

@@ -19,7 +19,14 @@ from fedualex.runtime.state import Setup
 @pytest.mark.slow
 def test_chunks_change_nothing():
     problem = unequal()
-    options = {"rounds": 4, "cohort": 4, "local_steps": [1, 3, 2, 2, 1], "noise": fx.Minibatch(2), "seed": 3}
+    options = {
+        "rounds": 4,
+        "cohort": 4,
+        "local_steps": [1, 3, 2, 2, 1],
+        "noise": fx.Minibatch(2),
+        "seed": 3,
+        "dtype": "float64",
+    }
     runs = [fx.simulate(problem, fx.FeDualEx(0.05), **options, chunk=chunk) for chunk in (1, 3, 100)]
     for run in runs[1:]:
         assert_close(run, runs[0], 1e-12)
@@ -29,7 +36,14 @@ def test_chunks_change_nothing():
 
 @pytest.mark.slow
 def test_chunks_change_nothing_for_clients_with_memory():
-    options = {"rounds": 3, "cohort": 4, "clients": 5, "local_steps": 2, "noise": fx.GaussianNoise(0.1)}
+    options = {
+        "rounds": 3,
+        "cohort": 4,
+        "clients": 5,
+        "local_steps": 2,
+        "noise": fx.GaussianNoise(0.1),
+        "dtype": "float64",
+    }
     runs = [fx.simulate(GAME, fx.ScaffoldSMemory(0.05), **options, chunk=chunk) for chunk in (3, 100)]
     assert_close(*runs, 1e-12)
 

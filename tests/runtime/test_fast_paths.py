@@ -28,7 +28,7 @@ def game():
 
 
 def begin(game, method, noise, fast=None, chunk=None, clients=CLIENTS):
-    options = RunOptions(noise=noise, seed=3)
+    options = RunOptions(noise=noise, seed=3, dtype="float64")
     setup = build_setup(game, method, options, clients, chunk=chunk, fast=fast)
     start = fx.Saddle(np.array([0.2, -0.4, 0.1]), np.array([0.3, -0.1]))
     return setup, first_state(setup, game.validate_point(start), options)

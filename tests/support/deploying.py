@@ -29,7 +29,14 @@ def unequal():
 
 DATA = unequal()
 NOISE = fx.GaussianNoise(0.1)
-OPTIONS = {"method": fx.FeDualEx(0.3), "rounds": 12, "local_steps": 2, "noise": NOISE, "record_every": 4}
+OPTIONS = {
+    "method": fx.FeDualEx(0.3),
+    "rounds": 12,
+    "local_steps": 2,
+    "noise": NOISE,
+    "record_every": 4,
+    "dtype": "float64",
+}
 
 
 def task_of(**changes):

@@ -28,6 +28,7 @@ RUN = {
     "rounds": 6,
     "local_steps": 3,
     "noise": 0.1,
+    "dtype": "float64",
     "seed": 7,
     "record_every": 3,
     "output": "polished",

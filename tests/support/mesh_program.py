@@ -55,7 +55,7 @@ CASES = {
 
 def simulate(case, **more):
     problem, method, options = CASES[case]
-    return fx.simulate(problem, method, rounds=4, record_every=2, seed=3, **options, **more)
+    return fx.simulate(problem, method, rounds=4, record_every=2, seed=3, **{"dtype": "float64"} | options, **more)
 
 
 def numbers(run):
@@ -75,7 +75,9 @@ def checkpoints(case, mesh, file, process):
     with pytest.raises(ValueError, match="all processes share"):
         simulate(case, mesh=mesh, checkpoint=file if process else file + "elsewhere")
     problem, method, options = CASES[case]
-    run = fx.solve(problem, method, rounds=4, record_every=2, max_seconds=1e-9, mesh=mesh, **options)
+    run = fx.solve(
+        problem, method, rounds=4, record_every=2, max_seconds=1e-9, mesh=mesh, **{"dtype": "float64"} | options
+    )
     assert (run.stop, run.rounds) == (fx.Stop.MAX_TIME, 2)
     return list(first.history["seconds"])
 

@@ -14,7 +14,7 @@ from .base import choice
 from .pace import Pace, with_pace
 from .pulled import Pull, PulledSteps
 from .slide_server import FRESH, LOCAL, PHASES, PROBE, START, STEPS, SURVEY, SlideServer, first_server, share
-from .slide_steps import absorbed, extrapolated, standing, weighed
+from .slide_steps import absorbed, at_survey, extrapolated, standing, weighed
 
 
 class FeDualSlide(PulledSteps):
@@ -94,9 +94,10 @@ class FeDualSlide(PulledSteps):
         """After a survey: its cut, new weights, better bounds, and what is asked for next."""
         was, paces, way = int(server.want), server.paces, int(server.way)
         flat, step = flat.scaled(server.scale), _number(server.step if was == PROBE else 0.0)
-        pair = server.omega, server.tau
-        cuts, row, top, size = absorbed(flat, server.cuts, pair, step, server.at, operator, value)
-        server = server._replace(cuts=cuts, surveys=int(server.surveys) + 1)
+        pair, surveys = (server.omega, server.tau), int(server.surveys) + 1
+        own = at_survey(surveys, absorbed)
+        cuts, row, top, size = own(flat, server.cuts, pair, step, server.at, operator, value)
+        server = server._replace(cuts=cuts, surveys=surveys)
         if was == FRESH:
             return self._proposed(flat, server, int(row), float(paces[way].fresh))
         if was == PROBE:
@@ -112,7 +113,8 @@ class FeDualSlide(PulledSteps):
         phase, age, span = np.inf if start else float(server.phase), int(server.age), int(server.span)
         for _ in range(PHASES):
             level, scaled = _number(self.kappa * phase if np.isfinite(phase) else 0.0), flat.scaled(server.scale)
-            cuts, bounds, scale, centre = weighed(scaled, known, server.cuts, server.bounds, level, server.centre)
+            own = at_survey(int(server.surveys), weighed)
+            cuts, bounds, scale, centre = own(scaled, known, server.cuts, server.bounds, level, server.centre)
             server, gap = server._replace(cuts=cuts, bounds=bounds), bounds.gap
             if not gap <= self.drop * phase and age < span:
                 break

@@ -1,25 +1,39 @@
 """The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers.
 
-They are optimized however small they are: an exchange waits for them, and quickly compiled they take twice the time.
+Every exchange waits for them, and compiled quickly they take twice the time, but the optimizer takes that of hundreds
+of exchanges. So `absorbed` and `weighed` are optimized after EARLY surveys, and many runs end before. The number of
+the survey alone decides, not a clock: the two differ in their rounding, and a run that is resumed, or whose clients
+are sites, has the bits of one that is not.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
 from ..bundle import Bounds, Cuts, Flat, Known, improved, level_weights, nearest, pair_of
+from ..compiling import Program, compiled
 from ..tree import Saddle
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 FACTOR, MOVED = 10.0, 1e-9
 """By how much a phase may change the scale, and divergences that say nothing about it."""
 BISECTIONS = 52
+EARLY = 32
+"""Surveys of a run after which its longest steps are optimized."""
 
 
-@eqx.filter_jit
+def at_survey(number: int, step: Program[P, R]) -> Callable[P, R]:
+    """A step of this file as it is compiled for the survey of this number."""
+    return step if number <= EARLY else step.optimized
+
+
+@compiled
 def absorbed(
     flat: Flat, cuts: Cuts, pair: tuple[Array, Array], step: Array, at: Saddle, operator: Saddle, value: Array
 ) -> tuple[Cuts, Array, Array, Array]:
@@ -50,7 +64,7 @@ def absorbed(
     return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), row, top, jnp.sqrt(jnp.vdot(g, g))
 
 
-@eqx.filter_jit
+@compiled
 def weighed(
     flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, level: Array, centre: Array
 ) -> tuple[Cuts, Bounds, Array, Array]:
@@ -69,7 +83,7 @@ def weighed(
     return cuts, bounds, flat.scale * jnp.clip(ratio, 1 / FACTOR, FACTOR), flat.interior(bounds.point)
 
 
-@eqx.filter_jit
+@compiled
 def standing(flat: Flat, cuts: Cuts, centre: Array) -> tuple[Array, Array, Saddle, Array]:
     """The pair O(c), its point, and the row of the survey that is nearest to it."""
     omega, tau = pair_of(cuts, flat.dual(centre))
@@ -77,7 +91,7 @@ def standing(flat: Flat, cuts: Cuts, centre: Array) -> tuple[Array, Array, Saddl
     return omega, tau, flat.point(z), nearest(cuts, z)
 
 
-@eqx.filter_jit
+@compiled
 def extrapolated(flat: Flat, cuts: Cuts, omega: Array, tau: Array, row: Any, step: Array) -> Saddle:
     """P(O.descend(T, g)) with the operator g of a survey."""
     return flat.point(flat.mapped(omega - step * cuts.operators[row], tau + step).point)

@@ -120,6 +120,8 @@ def print_outputs(status: dict[str, Any]) -> None:
     print_table(table)
     if status["steps"]:
         click.echo(f"steps: {status['steps']}")
+    if status.get("precision"):  # folders of before have none
+        click.echo(f"precision of the rounds: {status['precision']}")
 
 
 def _name(name: str, found: dict[str, Any], answer: str) -> str:

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from ..summaries import Known, Summary, merged
 from ..validation import (
@@ -20,6 +19,7 @@ from ..validation import (
     rows_of,
     short,
 )
+from ..validation.sparse import issparse
 
 
 @dataclass(frozen=True, eq=False)

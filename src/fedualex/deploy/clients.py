@@ -5,13 +5,13 @@ import time
 from dataclasses import replace
 from typing import Any, cast
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from .. import tree
+from ..compiling import optimized
 from ..problems.survey import Surveyed
 from ..runtime import Stop
 from ..runtime.kinds import accumulated
@@ -162,22 +162,22 @@ class SiteClients:
         return {name: self.adding.total(factors[name], parts[name], like) for name, like in self.reply_like.items()}
 
 
-@eqx.filter_jit
+@optimized
 def _point(setup: Setup, state: State) -> Tree:
     return setup.method.point(state.server, setup.problem.geometry)
 
 
-@eqx.filter_jit
+@optimized
 def _survey_point(setup: Setup, state: State, index: int) -> Tree:
     return survey_point(setup.method, state, setup.problem.geometry, index)
 
 
-@eqx.filter_jit
+@optimized
 def _surveyed(setup: Setup, state: State, g: Tree, index: int) -> Tree:
     return setup.method.surveyed(state.server, g, setup.problem.geometry, index)
 
 
-@eqx.filter_jit
+@optimized
 def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], fraction: Any) -> State:
     """What the server makes of a round."""
     server = setup.method.server_step(

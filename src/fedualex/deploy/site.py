@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tree
+from ..compiling import optimized
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.survey import Surveyed
@@ -115,7 +116,7 @@ class _Blind(AbstractOracle):
         return z
 
 
-@eqx.filter_jit
+@optimized
 def _contribute(setup: Setup, server: Tree, survey: Tree, data: Tree, round_index: Any, client: Any) -> Contribution:
     """The local rounds of the simulator, on one client of weight 1.
 
@@ -128,7 +129,7 @@ def _contribute(setup: Setup, server: Tree, survey: Tree, data: Tree, round_inde
     return local_rounds(setup, state, survey, data, None, client[None], jnp.ones(1, kind), own_steps)[0]
 
 
-@eqx.filter_jit
+@optimized
 def _survey(problem: AbstractProblem, points: Tree) -> Surveyed:
     found = jax.lax.map(problem.survey, points)
     return found._replace(value=found.value.astype(jax.tree.leaves(points)[0].dtype))

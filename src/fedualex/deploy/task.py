@@ -1,7 +1,7 @@
 """What server and sites of a run agree on, and the two views of it: the server's and a site's."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import Run, checkpoint as checkpoints, fingerprint
+from ..runtime.choice import chosen_precision
 from ..runtime.driver import Driver, Keeping, RunHooks
 from ..runtime.exchanges import AVERAGE, asked_by
 from ..runtime.keywords import decisive
@@ -41,14 +42,14 @@ POLISH = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a server begins with."""
+    """What a server begins with. precision: that of the rounds, and why. steps: which theory chose, empty if none."""
 
     view: AbstractProblem
     setup: Setup
     start: State
     run_id: str
     steps: str
-    """Which step sizes theory chose; empty if all were given."""
+    precision: str
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class Task:
             records = Records(run.view, exact, run.setup, clients, self._judgement(run), run.start)
             keeping = Keeping(checkpoint, run.run_id, fence=Fence(checkpoint), hooks=hooks or RunHooks())
             driver = Driver(clients, records, keeping, stopping=True, max_seconds=options.max_seconds)
-            return driver.run(run.start, steps=run.steps, began=time.perf_counter())
+            return driver.run(run.start, steps=run.steps, precision=run.precision, began=time.perf_counter())
 
     def prepare(self, problem: AbstractProblem) -> Prepared:
         """What the server begins with. Call within `double()`."""
@@ -124,8 +125,9 @@ class Task:
         method, chosen = self._method_with_steps(view)
         setup = self._setup(view, method)
         start = start_of(setup, view, z0, self.options, averages=self.averages)
-        decides = checkpoints.run_id(setup, start, decisive(self.options), *self.sites)
-        return Prepared(view, setup, start, f"{self._agreed(view, method)}-{decides}", chosen)
+        dtype, precision = chosen_precision(method, self.options)
+        decides = checkpoints.run_id(setup, start, decisive(replace(self.options, dtype=dtype)), *self.sites)
+        return Prepared(view, setup, start, f"{self._agreed(view, method)}-{decides}", chosen, precision)
 
     def _judgement(self, run: Prepared) -> Judgement:
         options, rounds = self.options, int(self.options.rounds or 0)
@@ -145,12 +147,12 @@ class Task:
         Not the code of the loss, whose bytes differ between versions of Python.
         """
         setup, options = self._setup(problem.without_data(), method), self.options
-        parts = (method, setup.oracle, setup.steps, setup.key, setup.problem.geometry, str(options.dtype), self.sites)
-        return fingerprint(*parts, repr((options.cohort, options.ergodic, options.privacy)), __version__)[:16]
+        parts = (setup.oracle, setup.steps, setup.key, setup.problem.geometry, str(setup.weights.dtype), self.sites)
+        return fingerprint(method, *parts, repr((options.cohort, options.ergodic, options.privacy)), __version__)[:16]
 
     def _setup(self, problem: AbstractProblem, method: AbstractMethod) -> Setup:
         setup = build_setup(problem, method, self.options, len(self.sites), chunk=1)
-        return eqx.tree_at(lambda s: s.weights, setup, jnp.asarray(self._weights(), self.options.dtype))
+        return eqx.tree_at(lambda s: s.weights, setup, jnp.asarray(self._weights(), setup.weights.dtype))
 
     def _weights(self) -> NDArray[Any]:
         given = self.options.weights

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
@@ -20,6 +19,7 @@ from ..runtime import Status, Stop, solve
 from ..runtime.progress import smallest_gap
 from ..tree import Saddle
 from ..validation import positive, refuse_masked, short, whole_number
+from ..validation.sparse import issparse
 
 
 class Scale:
@@ -67,10 +67,10 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     local_steps: K; with 1 the default method only surveys, with more it also tries local steps. method: a method of the
     library that replaces the default, FeDualSlide.
     minibatch: None, or of how many rows of a client, drawn with replacement, each local step takes its operator; the
-    default method is then the one that `fx.solve` chooses. dtype: the precision of local steps, "float64" or "float32";
-    certificates are float64 always. warm_start: start at the solution of the previous fit if its arrays have the
-    shapes of this one. callback: is given every record of the run, and ends it by returning True. verbose: print every
-    record; on a terminal a progress bar is shown in any case.
+    default method is then the one that `fx.solve` chooses. dtype: the precision of rounds, "float64" or "float32"; if
+    None, float32 with minibatches; certificates are float64 always. warm_start: start at the solution of the previous
+    fit if its arrays have the shapes of this one. callback: is given every record of the run, and ends it by returning
+    True. verbose: print every record; on a terminal a progress bar is shown in any case.
     A fit sets gap_ (None if the problem has none), status_, n_rounds_, n_exchanges_ and run_.
     """
 
@@ -80,7 +80,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     local_steps: Any = 1
     method: Any = None
     minibatch: Any = None
-    dtype: Any = "float64"
+    dtype: Any = None
     warm_start: Any = False
     callback: Any = None
     verbose: Any = False

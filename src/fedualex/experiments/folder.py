@@ -149,6 +149,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "bytes_up": last.get("bytes_up"),
         "bytes_down": last.get("bytes_down"),
         "steps": run.steps,
+        "precision": run.precision,
         "convexity": run.convexity,
         **({} if run.epsilon is None else {"epsilon": run.epsilon}),
     }

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from ..regularizers import Box, SquaredL2
 from ..regularizers.rounding import UNIT
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import nonnegative, of_type
+from ..validation.sparse import issparse
 from .client_rows import Rows
 from .floor import Floor
 from .general import Problem

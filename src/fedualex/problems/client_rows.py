@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from ..validation import encode_labels, real_array, row_weights, short
+from ..validation.sparse import issparse
 from .data import WEIGHTS, objective_weights
 from .sparse_row import example_rows
 

@@ -18,6 +18,8 @@ class AbstractOracle(eqx.Module):
 
     gaussian: ClassVar[bool] = False
     """Whether a sample is g_m(z) plus Gaussian noise of deviation `sigma` in every entry."""
+    noisy: ClassVar[bool] = False
+    """Whether samples differ by far more than by rounding: then rounds are in float32 unless another is asked for."""
 
     @abstractmethod
     def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
@@ -36,7 +38,7 @@ class GaussianNoise(AbstractOracle):
     """g_m(z) + N(0, sigma^2) in every entry; the variance of the whole vector is sigma^2 times its length."""
 
     sigma: Any
-    gaussian = True
+    gaussian = noisy = True
 
     def __init__(self, sigma: Any):
         self.sigma = nonnegative("GaussianNoise: sigma", sigma)
@@ -52,6 +54,7 @@ class Minibatch(AbstractOracle):
     """The mean operator of `size` of the client's examples, drawn uniformly with replacement."""
 
     size: int = eqx.field(static=True)
+    noisy = True
 
     def __init__(self, size: Any):
         self.size = whole_number("Minibatch: size", size)

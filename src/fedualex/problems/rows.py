@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from ..validation import classes, encode_labels, real_array, real_csr, refuse_sparse, short
+from ..validation.sparse import issparse
 
 
 def features(X: Any) -> Any:

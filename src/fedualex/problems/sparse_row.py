@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from scipy.sparse import issparse
 
 from ..tree import Tree
 from ..validation import real_csr
+from ..validation.sparse import issparse
 
 STEP = 8
 """Widths are multiples of it, so that tables that differ a little in their fullest row share compiled programs."""

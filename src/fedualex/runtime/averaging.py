@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +9,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..algorithms import AbstractMethod
+from ..compiling import optimized
 from ..precision import double
 from ..problems import AbstractProblem
 from ..tree import Tree
@@ -32,7 +32,7 @@ def averaging(
     noise: Any = None,
     seed: int = 0,
     z0: Any = None,
-    dtype: Any = "float64",
+    dtype: Any = None,
 ) -> dict[str, list[int | float]]:
     """Densities of the clients' points at the end of a round (mean, lowest, highest) and of the server's after it.
 
@@ -56,7 +56,7 @@ def averaging(
     return series
 
 
-@eqx.filter_jit
+@optimized
 def _client_points(setup: Setup, state: State) -> Tree:
     """What the server averages: each client's state after its last step, as a point. A client alone is its own mean."""
     alone, steps = jnp.ones(1, setup.weights.dtype), jnp.asarray(setup.local_steps, setup.weights.dtype)

@@ -113,7 +113,9 @@ def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], st
             "other bits: resume it with that version, or delete it to start again"
         )
     if header["run"] != run:
-        raise ValueError(f"{path} belongs to another run: its problem, method, seed or sizes differ from this one's")
+        raise ValueError(
+            f"{path} belongs to another run: its problem, method, seed, precision or sizes differ from this one's"
+        )
     structure: Any = jax.tree.structure(like)
     if len(leaves) != structure.num_leaves:
         raise ValueError(f"{path} holds {len(leaves)} arrays where this run has {structure.num_leaves}; delete it")

@@ -94,11 +94,11 @@ class Driver:
         self.clients, self.records, self.keeping = clients, records, keeping
         self.stopping, self.max_seconds, self.agree = stopping, max_seconds, agree
 
-    def run(self, start: State, *, steps: str, began: float, chosen: str = "") -> Run:
+    def run(self, start: State, *, steps: str, precision: str, began: float, chosen: str = "") -> Run:
         """From the start, or from the checkpoint if there is one, to an answer.
 
-        steps, chosen: which step sizes and which method were chosen, and why. began: when the run did, by
-        `time.perf_counter`.
+        steps, precision, chosen: which step sizes, which precision of the rounds and which method were chosen, and why.
+        began: when the run did, by `time.perf_counter`.
         """
         self.state, self.began = start, began
         file, fence = self.keeping.file, self.keeping.fence
@@ -118,7 +118,7 @@ class Driver:
         stop, detail = ending or (Stop.MAX_ROUNDS, "")
         # Without agreement: another process may not have been interrupted.
         run = self.records.finish(self.state, stop, detail, time.perf_counter() - self.began, steps)
-        run = dataclasses.replace(run, chosen=chosen)
+        run = dataclasses.replace(run, chosen=chosen, precision=precision)
         if run.stop is not Stop.INTERRUPTED:
             run = concluded(run, self.records.problem)
         with fence.held():

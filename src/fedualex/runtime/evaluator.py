@@ -26,6 +26,8 @@ from .status import status_of
 
 Survey = Callable[[list[Tree]], "list[Surveyed] | Missing"]
 """The exact operators and values at some points of the domain, or why they could not be had."""
+Claim = Callable[[], Certificate]
+"""A certificate, or the `FloatingPointError` that says why there is none, when it is asked for."""
 
 
 class Evaluator:
@@ -49,7 +51,7 @@ class Evaluator:
     ):
         self.problem, self.elsewhere, self.sum_error, self.tol = exact, elsewhere, np.asarray(sum_error), tol
         self.reason = exact.why_uncertifiable() or reason
-        self.survey: Survey = survey or (lambda points: in_pairs(partial(surveys_at, exact), points))
+        self.survey = survey
 
     def outputs(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
         """Points projected onto the domain, each with its certificate and structure."""
@@ -57,12 +59,11 @@ class Evaluator:
 
     def certified(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
         """Points of the domain, each with its certificate and structure."""
-        found = self.survey(list(points.values()))
+        found = self._certified(list(points.values()))
         if isinstance(found, Missing):
             return found
-        certificates = self._certificates(list(points.values()), found)
-        rows = zip(points.items(), found, certificates, strict=True)
-        return {name: self._made(name, z, at, certificate()) for (name, z), at, certificate in rows}
+        rows = zip(points.items(), found, strict=True)
+        return {name: self._made(name, z, at, certificate()) for (name, z), (at, certificate) in rows}
 
     def unanswered(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
         """Points of the domain without operators, and without certificates for this reason."""
@@ -73,10 +74,10 @@ class Evaluator:
         if average.operator is None:
             return dataclasses.replace(average, name="polished")
         points = unstacked(_polish(self.problem.geometry, average.z, average.operator, np.asarray(steps, np.float64)))
-        found, outputs = self.survey(points), []
+        found, outputs = self._certified(points), []
         if isinstance(found, Missing):
             return found
-        for z, at, certificate in zip(points, found, self._certificates(points, found), strict=True):
+        for z, (at, certificate) in zip(points, found, strict=True):
             with suppress(FloatingPointError):  # a step may leave the region where the operator is finite
                 outputs.append(self._made("polished", z, at, certificate()))
         if not outputs:
@@ -87,11 +88,19 @@ class Evaluator:
         """The certificate of a point z of the domain from the survey there."""
         return self._made(name, z, at, self._certificates([z], [at])[0]())
 
-    def _certificates(self, points: list[Tree], found: list[Surveyed]) -> list[Callable[[], Certificate]]:
-        """The certificate of each point, or the `FloatingPointError` that says why there is none, when it is asked for.
+    def _certified(self, points: list[Tree]) -> list[tuple[Surveyed, Claim]] | Missing:
+        """Survey and certificate of each point: in one program, if the problem is surveyed here."""
+        if self.survey is None and not self.reason:
+            found = in_pairs(partial(_surveyed_and_measured, self.problem, self.sum_error), points)
+            return [(at, partial(claimed, one, self.elsewhere or bool(estimated))) for at, (one, estimated) in found]
+        survey = self.survey or partial(in_pairs, partial(surveys_at, self.problem))
+        surveys: list[Surveyed] | Missing = survey(points)
+        if isinstance(surveys, Missing):
+            return surveys
+        return list(zip(surveys, self._certificates(points, surveys), strict=True))
 
-        Operators are numbers of the program before: within one program they might be computed twice, and differ.
-        """
+    def _certificates(self, points: list[Tree], found: list[Surveyed]) -> list[Claim]:
+        """The certificate of each point from the survey there."""
         if self.reason:
             return [partial(Certificate, None, None, self.reason)] * len(points)
         items = [(z, at.operator) for z, at in zip(points, found, strict=True)]
@@ -126,7 +135,19 @@ def claimed(measured: Measured, estimated: bool, shift: float = 0.0) -> Certific
 
 
 @compiled
+def _surveyed_and_measured(problem: AbstractProblem, sum_error: Any, points: Tree) -> tuple[Surveyed, Any]:
+    """In two loops: what one has computed the other does not compute again, with other rounding than was surveyed."""
+    found = jax.lax.map(problem.survey, points)
+    return found, _measured(problem, sum_error, (points, found.operator))
+
+
+@compiled
 def _measures(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
+    return _measured(problem, sum_error, items)
+
+
+def _measured(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
+    """What the certificates of points are made of, from the operators there, along the first axis."""
     return jax.lax.map(lambda item: jax.tree.map(jnp.asarray, problem.measure(item[0], item[1], sum_error)), items)
 
 

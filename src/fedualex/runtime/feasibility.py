@@ -2,13 +2,16 @@
 
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..display import rounded_down
 from ..problems import AbstractProblem
 from ..problems.feasibility import is_doubtful
-from ..reference import LeastViolation, least_violation
 from .run import Run
 from .status import Stop, status_of
+
+if TYPE_CHECKING:
+    from ..reference import LeastViolation
 
 UNDECIDED = "no model was found that meets the limits, and no proof that there is none"
 
@@ -29,17 +32,21 @@ def concluded(run: Run, problem: AbstractProblem) -> Run:
     return replace(run, stop=Stop.INFEASIBLE, detail=sentence, outputs=outputs)
 
 
-def asked(problem: AbstractProblem, violation: float | None) -> LeastViolation | None:
+def asked(problem: AbstractProblem, violation: float | None) -> "LeastViolation | None":
     """Bounds on the least violation, if there is a reason to ask: an answer that exceeds the limits by `violation` > 0.
 
     None where the problem has no limits, or a model is known that meets them. None, too, where the data is elsewhere:
     phase one is then a deployment of its own.
     """
     doubtful = is_doubtful(problem) and problem.clients != 0 and (violation or 0.0) > 0
-    return least_violation(problem) if doubtful else None
+    if not doubtful:
+        return None
+    from ..reference import least_violation  # it brings scipy's solvers: a fifth of a second, for few runs
+
+    return least_violation(problem)
 
 
-def proof(found: LeastViolation | None) -> str:
+def proof(found: "LeastViolation | None") -> str:
     """The sentence that the limits are infeasible, with the bound that proves it; empty if none does."""
     if found is None or not found.lower > 0:
         return ""

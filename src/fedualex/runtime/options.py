@@ -128,8 +128,8 @@ class RunOptions:
         "If None the one with the smallest gap, with tol the sparsest that meets it.",
         default=None,
     )
-    dtype: str | type | np.dtype[Any] = option(
-        _dtype, "Precision of the rounds, 'float32' or 'float64'; certificates are float64 always.", default="float64"
+    dtype: str | type | np.dtype[Any] | None = option(
+        optional(_dtype), "Precision of rounds; if None, float32 where operators are noisy, else float64.", default=None
     )
     convexity: str = option(
         one_word_of("check", "trust"),

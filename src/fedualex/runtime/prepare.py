@@ -1,6 +1,6 @@
 """A run before its first round: options checked, steps chosen, and the fingerprint by which its checkpoint is known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -17,6 +17,7 @@ from ..regularizers import is_spectral
 from ..tree import Saddle
 from ..validation import short
 from . import checkpoint as checkpoints
+from .choice import chosen_precision
 from .exchanges import first_exchange
 from .keywords import decisive
 from .options import RunOptions, SimulatorOptions
@@ -37,12 +38,15 @@ class Prepared:
     rounds: int
     steps: str
     """Which step sizes theory chose; empty if all were given."""
+    precision: str
+    """Of the rounds, and why."""
 
     def run_id(self) -> str:
         """The fingerprint of all that decides how the run goes on (docs/simulator.md)."""
         # The problem as it was given: on a mesh no process has all data of the setup's.
         whole = eqx.tree_at(lambda s: s.problem, self.setup, self.problem)
-        return checkpoints.run_id(whole, self.start, decisive(self.options))
+        decides = decisive(replace(self.options, dtype=self.setup.weights.dtype))  # the same if asked for or chosen
+        return checkpoints.run_id(whole, self.start, decides)
 
 
 def prepare(problem: AbstractProblem, method: AbstractMethod, options: SimulatorOptions) -> Prepared:
@@ -55,7 +59,8 @@ def prepare(problem: AbstractProblem, method: AbstractMethod, options: Simulator
     alone = options.steps is not None
     method, chosen = with_theory_steps(method, problem, options, z0, clients=clients, rounds=rounds, alone=alone)
     setup = build_setup(problem, method, options, clients, chunk=options.chunk, fast=options.fast, mesh=mesh)
-    return Prepared(problem, options, setup, start_of(setup, problem, z0, options), rounds, chosen)
+    start, (_, precision) = start_of(setup, problem, z0, options), chosen_precision(method, options)
+    return Prepared(problem, options, setup, start, rounds, chosen, precision)
 
 
 def _held_once(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:

@@ -67,7 +67,7 @@ class Records:
         reason = clients.unsurveyed or self.examination.reason([first], thorough=True)
         self.evaluator = Evaluator(
             exact,
-            clients.survey,
+            clients.survey if clients.elsewhere else None,
             elsewhere=clients.elsewhere,
             sum_error=clients.sum_error,
             reason=reason,

@@ -4,13 +4,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
 from ..algorithms import AbstractMethod
+from ..compiling import optimized
 from ..geometry import AbstractGeometry
 from ..random import fold_in
 from ..tree import Tree
@@ -20,7 +20,7 @@ from .sharding import collect, over_devices, shard_memory
 from .state import Contribution, Setup, State
 
 
-@eqx.filter_jit
+@optimized
 def advance(setup: Setup, state: State, rounds: Any) -> State:
     """`rounds` rounds later."""
     state = replace(state, memory=shard_memory(setup.mesh, state.memory))

@@ -49,6 +49,8 @@ class Run:
     """Two points that a convex-concave f could not have, if they were found: then nothing is certified."""
     chosen: str = ""
     """Which method was chosen and why; empty if one was given."""
+    precision: str = ""
+    """Of the rounds, and why it was chosen; certificates are float64 always."""
     epsilon: float | None = None
     """Of a deployment with clipping and noise: what all increments that sites were asked for are worth."""
     server_seconds: float | None = None

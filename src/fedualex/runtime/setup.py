@@ -14,6 +14,7 @@ from ..compiling import compiled
 from ..geometry import Product
 from ..problems import AbstractOracle, AbstractProblem, Exact
 from ..tree import Saddle, Tree
+from .choice import chosen_precision
 from .kinds import AVERAGES, no_sums
 from .options import RunOptions
 from .sharding import clients_per_device, spread
@@ -34,7 +35,7 @@ def build_setup(
     mesh: Mesh | None = None,
 ) -> Setup:
     """Everything in one precision, step sizes as arrays, and as many clients at once as memory likes."""
-    kind = jnp.dtype(options.dtype)
+    kind = jnp.dtype(chosen_precision(method, options)[0])
     per_client = np.broadcast_to(np.asarray(options.local_steps, int), (clients,))
     cohort = clients if options.cohort is None else int(options.cohort)
     cohort = cohort if method.lead is None else 1

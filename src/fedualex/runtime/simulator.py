@@ -76,7 +76,8 @@ def _run(problem: AbstractProblem, given: AbstractMethod | None, options: SolveO
                 max_seconds=options.max_seconds,
                 agree=lambda seconds: agreed(mesh, seconds),
             )
-            return driver.run(prepared.start, steps=prepared.steps, chosen=why, began=started)
+            reasons = {"steps": prepared.steps, "precision": prepared.precision, "chosen": why}
+            return driver.run(prepared.start, **reasons, began=started)
 
 
 def _check_start(prepared: Prepared, exact: AbstractProblem, clients: SimulatedClients) -> None:

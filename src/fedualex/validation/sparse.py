@@ -1,15 +1,26 @@
 """Sparse matrices of scipy as one kind of them, or refused."""
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
 
 from .words import short
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
-def real_csr(name: str, value: Any) -> csr_array:
+
+def issparse(value: Any) -> bool:
+    """Whether it is a sparse matrix of scipy; whoever has one has imported scipy, and else nobody waits for that."""
+    scipy = sys.modules.get("scipy.sparse")
+    return scipy is not None and bool(scipy.issparse(value))
+
+
+def real_csr(name: str, value: Any) -> "csr_array":
     """A sparse matrix of any format as one of finite float64 numbers by rows: a copy without duplicates and zeros."""
+    from scipy.sparse import csr_array
+
     if value.ndim != 2 or 0 in value.shape:
         raise ValueError(f"{name} must be a nonempty matrix with one row for each example, got shape {value.shape}")
     if value.dtype.kind not in "fiub":
