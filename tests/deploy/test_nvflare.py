@@ -78,7 +78,7 @@ class Trial:
 
 @pytest.fixture
 def trial(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     trials = []
 
     def start(sites=SITES, up=True) -> Trial:
@@ -462,3 +462,27 @@ def test_round_overhead_and_memory(trial, record_property):
     record_property("memory", memory)
     print("MB of the server's job process after rounds:", {r: round(mb) for r, mb in memory.items()})
     assert memory[500] - memory[50] < 150
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_twelve_sites(trial):
+    """Seconds and memory are printed with `pytest -s`; docs/nvflare.md quotes such a run."""
+    names = [f"site-{number}" for number in range(1, 13)]
+    began = time.monotonic()
+    started = trial(names)
+    up = time.monotonic() - began
+    started.plan(rounds=100, pause=0.1)
+    job.submit(started.folder, len(names))
+    started.until(lambda: started.result()["rounds"] >= 5, "five rounds")
+    members = {name: processes.members(started.folder, name) for name in ("server", *names)}
+    memory = {name: sum(one.memory_full_info().pss for one in found) / 1e6 for name, found in members.items()}
+    assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
+    result = started.result()
+    assert result["errors"] == []
+    assert result["sites"] == sorted(names)
+    seconds = np.array(result["seconds"][2:])
+    print(
+        f"\n12 sites: up after {up:.0f} s, median {np.median(seconds):.4f} s, worst {seconds.max():.3f} s of {len(seconds)}; "
+        f"MB of all processes {sum(memory.values()):.0f}, of a site {np.median([memory[name] for name in names]):.0f}"
+    )
