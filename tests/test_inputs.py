@@ -137,7 +137,7 @@ def test_truth_values_are_data():
     fx.problems.matrix_game(np.eye(3, dtype=bool))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint32, np.uint64, np.array])
 def test_whole_numbers_of_numpy_work_wherever_one_is_accepted(kind):
     sizes = {"rounds": 120, "clients": 100, "cohort": 60, "local_steps": 2, "seed": 7, "record_every": 50, "chunk": 40}

@@ -126,7 +126,7 @@ def test_every_kind_of_problem_is_solved_without_a_step_size(name):
     assert run.chosen.startswith("FeDualSlide")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["local", "auto"])
 def test_local_steps_propose(mode):
     run = fx.solve(rows("auc"), fx.FeDualSlide(mode=mode), rounds=200, local_steps=5, tol=1e-3)
@@ -207,7 +207,7 @@ def test_counterexamples_to_drift_correction_alone(slopes, eta):
         assert run.status is fx.Status.OPTIMAL, run
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_no_gap_is_above_what_the_zero_model_is_worth(name):
     """From the first record on: the objective of the start where losses are >= 0, on badly scaled rows too."""

@@ -175,6 +175,7 @@ def test_federated_methods_are_their_twins(name, case_name, local_steps, noise):
     compare(name, case_name, local_steps, noise)
 
 
+@pytest.mark.slow
 def test_a_method_with_memory_is_its_twin_in_chunks_with_padding():
     """The twin's c is the plain mean of the c_m, so here the clients weigh alike."""
     compare("ScaffoldSMemory", "data alike", 2, "wave", chunk=2)

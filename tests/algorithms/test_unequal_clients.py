@@ -62,6 +62,7 @@ def test_recentred_extrapolation_with_one_step_is_mirror_prox_on_the_mean():
     close(run.state.server.tau, 0.0)
 
 
+@pytest.mark.slow
 def test_tracking_with_one_step_is_composite_mirror_descent_on_the_mean():
     run = fx.simulate(data_problem(**L1_BOX), fx.FedGDAGT(0.1), rounds=6, z0=saddle(START))
     check_against_twin(run, twins_one_machine.compositeMirrorDescent(case("data").space, mean_oracle, 6, 0.1, START))
@@ -138,7 +139,7 @@ def similar_game(delta, mu=0.0, size=6, clients=4):
     return fx.Problem(loss, x=psi, y=psi, like=start, data=data, by_construction=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [

@@ -93,7 +93,7 @@ def test_level_weights_decrease_their_function_and_meet_its_conditions():
     assert float(jnp.max(jnp.where(c > 0, jnp.abs(gradient), 0))) <= 1e-6 * size
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["agnostic, kl", "auc", "lasso", "low rank"])
 def test_bounds_enclose_the_optimal_value(name):
     problem = rows(name)

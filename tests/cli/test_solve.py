@@ -128,6 +128,7 @@ def test_the_manifest_of_a_catalogue_problem_holds_every_default(solved):
     assert read(solved("weighted")[0], "manifest.json")["configuration"]["run"]["weights"] == [1.0, 1.0, 2.0]
 
 
+@pytest.mark.slow
 def test_weights_are_in_the_stored_operators(solved):
     """The operator of the mean of |x - e|^2 / 2 is x - mean e: 1.25 with weights 1, 1, 2 for e = 0, 1, 2, not 1."""
     arrays = arrays_of(solved("weighted")[0])
@@ -196,7 +197,7 @@ def test_finished_and_foreign_folders_are_refused(here, copied, tmp_path):
     assert "finished run" in refused("solve", here / "short.toml", "--out", path)
     assert (path / "status.json").read_bytes() == before
     (path / "status.json").unlink()
-    assert "another configuration" in refused("solve", here / "optimal.toml", "--out", path)
+    assert "holds an unfinished run with" in refused("solve", here / "optimal.toml", "--out", path)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"")
     assert "is not empty and is not a run" in refused("solve", here / "short.toml", "--out", tmp_path / "photos")
@@ -256,7 +257,7 @@ def test_a_cut_run_ends_as_if_undisturbed(here, killed, undisturbed, tmp_path, h
     if how == "interrupted":
         shutil.copy(undisturbed / "status.json", path)
         alter(path, "status.json", lambda status: status.update(stop="INTERRUPTED"))
-    assert "another configuration" in refused("solve", here / "noisy.toml", "--out", path)
+    assert "holds an unfinished run with" in refused("solve", here / "noisy.toml", "--out", path)
     assert cli("solve", here / "long.toml", "--out", path).exit_code == 0
     assert without_times(path) == without_times(undisturbed)
     assert len(records_of(path)) == 61

@@ -50,6 +50,7 @@ def answers(arrays, request, keys=KEYS, weights=None):
     }
 
 
+@pytest.mark.slow
 def test_sums_are_exact_within_the_stated_bound_in_1000_random_cases():
     """Against exact rational sums, for sizes from 1e-20 to 1e13 and 3 to 8 sites with random weights."""
     rng, worst = np.random.default_rng(0), Fraction(0)

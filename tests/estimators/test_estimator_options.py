@@ -81,6 +81,7 @@ def test_groups_are_served_whoever_holds_them():
 # --- options of the run ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_callback_ends_the_run_and_verbose_prints_records(capsys):
     seen = []
     model = estimators.FederatedLasso(0.1, tol=1e-9, verbose=True, callback=lambda record: seen.append(record) or True)

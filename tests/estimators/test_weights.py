@@ -28,6 +28,7 @@ WEIGHT = RNG.integers(0, 4, 40)
 TWICE = np.repeat(np.arange(40), WEIGHT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "y"),
     [

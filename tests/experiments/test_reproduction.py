@@ -114,6 +114,7 @@ def test_a_method_that_always_breaks_down_is_named(tiny, tmp_path):
         protocol.tuned_steps(tiny, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_that_breaks_down_has_no_score(tiny, tmp_path):
     """A server's step of 3e38 overflows float32 in its second round: the protocol goes on, the file is strict JSON."""
     steps = {"eta_s": 3e38, "eta_c": 1.0}

@@ -296,7 +296,7 @@ BOUNDS = {
 }
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BOUNDS)
 def test_the_surveys_behind_bounds_are_made_again(copied, what):
     path = copied("floored")
@@ -332,6 +332,7 @@ def test_bounds_that_are_dropped_are_missed(copied):
     assert "outputs of such a run" in differing(verify(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["x part of the certificate", "operator from the data, largest difference", "objective"]
 )
@@ -380,6 +381,7 @@ def test_that_limits_cannot_be_met_is_proved_again(copied, solved):
     assert differing(verify(path)) >= {"INFEASIBLE: the problem has limits"}
 
 
+@pytest.mark.slow
 def test_what_was_seen_of_f_is_looked_for_again(copied):
     path = copied("own")
     for tamper in (

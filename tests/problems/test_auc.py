@@ -46,6 +46,7 @@ def best(problem, X, y, options, bounded):
     return value, w.value
 
 
+@pytest.mark.slow
 @CASES
 def test_the_inner_problems_give_the_loss_over_pairs(options):
     X, y, clients = cancer()

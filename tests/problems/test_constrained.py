@@ -67,6 +67,7 @@ def values(x, losses, z):
     return np.array([float(loss.value) for loss in losses])
 
 
+@pytest.mark.slow
 @EVERY
 def test_derived_bounds_keep_the_solution_and_the_certificate_proves_it(name, options):
     problem, x, losses, limits = built(name, options)

@@ -286,7 +286,7 @@ def test_robust_regression_is_scikit_learns():
     np.testing.assert_allclose(run.z.x["weights"], reference.coef_, atol=0.02)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["samples", "clients"])
 @pytest.mark.parametrize(
     "options",

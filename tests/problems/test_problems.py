@@ -194,6 +194,7 @@ def test_operator_is_the_saddle_gradient():
         assert float(tree.dot(g, signed)) == pytest.approx(float(change), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["clients", "samples", np.array([1.0, 2.0, 1.0])])
 def test_unequal_clients_have_the_weights_that_were_asked_for(weights):
     problem, data = coupled_problem(weights=weights), clients((4, 1, 6))

@@ -16,6 +16,7 @@ from fedualex.regularizers import AbstractPenalty
 A = np.array([[0.1, -0.1, 0.6], [0.1, -0.5, 0.4], [1.3, 0.9, -0.7]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [1e-33, 1e-160, 1e-300])
 def test_a_tiny_quadratic_on_a_simplex_does_not_hide_the_gap(lam):
     psi = fx.Simplex() + fx.SquaredL2(lam)

@@ -33,7 +33,7 @@ entries = st.one_of(
 weights = st.one_of(st.floats(0, 100, allow_subnormal=False), st.sampled_from([0.0, 1.0]))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", kinds_first(REGULARIZERS))
 def test_laws(name):
     psi, like = REGULARIZERS[name]

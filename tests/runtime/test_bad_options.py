@@ -123,6 +123,7 @@ def test_theory_is_named_only_where_it_holds():
     assert "(heuristic: the step of Theorem 4;" in named(steep, steps=2, rounds=None, clients=None)
 
 
+@pytest.mark.slow
 def test_another_default_generator_of_jax_changes_nothing():
     expected = fx.simulate(GAME, fx.FeDualEx(0.1), clients=2, rounds=2, noise=fx.GaussianNoise(0.1))
     with jax.default_prng_impl("rbg"):

@@ -62,6 +62,7 @@ def test_the_seed_decides_the_noise():
     assert np.max(np.abs(one.z.x - other.z.x)) > 1e-6
 
 
+@pytest.mark.slow
 def test_float32_is_close_to_float64():
     runs = [simulate(dtype=dtype, noise=None) for dtype in ("float64", "float32", jnp.float32)]
     assert {leaf.dtype for leaf in jax.tree.leaves(runs[1].state.server)} == {np.dtype("float32")}

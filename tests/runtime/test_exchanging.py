@@ -29,7 +29,7 @@ def test_a_resumed_run_is_the_undisturbed_one(tmp_path, mode, steps):
     assert half.server_seconds < again.server_seconds < again.seconds
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "a_round"),
     [

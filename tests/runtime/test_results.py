@@ -119,6 +119,7 @@ def test_a_plot_refuses_what_it_cannot_draw(run):
         dataclasses.replace(nothing, history={}).plot()
 
 
+@pytest.mark.slow
 def test_the_repr_of_what_tune_and_sweep_return_is_short():
     tuned = fx.tune(GAME, fx.FeDualEx(), grid={"eta_c": [0.03, 0.3]}, **SIZES)
     assert repr(tuned) == f"Tuned(FeDualEx with eta_c=0.3: certified gap <= {rounded_up(tuned.score)}, best of 2)"

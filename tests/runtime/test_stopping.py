@@ -158,7 +158,7 @@ def root(x, y):
 ROOT = fx.Problem(root, x=fx.Box(1.0), y=fx.Box(1.0), like=fx.Saddle(np.zeros(2), np.zeros(2)))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("record_every", [1, 3, 40])
 @pytest.mark.parametrize("eta", [0.02, 0.035, 0.05])
 def test_numerical_error_returns_the_last_good_point(record_every, eta):

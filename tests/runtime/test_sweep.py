@@ -47,6 +47,7 @@ def test_a_sweep_compiles_once():
     assert Counting.traces == []
 
 
+@pytest.mark.slow
 def test_tune_takes_the_smallest_certified_gap():
     tuned = fx.tune(GAME, fx.FeDualEx(), grid={"eta_c": [1e-3, 0.1, 0.3]}, output="client_average", **SMALL)
     assert tuned.score == min(score for _, score in tuned.table)

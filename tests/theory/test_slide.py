@@ -294,7 +294,7 @@ def factor(slopes, eta, K):
     return 1 - a.mean() * terms.mean()
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("slopes", "T", "K", "diverges"),
     [

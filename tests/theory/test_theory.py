@@ -434,6 +434,7 @@ def test_theorem_4_holds_at_every_step(name):
             assert gap <= theory.theorem4(c, steps=t).corrected.total(eta) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_same_seed_same_constants_and_caller_keeps_its_precision():
     first, second = (theory.constants(coupled_problem(), fx.Minibatch(2), seed=5) for _ in range(2))
     assert first == second
