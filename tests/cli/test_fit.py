@@ -70,6 +70,12 @@ def test_predict_is_the_model_on_other_rows(fair, place):
     assert (place / "p.csv").read_text().splitlines() == result.output.splitlines()
 
 
+def test_a_table_without_a_column_of_training_is_refused_in_a_sentence(fair, place):
+    for name in ("town", "dose"):
+        write(place / "less.csv", columns(rows=20, seed=5), without=(LEAK, "outcome", name))
+        assert f"must have the column '{name}'" in refused("predict", fair[0], place / "less.csv")
+
+
 def test_unseen_categories_are_said_and_count_as_none(fair, place):
     other = columns(rows=10, seed=7)
     other["town"] = ["Bern"] * 10
@@ -110,7 +116,7 @@ def test_a_fit_that_ends_short_of_tol_says_so(place):
     assert result.exit_code == 3
     words = " ".join(result.output.split())
     assert "Tolerance 0.01 not reached: no model of this kind has an objective lower by more than" in words
-    assert "Raise --rounds or --tol, with another --out." in words
+    assert "To come nearer, raise --rounds, or accept a larger --tol; with another --out." in words
     assert read(place / "short" / "model", "model.json")["certificate"]["status"] == "CERTIFIED"
 
 

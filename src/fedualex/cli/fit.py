@@ -47,7 +47,10 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     else:
         show(model, FEW)
         click.echo(f"model: {path / MODEL}")
-    sys.exit(0 if model.certificate["status"] == "OPTIMAL" else 3)
+    reached = model.certificate["status"] == "OPTIMAL"
+    if not reached and not as_json:
+        click.echo("To come nearer, raise --rounds, or accept a larger --tol; with another --out.")
+    sys.exit(0 if reached else 3)
 
 
 @click.command()

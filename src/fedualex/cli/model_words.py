@@ -73,7 +73,7 @@ def claim(model: Any) -> str:
     )
     if tol is None or gap <= tol:
         return f"Certified: {known}"
-    return f"Tolerance {tol:g} not reached: {known} Raise --rounds or --tol, with another --out."
+    return f"Tolerance {tol:g} not reached: {known}"
 
 
 def _show_measures(measures: dict[str, Any] | None) -> None:

@@ -84,6 +84,8 @@ class Model:
         """Categories of a table that were not there in training, by column; their rows count as in no category."""
         found: dict[str, list[str]] = {}
         for name, known in self.encoder.categories.items():
+            if name not in table:
+                continue  # `decision_function` says which columns are missing
             new = sorted(set(map(str, np.asarray(table[name]).tolist())) - set(known) - {"", "nan", "None"})
             found |= {name: new} if new else {}
         return found
