@@ -127,11 +127,12 @@ class FeDualSlide(PulledSteps):
     def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
         """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
         flat = flat.scaled(server.scale)
-        way, windows, gap = int(server.way), server.windows, server.bounds.gap
+        way, turns = int(server.way), server.turns
         if self.mode == "auto" and local_steps > 1:
-            way, windows = windows.entered(way, server.exchanges, gap)
+            ended = int(server.age) == 1
+            way, turns = turns.following(way, server.exchanges, server.bounds.gap, self.drop, ended=ended)
         omega, tau, z, row = standing(flat, server.cuts, server.centre)
-        server = server._replace(way=way, windows=windows, omega=omega, tau=tau)
+        server = server._replace(way=way, turns=turns, omega=omega, tau=tau)
         pace = server.paces[way]
         if pace.exhausted:
             return server._replace(paces=with_pace(server.paces, way, pace._replace(poor=-1)), want=FRESH, at=z)

@@ -10,7 +10,7 @@ from ..bundle import Bounds, Cuts, Flat, no_bounds, no_cuts
 from ..compiling import compiled
 from ..tree import Saddle
 from ..validation import real_scalar
-from .pace import Pace, Windows, no_windows
+from .pace import Pace, Turns, no_turns
 
 START, PROBE, FRESH, LOCAL = range(4)
 """What the next exchange is: the first survey, one of a proposal, one of the server's own point, or local steps."""
@@ -40,7 +40,7 @@ class SlideServer(NamedTuple):
     paces: tuple[Pace, Pace]
     way: Any
     """How proposals are made at present."""
-    windows: Windows
+    turns: Turns
     omega: Array
     tau: Array
     """(omega, tau) = O(c), where the next proposal starts."""
@@ -76,7 +76,7 @@ def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
         span=jnp.asarray(SPAN),
         paces=(pace, pace),
         way=jnp.asarray(way),
-        windows=no_windows(),
+        turns=no_turns(),
         omega=flat.dual(centre),
         tau=zero,
         row=none,
