@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 PATIENCE = 8
 """Steps in a row that are short against T_f before the server's own point is surveyed."""
@@ -85,6 +86,31 @@ def no_turns() -> Turns:
     """Before the first exchange."""
     nothing, number = jnp.asarray(0), jnp.asarray(UNTRIED)
     return Turns((number, number), nothing, nothing, number)
+
+
+class Balance(NamedTuple):
+    """The scale of x's part of ell, as phases find it: so that x and y have equally far to go.
+
+    How far they went in a phase proposes the next scale. But a smaller scale also lets x go farther, so proposals may
+    run away: where a phase ends without success, its scale is a limit, and the last successful one comes back.
+    """
+
+    scale: Any
+    proven: Any
+    """The scale of the last phase that was successful."""
+    least: Any
+    most: Any
+
+    def after(self, proposed: float, *, success: bool) -> "Balance":
+        """After a phase that proposes another scale; as arrays, because other numbers would be compiled for."""
+        scale, proven, least, most = (float(number) for number in self)
+        if success or scale == proven:
+            proven, scale = scale if success else proven, min(max(proposed, least), most)
+        elif scale < proven:
+            scale, least = proven, proven
+        else:
+            scale, most = proven, proven
+        return Balance(*(np.asarray(number, np.float64) for number in (scale, proven, least, most)))
 
 
 def with_pace(paces: tuple[Pace, Pace], way: int, pace: Pace) -> tuple[Pace, Pace]:
