@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...data import Encoder
 from ...deploy.policy import Policy, read_policy
 from ...display import text_table
 from ...summaries import Known, Summary, merged
@@ -102,7 +103,7 @@ def checked(party: Path) -> Checked:
             known.append(merged(summaries[-1:]))
         like = recipe.problem(known, "elsewhere").like
     except ValueError as error:  # one class, as a rule: the other sites have the other
-        if len(summaries) < recipe.exchanges - recipe.own_exchanges:
+        if len(summaries) < Encoder.exchanges:
             raise
         return Checked(table, recipe, summaries, None, str(error), rules)
     count = sum(np.size(leaf) for leaf in jax.tree.leaves(like))

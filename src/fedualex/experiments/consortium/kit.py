@@ -15,7 +15,7 @@ from .own_table import SITE_FILE, TEMPLATE
 from .plan import plan_deployment
 from .settings import recipe_of_goal
 
-TABLES = ("fit", "server", "run", "sites")
+TABLES = ("fit", "method", "server", "run", "sites")
 """The tables of a file; all but [fit] may be left out."""
 LEAVES = """First {exchanges} summaries of its rows: which columns, categories and classes there are, counts, sums and
 sums of squares, sums of the rows of each class (the page on recipes lists them all). Then, in every exchange, its mean
@@ -38,17 +38,22 @@ def read_file(file: Path) -> dict[str, Any]:
 
 
 def write_table_deployment(
-    root: Path, fit: Mapping[str, Any], sites: Mapping[str, Any], server: Mapping[str, Any], run: Mapping[str, Any]
+    root: Path,
+    fit: Mapping[str, Any],
+    sites: Mapping[str, Any],
+    server: Mapping[str, Any],
+    run: Mapping[str, Any],
+    method: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Make the folder of a deployment of tables; the names of its sites.
 
-    sites: for each site its table, {} or {"table": file} for a trial on one machine.
+    sites: for each site its table, {} or {"table": file} for a trial on one machine. method: FeDualSlide if None.
     """
     for name, own in sites.items():
         if not isinstance(own, dict):
             raise ConfigurationError(f"[sites.{name}] must be a table, which may have table, a file")
         check_keys(f"[sites.{name}]", own, ("table",))
-    settings = plan_deployment(fit, list(sites), server, run)
+    settings = plan_deployment(fit, list(sites), server, run, method)
     provision(root, settings)
     for name in (SERVER, *settings["sites"]):
         party = Layout(root).party(name)

@@ -28,8 +28,9 @@ class TableRecipe:
 
     goal, options: one of GOALS, and what was chosen of its options. target, groups, weights: names of columns;
     of weights numbers >= 0, in proportion to which rows count.
-    The exchanges are those of the encoder, in which the target's classes or moments travel as well, then those of the
-    goal's own recipe. No method but `summarize`, `rows` and `examples` sees a row.
+    smooth: whether theory chooses step sizes, for which parties tell how fast their operators change.
+    The exchanges are those of the encoder, in which the target's classes or moments travel as well, those of the
+    goal's own recipe, and one for smoothness. No method but `summarize`, `rows` and `examples` sees a row.
     """
 
     goal: str
@@ -37,17 +38,17 @@ class TableRecipe:
     groups: str | None = None
     weights: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    smooth: bool = False
 
     @property
     def exchanges(self) -> int:
         """How many summaries each party sends."""
-        return Encoder.exchanges + self.own_exchanges
+        own: int = recipe_class(GOALS[self.goal].problem).exchanges
+        return Encoder.exchanges + own + self.smooth
 
-    @property
-    def own_exchanges(self) -> int:
-        """How many of them, the last ones, are those of the goal's own recipe."""
-        count: int = recipe_class(GOALS[self.goal].problem).exchanges
-        return count
+    def counts(self, known: Sequence[Known]) -> NDArray[Any]:
+        """How many rows each party trains on."""
+        return known[Encoder.exchanges]["rows"]
 
     @property
     def predicts_numbers(self) -> bool:
@@ -57,8 +58,9 @@ class TableRecipe:
     def summarize(self, table: Table, known: Sequence[Known], client: int) -> Summary:
         """At party number `client`: its next summary, from the rows that it trains on."""
         if len(known) >= Encoder.exchanges:
-            own = self.recipe(known)
-            return own.summarize(self.rows(table, known), known[Encoder.exchanges :], client)
+            own, before = self.recipe(known), known[Encoder.exchanges :]
+            summarize = own.summarize if len(before) < own.exchanges else own.smoothness
+            return summarize(self.rows(table, known), before, client)
         labels, weight = self.labels(table), self._row_weights(table)
         columns = Encoder.summarize(self._features(table), known, weight)
         if self.predicts_numbers:
