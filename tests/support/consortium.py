@@ -58,11 +58,12 @@ def write_tables(folder, rows=150, without=("days",), seed=0) -> None:
         write(folder / f"{name}.csv", table, without=without)
 
 
-def deployment(folder, secure_sums="off", name="deployment", server=(), **fit):
+def deployment(folder, secure_sums="off", name="deployment", server=(), run=(), method=None, **fit):
     """A deployment of the hospitals' tables, which are beside it; without masks, for tests look at what sites send."""
     sites = {name: {"table": str(folder / f"{name}.csv")} for name in HOSPITALS}
-    run = {"secure_sums": secure_sums, "timeout": 300.0}
-    write_table_deployment(folder / name, {"goal": "fair", "target": "outcome", **fit}, sites, dict(server), run)
+    run = {"secure_sums": secure_sums, "timeout": 300.0, **dict(run)}
+    chosen = {"goal": "fair", "target": "outcome", **fit}
+    write_table_deployment(folder / name, chosen, sites, dict(server), run, method)
     return folder / name
 
 
