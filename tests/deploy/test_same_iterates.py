@@ -234,5 +234,5 @@ def test_theory_chooses_the_steps_of_the_simulator_from_what_sites_tell():
     run = rehearse(problem, fx.FeDualEx(), **options)
     assert run.steps == fx.solve(problem, fx.FeDualEx(), **options).steps
     assert "proposition B" in run.steps
-    with pytest.raises(ValueError, match="give eta_c: how noisy minibatches are is known where the rows are"):
+    with pytest.raises(ValueError, match="give eta_c: theory needs the data of all sites"):
         rehearse(problem, fx.FeDualEx(), noise=fx.Minibatch(2), **options)

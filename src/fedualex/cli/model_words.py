@@ -17,6 +17,9 @@ FEW = 12
 def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
     """The columns of the file that `predict` writes."""
     scores = model.decision_function(table)
+    if not isinstance(model.target, str):
+        found = zip(model.target, model.answers.of(scores).T.tolist(), strict=True)
+        return {f"prediction of {name}": column for name, column in found}
     columns = {"prediction": model.answers.of(scores).tolist()}
     if model.answers.kind == "numbers":
         return columns
@@ -56,7 +59,8 @@ def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
     click.echo(claim(model))
     _show_measures(model.training.get("held_out"))
-    _show_coefficients(model, most)
+    for part in model.parts():
+        _show_coefficients(part, most)
 
 
 def claim(model: Any) -> str:

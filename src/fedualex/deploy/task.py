@@ -175,11 +175,9 @@ class Task:
         if options.rounds is None:
             raise TypeError("give rounds=, the rounds of communication")
         check_clients(problem.without_data(), self.method, options, count)
-        if problem.data is not None and (names := self.method.missing_steps()):
-            if problem.smoothness is None:
-                raise ValueError(f"give {', '.join(names)}: theory needs the data of all sites, and nobody has it")
-            if isinstance(options.noise, Minibatch):
-                raise ValueError(f"give {', '.join(names)}: how noisy minibatches are is known where the rows are")
+        unknown = problem.data is not None and (problem.smoothness is None or isinstance(options.noise, Minibatch))
+        if unknown and (names := self.method.missing_steps()):
+            raise ValueError(f"give {', '.join(names)}: theory needs the data of all sites, and nobody has it")
         if jax.tree.leaves(jax.eval_shape(self._memory, problem.like, problem.geometry)):
             raise ValueError(f"{type(self.method).__name__} keeps a memory at its clients, which sites do not have")
         most = options.cohort or count
@@ -199,5 +197,4 @@ class Task:
 def _polish_steps(problem: AbstractProblem, method: AbstractMethod) -> Any:
     if problem.data is None or problem.smoothness is not None:
         return polish_grid(problem)
-    eta = getattr(method, "eta_c", None)
-    return np.asarray(POLISH) * float(1.0 if eta is None else eta)
+    return np.asarray(POLISH) * float(1.0 if (eta := getattr(method, "eta_c", None)) is None else eta)

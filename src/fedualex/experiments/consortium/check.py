@@ -13,6 +13,7 @@ from ...deploy.policy import Policy, read_policy
 from ...display import text_table
 from ...summaries import Known, Summary, merged
 from ..deployment_settings import settings_of
+from ..goals import names_of
 from ..registry import ConfigurationError, build_method
 from .facts import facts_of, smallest_groups
 from .own_table import OwnTable, read_own_table
@@ -54,7 +55,7 @@ class Checked:
         return "\n".join(
             [
                 f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
-                f"goal {self.recipe.goal}, target {self.recipe.target}, features: {features}",
+                f"goal {self.recipe.goal}, target {', '.join(names_of(self.recipe.target))}, features: {features}",
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
                 f"Before a run this site sends {self.recipe.exchanges} summaries:",
                 table,

@@ -10,6 +10,7 @@ from ...storage import write_atomically, write_json
 from ..configuration import read_toml
 from ..deployment_files import provision, write_readme
 from ..deployment_settings import SETTINGS
+from ..goals import names_of
 from ..registry import ConfigurationError, check_keys
 from .own_table import SITE_FILE, TEMPLATE
 from .plan import plan_deployment
@@ -60,7 +61,7 @@ def write_table_deployment(
         party = Layout(root).party(name)
         write_json(party / SETTINGS, settings if name == SERVER else {**settings, "site": name})
         if name != SERVER:
-            table, target = json.dumps(sites[name].get("table", "")), settings["problem"]["target"]
+            table, target = json.dumps(sites[name].get("table", "")), names_of(settings["problem"]["target"])[0]
             text = TEMPLATE.format(table=table, target=target)
             write_atomically(party / SITE_FILE, text.encode())
     write_readme(root, settings, LEAVES.format(exchanges=recipe_of_goal(settings).exchanges), DATA)

@@ -9,7 +9,7 @@ from ...deploy import DeploymentOptions
 from ...validation import hint
 from ..configuration import run_defaults, with_defaults
 from ..deployment_settings import DEFAULT_METHOD, check_parties, server_settings
-from ..goals import GOALS, OPTIONS, arguments_of
+from ..goals import GOALS, OPTIONS, arguments_of, target_of
 from ..registry import METHODS, ConfigurationError, build_method, check_keys, recipe_of
 
 DEFAULTS: dict[str, Any] = {"groups": None, "weights": None, "holdout": 0.2, "rounds": 1000, "tol": None}
@@ -36,10 +36,11 @@ def plan_deployment(
     check_keys("[run]", run, RUN_KEYS)
     full = {**DEFAULTS, **{key: value for key, value in fit.items() if value is not None}}
     for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
-        if not isinstance(full.get(key), str):
+        if full.get(key) is None:
             raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
     if (goal := full["goal"]) not in GOALS:
         raise ConfigurationError(f"there is no goal {goal!r}; {hint(goal, GOALS)}")
+    full["target"] = target_of(goal, full["target"])
     if full["groups"] is not None and not GOALS[goal].grouped:
         raise ConfigurationError(f"groups are for the goals {_grouped()}, got the goal {goal}")
     parties = server_settings(server)

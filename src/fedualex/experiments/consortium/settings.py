@@ -26,7 +26,8 @@ def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
     """The recipe of these settings."""
     problem = settings["problem"]
     options = {key: value for key, value in problem.items() if key not in OWN and value is not None}
-    columns = problem["target"], problem["groups"], problem["weights"]
+    target = problem["target"] if isinstance(problem["target"], str) else tuple(problem["target"])
+    columns = target, problem["groups"], problem["weights"]
     smooth = bool(build_method(settings["method"]).missing_steps())
     return TableRecipe(problem["goal"], *columns, options, smooth)
 
