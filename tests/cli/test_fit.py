@@ -175,8 +175,8 @@ def test_a_fit_that_ends_short_of_tol_says_so(place):
         (("--target", "dose,age", "--goal", "low-rank"), "the target 'age' must be known in every row"),
         (("--target", "dose,dose", "--goal", "low-rank"), "target must name every column once"),
         (
-            ("--target", "dose,town", "--goal", "low-rank"),
-            "the target 'town' of the goal low-rank must be real numbers",
+            ("--target", "dose,ward", "--goal", "low-rank"),
+            "the target 'ward' of the goal low-rank must be real numbers",
         ),
         (
             ("--target", "dose,unit", "--goal", "low-rank", "--clients", "unit"),
