@@ -173,6 +173,7 @@ def test_a_fit_that_ends_short_of_tol_says_so(place):
             "the target 'unit' of the goal fair must hold at least two classes, got 1",
         ),
         (("--target", "dose,age", "--goal", "low-rank"), "the target 'age' must be known in every row"),
+        (("--target", "dose,age"), "has no column 'dose,age'; several targets are for the goal low-rank"),
         (("--target", "dose,dose", "--goal", "low-rank"), "target must name every column once"),
         (
             ("--target", "dose,ward", "--goal", "low-rank"),

@@ -71,7 +71,9 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     table, target = read_table(full["table"], folder), target_of(full["goal"], full["target"])
     for name in names_of(target):
         if name not in table:
-            raise ConfigurationError(f"{table.source} has no column {name!r}; {hint(name, table)}")
+            several = all(part in table for part in name.split(","))
+            other = "several targets are for the goal low-rank" if several else hint(name, table)
+            raise ConfigurationError(f"{table.source} has no column {name!r}; {other}")
     for key in COLUMNS:
         if full[key] in names_of(target):
             raise ConfigurationError(f"{key} must be another column than the target, got {full[key]!r}")
@@ -97,7 +99,11 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     rows = tables.prepared(tables.with_defaults(problem), table)
     run = {"rounds": full["rounds"], "tol": GOALS[goal].tol if full["tol"] is None else full["tol"]}
     configuration = configure({"problem": problem, "method": {"name": "FeDualSlide"}, "run": run}, folder, rows)
-    return PlannedFit(goal, rows, configuration, _notes(rows, GOALS[goal].answers))
+    limited = [
+        f"the mean loss of {target} = {name} is limited to {limit:g}"
+        for name, limit in problem.get("limits", {}).items()
+    ]
+    return PlannedFit(goal, rows, configuration, [*limited, *_notes(rows, GOALS[goal].answers)])
 
 
 def fit_into(path: Path, planned: PlannedFit) -> Model:
