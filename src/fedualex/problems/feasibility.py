@@ -22,7 +22,7 @@ from .general import Problem
 from .losses import Loss, linear_score
 from .operator_error import Majorized
 from .score_rows import distances, linear_rows
-from .smoothness import Smooth, norm_of_blocks
+from .smoothness import Smooth, norm_of_blocks, with_smoothness
 
 
 class Lagrangian(Majorized, Smooth):
@@ -83,7 +83,7 @@ def phase_one(problem: AbstractProblem) -> Problem | None:
         return None
     sets = {name: Euclidean(domain_of(part.regularizer)) for name, part in problem.geometry.parts.x.items()}
     geometry = Product(Saddle(sets, {"multipliers": EntropicSimplex()}))
-    found = eqx.tree_at(lambda p: (p.f, p.geometry), problem, (Excess(f), geometry))
+    found = eqx.tree_at(lambda p: (p.f, p.geometry), with_smoothness(problem, None), (Excess(f), geometry))
     limits = np.asarray(f.limits, np.float64)
     vertex = np.where(np.arange(limits.size) == np.argmin(limits), 1.0, 0.0)
     least = -limits.min() * (1 + (problem.weights.size + 32) * UNIT)
