@@ -70,7 +70,7 @@ def build_method(settings: Mapping[str, Any], where: str = "[method]") -> Abstra
 
 def table_rows(settings: Mapping[str, Any], folder: Path) -> tables.TableRows | None:
     """The rows of the table that a problem's settings name; None if they name none."""
-    if not any(key in settings for key in tables.KEYS) or "y" not in arrays_of(str(settings.get("name"))):
+    if not any(key in settings for key in tables.KEYS) or not tables.target_array(arrays_of(str(settings.get("name")))):
         return None
     return _call("[problem]", tables.load, {"settings": settings, "folder": folder})
 
@@ -89,7 +89,7 @@ def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableR
     name = settings["name"]
     constructor = named("problem", name, PROBLEMS)
     arrays = arrays_of(name)
-    origin = ["file"] * bool(arrays) + list(tables.KEYS) * ("y" in arrays)
+    origin = ["file"] * bool(arrays) + list(tables.KEYS) * bool(tables.target_array(arrays))
     arguments = {key: value for key, value in settings.items() if key not in ("name", *origin)}
     known = [key for key in inspect.signature(constructor).parameters if key not in arrays]
     check_keys("[problem]", [key for key in settings if key != "name"], known + origin)
@@ -99,7 +99,7 @@ def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableR
     if (found := rows or table_rows(settings, folder)) is not None:
         if found.groups is not None and not recipe_of(settings).row_groups:
             raise ConfigurationError(f"[problem] groups_column: {name} has no groups of rows")
-        arguments |= found.arguments
+        arguments |= _call("[problem]", found.arguments, {"target": tables.target_array(arrays)})
     elif arrays:
         arguments |= _load_arrays(settings.get("file"), arrays, folder)
     return _call("[problem]", constructor, arguments)

@@ -15,7 +15,8 @@ from .built_from import built_from
 from .client_rows import Rows, checked_weights, split_rows
 from .floor import Floor
 from .general import Problem
-from .losses import OfScore, Squared
+from .losses import Squared
+from .of_score import OfScore
 from .recipe import NUMBERS, AbstractRecipe, assemble
 from .rows import features, matrix
 from .totals import mean_of, sums_of_means, total_mass

@@ -22,6 +22,8 @@ from .operator_error import Majorized
 from .penalties import Penalty, bias_box
 from .recipe import NUMBERS, AbstractRecipe, assemble
 from .rows import features, targets
+from .score_rows import linear_rows
+from .smoothness import Smooth
 from .totals import mean_of, sums_of_means, total_mass
 
 
@@ -122,7 +124,7 @@ def robust_regression(
     return assemble(recipe, split_rows(X, targets(y, X.shape[0]), clients, sample_weight))
 
 
-class SignedResidual(Majorized):
+class SignedResidual(Majorized, Smooth):
     """u_i (score - y) / s_i; the mean over rows weighs it by s_i^2, and by the weight of the row where it has one."""
 
     def __call__(self, x: Tree, u: Array, example: Tree) -> Array:
@@ -133,3 +135,9 @@ class SignedResidual(Majorized):
         """The same with a plus."""
         reach = linear_score(x, abs(example["row"])) + jnp.abs(example["target"])
         return row_weight(example) * u[example["index"]] / example["root"] * reach
+
+    def jacobian_bound(self, examples: Any, problem: Any) -> float:
+        """The largest singular value of the rows weight_i (row_i, 1) / (n s_i): f is bilinear."""
+        factor = row_weight(examples) / (examples["root"] * len(examples["root"]))
+        rows = linear_rows(examples["row"], problem.like.x, len(factor))
+        return float(np.sqrt(rows.largest_square(factor**2)))

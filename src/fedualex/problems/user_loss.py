@@ -44,8 +44,12 @@ def weighted_loss(f: Callable[..., Any], z: Saddle, examples: Tree, share: Array
     return jnp.vdot(share, jax.vmap(lambda example: of_example(f, z, example))(examples))
 
 
-def check_loss(f: Callable[..., Any], like: Saddle, example: tuple[Tree, ...]) -> None:
-    """One abstract evaluation on one example, so that a wrong f is found here and not inside a run."""
+def check_loss(f: Callable[..., Any], like: Saddle, examples: Tree | None) -> None:
+    """One abstract evaluation on one example, so that a wrong f is found here and not inside a run.
+
+    examples: of all clients, by client; None if f takes none.
+    """
+    example = () if examples is None else (jax.tree.map(lambda leaf: leaf[0, 0], examples),)
 
     def loss(z: Saddle) -> Array:
         if not example:

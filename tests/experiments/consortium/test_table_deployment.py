@@ -10,7 +10,7 @@ from support.command_line import cli, refused
 from support.consortium import deployment, run_in_threads, write_tables
 from support.patients import HOSPITALS, columns, write
 
-from fedualex import models
+from fedualex import models, theory
 from fedualex.data import read_csv
 from fedualex.deploy import Request
 from fedualex.deploy.exchange import SilentSitesError
@@ -216,6 +216,23 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
 def test_wrong_deployments_are_refused_in_one_sentence(tmp_path, arguments, words):
     assert words in refused("deploy", "init", tmp_path / "kit", *arguments)
     assert not (tmp_path / "kit").exists()
+
+
+@pytest.mark.slow
+def test_a_method_with_step_sizes_finds_them_from_what_sites_tell(place):
+    """The step is that of all rows in one place, and every site has the same one, or it would not answer."""
+    root = deployment(place, run={"local_steps": 5}, method={"name": "FeDualExCorrected"}, goal="logistic", tol=0.05)
+    site = root / "sites" / "north"
+    assert json.loads(cli("deploy", "check", site, "--json").output)["summaries"][-1].keys() == {"beta", "slope"}
+    assert "In every round it sends what its local steps changed" in cli("deploy", "check", site).output
+    run = run_in_threads(root)
+    assert run.status is Status.OPTIMAL
+    assert "proposition B" in run.steps
+    known, recipe = read_known(root / "server"), recipe_of_goal(settings_of(root / "server"))
+    parts = [read_own_table(root / "sites" / name, recipe, 0.2).trained for name in sorted(HOSPITALS)]
+    whole = recipe.problem(known[:-1], [recipe.examples(table, known, m) for m, table in enumerate(parts)])
+    assert float(known[-1]["beta"]) == theory.constants(whole).beta
+    assert f"beta={theory.constants(whole).beta:.4g}" in run.steps
 
 
 def test_the_file_of_a_fit_deploys(place):

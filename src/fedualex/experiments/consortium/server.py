@@ -51,7 +51,7 @@ class TableServer:
         status: Mapping[str, Any] = stored.status or {}
         x = solution(stored, status["output"])
         model = self.recipe.model(known, x, certificate=certificate_of(status, self.settings["run"]["tol"]))
-        rows = known[-self.recipe.own_exchanges]["rows"]
+        rows = self.recipe.counts(known)
         about = {
             "goal": self.recipe.goal,
             "rows": int(rows.sum()),

@@ -65,8 +65,7 @@ class TableSite:
     def begin(self, request: Request) -> Arrays:
         """Take what all summaries have become, if it is made of this site's own too, and get ready for the run."""
         known = unpack_known(request.arrays)
-        rows = known[-self.recipe.own_exchanges]["rows"]
-        if int(rows[self.client]) != self.table.trained.rows:
+        if int(self.recipe.counts(known)[self.client]) != self.table.trained.rows:
             raise DisagreementError("what the server has merged is not made of this site's rows: begin anew")
         self._site = self._made(known)
         write_known(self.party, known)
