@@ -20,7 +20,7 @@ EXAMPLES = {
     "least_group": "10",
     "goals": '["fair"]',
     "exchanges_per_day": "500",
-    "tasks": '["summary", "survey", "round"]',
+    "tasks": '["columns", "summary", "begin", "survey", "round", "measure", "model"]',
     "arrays": '["operators", "values"]',
     "secure_sums": "true",
     "epsilon": "4.0",

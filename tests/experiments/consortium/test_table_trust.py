@@ -91,7 +91,7 @@ RULES = [
     ("least_group = 30", "this site answers from at least 30 rows in each class and category"),
     ('goals = ["auc"]', "this site takes part in auc, not in 'fair'"),
     ("exchanges_per_day = 3", "this site gives 3 answers in 24 hours, and has given them"),
-    ('tasks = ["survey"]', "this site answers 'survey', not 'summary'"),
+    ('tasks = ["survey"]', "this site answers 'survey', not 'columns'"),
     ("epsilon = 1.0", "this site releases nothing without noise, and the run has no privacy"),
 ]
 

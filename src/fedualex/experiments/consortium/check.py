@@ -53,7 +53,7 @@ class Checked:
                 f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
                 f"goal {self.recipe.goal}, target {self.recipe.target}, features: {features}",
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
-                f"Before a run this site sends {self.recipe.exchanges} summaries:",
+                f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries:",
                 table,
                 self._then,
             ]
