@@ -100,10 +100,16 @@ RULES = [
 def test_a_server_is_told_which_rule_is_in_its_way(place, tmp_path, rule, reason):
     root = shutil.copytree(place / "deployment", tmp_path / "deployment")
     (root / "sites" / "north" / POLICY).write_text(rule)
+    asked = []
+
+    def counted(works):
+        return {**works, "north": lambda request: asked.append(request.task) or works["north"](request)}
+
     with pytest.raises(SilentSitesError) as refused:
-        run_in_threads(root)
+        run_in_threads(root, counted)
     assert f"north (refused: {reason})" in str(refused.value)
     assert audit(root / "sites" / "north")["totals"]["releases"] == (3 if "per_day" in rule else 0)
+    assert len(asked) == (4 if "per_day" in rule else 1), "a refusal is final"
 
 
 def test_rules_that_are_met_and_a_site_that_keeps_no_model(ended, place, tmp_path):
