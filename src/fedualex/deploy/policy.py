@@ -77,7 +77,9 @@ class Policy:
         default=None,
     )
     secure_sums: bool = option(
-        _flag, "Whether numbers leave under masks only, so that the server sees sums.", default=False
+        _flag,
+        "Whether what is added up over sites leaves under masks only: the server sees sums.",
+        default=False,
     )
     epsilon: float | None = option(
         optional(_positive),

@@ -185,7 +185,9 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
     text = cli("deploy", "check", site).output
     assert "rows, of which" in text
     assert "categories of town  union" in text
-    assert "In every exchange of a run it sends" in text
+    assert "All of it leaves in the clear: this run has no secure sums. In every exchange of a run it sends" in text
+    masked = cli("deploy", "check", deployment(place, "auto", "masked") / "sites" / "north").output
+    assert "what is merged by sum leaves under masks, the rest in the clear. In every exchange" in masked
     found = json.loads(cli("deploy", "check", site, "--json").output)
     assert len(found["summaries"]) == 5
     assert found["summaries"][0]["target classes"] == ["sick", "well"]

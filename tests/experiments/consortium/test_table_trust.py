@@ -82,7 +82,14 @@ def test_the_ledgers_hold_every_answer(ended):
         sent = [(request.task, request.round) for site, request, _ in seen if site == name]
         lines = [line for line in found["lines"] if line["kind"] == "release"]
         assert sorted((line["task"], line["round"]) for line in lines) == sorted(sent)
-        assert found["totals"]["under_masks"] == sum(bool(q.nonce) for site, q, _ in seen if site == name)
+        left = {(request.task, request.round): arrays for site, request, arrays in seen if site == name}
+        for line in lines:
+            masked = [part for part, array in left[line["task"], line["round"]].items() if array.dtype == np.uint64]
+            assert sorted([*line["under_masks"], *["check"] * bool(line["nonce"])]) == sorted(masked)
+            assert sorted(line["under_masks"] + line["in_the_clear"]) == sorted(line["arrays"])
+        summary = next(line for line in lines if line["task"] == "summary")
+        assert {"names", "labels.0", "largest.0"} <= set(summary["in_the_clear"])
+        assert found["totals"]["under_masks"] == sum(bool(line["under_masks"]) for line in lines) < len(lines)
         assert found["damage"] == ""
 
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from ...deploy.policy import Policy, read_policy
+from ...deploy.secure.layout import OFF, has_keys
 from ...display import text_table
 from ...summaries import Known, Summary, merged
 from ..deployment_settings import settings_of
@@ -20,6 +21,8 @@ from .settings import has_tables, recipe_of_goal
 
 FEW = 4
 """Numbers that are shown one by one."""
+UNDER_MASKS = "With secure sums (this folder has keys) what is merged by sum leaves under masks, the rest in the clear"
+IN_THE_CLEAR = "All of it leaves in the clear: this run has no secure sums"
 MERGED_BY = {"sums": "sum", "largest": "largest", "labels": "union", "each": "kept apart"}
 
 
@@ -36,6 +39,8 @@ class Checked:
     """Why so."""
     rules: dict[str, Any]
     """Of the site, those that are in force."""
+    keys: bool
+    """Whether its folder has keys for secure sums, which the agreed options do not switch off."""
 
     @property
     def words(self) -> str:
@@ -55,7 +60,7 @@ class Checked:
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
                 f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries:",
                 table,
-                self._then,
+                f"{UNDER_MASKS if self.keys else IN_THE_CLEAR}. {self._then}",
             ]
         )
 
@@ -94,6 +99,7 @@ def checked(party: Path) -> Checked:
         raise ConfigurationError(f"by its own rules nothing leaves this site: {why}; rows of the rarest value: {few}")
     plain = Policy()
     rules = {f.name: value for f in fields(plain) if (value := getattr(policy, f.name)) != getattr(plain, f.name)}
+    keys = has_keys(party) and settings["run"]["secure_sums"] != OFF
     summaries: list[Summary] = []
     known: list[Known] = []
     try:
@@ -104,9 +110,9 @@ def checked(party: Path) -> Checked:
     except ValueError as error:  # one class, as a rule: the other sites have the other
         if len(summaries) < recipe.exchanges - recipe.own_exchanges:
             raise
-        return Checked(table, recipe, summaries, None, str(error), rules)
+        return Checked(table, recipe, summaries, None, str(error), rules, keys)
     count = sum(np.size(leaf) for leaf in jax.tree.leaves(like))
-    return Checked(table, recipe, summaries, count + 1, "", rules)
+    return Checked(table, recipe, summaries, count + 1, "", rules, keys)
 
 
 def entries(summary: Summary) -> Iterator[tuple[str, str, Any]]:
