@@ -45,6 +45,9 @@ class ThreadControl:
     def state(self, folder: Path) -> tuple[str, bool]:
         return self.said.get(folder, "none"), True
 
+    def absent(self, folder: Path, sites) -> dict[str, str]:
+        return {}
+
     def stop(self, folder: Path) -> None: ...
 
     def down(self, folder: Path) -> None: ...

@@ -10,6 +10,7 @@ from .common import json_option, plain_errors, print_json, say
 from .deploy_follow import engine_of, run_folder, stored_run
 from .deploy_init import check, init
 from .deploy_members import add_site, remove_site, renew
+from .deploy_sending import note_stop
 from .deployed_run import run_deployment
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -95,6 +96,7 @@ def stop(folder: Path, as_json: bool) -> None:
     try:
         engine, ended = control.state(folder)
         if not ended and engine != "unreachable":  # a server that is gone runs nothing, but its sites may be here
+            note_stop(folder)
             control.stop(folder)
     finally:
         control.down(folder)

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from ..validation import one_of
 
 ENGINES = ("local", "nvflare", "flower")
+OUTSIDE = "connected, but not in this run"
+"""Of a site: that it takes part if the run is sent again, and not before."""
 
 
 class Control(Protocol):
@@ -46,6 +48,13 @@ class Control(Protocol):
 
     def state(self, folder: Path) -> tuple[str, bool]:
         """How the last run stands as far as the engine knows, and whether it has ended."""
+        ...
+
+    def absent(self, folder: Path, sites: Sequence[str]) -> dict[str, str]:
+        """The sites that the engine knows to take no part in the live run, each with why, such as `OUTSIDE`.
+
+        None where sites that come back take part by themselves.
+        """
         ...
 
     def stop(self, folder: Path) -> None:

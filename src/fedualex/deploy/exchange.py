@@ -82,6 +82,8 @@ class Exchange:
         self.refused = len(sites) - refusals < needed
         for site, reason in reasons.items():
             if site in valid:
+                if site in self._misses:
+                    log.info("%s %d: %s answers again", request.task, request.round, site)
                 for failures in (self._misses, self._skip_until, self.reasons):
                     failures.pop(site, None)
             else:

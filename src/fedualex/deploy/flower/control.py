@@ -1,12 +1,13 @@
 """Flower from outside: an own authority, SuperLink and SuperNodes, runs of the installed app."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import runs, trial
 from .layout import OUTCOME, REGISTERED, SUBMITTED
 from .provision import provision
 
-__all__ = ["HERE", "KEYED", "POLL", "down", "provision", "state", "stop", "submit", "up"]
+__all__ = ["HERE", "KEYED", "POLL", "absent", "down", "provision", "state", "stop", "submit", "up"]
 
 POLL = 10.0  # each look is a program of Flower's that keeps a core busy for a second
 HERE = False
@@ -32,6 +33,11 @@ def state(folder: Path) -> tuple[str, bool]:
     """Our process's own word, checked against Flower's."""
     found = runs.state(folder)
     return found.phase, found.ended or found.phase == "none"
+
+
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+    """Nobody: whoever is back gets the next message."""
+    return {}
 
 
 def stop(folder: Path) -> None:

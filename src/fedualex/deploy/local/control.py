@@ -73,6 +73,11 @@ def state(folder: Path) -> tuple[str, bool]:
     return ("lost" if phase == "running" else phase), True
 
 
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+    """Nobody: the server starts its sites again itself."""
+    return {}
+
+
 def stop(folder: Path) -> None:
     """Ask the loop to end, and if it does not, end its process; sites end with it."""
     home, end = Layout(folder).server, time.monotonic() + STOP_SECONDS

@@ -5,7 +5,7 @@ import io
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +14,7 @@ from nvflare.fuel.flare_api.api_spec import InternalError, JobNotFound, NoConnec
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from ...storage import write_json
+from ..engines import OUTSIDE
 from ..layout import Layout
 from .party import KIT
 from .policy import SERVER_CLASSES, SITE_CLASSES
@@ -25,6 +26,10 @@ GRACE = 20.0
 """Seconds between the end of a job's process and the end of the job, at most; without either it is lost."""
 LOAD = 600
 """Seconds for all sites to load their data before the first round."""
+
+GONE = "not connected"
+WORDS = {"no_reply": "no reply"}
+"""What NVFlare says of a site without a process of a job, in our words; any other word is of a site that is there."""
 
 State = Literal["none", "waiting", "running", "finished", "aborted", "failed", "lost", "unreachable"]
 """Of a job, as far as the engine knows: "finished" says that the loop returned, not what it found."""
@@ -134,6 +139,19 @@ def wait(folder: Path, timeout: float) -> State:
             found = "unreachable"
             time.sleep(POLL)
     return found
+
+
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+    """The sites that have no process of the last job, each with why; nobody if the server cannot be reached."""
+    admin = Layout(folder).admin
+    try:
+        with session(admin) as opened:
+            found = opened.get_client_job_status() or []
+    except NoConnection:
+        return {}
+    there = {one["client_name"] for one in found if one.get("job_id") == _recorded(admin)}
+    words = {one["client_name"]: WORDS.get(one["status"], OUTSIDE) for one in found}
+    return {name: words.get(name, GONE) for name in sites if name not in there}
 
 
 def abort(folder: Path) -> None:
