@@ -33,6 +33,7 @@ from support.in_threads import run_in_threads, threads  # noqa: F401
 
 from fedualex.cli import deploy_follow, deploy_missing, deploy_sending, deploy_watch
 from fedualex.deploy import engines
+from fedualex.deploy.local import control
 from fedualex.display import rounded_up
 from fedualex.experiments import deployment_files
 
@@ -176,7 +177,23 @@ def test_a_result_on_another_machine_is_said_to_be_there(deploy, monkeypatch):
     made = deploy("local")
     monkeypatch.setattr(made.control, "submit", lambda folder, sites: made.control.said.update({folder: "finished"}))
     done = cli("run", made.folder, code=1)
-    assert "its result is in server/run on the server's machine" in done.stderr
+    assert "its result is on the server's machine: `fedualex deploy fetch" in done.stderr
+
+
+def test_a_result_is_fetched_into_a_folder_of_its_own(finished, tmp_path, deploy, monkeypatch):
+    assert "fetched: run" in cli("fetch", finished.folder, "--out", tmp_path / "fetched").stdout
+    checks = json.loads(command("verify", tmp_path / "fetched" / "run", "--json").stdout)
+    assert checks["agrees"]
+    assert not list((tmp_path / "fetched").rglob("*.lock"))
+    one_sentence(
+        cli("fetch", finished.folder, "--out", tmp_path / "fetched", code=2), "out must be a new or an empty folder"
+    )
+    made = deploy("local")
+    one_sentence(cli("fetch", made.folder, "--out", tmp_path / "none", code=2), "has left no result yet")
+    monkeypatch.setattr(control, "state", lambda folder: ("running", False))
+    one_sentence(
+        cli("fetch", finished.folder, "--out", tmp_path / "live", code=1), "has not ended: fetch it afterwards"
+    )
 
 
 class Scripted:

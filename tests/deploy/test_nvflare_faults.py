@@ -175,6 +175,7 @@ def test_a_site_that_is_killed_and_started_again_rejoins_under_deploy_run(trial,
         trial.until_site("site-3", "held")
         trial.kill("site-3")
         trial.release("site-3")
+        trial.until(lambda: not processes.running(trial.folder)["site-3"], "the end of site-3")
         trial.start_all()
 
     killer = threading.Thread(target=kill)

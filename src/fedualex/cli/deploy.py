@@ -1,4 +1,4 @@
-"""`fedualex deploy init | up | run | status | stop | resume | audit`: the same problem, by real servers and sites."""
+"""`fedualex deploy init | up | run | status | fetch | stop | resume`: the same problem, by real servers and sites."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import click
 
 from . import deploy_watch
 from .audit import audit
-from .common import json_option, plain_errors, print_json, say
+from .common import json_option, out_option, plain_errors, print_json, say
 from .deploy_follow import engine_of, run_folder, stored_run
 from .deploy_init import check, init
 from .deploy_members import add_site, remove_site, renew
@@ -84,6 +84,24 @@ def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
     click.echo(f"engine: {engine}")
     click.echo(f"last record: round {last['round']}, {last['exchanges']} exchanges" if last else "no record yet")
     click.echo(f"status: {found['status']}, {found['stop']}" if found else "status: not ended")
+
+
+@deploy.command()
+@folder_argument
+@out_option(required=True, help="A new folder for the run and the model.")
+@json_option
+@plain_errors
+def fetch(folder: Path, out: Path, as_json: bool) -> None:
+    """Get the run and the model of a run that has ended, through the engine and with the rights of whoever sent it."""
+    from ..deploy.results import check_place
+
+    check_place(out)
+    control, _ = engine_of(folder)
+    control.fetch(folder, out)
+    parts = sorted(path.name for path in out.iterdir()) if out.exists() else []
+    if not parts:
+        raise ValueError(f"the run of {folder} has left no result yet")
+    say(f"{out}: {' and '.join(parts)}", {"folder": str(out), "parts": parts}, as_json)
 
 
 @deploy.command()

@@ -84,7 +84,10 @@ def _without_result(folder: Path, said: str) -> str:
     if why := failure_of(layout_of(folder).server):
         return f"the server could not go on: {why}"
     if said == "finished" and not run_folder(folder).exists():
-        return "the run has finished; its result is in server/run on the server's machine"
+        return (
+            f"the run has finished, and its result is on the server's machine: `fedualex deploy fetch {folder} --out "
+            "RESULT` gets it"
+        )
     return f"the run has not ended by itself (the engine says {said!r}): the server's log says more, `resume` goes on"
 
 

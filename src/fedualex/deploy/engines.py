@@ -61,6 +61,13 @@ class Control(Protocol):
         """End the run; its checkpoint stays."""
         ...
 
+    def fetch(self, folder: Path, out: Path) -> None:
+        """Bring the run folder and the model of the last run, which must have ended, into a new folder.
+
+        By the engine's own channel and with its rights; a RuntimeError in one sentence where it has none.
+        """
+        ...
+
 
 def control_of(engine: str) -> Control:
     """The functions of an engine by its name."""

@@ -7,7 +7,7 @@ from .. import processes
 from . import job, trial
 from .provision import provision
 
-__all__ = ["HERE", "KEYED", "POLL", "absent", "down", "provision", "state", "stop", "submit", "up"]
+__all__ = ["HERE", "KEYED", "POLL", "absent", "down", "fetch", "provision", "state", "stop", "submit", "up"]
 
 POLL = 1.0
 HERE = False
@@ -43,3 +43,8 @@ def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
 def stop(folder: Path) -> None:
     """Abort the job; the loop sees it and keeps its checkpoint."""
     job.abort(folder)
+
+
+def fetch(folder: Path, out: Path) -> None:
+    """With the administrator's certificate, from the store of the server."""
+    job.fetch(folder, out)
