@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 
 from ..data import Standardizer
 from ..problems.recipe import CLASSES, NUMBERS, RANKING
@@ -46,6 +45,8 @@ class Answers:
         if self.kind != CLASSES:
             reason = "its scores only order rows" if self.kind == RANKING else "it predicts numbers"
             raise ValueError(f"this model has no probabilities: {reason}")
+        from scipy.special import expit, softmax  # a site of a deployment starts without them
+
         link: Callable[..., Any] = softmax
         if scores.ndim > 1:
             return np.asarray(link(scores, axis=1))

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...data import Encoder
 from ...deploy.policy import Policy, read_policy
+from ...deploy.secure.layout import OFF, has_keys
 from ...display import text_table
 from ...summaries import Known, Summary, merged
 from ..deployment_settings import settings_of
@@ -22,6 +23,8 @@ from .settings import has_tables, recipe_of_goal
 
 FEW = 4
 """Numbers that are shown one by one."""
+UNDER_MASKS = "With secure sums (this folder has keys) what is merged by sum leaves under masks, the rest in the clear"
+IN_THE_CLEAR = "All of it leaves in the clear: this run has no secure sums"
 MERGED_BY = {"sums": "sum", "largest": "largest", "labels": "union", "each": "kept apart"}
 
 
@@ -40,6 +43,8 @@ class Checked:
     """Of the site, those that are in force."""
     surveyed: bool
     """Whether the method asks for losses and gradients alone, and takes no steps at sites."""
+    keys: bool
+    """Whether its folder has keys for secure sums, which the agreed options do not switch off."""
 
     @property
     def words(self) -> str:
@@ -57,9 +62,9 @@ class Checked:
                 f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
                 f"goal {self.recipe.goal}, target {', '.join(names_of(self.recipe.target))}, features: {features}",
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
-                f"Before a run this site sends {self.recipe.exchanges} summaries:",
+                f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries:",
                 table,
-                self._then,
+                f"{UNDER_MASKS if self.keys else IN_THE_CLEAR}. {self._then}",
             ]
         )
 
@@ -104,6 +109,7 @@ def checked(party: Path) -> Checked:
         raise ConfigurationError(f"by its own rules nothing leaves this site: {why}; rows of the rarest value: {few}")
     plain, surveyed = Policy(), build_method(settings["method"]).exchanging
     rules = {f.name: value for f in fields(plain) if (value := getattr(policy, f.name)) != getattr(plain, f.name)}
+    keys = has_keys(party) and settings["run"]["secure_sums"] != OFF
     summaries: list[Summary] = []
     known: list[Known] = []
     try:
@@ -114,9 +120,9 @@ def checked(party: Path) -> Checked:
     except ValueError as error:  # one class, as a rule: the other sites have the other
         if len(summaries) < Encoder.exchanges:
             raise
-        return Checked(table, recipe, summaries, None, str(error), rules, surveyed)
+        return Checked(table, recipe, summaries, None, str(error), rules, surveyed, keys)
     count = sum(np.size(leaf) for leaf in jax.tree.leaves(like))
-    return Checked(table, recipe, summaries, count + 1, "", rules, surveyed)
+    return Checked(table, recipe, summaries, count + 1, "", rules, surveyed, keys)
 
 
 def entries(summary: Summary) -> Iterator[tuple[str, str, Any]]:
