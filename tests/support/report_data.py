@@ -52,6 +52,7 @@ def _panel(name: str, title: str, structure: str, rng: np.random.Generator) -> d
         "name": name,
         "title": title,
         "headline": "FeDualEx is certified within 0.000252 of optimal after 500 rounds, 72 MB.",
+        "untuned": "",
         "findings": ["At 72 MB, FeDualEx 0.000252 (polished)."],
         "x": "round",
         "tol": 0.001 if density else None,
