@@ -96,7 +96,8 @@ def draw_averaging(
         axis.fill_between(rounds, found["lowest"], found["highest"], color=clients.color, alpha=0.25, lw=0)
         line(axis, rounds, found["clients"], clients, "clients' points: mean and range", SMALL_LINES)
         line(axis, rounds, found["server"], server, "server's point", SMALL_LINES)
-        axis.set(title=method, xlabel=X_AXES["round"], ylim=(0, 1.02))
+        axis.set_title(method, fontsize=LOOK["axes.titlesize"])
+        axis.set(xlabel=X_AXES["round"], ylim=(0, 1.02))
         axis.xaxis.set_major_locator(_ticks(whole=True))
         if exact is not None:
             axis.axhline(exact, color="0.3", ls=":", lw=0.8, label="exact optimum")

@@ -116,14 +116,17 @@ def notes(groups: Mapping[str, Sequence[StoredRun]]) -> list[str]:
     """What a reader must know to read the numbers."""
     seeds = max(len(runs) for runs in groups.values())
     # Folders of before do not say it.
-    precisions = {label: text for label, runs in groups.items() if (text := (runs[0].status or {}).get("precision"))}
+    precisions: dict[str, list[str]] = {}
+    for label, runs in groups.items():
+        if text := (runs[0].status or {}).get("precision"):
+            precisions.setdefault(text, []).append(label)
     present = {output for runs in groups.values() for output in stored_outputs(runs[0])}
     return [
         "Gaps are certified upper bounds on the duality gap, computed in float64 from the exact operator.",
         *(f"{name}: {text}." for name, text in OUTPUT_WORDS.items() if name in present),
         *([f"Mean and standard deviation over {seeds} seeds; certificates and solutions of seed 0."] * (seeds > 1)),
         *(f"{label}: steps from theory: {text}" for label, text in _chosen(groups).items() if text),
-        *(f"{label}: rounds in {text}." for label, text in precisions.items()),
+        *(f"{', '.join(labels)}: rounds in {text}." for text, labels in precisions.items()),
     ]
 
 

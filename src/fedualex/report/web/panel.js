@@ -37,7 +37,7 @@ function fillResults(part, panel) {
     amount("seconds", "seconds"),
     amount("MB", "megabytes"),
     text("stop", "word"),
-    text("steps", "muted"),
+    column("settings", "muted settings", (row) => row.steps),
   ], panel.table);
   if (measured) part.querySelector(".small").append(" Distance: of the objective from the exact value.");
 }
