@@ -55,7 +55,7 @@ def check_installed(archive: Path, version: str) -> None:
             )
             printed = run(python, "page.py", cwd=place)
             assert page != "README.md" or "OPTIMAL, TOLERANCE: certified gap <= " in printed
-        fitted = run(fedualex, "fit", "patients.csv", "--target", "sick", "--clients", "hospital", cwd=place)
+        fitted = run(fedualex, "fit", "patients.csv", "--target", "outcome", "--clients", "hospital", cwd=place)
         assert "Certified: " in fitted
         print(f"{archive.name}: installed, imported and used with the core dependencies alone")
 

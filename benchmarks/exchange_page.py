@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from processes import HERE
 
 from fedualex import palette
-from fedualex.palette import COLORS, MARKERS
 
 DOCS = HERE.parent / "docs"
 
@@ -39,7 +38,7 @@ def draw(results: dict[str, Any]) -> None:
     figure = Figure(figsize=(7.2, 2.3 * rows + 0.9), layout="constrained")
     axes = figure.subplots(rows, 3, squeeze=False).ravel()
     for axis, name in zip(axes, names, strict=False):
-        for row, style in STYLES.items():
+        for row, style in looks().items():
             curve = results[name]["rows"][row]["all"]
             axis.plot([int(mark) for mark in curve], list(curve.values()), label=row, **style)
         axis.set(xscale="log", yscale="log")
@@ -59,16 +58,15 @@ def draw(results: dict[str, Any]) -> None:
     figure.savefig(DOCS / "figures" / "exchanges.png", dpi=150)
 
 
-def style(index: int, row: str) -> dict[str, Any]:
-    """FeDualSlide strong and in colors of its own, others thin with markers."""
-    if row in SLIDES:
-        place = list(SLIDES).index(row)
-        return {"color": ("#D55E00", "#0072B2", "#000000")[place], "ls": palette.style(place).linestyle, "lw": 2}
-    return {"color": OTHERS[index], "marker": MARKERS[index], "ms": 3.5, "lw": 0.8}
-
-
-OTHERS = (*(color for color in COLORS if color not in ("#D55E00", "#0072B2", "#000000")), "#882255", "#999933")
-STYLES = {row: style(index, row) for index, row in enumerate(COUNTS)}
+def looks() -> dict[str, dict[str, Any]]:
+    """The looks that methods have everywhere; FeDualSlide is strong, the others are thin with markers."""
+    found = palette.styles({row: row.partition(",")[0] for row in COUNTS})
+    return {
+        row: {"color": look.color, "ls": look.linestyle, "lw": 2}
+        if row in SLIDES
+        else {"color": look.color, "marker": look.marker, "ms": 4.5, "lw": 0.8}
+        for row, look in found.items()
+    }
 
 
 def widened(results: dict[str, Any], names: list[str]) -> str:

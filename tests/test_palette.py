@@ -20,6 +20,8 @@ def test_a_method_looks_the_same_wherever_it_is_drawn():
         assert styles({name: name for name in order}) == alone
     paper = styles({"FedMiP plain averaging": "FedMiP", "FedMiP as printed": "FedMiP", "FeDualEx": "FeDualEx"})
     assert paper["FedMiP plain averaging"] == alone["FedMiP"] != paper["FedMiP as printed"]
+    settings = styles({"FeDualSlide, survey": "FeDualSlide", "FeDualSlide, local": "FeDualSlide"})
+    assert {look.color for look in settings.values()} == {styles({"FeDualSlide": "FeDualSlide"})["FeDualSlide"].color}
     assert styles({"ours": "FeDualEx", "theirs": "FedMiP"}) == {"ours": alone["FeDualEx"], "theirs": alone["FedMiP"]}
 
 

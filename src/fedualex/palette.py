@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
-"""Okabe and Ito's colors, which stay apart for color-blind readers, without their yellow, and a grey."""
-ON_DARK = ("#4BA6E8", "#FF8A45", "#35C79B", "#E8A0C8", "#F2B632", "#9AD6F7", "#F2F4F6", "#9AA3AB")
+COLORS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F"),
+    *("#882255", "#999933", "#332288", "#44AA99"),
+)
+"""Okabe and Ito's colors, which stay apart for color-blind readers, without their yellow; a grey; and four of Tol's."""
+ON_DARK = (
+    *("#4BA6E8", "#FF8A45", "#35C79B", "#E8A0C8", "#F2B632", "#9AD6F7", "#F2F4F6", "#9AA3AB"),
+    *("#F0647F", "#C8C85A", "#A79BF5", "#7FDCCB"),
+)
 """The same hues, light enough for a dark page."""
 DASHES: tuple[tuple[float, ...], ...] = (
-    (),
-    (3.7, 1.6),
-    (6.4, 1.6, 1, 1.6),
-    (1, 1.65),
-    (5, 1),
-    (3, 1, 1, 1),
-    (1, 1),
-    (7, 3),
+    *((), (3.7, 1.6), (6.4, 1.6, 1, 1.6), (1, 1.65), (5, 1), (3, 1, 1, 1), (1, 1), (7, 3)),
+    *((), (4, 1.6), (1.2, 1.2), (6, 1.6, 1, 1.6, 1, 1.6)),
 )
 """Lengths of strokes and breaks, in widths of the line."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h", "<", ">")
 
 PLACES = {
     "FeDualEx": 0,
@@ -32,8 +32,20 @@ PLACES = {
     "ExtraStepLocalSGD": 6,
     "Extra Step Local SGD": 6,
     "FeDualEx unprojected start": 7,
+    "LeadSliding": 7,
+    "LeadSliding, optimistic": 7 + len(COLORS),
+    "FeDualSlide": 8,
+    "FeDualSlide, survey": 8 + len(COLORS),
+    "FeDualSlide, auto": 8 + 2 * len(COLORS),
+    "FeDualExCorrected": 9,
+    "FeDualExCorrected, recentred": 9 + len(COLORS),
+    "FedGDAGT": 10,
+    "SynchronousMirrorProx": 11,
 }
-"""The place in the tables above that a label has, or else the method behind it; all others take what is free."""
+"""The place in the tables above that a label has, or else the method behind it; all others take what is free.
+
+A place beyond the tables has a color again, with another dash and another marker: settings of one method.
+"""
 
 
 class Style(NamedTuple):
@@ -53,7 +65,7 @@ class Style(NamedTuple):
 
 
 def style(place: int) -> Style:
-    """The look of this place; after eight a color returns, with another dash and another marker."""
+    """The look of this place; where the table ends a color returns, with another dash and another marker."""
     turn, color = divmod(place, len(COLORS))
     other = (color + turn) % len(DASHES)
     return Style(COLORS[color], ON_DARK[color], DASHES[other], MARKERS[other])

@@ -48,7 +48,7 @@ def test_numbers_have_two_digits(number, text):
 
 def test_every_row_has_a_count_and_a_style():
     rows = [*exchanges.BASELINES, *(f"FeDualSlide, {mode}" for mode in exchanges.MODES)]
-    assert set(rows) == set(exchange_page.COUNTS) == set(exchange_page.STYLES)
+    assert set(rows) == set(exchange_page.COUNTS) == set(exchange_page.looks())
     for name, baseline in exchanges.BASELINES.items():
         method = baseline.made(1.0, 1.0)
         assert baseline.exchanges == method.exchanges - isinstance(method, fx.LeadSliding), name

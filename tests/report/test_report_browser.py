@@ -238,8 +238,9 @@ def test_the_model_has_signed_named_coefficients_and_clients(page, tmp_path):
     assert (plus, at, minus) == ("plus", 0, "minus")
     assert left < -50
     assert page.column("l1-k10", "measures", 1) == ["all clients", "north", "south", "west"]
-    assert page.column("l1-k10", "measures", 3) == ["0.8800", "0.9000", "0.8000", "1.000"]
-    assert page.column("l1-k10", "measures", 4)[-1] == "–"
+    assert page.column("l1-k10", "measures", 3) == ["30", "20", "9", "1"]
+    assert page.column("l1-k10", "measures", 4) == ["0.8800", "0.9000", "0.8000", "1.000"]
+    assert page.column("l1-k10", "measures", 5)[-1] == "–"
     assert page.texts(".measures strong") == ["0.8000", "0.8500"]
     assert not page.driver.find_elements("css selector", ".solutions")
 

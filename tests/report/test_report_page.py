@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from support.report_data import report_data
 
-from fedualex.report.page import render
+from fedualex.palette import MARKERS
+from fedualex.report.page import _read, render
 from fedualex.runtime.outputs import NONZERO
 
 
@@ -162,3 +163,9 @@ def changed(value: Any, *path: Any) -> dict[str, Any]:
 def test_a_value_that_does_not_fit_is_refused(data, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         render(data)
+
+
+def test_the_page_can_draw_every_marker():
+    script = _read("text.js")
+    marks = script[script.index("const MARKS = {") : script.index("};")]
+    assert set(re.findall(r'"(.)": "M', marks)) == set(MARKERS)

@@ -18,7 +18,6 @@ import fedualex as fx
     [
         ({"problem": "game"}, "problem must be a problem such as .*, got 'game'"),
         ({"method": fx.FeDualEx}, "method must be a method such as"),
-        ({"rounds": None}, "give either rounds= .* or steps="),
         ({"steps": 4}, "give either rounds= .* or steps="),
         ({"rounds": None, "steps": 4}, "steps= means one client and one local step"),
         ({"rounds": 0}, "rounds must be a whole number >= 1, got 0"),

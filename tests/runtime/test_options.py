@@ -14,7 +14,7 @@ import fedualex as fx
 from fedualex.deploy.options import DeploymentOptions, RehearsalOptions
 from fedualex.deploy.policy import Policy
 from fedualex.experiments import deployment_settings
-from fedualex.experiments.configuration import RUN_DEFAULTS, run_defaults, run_options
+from fedualex.experiments.configuration import RUN_DEFAULTS, configure, run_defaults, run_options
 from fedualex.report.comparing import CompareOptions
 from fedualex.runtime.keywords import decisive, listing, option, options, table, takes
 from fedualex.runtime.options import SimulatorOptions, SolveOptions
@@ -60,6 +60,36 @@ def test_a_new_option_is_one_field_and_every_surface_has_it():
     assert run_options(More, run_defaults(More) | {"patience": 4, "rounds": 2}, GAME).patience == 4
     assert decisive(More(patience=4)) != decisive(More())
     assert decisive(More(mood=2)) == decisive(More())
+
+
+@pytest.mark.parametrize(
+    ("given", "rounds", "tol"),
+    [
+        ({}, 1000, 1e-4),
+        ({"tol": 0.1}, 1000, 0.1),
+        ({"max_seconds": 5.0}, 1000, None),
+        ({"rounds": 7}, 7, None),
+        ({"steps": 7}, None, None),
+    ],
+)
+def test_solve_need_not_be_told_when_to_end(given, rounds, tol):
+    chosen = SolveOptions(**given)
+    assert (chosen.rounds, chosen.tol) == (rounds, tol)
+    tables = {"problem": {"name": "paper_l1"}, "method": {"name": "FeDualEx"}, "run": given}
+    written = configure(tables, Path()).resolved["run"]
+    assert (written["rounds"], written["tol"]) == (rounds, tol)
+
+
+def test_solve_without_options_ends_with_a_certificate():
+    run = fx.solve(GAME)
+    assert run.stop is fx.Stop.TOLERANCE
+    assert run.gap <= 1e-4
+
+
+@pytest.mark.parametrize("function", [fx.simulate, fx.tune])
+def test_what_runs_all_rounds_must_be_told_how_many(function):
+    with pytest.raises(TypeError, match=r"give either rounds= .* or steps="):
+        function(GAME, fx.FeDualEx())
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -16,6 +16,8 @@ from fedualex.display import rounded_up
 from fedualex.experiments import folder
 from fedualex.experiments.labels import folder_names, unique
 from fedualex.experiments.verify import verify
+from fedualex.report.captions import caption
+from fedualex.report.collect import collect
 from fedualex.runtime.run import columns
 
 SIZES = {"clients": 3, "local_steps": 2, "rounds": 12, "noise": fx.GaussianNoise(0.1), "record_every": 2}
@@ -159,6 +161,24 @@ def test_the_frame_and_the_plot_of_a_comparison(comparison):
     assert len(ax.collections) == 2
     smallest = frame[frame["method"] == "large"].filter(like="gap_").min(axis=1).to_numpy().reshape(3, 7)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), np.median(smallest, axis=0))
+
+
+def test_a_comparison_says_whose_steps_nobody_tuned(comparison, tmp_path):
+    assert "untuned" not in repr(comparison)
+    methods = {"ours": fx.FeDualEx(), "given": fx.FeDualEx(0.3), "other": fx.FedMiP()}
+    found = fx.compare(GAME, methods, clients=3, rounds=4, noise=fx.GaussianNoise(0.1))
+    sentence = (
+        "The step sizes of ours and other are theory's defaults and untuned: fx.tune(problem, method) looks for better "
+        "ones."
+    )
+    assert repr(found).splitlines()[-1] == sentence
+    assert sentence in " ".join(Cells(found._repr_html_()).texts)
+    labels = [line.get_label() for line in found.plot().lines]
+    assert labels == ["ours (untuned steps)", "given", "other (untuned steps)"]
+    found.report(tmp_path / "out")
+    panel = collect(tmp_path / "out")["panels"][0]
+    assert panel["findings"][-1] == sentence
+    assert sentence in caption(panel, "last", "round", "")
 
 
 def test_the_report_of_a_comparison_is_made_of_run_folders(comparison, tmp_path):

@@ -52,6 +52,7 @@ def _panel(name: str, title: str, structure: str, rng: np.random.Generator) -> d
         "name": name,
         "title": title,
         "headline": "FeDualEx is certified within 0.000252 of optimal after 500 rounds, 72 MB.",
+        "untuned": "",
         "findings": ["At 72 MB, FeDualEx 0.000252 (polished)."],
         "x": "round",
         "tol": 0.001 if density else None,
@@ -180,7 +181,7 @@ def model_data() -> dict[str, Any]:
         {"feature": f"feature {i}", "unit": [float(size / 3)], "deviation": [float(size)]}
         for i, size in enumerate(sizes)
     ]
-    clients = {"north": (90, [0.9, 0.95]), "south": (40, [0.8, 0.85]), "west": (7, [1.0, None])}
+    clients = {"north": (90, [20, 0.9, 0.95]), "south": (40, [9, 0.8, 0.85]), "west": (7, [1, 1.0, None])}
     return {
         "target": "label",
         "goal": "fair",
@@ -191,8 +192,9 @@ def model_data() -> dict[str, Any]:
         "intercept": [-0.5],
         "measures": {
             "rows": 30,
-            "names": ["accuracy", "auc"],
-            "overall": [0.88, 0.93],
+            "names": ["rows", "accuracy", "auc"],
+            "overall": [30, 0.88, 0.93],
+            "worst": [None, 0.8, 0.85],
             "clients": [{"name": name, "trained": n, "values": values} for name, (n, values) in clients.items()],
         },
     }

@@ -85,7 +85,7 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
 
 
 def print_comparison(panel: dict[str, Any]) -> None:
-    """One row for each method: certified gap and density or rank of every output."""
+    """One row for each method: certified gap and density or rank of every output; and whose steps are untuned."""
     from rich import box
     from rich.table import Table
 
@@ -100,6 +100,8 @@ def print_comparison(panel: dict[str, Any]) -> None:
         cost = f"{answer['seconds']:.0f} s\n{answer['megabytes']:.0f} MB"
         table.add_row(method, *cells, cost, f"{answer['status']}\n{answer['stop']}")
     print_table(table)
+    if panel["untuned"]:
+        click.echo(panel["untuned"])
 
 
 def _cell(row: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import click
 from .common import json_option, one_line_errors, out_option, print_json, print_table
 
 Show = Callable[[str, str, int, int], None]
+SECONDS_BETWEEN_LINES = 10
 
 
 @click.command()
@@ -38,8 +39,10 @@ def reproduce(
     chosen = protocol.chosen(experiments or ("all",), seeds=seeds, quick=quick)
     with _progress() as show:
         protocol.reproduce(chosen, root, resume=resume, show=show)
-    claims = write_claims(root)
-    files = [write_report(root), *write_figures(root)]
+        show("all experiments", "claims, page and figures", 0, 1)
+        claims = write_claims(root)
+        files = [write_report(root), *write_figures(root)]
+        show("all experiments", "claims, page and figures", 1, 1)
     if as_json:
         print_json({"folder": str(root), "claims": claims, "files": [str(file) for file in files]})
         return
@@ -61,9 +64,23 @@ def print_claims(claims: list[dict[str, Any]]) -> None:
     print_table(table)
 
 
+def _lines() -> Show:
+    """A function that prints lines where there is no terminal to draw on."""
+    began = last = time.perf_counter()
+
+    def show(name: str, stage: str, done: int, total: int) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if done in (0, total) or now - last >= SECONDS_BETWEEN_LINES:
+            last = now
+            click.echo(f"{name}: {stage}: {done} of {total} done, {now - began:.0f} s since the start", err=True)
+
+    return show
+
+
 @contextmanager
 def _progress() -> Iterator[Show]:
-    """A bar for each stage on a terminal; elsewhere one line when a stage ends."""
+    """A bar for each stage on a terminal; elsewhere lines: when a stage begins and ends, and every ten seconds."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -74,15 +91,9 @@ def _progress() -> Iterator[Show]:
         TimeRemainingColumn,
     )
 
-    console, began = Console(stderr=True), time.perf_counter()
+    console = Console(stderr=True)
     if not console.is_terminal:
-
-        def show_line(name: str, stage: str, done: int, total: int) -> None:
-            if done == total:
-                seconds = time.perf_counter() - began
-                click.echo(f"{name}: {stage}: {total} runs, {seconds:.0f} s since the start", err=True)
-
-        yield show_line
+        yield _lines()
         return
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times, console=console) as bar:

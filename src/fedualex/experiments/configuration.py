@@ -88,7 +88,7 @@ def configure(given: Mapping[str, Any], folder: Path, rows: tables.TableRows | N
     resolved: dict[str, Any] = {
         "problem": with_defaults(given["problem"], PROBLEMS),
         "method": with_defaults(given["method"], METHODS),
-        "run": run,
+        "run": {**run, "rounds": options.rounds, "tol": options.tol},
         "folder": str(folder.resolve()),
     }
     return Configuration(problem, method, options, resolved, rows)

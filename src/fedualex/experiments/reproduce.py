@@ -1,21 +1,24 @@
 """The paper's experiments from one call: protocol, exact optimum, comparison with the paper's sentences."""
 
+import functools
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ..storage import write_json
 from . import folder, protocol
 from .exact import write_exact
 from .plan import Experiment, paper_experiments
 from .registry import ConfigurationError, named
-from .workers import pool
+from .workers import Pool, pool
 
 Show = Callable[[str, str, int, int], None]
-"""Is told the experiment, the stage, and how many of its tasks are done, of how many."""
+"""Is told the experiment, the stage, and how many of its tasks are done, of how many; at 0 a stage begins."""
+ShowStage = Callable[[str, int, int], None]
+"""The same for the stages of one experiment."""
 
 
 def chosen(names: Sequence[str], *, seeds: int | None, quick: bool) -> list[Experiment]:
@@ -35,24 +38,25 @@ def reproduce(experiments: Sequence[Experiment], root: Path, *, resume: bool, sh
     for experiment in experiments:
         protocol.begin(experiment, root / experiment.name, resume=resume)
     with pool() as perform:
-        for experiment in experiments:
-            path = root / experiment.name
-            if not (path / "exact.json").exists():
-                with _timed(path, "exact optimum"):
-                    write_exact(path / "exact.json", experiment.problem())
-            for stage, tasks_of in protocol.stages(experiment, path):
-                tasks, count = tasks_of(), 0
+        for number, experiment in enumerate(experiments, 1):
+            name = f"{experiment.name} ({number} of {len(experiments)})"
+            _perform(experiment, root / experiment.name, perform, functools.partial(show, name))
 
-                def done(_: Any, stage: str = stage, total: int = len(tasks), name: str = experiment.name) -> None:
-                    nonlocal count
-                    count += 1
-                    show(name, stage, count, total)
 
-                with _timed(path, stage):
-                    perform(experiment, path, tasks, done)
-            if not (path / "averaging.json").exists():
-                with _timed(path, "averaging"):
-                    protocol.measure_averaging(experiment, experiment.problem(), path)
+def _perform(experiment: Experiment, path: Path, perform: Pool, show: ShowStage) -> None:
+    """All stages of one experiment, but for what was done before."""
+    if not (path / "exact.json").exists():
+        with _stage(path, "exact optimum", 1, show) as done:
+            write_exact(path / "exact.json", experiment.problem())
+            done()
+    for stage, tasks_of in protocol.stages(experiment, path):
+        tasks = tasks_of()
+        with _stage(path, stage, len(tasks), show) as done:
+            perform(experiment, path, tasks, done)
+    if not (path / "averaging.json").exists():
+        with _stage(path, "averaging", 1, show) as done:
+            protocol.measure_averaging(experiment, experiment.problem(), path)
+            done()
 
 
 def _begin(experiments: Sequence[Experiment], root: Path, *, resume: bool) -> None:
@@ -68,11 +72,12 @@ def _begin(experiments: Sequence[Experiment], root: Path, *, resume: bool) -> No
 
 
 @contextmanager
-def _timed(path: Path, stage: str) -> Iterator[None]:
-    """Add a stage's seconds to timing.json: a resumed protocol counts all its parts."""
-    began = time.perf_counter()
+def _stage(path: Path, stage: str, total: int, show: ShowStage) -> Iterator[Callable[..., None]]:
+    """A function to call after each task, which is shown; a resumed protocol counts the seconds of all its parts."""
+    began, count = time.perf_counter(), itertools.count(1)
+    show(stage, 0, total)
     try:
-        yield
+        yield lambda *task: show(stage, next(count), total)
     finally:
         file = path / "timing.json"
         seconds = json.loads(file.read_text()) if file.exists() else {}

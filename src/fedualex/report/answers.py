@@ -100,10 +100,10 @@ def verdicts(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def findings(panel: Panel) -> list[str]:
-    """What the numbers of several methods say: at equal cost, about structure, and about the server's own point."""
+    """What the numbers of several methods say: at equal cost, of structure, of the server's own point, of steps."""
     if len({curve["method"] for curve in panel["curves"]}) < 2:
         return []
-    return [text for text in (_at_equal_cost(panel), _structure(panel), _last(panel)) if text]
+    return [text for text in (_at_equal_cost(panel), _structure(panel), _last(panel), panel["untuned"]) if text]
 
 
 def _at_equal_cost(panel: Panel) -> str:

@@ -39,6 +39,7 @@ def caption(panel: Mapping[str, Any], output: str, x: str, small: str) -> str:
         f"{panel['title']} ({panel['settings']}).",
         f"Certified duality gap of {which} against {X_WORDS[x]}{structure}.",
         f"Steps: {'; '.join(steps.values())}." if steps else "",
+        panel["untuned"],
         "Lines are means over seeds, bands one standard deviation." if several else "One run of each method.",
         f"Dotted: the tolerance {panel['tol']:g}." if panel["tol"] is not None else "",
         f"This is {small}." if small else "",

@@ -18,6 +18,7 @@ from ..problems import AbstractProblem
 from ..runtime import Run
 from ..runtime.drawing import X_LABELS, along, gaps_of, labeled, line, new_axes
 from ..runtime.options import SolveOptions
+from ..runtime.steps import untuned
 from ..validation import one_of, short
 from . import write_report
 
@@ -63,7 +64,8 @@ class Comparison:
         ax = new_axes() if ax is None else ax
         looks = styles({label: type(method).__name__ for label, method in self.methods.items()})
         for label, (at, gaps) in curves.items():
-            line(ax, at, np.median(gaps, axis=0), looks[label], label)
+            shown = f"{label} (untuned steps)" if self.runs[label][0].steps else label
+            line(ax, at, np.median(gaps, axis=0), looks[label], shown)
             if len(gaps) > 1:
                 band = {"color": looks[label].color, "alpha": 0.15, "lw": 0}
                 ax.fill_between(at, gaps.min(axis=0), gaps.max(axis=0), **band)
@@ -89,15 +91,19 @@ class Comparison:
         return write_report(root)
 
     def __repr__(self) -> str:
-        return f"{self._sentence()}\n{text_table(HEADER, self._rows())}"
+        parts = self._sentence(), text_table(HEADER, self._rows()), self._untuned()
+        return "\n".join(filter(None, parts))
 
     def _repr_html_(self) -> str:
         """The same table, for notebooks."""
-        return html_table(HEADER, self._rows(), self._sentence())
+        return html_table(HEADER, self._rows(), " ".join(filter(None, (f"{self._sentence()}.", self._untuned()))))
 
     def _sentence(self) -> str:
         seeds = "1 seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds, median (least..largest)"
         return f"Comparison on {self.problem!r}: {seeds}"
+
+    def _untuned(self) -> str:
+        return untuned({label: runs[0].steps for label, runs in self.runs.items()})
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [(label, *_summary(runs)) for label, runs in self.runs.items()]

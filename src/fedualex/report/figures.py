@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..palette import COLORS, Style, style
+from ..palette import Style, style
 from ..runtime.drawing import X_LABELS, line
 
 X_AXES = {
@@ -90,13 +90,14 @@ def draw_averaging(
 ) -> list[Path]:
     """The curse of primal averaging: densities of the clients' points and of the server's point after averaging."""
     figure, axes = _figure(len(series), mark, share_y=True)
-    clients, server = style(0), style(1)
+    clients, server = style(7), style(6)  # grey and black: not methods, which have colors of their own
     for axis, (method, found) in zip(axes, series.items(), strict=True):
         rounds = found["round"]
-        axis.fill_between(rounds, found["lowest"], found["highest"], color=COLORS[0], alpha=0.2, lw=0)
+        axis.fill_between(rounds, found["lowest"], found["highest"], color=clients.color, alpha=0.25, lw=0)
         line(axis, rounds, found["clients"], clients, "clients' points: mean and range", SMALL_LINES)
         line(axis, rounds, found["server"], server, "server's point", SMALL_LINES)
-        axis.set(title=method, xlabel=X_AXES["round"], ylim=(0, 1.02))
+        axis.set_title(method, fontsize=LOOK["axes.titlesize"])
+        axis.set(xlabel=X_AXES["round"], ylim=(0, 1.02))
         axis.xaxis.set_major_locator(_ticks(whole=True))
         if exact is not None:
             axis.axhline(exact, color="0.3", ls=":", lw=0.8, label="exact optimum")

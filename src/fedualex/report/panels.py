@@ -9,6 +9,7 @@ from ..experiments import folder
 from ..experiments.folder import StoredRun
 from ..experiments.registry import ConfigurationError
 from ..experiments.summary import seed_runs
+from ..runtime.steps import untuned
 from .answers import answer_of, findings, headline
 from .captions import OUTPUT_WORDS, settings_text
 from .statistics import blocks, common_outputs, curve, recorded_outputs, row, stored_outputs, traffic
@@ -105,6 +106,7 @@ def runs_panel(
         "model": model,
         "methods": {label: run.manifest["configuration"]["method"]["name"] for label, run in firsts.items()},
         "settings": settings_text(next(iter(firsts.values()))),
+        "untuned": untuned(_chosen(groups)) if len(groups) > 1 else "",
         "notes": notes(groups),
     }
     return panel | {"findings": findings(panel)}
@@ -113,19 +115,24 @@ def runs_panel(
 def notes(groups: Mapping[str, Sequence[StoredRun]]) -> list[str]:
     """What a reader must know to read the numbers."""
     seeds = max(len(runs) for runs in groups.values())
-    chosen = {
-        label: runs[0].status["steps"] for label, runs in groups.items() if runs[0].status and runs[0].status["steps"]
-    }
     # Folders of before do not say it.
-    precisions = {label: text for label, runs in groups.items() if (text := (runs[0].status or {}).get("precision"))}
+    precisions: dict[str, list[str]] = {}
+    for label, runs in groups.items():
+        if text := (runs[0].status or {}).get("precision"):
+            precisions.setdefault(text, []).append(label)
     present = {output for runs in groups.values() for output in stored_outputs(runs[0])}
     return [
         "Gaps are certified upper bounds on the duality gap, computed in float64 from the exact operator.",
         *(f"{name}: {text}." for name, text in OUTPUT_WORDS.items() if name in present),
         *([f"Mean and standard deviation over {seeds} seeds; certificates and solutions of seed 0."] * (seeds > 1)),
-        *(f"{label}: steps from theory: {text}" for label, text in chosen.items()),
-        *(f"{label}: rounds in {text}." for label, text in precisions.items()),
+        *(f"{label}: steps from theory: {text}" for label, text in _chosen(groups).items() if text),
+        *(f"{', '.join(labels)}: rounds in {text}." for text, labels in precisions.items()),
     ]
+
+
+def _chosen(groups: Mapping[str, Sequence[StoredRun]]) -> dict[str, str]:
+    """The step sizes that theory chose for each method, in words."""
+    return {label: runs[0].status["steps"] for label, runs in groups.items() if runs[0].status}
 
 
 def _tol(run: StoredRun) -> float | None:

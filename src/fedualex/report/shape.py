@@ -21,6 +21,7 @@ PANEL = {
     "title": str,
     "headline": str,
     "findings": [str],
+    "untuned": str,
     "x": {"round", "megabytes"},
     "tol": MaybeNumber,
     "structure": {"density", "rank"},

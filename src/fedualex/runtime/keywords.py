@@ -33,13 +33,18 @@ def option(check: Check, meaning: str, *, default: Any = MISSING, decides: bool 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option,))
 def options(cls: type[T]) -> type[T]:
-    """A frozen dataclass whose fields are options: given by name, and each checked when it is made."""
+    """A frozen dataclass whose fields are options: given by name, and each checked when it is made.
 
-    def check_each(self: Any) -> None:
+    A class may have a method `implied`, the values that follow from those that were given and from what was left out.
+    """
+
+    def complete(self: Any) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, one.metadata["check"](one.name, getattr(self, one.name)))
+        for name, value in (self.implied() if hasattr(self, "implied") else {}).items():
+            object.__setattr__(self, name, value)
 
-    cls.__post_init__ = check_each  # type: ignore[attr-defined]
+    cls.__post_init__ = complete  # type: ignore[attr-defined]
     return dataclass(frozen=True, kw_only=True)(cls)
 
 

@@ -10,76 +10,26 @@ from numpy.typing import NDArray
 
 from ..problems import AbstractOracle
 from ..tree import Saddle
-from ..validation import of_type, one_of, plain_array, positive, short, whole_number
-from .keywords import Check, option, options
+from ..validation import whole_number
+from .accepted import (
+    a_function,
+    a_mesh,
+    a_path,
+    a_positive,
+    a_precision,
+    a_seed,
+    an_oracle,
+    anything,
+    one_word_of,
+    optional,
+    steps_of_clients,
+)
+from .keywords import option, options
 from .kinds import KINDS
 
-
-def optional(check: Check) -> Check:
-    """None, or what the check accepts."""
-    return lambda name, value: None if value is None else check(name, value)
-
-
-def _positive(name: str, value: Any) -> float:
-    return float(positive(name, value))
-
-
-def anything(name: str, value: Any) -> Any:
-    """What can be checked only where it is used."""
-    return value
-
-
-def one_word_of(*choices: str) -> Check:
-    """One of these words."""
-    return lambda name, value: one_of(name, value, choices)
-
-
-def _local_steps(name: str, value: Any) -> Any:
-    steps = plain_array(name, value)
-    if steps.dtype.kind not in "iu" or steps.ndim > 1 or np.any(steps < 1):
-        raise ValueError(f"{name} must be a whole number >= 1, or one for each client, got {short(value)}")
-    return steps.tolist()
-
-
-def _noise(name: str, value: Any) -> AbstractOracle:
-    return of_type(name, value, AbstractOracle, "fx.GaussianNoise(sigma), fx.Minibatch(size) or None")
-
-
-def _mesh(name: str, value: Any) -> Mesh:
-    return of_type(name, value, Mesh, "a jax.sharding.Mesh such as jax.make_mesh((2,), ('clients',))")
-
-
-def _seed(name: str, value: Any) -> int:
-    if (seed := whole_number(name, value, least=0)) >= 2**63:
-        raise ValueError(f"{name} must be a whole number below 2^63, got {value}")
-    return seed
-
-
-def _dtype(name: str, value: Any) -> str:
-    try:
-        kind = str(np.dtype(value))
-    except (TypeError, ValueError):
-        kind = ""
-    if kind not in ("float32", "float64"):
-        raise ValueError(f"{name} must be 'float32' or 'float64', got {short(value)}")
-    return kind
-
-
-def a_function(name: str, value: Any) -> Any:
-    """Something to call with a record."""
-    if not callable(value):
-        raise TypeError(f"{name} must be a function of one record, got {short(value)}")
-    return value
-
-
-def a_path(name: str, value: Any) -> Path:
-    """A path, as a text or as it is."""
-    if not isinstance(value, str | Path):
-        raise TypeError(f"{name} must be the path of a file, got {short(value)}")
-    return Path(value)
-
-
 _count = optional(whole_number)
+ROUNDS, TOL = 1000, 1e-4
+"""What ends a run of `fx.solve` that was given nothing that ends it."""
 
 
 @no_type_check
@@ -87,9 +37,9 @@ _count = optional(whole_number)
 class RunOptions:
     """The options of every run, on a simulator or in a deployment. Each checks itself, so run-time types need not."""
 
-    rounds: int | None = option(_count, "R, rounds of communication. Give either rounds or steps.", default=None)
+    rounds: int | None = option(_count, "R, rounds of communication.", default=None)
     local_steps: int | Sequence[int] | NDArray[Any] = option(
-        _local_steps, "K, the steps of a client in a round: one number, or one for each client.", default=1
+        steps_of_clients, "K, the steps of a client in a round: one number, or one for each client.", default=1
     )
     weights: Sequence[float] | NDArray[Any] | str | None = option(
         anything,
@@ -102,12 +52,12 @@ class RunOptions:
         default=None,
     )
     noise: AbstractOracle | None = option(
-        optional(_noise),
+        optional(an_oracle),
         "`fx.GaussianNoise` or `fx.Minibatch` at the operators of clients; exact if None.",
         default=None,
         in_files=False,
     )
-    seed: int = option(_seed, "Decides noise and cohorts, by counters.", default=0)
+    seed: int = option(a_seed, "Decides noise and cohorts, by counters.", default=0)
     z0: Saddle | None = option(
         anything,
         "`fx.Saddle` of the problem's shapes at which the run starts; 0 if None.",
@@ -129,7 +79,9 @@ class RunOptions:
         default=None,
     )
     dtype: str | type | np.dtype[Any] | None = option(
-        optional(_dtype), "Precision of rounds; if None, float32 where operators are noisy, else float64.", default=None
+        optional(a_precision),
+        "Precision of rounds; if None, float32 where operators are noisy, else float64.",
+        default=None,
     )
     convexity: str = option(
         one_word_of("check", "trust"),
@@ -145,10 +97,10 @@ class StoppingOptions:
     """When a run ends before its rounds."""
 
     tol: float | None = option(
-        optional(_positive), "The certified gap at which the run ends; none ends it if None.", default=None
+        optional(a_positive), "The certified gap at which the run ends; none ends it if None.", default=None
     )
     max_seconds: float | None = option(
-        optional(_positive), "Seconds after which the run ends; no limit if None.", default=None, decides=False
+        optional(a_positive), "Seconds after which the run ends; no limit if None.", default=None, decides=False
     )
 
 
@@ -158,7 +110,9 @@ class SimulatorOptions(RunOptions):
     """The options of `fx.simulate`."""
 
     steps: int | None = option(
-        _count, "T: one client, one local step, T rounds; excludes clients, cohort and other local_steps.", default=None
+        _count,
+        "T, in place of rounds: one client, one local step, T rounds; excludes clients, cohort and other local_steps.",
+        default=None,
     )
     clients: int | None = option(
         _count, "M, where all clients share one f; a problem with client data fixes it.", default=None
@@ -172,7 +126,7 @@ class SimulatorOptions(RunOptions):
         default=None,
     )
     mesh: Mesh | None = option(
-        optional(_mesh),
+        optional(a_mesh),
         "A `jax.sharding.Mesh` of one axis: clients are split over its devices, of one process or of several.",
         default=None,
         decides=False,
@@ -197,4 +151,21 @@ class SimulatorOptions(RunOptions):
 @no_type_check
 @options
 class SolveOptions(SimulatorOptions, StoppingOptions):
-    """The options of `fx.solve`."""
+    """The options of `fx.solve`, which need not say when the run ends."""
+
+    rounds: int | None = option(
+        _count, f"R, the most rounds of communication; {ROUNDS} if neither rounds nor steps is given.", default=None
+    )
+    tol: float | None = option(
+        optional(a_positive),
+        "The certified gap, in units of the objective, at which the run ends. If None, no gap ends it; where rounds, "
+        f"steps and max_seconds are left out as well, it is {TOL}.",
+        default=None,
+    )
+
+    def implied(self) -> dict[str, Any]:
+        """When a run ends of which it was not said."""
+        if self.rounds is not None or self.steps is not None:
+            return {}
+        endless = self.tol is None and self.max_seconds is None
+        return {"rounds": ROUNDS, "tol": TOL if endless else self.tol}

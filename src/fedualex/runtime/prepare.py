@@ -81,8 +81,7 @@ def start_of(setup: Setup, problem: AbstractProblem, z0: Saddle, options: RunOpt
 
 def check_simulation(problem: AbstractProblem, method: AbstractMethod, options: SimulatorOptions) -> tuple[int, int]:
     """The number of rounds and of clients, or one sentence about what does not fit."""
-    if (options.rounds is None) == (options.steps is None):
-        raise TypeError("give either rounds= (with clients= and local_steps=) or steps= (one machine)")
+    check_length(options)
     alone = options.clients in (None, 1) and options.cohort in (None, 1) and options.local_steps == 1
     if options.steps is not None and not alone:
         raise ValueError("steps= means one client and one local step: leave out clients, cohort and local_steps")
@@ -93,6 +92,12 @@ def check_simulation(problem: AbstractProblem, method: AbstractMethod, options: 
         raise ValueError(f"steps= means one client, and the problem has {clients}: use rounds=")
     check_clients(problem, method, options, clients)
     return int(options.rounds or options.steps or 0), clients
+
+
+def check_length(options: SimulatorOptions) -> None:
+    """It must be said how long a run is, and once."""
+    if (options.rounds is None) == (options.steps is None):
+        raise TypeError("give either rounds= (with clients= and local_steps=) or steps= (one machine)")
 
 
 def check_clients(problem: AbstractProblem, method: AbstractMethod, options: RunOptions, clients: int) -> None:

@@ -17,7 +17,7 @@ from .exchanges import asked_by
 from .keywords import fields_of, meanings, takes_or_chooses
 from .options import SimulatorOptions, SolveOptions, StoppingOptions
 from .outputs import exact_problem
-from .prepare import Prepared, prepare
+from .prepare import Prepared, check_length, prepare
 from .progress import progress_bar
 from .reader import points_in_domain
 from .records import Judgement, Record, Records
@@ -31,7 +31,7 @@ def solve(problem: AbstractProblem, method: AbstractMethod | None, options: Solv
     """Run a method on a problem until an output's certificate is at most `tol`, and return certified outputs.
 
     Without a method the run has the one that fits (`runtime.choice`), and `run.chosen` says why.
-    Without tol the run ends with its rounds, its time, or when it diverges. The options:
+    Without tol the run ends with its rounds, its time, or when it diverges; `solve(problem)` has a tol. The options:
     """
     return _run(problem, method, options, stopping=True)
 
@@ -45,6 +45,7 @@ def simulate(problem: AbstractProblem, method: AbstractMethod | None, options: S
 
     Without a method the run has the one that fits, as in `solve`. The options:
     """
+    check_length(options)
     return _run(problem, method, SolveOptions(**fields_of(options, SimulatorOptions)), stopping=False)
 
 

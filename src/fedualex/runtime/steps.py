@@ -52,6 +52,20 @@ def with_theory_steps(
     return filled, f"{shown} ({why}; beta={constants.beta:.4g}, sigma={constants.sigma:.3g}, B0={constants.B0:.3g})"
 
 
+def untuned(steps: Mapping[str, str]) -> str:
+    """One sentence about the methods whose step sizes nobody tuned; empty if there are none.
+
+    steps: for each method what `with_theory_steps` says that it chose.
+    """
+    labels = [label for label, chosen in steps.items() if chosen]
+    if not labels:
+        return ""
+    names = " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
+    return (
+        f"The step sizes of {names} are theory's defaults and untuned: fx.tune(problem, method) looks for better ones."
+    )
+
+
 def with_steps(method: AbstractMethod, steps: Mapping[str, float]) -> AbstractMethod:
     """The method with these step sizes."""
     return eqx.tree_at(

@@ -12,9 +12,10 @@ from ..display import gap_text, html_table, rounded_up
 from ..precision import double
 from ..problems import AbstractProblem
 from ..validation import of_type, short
+from .accepted import one_word_of
 from .keywords import Check, fields_of, option, options, takes
 from .kinds import KINDS
-from .options import SimulatorOptions, one_word_of
+from .options import SimulatorOptions
 from .prepare import prepare
 from .run import Run
 from .simulator import simulate

@@ -49,8 +49,9 @@ function fillMeasures(part, measures) {
   const rows = [{ name: "all clients", trained: null, values: measures.overall, all: true }, ...measures.clients];
   const value = (i) => (row) => {
     const found = row.values[i];
+    const shown = measures.names[i] === "rows" ? String(found) : number(found, 4);
     const isWorst = !row.all && measures.worst[i] !== null && found === measures.worst[i];
-    return isWorst ? element("strong", { title: "the worst of all clients" }, number(found, 4)) : number(found, 4);
+    return isWorst ? element("strong", { title: "the worst of all clients" }, shown) : shown;
   };
   fillTable(part.querySelector("table"), [
     column("client", "", (row) => row.name),

@@ -37,7 +37,7 @@ function fillResults(part, panel) {
     amount("seconds", "seconds"),
     amount("MB", "megabytes"),
     text("stop", "word"),
-    text("steps", "muted"),
+    column("settings", "muted settings", (row) => row.steps),
   ], panel.table);
   if (measured) part.querySelector(".small").append(" Distance: of the objective from the exact value.");
 }
@@ -68,17 +68,17 @@ function fillCertificates(part, rows) {
 
 // ---- the structure of a solution: sizes from the largest down
 
-const OURS = { color: "#0072B2", dark: "#4BA6E8", dash: [], marker: "o" };
-const EXACT = { color: "#D55E00", dark: "#FF8A45", dash: [], marker: "D" };
+// As the lines of exact optima are: of no method's color.
+const EXACT = { color: "#5a646d", dark: "#b4bec8", dash: [], marker: "D" };
 
-function blockChart(block) {
+function blockChart(block, method) {
   const sorted = (values) => finite(values).map(Math.abs).filter((value) => value > data.nonzero).sort((a, b) => b - a);
   const dense = finite(block.values).length > 60;
   const points = (values, name, style) => {
     const y = sorted(values);
     return { name, x: y.map((_, i) => i + 1), y, text: y.map((value) => number(value, 4)), log: true, ...style };
   };
-  const found = [points(block.values, "this output", { look: OURS, size: dense ? 0.5 : 1 })];
+  const found = [points(block.values, "this output", { look: { ...look(method), marker: "o" }, size: dense ? 0.5 : 1 })];
   if (block.exact) {
     found.push(points(block.exact, "exact optimum", { look: EXACT, line: dense, open: true, size: dense ? 0.5 : 1.2 }));
   }
@@ -109,9 +109,10 @@ function fillSolutions(part, panel) {
   const first = panel.solutions.findIndex((one) => one.method === answer?.method && one.output === answer?.output);
   select.value = Math.max(first, 0);
   const update = () => {
-    const frames = panel.solutions[select.value].blocks.map((block) => [frame(block.name, `solution-${block.name}`, blockNote(block)), block]);
+    const { method, blocks } = panel.solutions[select.value];
+    const frames = blocks.map((block) => [frame(block.name, `solution-${block.name}`, blockNote(block)), block]);
     charts.replaceChildren(...frames.map(([one]) => one.figure));
-    frames.forEach(([one, block]) => show(one, blockChart(block)));
+    frames.forEach(([one, block]) => show(one, blockChart(block, method)));
   };
   select.addEventListener("change", update);
   part.append(element("p", { class: "small" }, `Circles: this output; diamonds: the exact optimum, where known. Sizes up to ${number(data.nonzero, 1)} count as zero.`));
