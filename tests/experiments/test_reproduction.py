@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.interrupting import start_interruptible
 from support.paper_runs import PAPER
 
 import fedualex as fx
@@ -460,7 +461,7 @@ def test_ended_in_the_middle_and_resumed_nothing_changes(finished, tmp_path, how
     expected, experiment, _ = finished
     command = [sys.executable, str(script), experiment.settings["problem"]["file"].replace("game.npz", "l1-k10.toml")]
     for count in (4, 13, 24, 30):  # twice in the grid, twice among the seeds
-        process = subprocess.Popen(
+        process = start_interruptible(
             [*command, str(root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
         end_in_the_middle(process, root, count, how)
