@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ..validation import one_of
 
 ENGINES = ("local", "nvflare", "flower")
 
 
+@runtime_checkable
 class Control(Protocol):
     """What the command line does with an engine. Folders are those of a deployment (`Layout`)."""
 
