@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,9 @@ def runs_panel(
     model: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Answer, curves, table, certificates and solutions of methods, each with one run or one for every seed."""
-    for runs in groups.values():
-        for run in runs:
-            if run.status is None or not run.history:
-                raise ConfigurationError(f"{run.path} is a run that has not ended")
+    for run in chain.from_iterable(groups.values()):
+        if run.status is None or not run.history:
+            raise ConfigurationError(f"{run.path} is a run that has not ended")
     firsts = {label: runs[0] for label, runs in groups.items()}
     spectral = any(one["rank"] is not None for run in firsts.values() for one in stored_outputs(run).values())
     panel = {
@@ -83,20 +83,7 @@ def runs_panel(
         ],
         "answers": [answer_of(label, runs) for label, runs in groups.items()],
         "table": [row(label, output, runs, exact) for label, runs in groups.items() for output in common_outputs(runs)],
-        "certificates": [
-            {
-                "method": label,
-                "output": output,
-                "gap": found["gap"],
-                "x": found["gap_x"],
-                "y": found["gap_y"],
-                "shift": found["shift"],
-                "rounding": found["rounding"],
-                "reason": found["reason"],
-            }
-            for label, run in firsts.items()
-            for output, found in stored_outputs(run).items()
-        ],
+        "certificates": [row for label, run in firsts.items() for row in _certificates(label, run)],
         "solutions": [
             {"method": label, "output": output, "blocks": blocks(run, output, exact)}
             for label, run in firsts.items()
@@ -125,6 +112,15 @@ def notes(groups: Mapping[str, Sequence[StoredRun]]) -> list[str]:
         *([f"Mean and standard deviation over {seeds} seeds; certificates and solutions of seed 0."] * (seeds > 1)),
         *(f"{label}: steps from theory: {text}" for label, text in chosen.items()),
         *(f"{label}: rounds in {text}." for label, text in precisions.items()),
+    ]
+
+
+def _certificates(label: str, run: StoredRun) -> list[dict[str, Any]]:
+    """A row for each output of a run."""
+    columns = {"gap": "gap", "x": "gap_x", "y": "gap_y", "shift": "shift", "rounding": "rounding", "reason": "reason"}
+    return [
+        {"method": label, "output": output, **{name: found[key] for name, key in columns.items()}}
+        for output, found in stored_outputs(run).items()
     ]
 
 
