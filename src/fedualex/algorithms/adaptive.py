@@ -101,7 +101,7 @@ def acceptable(eta: Number, z: Tree, half: Tree, z_next: Tree, change: Tree, geo
     return jnp.asarray(drift) <= geometry.divergence(half, z) + geometry.divergence(z_next, half)
 
 
-def at_least_one(name: str, value: Any) -> Any:
+def at_least_one(name: str, value: object) -> Any:
     """`value`, if it is a number >= 1."""
     number = real_scalar(name, value, "a number >= 1")
     if number < 1:

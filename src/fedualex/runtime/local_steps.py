@@ -48,7 +48,7 @@ class CachedPrimal:
 
 
 def local_rounds(
-    setup: Setup, state: State, survey: Any, data: Tree, memory: Tree, ids: Array, a: Array, mean_steps: Array
+    setup: Setup, state: State, survey: Tree, data: Tree, memory: Tree, ids: Array, a: Array, mean_steps: Array
 ) -> tuple[Contribution, Tree]:
     """A round of local steps on clients side by side: their weighted sums, and their memories."""
     method, problem, steps = setup.method, setup.problem, setup.steps.at[ids].get(mode="fill", fill_value=1)

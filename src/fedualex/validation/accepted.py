@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     class _Sparse(Protocol):
         def tocsr(self) -> Any: ...
 
+    class Columns(Protocol):
+        """A table by the names of its columns: of ours, a data frame, a dict."""
+
+        def __contains__(self, name: object, /) -> bool: ...
+
+        def __getitem__(self, name: str, /) -> Any: ...
+
     Number = float | np.floating[Any] | np.integer[Any] | NDArray[Any] | jax.Array
     """One real number of Python, numpy or jax."""
     Whole = SupportsIndex
@@ -26,4 +33,4 @@ if TYPE_CHECKING:
     Matrix = ArrayLike | _Sparse
     """A matrix with one row for each example; a sparse one of scipy where the function says so."""
 else:
-    Number = Whole = Numbers = Column = Matrix = Any
+    Number = Whole = Numbers = Column = Matrix = Columns = Any
