@@ -85,7 +85,7 @@ def test_ctrl_c_ends_a_local_run_in_good_order(deploy, tmp_path):
     with start_interruptible(command_line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         made.until_site("site-2", "held")
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=600)
     assert "INTERRUPTED" in said
     assert made.control.state(made.folder) == ("finished", True)
     assert made.round() == 3
