@@ -193,6 +193,7 @@ def model_data() -> dict[str, Any]:
             "rows": 30,
             "names": ["accuracy", "auc"],
             "overall": [0.88, 0.93],
+            "worst": [0.8, 0.85],
             "clients": [{"name": name, "trained": n, "values": values} for name, (n, values) in clients.items()],
         },
     }
