@@ -94,7 +94,7 @@ def test_a_live_page_and_metrics_on_loopback(finished):
 
 
 def read(port: int, path: str, host: str = "localhost") -> str:
-    with urlopen(Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host}), timeout=30) as answer:
+    with urlopen(Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host}), timeout=300) as answer:
         return answer.read().decode()
 
 

@@ -74,3 +74,17 @@ def run_in_threads(root, wrap=lambda works: works):
     """The whole run with all parties in this process. wrap: what happens on the way to sites."""
     works = {name: load_site(root / "sites" / name).work for name in Layout(root).sites()}
     return serve(thread_engine(wrap(works)), root / "server")
+
+
+def noting(seen: list):
+    """For `run_in_threads`: who was asked what, and answered what, is added to `seen`."""
+
+    def noted(name, work):
+        def answer(request):
+            arrays = work(request)
+            seen.append((name, request, arrays))
+            return arrays
+
+        return answer
+
+    return lambda works: {name: noted(name, work) for name, work in works.items()}

@@ -67,7 +67,7 @@ def weighed(
     x, y = flat.divergences(mean, centre)
     moved = (total > 0) & (x > MOVED) & (y > MOVED)
     ratio = jnp.sqrt(jnp.where(moved, y / jnp.where(moved, x, 1.0), flat.scale) / flat.scale)
-    return cuts, bounds, flat.scale * jnp.clip(ratio, 1 / FACTOR, FACTOR), flat.interior(bounds.point)
+    return cuts, bounds, jnp.clip(ratio, 1 / FACTOR, FACTOR) * flat.scale, flat.interior(bounds.point)
 
 
 @compiled

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ..validation import one_of
 
@@ -12,6 +12,7 @@ OUTSIDE = "connected, but not in this run"
 """Of a site: that it takes part if the run is sent again, and not before."""
 
 
+@runtime_checkable
 class Control(Protocol):
     """What the command line does with an engine. Folders are those of a deployment (`Layout`)."""
 

@@ -176,7 +176,7 @@ def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: Any) -> tuple[
     return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)
 
 
-def held_out_by(labels: NDArray[Any], share: Any) -> NDArray[Any]:
+def held_out_by(labels: NDArray[Any], share: object) -> NDArray[Any]:
     """The rows that one client holds out, from its labels alone: the share of its rows, and of each of its classes.
 
     Classes are labels of which each has ten rows on average; of several targets the first decides. What is too small to

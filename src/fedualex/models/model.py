@@ -95,7 +95,7 @@ class Model:
     @property
     def intercept(self) -> NDArray[Any]:
         """The answer's part that no feature adds."""
-        bias = self.answers.center + self.answers.scale * self.bias
+        bias = np.asarray(self.answers.center + self.answers.scale * self.bias)
         return intercept(self.encoder, self.answers.scale * self.weights, bias)
 
     def unseen(self, table: Any) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ from ..regularizers import L1, Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, positive
+from ..validation.accepted import Column, Matrix, Number, Numbers
 from .active import domain_of
 from .built_from import built_from
 from .client_rows import Rows, checked_weights, split_rows
@@ -84,16 +85,16 @@ class AdversarialRecipe(AbstractRecipe):
 
 @built_from("X", "y", "clients", recipe=AdversarialRecipe)
 def universal_adversarial(
-    X: Any,
-    y: Any,
-    radius: Any,
-    lam: Any,
+    X: Matrix,
+    y: Column,
+    radius: Number,
+    lam: Number,
     *,
-    clients: Any = None,
-    l1: Any = 0.0,
-    l2: Any = 1e-3,
-    weights: Any = "samples",
-    sample_weight: Any = None,
+    clients: Column | None = None,
+    l1: Number = 0.0,
+    l2: Number = 1e-3,
+    weights: Numbers | str = "samples",
+    sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_{w, b} max_delta sum_i p_i log(1 + exp(-s_i (<w, X_i + delta> + b))) + psi(w) - lam ||delta||_1.
 
@@ -106,8 +107,8 @@ def universal_adversarial(
     and sample_weight are as there.
     """
     recipe = AdversarialRecipe(radius, lam, l1, l2, weights)
-    X = features(X)
-    return assemble(recipe, split_rows(X, class_column(y, X.shape[0]), clients, sample_weight))
+    rows = features(X)
+    return assemble(recipe, split_rows(rows, class_column(y, rows.shape[0]), clients, sample_weight))
 
 
 class AttackedLogistic(Smooth):

@@ -106,7 +106,7 @@ class Huber(eqx.Module):
 Loss = Logistic | Softmax | Squared | Huber
 
 
-def regression_loss(name: str, delta: Any) -> Squared | Huber:
+def regression_loss(name: str, delta: object) -> Squared | Huber:
     """The loss of this name."""
     return Squared() if name == "squared" else Huber(delta)
 

@@ -10,13 +10,14 @@ from ..geometry import EntropicSimplex
 from ..regularizers import KL, CappedSimplex
 from ..tree import Tree
 from ..validation import nonnegative, positive, real_array, short
+from ..validation.accepted import Number
 from .losses import Loss, linear_score
 from .operator_error import Majorized
 from .score_rows import distances, linear_rows
 from .smoothness import Smooth, norm_of_blocks
 
 
-def mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> EntropicSimplex:
+def mixtures(kl: Number, mixture: NDArray[Any], cvar: Number | None, prior: bool) -> EntropicSimplex:
     """The simplex of mixtures, held to one mixture by kl or capped by cvar; prior: whether the mixture was given."""
     kl = nonnegative("kl", kl)
     if cvar is None:
@@ -33,7 +34,7 @@ def mixtures(kl: Any, mixture: NDArray[Any], cvar: Any, prior: bool) -> Entropic
     return EntropicSimplex(CappedSimplex(min(1.0, 1 / (float(share) * mixture.size))))
 
 
-def checked_prior(prior: Any, count: int, part: str) -> NDArray[Any]:
+def checked_prior(prior: object, count: int, part: str) -> NDArray[Any]:
     """The prior divided by its sum; all alike without one. part: "client" or "group", of which a mixture is made."""
     p = np.ones(count) if prior is None else real_array("prior", prior, f"{count} numbers > 0")
     if p.shape != (count,) or np.any(p <= 0):

@@ -13,6 +13,7 @@ from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import of_type
+from ..validation.accepted import Column, Matrix, Number, Numbers
 from .built_from import built_from
 from .client_rows import Rows, checked_weights, split_rows
 from .floor import Floor
@@ -95,16 +96,16 @@ class RobustRecipe(AbstractRecipe):
 
 @built_from("X", "y", "clients", recipe=RobustRecipe)
 def robust_regression(
-    X: Any,
-    y: Any,
-    clients: Any = None,
+    X: Matrix,
+    y: Column,
+    clients: Column | None = None,
     *,
-    l1: Any = 0.0,
-    l2: Any = 0.0,
-    radius: Any = None,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    radius: Number | None = None,
     intercept: bool = True,
-    weights: Any = "samples",
-    sample_weight: Any = None,
+    weights: Numbers | str = "samples",
+    sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_{w, b} sum_i p_i |<w, X_i> + b - y_i| + l1 ||w||_1 + l2/2 ||w||^2: regression that outliers cannot pull.
 
@@ -120,8 +121,8 @@ def robust_regression(
     At u = 0 f is 0 for every x, which is its floor.
     """
     recipe = RobustRecipe(l1, l2, radius, intercept, weights)
-    X = features(X)
-    return assemble(recipe, split_rows(X, targets(y, X.shape[0]), clients, sample_weight))
+    rows = features(X)
+    return assemble(recipe, split_rows(rows, targets(y, rows.shape[0]), clients, sample_weight))
 
 
 class SignedResidual(Majorized, Smooth):

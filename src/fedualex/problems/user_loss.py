@@ -78,7 +78,7 @@ def _shapes(like: Saddle, dtype: Any) -> Saddle:
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), dtype), like)
 
 
-def template(like: Any, saddle: bool) -> Saddle:
+def template(like: object, saddle: bool) -> Saddle:
     """Zeros with the shapes of `like`, or a clear refusal."""
     if not isinstance(like, Saddle):
         raise TypeError(f"like must be fx.Saddle(x0, y0) of arrays with the shapes of x and y, got {short(like)}")

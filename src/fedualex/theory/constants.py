@@ -9,12 +9,14 @@ import numpy as np
 from ..geometry import EntropicSimplex, Euclidean, PNorm, is_geometry
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
+from ..problems.base import as_problem
 from ..problems.finiteness import where_not_finite
 from ..problems.score_rows import spectral_norm
 from ..problems.smoothness import beta_of, slope_of
 from ..regularizers import CappedSimplex, for_reports
-from ..tree import Saddle
-from ..validation import short, whole_number
+from ..tree import Saddle, Tree
+from ..validation import of_type, whole_number
+from ..validation.accepted import Whole
 from .bounds import Constants, product
 from .sampling import largest_seen
 from .sizes import Sizes, largest_row, size_at_zero, sizes_of
@@ -22,7 +24,9 @@ from .sizes import Sizes, largest_row, size_at_zero, sizes_of
 SAMPLES = 8  # points at which a constant without a closed form is looked for
 
 
-def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any = SAMPLES, seed: int = 0) -> Constants:
+def constants(
+    problem: object, oracle: object = None, z0: Tree = None, *, samples: Whole = SAMPLES, seed: int = 0
+) -> Constants:
     """The constants of a problem seen through an oracle (None: exact), started at the projection of z0 (None: 0).
 
     Bilinear games: beta = norm of A between the two blocks' norms, and sup ||g||_* <= ||g(0)||_* + beta sup ||z||.
@@ -32,11 +36,9 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any 
     of up to 32 clients, in the geometry's norms: estimates from below. So is sigma, unless the noise is Gaussian.
     seed: decides the points.
     """
-    oracle = Exact() if oracle is None else oracle
-    if not isinstance(problem, AbstractProblem):
-        raise TypeError(f"problem must be a problem such as fx.problems.paper_l1(), got {short(problem)}")
-    if not isinstance(oracle, AbstractOracle):
-        raise TypeError(f"oracle must be an oracle such as fx.GaussianNoise(0.1), got {short(oracle)}")
+    problem = as_problem(problem)
+    accepted = "an oracle such as fx.GaussianNoise(0.1)"
+    oracle = Exact() if oracle is None else of_type("oracle", oracle, AbstractOracle, accepted)
     samples = whole_number("samples", samples)
     with double():
         start = problem.validate_point(_zeros(problem) if z0 is None else z0, "z0")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.command_line import cli, refused
-from support.consortium import deployment, run_in_threads, write_tables
+from support.consortium import deployment, noting, run_in_threads, write_tables
 from support.patients import HOSPITALS, columns, write
 
 from fedualex import models, theory
@@ -37,16 +37,7 @@ def ended(tmp_path_factory):
     place = tmp_path_factory.mktemp("consortium")
     write_tables(place)
     root, seen = deployment(place), []
-
-    def watched(name, work):
-        def answer(request):
-            arrays = work(request)
-            seen.append((name, request, arrays))
-            return arrays
-
-        return answer
-
-    run = run_in_threads(root, lambda works: {name: watched(name, work) for name, work in works.items()})
+    run = run_in_threads(root, noting(seen))
     return root, run, seen
 
 

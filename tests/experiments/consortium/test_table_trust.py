@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from support.consortium import deployment, run_in_threads, write_tables
+from support.consortium import deployment, noting, run_in_threads, write_tables
 from support.patients import HOSPITALS
 
 from fedualex import models
@@ -27,16 +27,7 @@ def place(tmp_path_factory):
 def ended(place, tmp_path_factory):
     """The deployment after a run under masks, and all that sites sent."""
     root, seen = shutil.copytree(place / "deployment", tmp_path_factory.mktemp("ended") / "deployment"), []
-
-    def watched(name, work):
-        def answer(request):
-            arrays = work(request)
-            seen.append((name, request, arrays))
-            return arrays
-
-        return answer
-
-    run_in_threads(root, lambda works: {name: watched(name, work) for name, work in works.items()})
+    run_in_threads(root, noting(seen))
     return root, seen
 
 
