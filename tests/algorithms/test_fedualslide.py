@@ -262,10 +262,10 @@ def test_a_turn_lasts_as_long_as_its_phase_unless_the_other_way_was_faster():
         assert way == 1
     way, turns = turns.following(way, 11, 0.25, 0.3, ended=True)
     assert (way, float(turns.rates[1])) == (0, pytest.approx(np.log(4) / 10))
-    for exchanges in range(12, 20):  # log(1 / 0.3) / 8 is still above log(4) / 10
-        way, turns = turns.following(way, exchanges, 0.2, 0.3, ended=False)
+    for spent in range(1, 18):  # log(1 / 0.3) / 17 is still above half of log(4) / 10
+        way, turns = turns.following(way, 11 + spent, 0.2, 0.3, ended=False)
         assert way == 0
-    way, turns = turns.following(way, 20, 0.2, 0.3, ended=False)
+    way, turns = turns.following(way, 11 + 18, 0.2, 0.3, ended=False)
     assert way == 1
 
 

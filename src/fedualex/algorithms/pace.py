@@ -12,6 +12,8 @@ PATIENCE = 8
 """Steps in a row that are short against T_f before the server's own point is surveyed."""
 UNTRIED = -1e300
 """A rate that nobody measured."""
+SLACK = 2
+"""How many times as fast the other way must have been to take over before a phase ends."""
 TRIAL = 4
 """Every so many turns the way that was worse is tried again."""
 
@@ -51,7 +53,7 @@ class Turns(eqx.Module):
     """Two ways to propose that take turns; the rate of a way is what an exchange takes off log(gap).
 
     A gap falls at the end of a phase and may stand still before, so a turn lasts as long as its phase. It ends earlier
-    where the other way was faster than this one could still be, even if it ended the phase with the next exchange.
+    where the other way was SLACK times as fast as this one could still be, if it ended the phase right now.
     """
 
     rates: tuple[Any, Any]
@@ -71,7 +73,7 @@ class Turns(eqx.Module):
             return way, replace(self, began=exchanges, gap=gap)
         spent = exchanges - int(self.began)
         rate = -math.log(drop) / spent
-        if not ended and rate >= float(self.rates[1 - way]):
+        if not ended and SLACK * rate >= float(self.rates[1 - way]):
             return way, self
         if ended:
             rate = math.log(float(self.gap) / gap) / spent if min(float(self.gap), gap) > 0 else 0.0
