@@ -58,3 +58,15 @@ def test_numbers():
         "mae": pytest.approx(metrics.mean_absolute_error(rows["t"], answers)),
         "mse": pytest.approx(metrics.mean_squared_error(rows["t"], answers)),
     }
+
+
+def test_several_targets_have_measures_of_their_own():
+    """Of all clients the errors are known from those of each, which a server adds up; an r2 is not."""
+    clients = {
+        "a": {"rows": 1, "r2": 0.5, "r2 of days": 0.4, "mae of days": 2.0},
+        "b": {"rows": 3, "r2": 0.7, "r2 of days": 0.8, "mae of days": 4.0},
+    }
+    assert worst("mae of days", clients) == 4.0
+    assert worst("r2 of days", clients) == 0.4
+    assert mean_over_rows("mae of days", clients) == pytest.approx(3.5)
+    assert mean_over_rows("r2 of days", clients) is None

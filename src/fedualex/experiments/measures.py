@@ -14,6 +14,8 @@ from ..problems import roc_auc
 SMALLER_IS_BETTER = ("loss", "mae", "mse")
 MEANS = ("positives", "accuracy", "loss", "mae", "mse")
 """What is a mean over rows."""
+OF = " of "
+"""Between a measure and the target that it is of, where there are several."""
 NEUTRAL = ("rows", "positives")
 """What is said of the rows, and not of the model."""
 
@@ -32,7 +34,7 @@ class Measures:
 
 
 def measured(model: Model, table: Table, clients: NDArray[Any]) -> Measures:
-    """rows, and for numbers r2, mae and mse; for several targets the mean of their r2, and each.
+    """rows, and for numbers r2, mae and mse; for several targets the mean of their r2, and r2 and mae of each.
 
     For classes accuracy, and loss, the mean -log(probability of the truth).
     For two classes also positives, the share of rows in the second one, and auc. A ranking has no probabilities and
@@ -48,7 +50,7 @@ def worst(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> float
     known = [value for found in clients.values() if (value := found.get(name)) is not None]
     if not known or name in NEUTRAL:
         return None
-    return max(known) if name in SMALLER_IS_BETTER else min(known)
+    return max(known) if name.partition(OF)[0] in SMALLER_IS_BETTER else min(known)
 
 
 def mean_over_rows(name: str, clients: Mapping[str, Mapping[str, Any]]) -> float | None:
@@ -57,7 +59,7 @@ def mean_over_rows(name: str, clients: Mapping[str, Mapping[str, Any]]) -> float
     values = [found.get(name) for found in clients.values()]
     if name == "rows":
         return sum(counts)
-    if name not in MEANS or None in values:
+    if name.partition(OF)[0] not in MEANS or None in values:
         return None
     return float(np.average(np.array(values, float), weights=counts))
 
@@ -66,9 +68,14 @@ def _measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> dict[s
     answers = model.answers.of(scores)
     found: dict[str, float | None] = {"rows": len(truth)}
     if not isinstance(model.target, str):
-        each = [_r2(truth[:, t], answers[:, t]) for t in range(len(model.target))]
-        mean = None if None in each else float(np.mean(np.array(each)))
-        return {**found, "r2": mean, **{f"r2 of {name}": value for name, value in zip(model.target, each, strict=True)}}
+        each = {
+            name: (_r2(truth[:, t], answers[:, t]), truth[:, t] - answers[:, t]) for t, name in enumerate(model.target)
+        }
+        r2 = [value for value, _ in each.values() if value is not None]
+        found["r2"] = float(np.mean(r2)) if len(r2) == len(each) else None
+        for name, (value, apart) in each.items():
+            found |= {f"r2{OF}{name}": value, f"mae{OF}{name}": float(np.mean(np.abs(apart)))}
+        return found
     if model.answers.kind == NUMBERS:
         apart = truth - answers
         return {
