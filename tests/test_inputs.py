@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.interrupting import start_interruptible
 
 import fedualex as fx
 from fedualex import data, validation
@@ -398,12 +399,12 @@ START = "from fedualex.cli import main; print('ready', flush=True); main()"
 @pytest.mark.parametrize("as_json", [False, True])
 def test_ctrl_c_at_the_start_is_one_line_and_130(delay, as_json, tmp_path):
     command = [sys.executable, "-c", START, "demo", "--out", str(tmp_path / "demo"), *["--json"] * as_json]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with start_interruptible(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.02 + delay)
         process.send_signal(signal.SIGINT)
-        said, complaint = process.communicate(timeout=60)
+        said, complaint = process.communicate(timeout=600)
     assert process.returncode == 130
     if as_json:
         assert json.loads(said) == {"error": "interrupted"}

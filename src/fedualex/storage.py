@@ -38,7 +38,7 @@ def locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def write_json(path: Path, data: Any) -> None:
+def write_json(path: Path, data: object) -> None:
     """`data` as strict JSON: a non-finite number is an error here, not a token that no reader accepts."""
     write_atomically(path, (json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
 

@@ -62,7 +62,7 @@ def _placed(u: Any, dtype: Any) -> Array:
     return jax.device_put(np.asarray(u, jnp.result_type(u) if dtype is None else dtype))
 
 
-def cast_like(parameter: Any, like: Vector) -> Array:
+def cast_like(parameter: object, like: Vector) -> Array:
     """A parameter in the precision of the array it meets, so that float32 stays float32 where float64 is on."""
     return jnp.asarray(parameter, jnp.result_type(as_real(like)))
 
@@ -73,7 +73,7 @@ def as_real(x: Vector) -> Array:
     return array if is_floating(array) else array.astype(jnp.result_type(float))
 
 
-def is_floating(a: Any) -> bool:
+def is_floating(a: object) -> bool:
     """Whether a is a real number or an array of them."""
     return bool(jnp.issubdtype(jnp.result_type(a), jnp.floating))
 

@@ -4,7 +4,11 @@ Whatever a test starts is ended by its process id, even when the test fails.
 """
 
 import json
+import os
 import re
+import signal
+import time
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -27,8 +31,9 @@ from support.deployments import (
 )
 from support.in_threads import run_in_threads, threads  # noqa: F401
 
-from fedualex.cli import deploy_follow, deploy_watch
+from fedualex.cli import deploy_follow, deploy_missing, deploy_sending, deploy_watch
 from fedualex.deploy import engines
+from fedualex.deploy.local import control
 from fedualex.display import rounded_up
 from fedualex.experiments import deployment_files
 
@@ -89,7 +94,7 @@ def test_a_live_page_and_metrics_on_loopback(finished):
 
 
 def read(port: int, path: str, host: str = "localhost") -> str:
-    with urlopen(Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host}), timeout=30) as answer:
+    with urlopen(Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host}), timeout=300) as answer:
         return answer.read().decode()
 
 
@@ -172,20 +177,47 @@ def test_a_result_on_another_machine_is_said_to_be_there(deploy, monkeypatch):
     made = deploy("local")
     monkeypatch.setattr(made.control, "submit", lambda folder, sites: made.control.said.update({folder: "finished"}))
     done = cli("run", made.folder, code=1)
-    assert "its result is in server/run on the server's machine" in done.stderr
+    assert "its result is on the server's machine: `fedualex deploy fetch" in done.stderr
+
+
+def test_a_result_is_fetched_into_a_folder_of_its_own(finished, tmp_path, deploy, monkeypatch):
+    assert "fetched: run" in cli("fetch", finished.folder, "--out", tmp_path / "fetched").stdout
+    checks = json.loads(command("verify", tmp_path / "fetched" / "run", "--json").stdout)
+    assert checks["agrees"]
+    assert not list((tmp_path / "fetched").rglob("*.lock"))
+    one_sentence(
+        cli("fetch", finished.folder, "--out", tmp_path / "fetched", code=2), "out must be a new or an empty folder"
+    )
+    made = deploy("local")
+    one_sentence(cli("fetch", made.folder, "--out", tmp_path / "none", code=2), "has left no result yet")
+    monkeypatch.setattr(control, "state", lambda folder: ("running", False))
+    one_sentence(
+        cli("fetch", finished.folder, "--out", tmp_path / "live", code=1), "has not ended: fetch it afterwards"
+    )
 
 
 class Scripted:
-    """An engine whose words are given, one for each look; `submit` does as it is told, or nothing."""
+    """An engine whose words are given, one for each look; `submit` does as it is told, or nothing.
+
+    A word may be a function, which is called with the folder and gives the word.
+    """
 
     POLL, HERE = 0.0, False
 
-    def __init__(self, *words: str, submit=lambda folder: None) -> None:
-        self.words, self.submitted, self._submit = list(words), 0, submit
+    def __init__(self, *words, submit=lambda folder: None) -> None:
+        self.words, self.submitted, self.stopped, self._submit = list(words), 0, 0, submit
+        self.away: dict[str, str] = {}
 
     def state(self, folder: Path) -> tuple[str, bool]:
         word = self.words.pop(0) if len(self.words) > 1 else self.words[0]
-        return word, word in ("none", "finished", "failed", "aborted", "lost")
+        said = word(folder) if callable(word) else word
+        return said, said in ("none", "finished", "failed", "aborted", "lost")
+
+    def absent(self, folder: Path, sites) -> dict[str, str]:
+        return self.away
+
+    def stop(self, folder: Path) -> None:
+        self.stopped += 1
 
     def submit(self, folder: Path, sites: int) -> None:
         self.submitted += 1
@@ -229,6 +261,125 @@ def test_a_run_that_its_engine_ended_is_sent_again(deploy, monkeypatch):
     cli("run", made.folder, code=None)
     assert engine.submitted == 1
     assert json.loads((made.run_folder / "status.json").read_text())["stop"] == "INTERRUPTED"
+
+
+def complaint(folder: Path, message: str) -> None:
+    line = {"time": "2030-01-02T03:04:05.000+00:00", "level": "WARNING", "message": message}
+    with open(folder / "server" / "log.jsonl", "a") as log:
+        log.write(json.dumps(line) + "\n")
+
+
+def test_a_missing_site_is_told_again_and_again_until_it_is_back(deploy, monkeypatch):
+    made, clock = deploy("local"), [0.0]
+    monkeypatch.setattr(deploy_missing.time, "monotonic", lambda: clock[0])
+
+    def silent(folder):
+        clock[0] += 40
+        complaint(folder, "survey 7: nothing from site-2: timeout")
+        return "running"
+
+    def heard(folder):
+        complaint(folder, "survey 7: site-2 answers again")
+        return "running"
+
+    def waiting(folder):
+        engine.away = {"site-3": "not connected"}
+        return "waiting"
+
+    words = ("none", "running", silent, silent, silent, silent, heard, "running", waiting, "running")
+    engine = scripted(monkeypatch, *words, lambda folder: run_in_threads(folder) and "finished")
+    done = cli("run", made.folder)
+    lines = [line for line in done.stderr.splitlines() if "has not answered since" in line]
+    assert [line.split()[0] for line in lines] == ["site-2", "site-2", "site-3"]
+    assert re.fullmatch(
+        r"site-2 has not answered since \d\d:04:05 \(timeout\): look at its log, and start it if it is not running: "
+        "the run then goes on",
+        lines[0],
+    )
+    assert "(not connected)" in lines[2]
+    assert engine.submitted == 1
+
+
+def test_a_site_that_is_back_but_outside_of_the_run_has_it_sent_again(deploy, monkeypatch):
+    """As with NVFlare, which fixes the sites of a job when it starts."""
+    made = deploy("local", run={"record_every": 1})
+    stops = [True, False]
+
+    def submit(folder):
+        engine.away = {}
+        run_in_threads(folder, stop_after=2 if stops.pop(0) else None)
+
+    def back(folder):
+        complaint(folder, "survey 3: nothing from site-2: timeout")
+        engine.away = {"site-2": engines.OUTSIDE}
+        return "running"
+
+    monkeypatch.setattr(deploy_missing, "SETTLED", 0.0)
+    engine = scripted(monkeypatch, "none", "running", back, "aborted", "running", "finished", submit=submit)
+    done = cli("run", made.folder)
+    assert (engine.submitted, engine.stopped) == (2, 1)
+    assert "site-2 has not answered since" in done.stderr
+    assert "and is back: the run is sent again from its checkpoint" in done.stderr
+    assert json.loads((made.run_folder / "status.json").read_text())["stop"] == "MAX_ROUNDS"
+
+
+def test_of_two_commands_one_sends_the_run_again(deploy, monkeypatch):
+    made = deploy("local")
+
+    def sent_by_another(folder):
+        run_in_threads(folder)
+        (folder / "server" / "sent").write_text("by another")
+        return "failed"
+
+    engine = scripted(monkeypatch, "none", "running", sent_by_another, "running", "finished")
+    cli("run", made.folder)
+    assert (engine.submitted, engine.stopped) == (1, 0)
+
+
+@pytest.mark.parametrize("outside", [True, False])
+def test_a_run_that_was_stopped_by_hand_is_not_sent_again(deploy, monkeypatch, outside):
+    made = deploy("local")
+
+    def stopped(folder):
+        cli("stop", folder)
+        if outside:
+            complaint(folder, "survey 3: nothing from site-2: the runtime is shutting down")
+            engine.away = {"site-2": engines.OUTSIDE}
+        return "running"
+
+    monkeypatch.setattr(deploy_missing, "SETTLED", 0.0)
+    monkeypatch.setattr(Scripted, "down", lambda self, folder: None, raising=False)
+    words = ("none", "running", stopped, "running", "aborted" if outside else "failed")
+    engine = scripted(monkeypatch, *words, submit=lambda folder: run_in_threads(folder, stop_after=2))
+    cli("run", made.folder, code=130)
+    assert engine.submitted == 1
+
+
+def interrupt(folder):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_ctrl_c_lets_go_of_a_run_elsewhere_in_one_sentence(deploy, monkeypatch, command):
+    made = deploy("local")
+    engine = scripted(monkeypatch, "running", "running", "running", interrupt)
+    done = cli(command, made.folder, code=130)
+    [line] = done.stderr.splitlines()
+    assert line.startswith("detached; the run goes on: `fedualex deploy run ")
+    assert (engine.submitted, engine.stopped) == (0, 0)
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_ctrl_c_is_heard_in_the_background_where_it_ends_the_watching_alone(here):
+    """Shells have commands that scripts put into the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with nullcontext() if here else pytest.raises(KeyboardInterrupt), deploy_sending.heard_interrupts(here):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_server_that_is_gone_is_said_at_once_and_waited_for_a_while(deploy, monkeypatch):

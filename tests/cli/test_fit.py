@@ -111,6 +111,34 @@ def test_the_same_through_a_file_and_json(fair, place):
     assert "already holds a finished run with tol = 0.01, where 0.5 is asked for: choose another --out" in line
 
 
+def test_several_targets_in_one_model(place):
+    write(place / "stays.csv")
+    out = place / "low-rank"
+    arguments = ("--target", "days,dose", "--goal", "low-rank", "--clients", "hospital", "--ignore", "outcome")
+    text = cli("fit", place / "stays.csv", *arguments, "--out", out).output
+    assert "\nCertified: " in text
+    assert "r2 of days" in text
+    assert text.count("\nCoefficients of days:") == text.count("\nCoefficients of dose:") == 1
+    table, model = fx.data.read_csv(place / "stays.csv"), models.load(out)
+    rows = list(csv.DictReader(io.StringIO(cli("predict", out, place / "stays.csv").output)))
+    assert list(rows[0]) == ["prediction of days", "prediction of dose"]
+    found = [[float(value) for value in row.values()] for row in rows]
+    np.testing.assert_allclose(found, model.predict(table), rtol=1e-12)
+    held = model.training["held_out"]["overall"]
+    assert held["r2"] == pytest.approx(np.mean([held["r2 of days"], held["r2 of dose"]]))
+    file = '[fit]\ntable = "stays.csv"\ntarget = ["days", "dose"]\nclients = "hospital"\nignore = ["outcome"]\n'
+    (place / "stays.toml").write_text(file)
+    assert cli("fit", place / "stays.toml", "--out", place / "again-low-rank").exit_code == 0
+    np.testing.assert_array_equal(models.load(place / "again-low-rank").weights, model.weights)
+
+
+def test_one_target_of_a_goal_for_one(place):
+    (place / "two.toml").write_text('[fit]\ntable = "patients.csv"\ntarget = ["dose", "unit"]\ngoal = "lasso"\n')
+    assert "the goal lasso predicts one column, got target ['dose', 'unit']; several are for low-rank" in refused(
+        "fit", place / "two.toml"
+    )
+
+
 def test_a_fit_that_ends_short_of_tol_says_so(place):
     result = cli("fit", place / "patients.csv", *FIT, "--goal", "fair", "--rounds", 2, "--out", place / "short")
     assert result.exit_code == 3
@@ -143,6 +171,17 @@ def test_a_fit_that_ends_short_of_tol_says_so(place):
         (
             ("--target", "unit", "--goal", "fair"),
             "the target 'unit' of the goal fair must hold at least two classes, got 1",
+        ),
+        (("--target", "dose,age", "--goal", "low-rank"), "the target 'age' must be known in every row"),
+        (("--target", "dose,age"), "has no column 'dose,age'; several targets are for the goal low-rank"),
+        (("--target", "dose,dose", "--goal", "low-rank"), "target must name every column once"),
+        (
+            ("--target", "dose,ward", "--goal", "low-rank"),
+            "the target 'ward' of the goal low-rank must be real numbers",
+        ),
+        (
+            ("--target", "dose,unit", "--goal", "low-rank", "--clients", "unit"),
+            "clients must be another column than the target, got 'unit'",
         ),
     ],
 )

@@ -218,7 +218,7 @@ def killed(here):
             [sys.executable, "-c", program, "solve", str(file), "--out", str(out)], stdout=log, stderr=log
         )
         try:
-            history, deadline = out / "history.jsonl", time.monotonic() + 250
+            history, deadline = out / "history.jsonl", time.monotonic() + 600
             while not (history.exists() and history.read_bytes().count(b"\n") >= 3):
                 assert process.poll() is None, (here / "long.log").read_text()
                 assert time.monotonic() < deadline

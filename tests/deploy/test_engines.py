@@ -28,6 +28,7 @@ from support.deployments import (
     simulate,
     the_game,
 )
+from support.interrupting import start_interruptible
 
 import fedualex as fx
 from fedualex.deploy import engines, processes
@@ -81,10 +82,10 @@ def test_ctrl_c_ends_a_local_run_in_good_order(deploy, tmp_path):
     made = deploy("local", run={"record_every": 1}, watched=True)
     made.order("site-2", round=3, what="before")
     command_line = [sys.executable, "-m", "fedualex", "deploy", "run", str(made.folder)]
-    with subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with start_interruptible(command_line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         made.until_site("site-2", "held")
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=600)
     assert "INTERRUPTED" in said
     assert made.control.state(made.folder) == ("finished", True)
     assert made.round() == 3

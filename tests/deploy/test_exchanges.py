@@ -6,6 +6,7 @@ from support.deploying import DEAD, NAMES, serve
 from support.plain_rows import rows
 
 import fedualex as fx
+from fedualex.deploy.engine import ANSWERED, NOT_FINITE, TOO_LARGE, RefusedError
 
 SLIDE = {"problem": rows("agnostic"), "sites": NAMES, "noise": None}
 
@@ -53,3 +54,39 @@ def test_a_site_that_stays_away_ends_the_run_with_what_is_certified(tmp_path):
     assert run.rounds == 4
     same = fx.simulate(rows("agnostic"), method, rounds=4, record_every=1)
     assert run.gap == pytest.approx(same.gap, abs=1e-10)
+
+
+def test_a_site_that_refuses_is_not_asked_again_and_ends_the_run_with_its_reason(tmp_path):
+    answered = iter([False] * 4)
+
+    def fault(request):
+        if next(answered, True):
+            raise RefusedError("this site gives 4 answers in 24 hours, and has given them")
+
+    method = fx.FeDualSlide()
+    run, engine = serve(tmp_path, method=method, rounds=20, local_steps=1, record_every=1, fault=fault, **SLIDE)
+    assert run.stop is fx.Stop.CLIENTS_LOST
+    assert f"no valid answer of {DEAD} (refused: this site gives 4 answers in 24 hours" in run.detail
+    assert [sites for _, sites in engine.requests] == [NAMES] * 5
+    assert run.gap is not None
+
+
+def test_where_enough_others_answer_a_refusal_ends_nothing(tmp_path):
+    def fault(request):
+        raise RefusedError("this site takes no part")
+
+    run, _ = serve(tmp_path, fault=fault, min_replies=2, attempts=1)
+    assert run.stop is fx.Stop.MAX_ROUNDS
+
+
+@pytest.mark.parametrize("words", [f"values {NOT_FINITE}", f"values has entries beyond 2^44, {TOO_LARGE}", ANSWERED])
+def test_what_is_refused_of_one_attempt_is_asked_for_again(tmp_path, words):
+    failures = iter([True])
+
+    def fault(request):
+        if next(failures, False):
+            raise RefusedError(words)
+
+    method = fx.FeDualSlide()
+    run, _ = serve(tmp_path, method=method, rounds=2, local_steps=1, fault=fault, **SLIDE)
+    assert run.stop is fx.Stop.MAX_ROUNDS

@@ -456,7 +456,7 @@ def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path
     while processes.running(deployment)["server"]:
         time.sleep(1)
     processes.down(deployment, "server")  # with whatever is left of the run
-    assert runs.state(deployment).phase == "lost"
+    assert runs.state(deployment).phase in ("lost", "failed")  # the loop may have had the time to say so itself
     (deployment / "log.jsonl").unlink()
     trial.start_server(deployment)
     trial.wait_until_connected(deployment, ["a", "b", "c"])

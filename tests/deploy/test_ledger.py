@@ -268,7 +268,7 @@ def test_audit_prints_the_ledger(file):
     shown = runner.invoke(main, ["deploy", "audit", str(file.parent)])
     assert shown.exit_code == 0
     assert "survey 3" in shown.output
-    assert "40 bytes  operators.x[3] values[2]" in shown.output
+    assert "40 bytes  in the clear: operators.x[3] values[2]" in shown.output
     assert "releases: 1 (1 survey) in 1 runs, 40 bytes" in shown.output
     assert "ledger: whole" in shown.output
     found = json.loads(runner.invoke(main, ["deploy", "audit", str(file.parent), "--json"]).output)

@@ -9,6 +9,8 @@ import signal
 import socket
 import stat
 import struct
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -345,3 +347,12 @@ def test_seconds_an_exchange_and_memory(trial, count, size):
         f"\n{count} sites, {size}: median {np.median(seconds):.4f} s, worst {seconds.max():.3f} s of {len(seconds)}, "
         f"first round after {first:.0f} s; MB of a site's own {np.median(own or [0]):.0f}, of all processes {total:.0f}"
     )
+
+
+def test_a_site_starts_without_what_it_does_not_need():
+    """Each of these takes a tenth of the processor time of a start, and there may be 50 sites on a machine."""
+    code = (
+        "import fedualex.experiments.deployment, sys; print(*sorted({'rich', 'scipy', 'sklearn'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []

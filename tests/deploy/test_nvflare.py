@@ -25,7 +25,7 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 from support.deployments import free_port
 
 from fedualex.deploy import processes
-from fedualex.deploy.nvflare import job, party, trial as local
+from fedualex.deploy.nvflare import job, party, sessions, trial as local
 from fedualex.deploy.nvflare.provision import provision
 
 SITES = ["site-1", "site-2", "site-3"]
@@ -124,10 +124,10 @@ def test_a_log_in_that_a_busy_server_does_not_answer_is_repeated(tmp_path, monke
             raise answer
         return answer
 
-    monkeypatch.setattr(job, "new_secure_session", log_in)
+    monkeypatch.setattr(sessions, "new_secure_session", log_in)
     with job.session(tmp_path) as opened:
         assert opened is answers[0]
-    monkeypatch.setattr(job, "CONNECT", 0.0)
+    monkeypatch.setattr(sessions, "CONNECT", 0.0)
     answers[:] = [FLCommunicationError("error:client_registration")]
     with pytest.raises(NoConnection, match="does not log lead in: error:client_registration"), job.session(tmp_path):
         pass
@@ -216,6 +216,11 @@ def test_smoke(trial):
     assert "secret 4711" not in "".join(
         file.read_text(errors="replace") for file in (started.folder / "server").rglob("*") if file.is_file()
     )
+    job.fetch(started.folder, started.folder / "fetched")
+    assert json.loads((started.folder / "fetched/run/status.json").read_text()) == {"rounds": 20}
+    submitted = json.loads((started.folder / "admin/job.json").read_text())["job_id"]
+    with job.session(started.folder / "viewers/guest") as opened, pytest.raises(AuthorizationError):
+        opened.download_job_result(submitted, str(started.folder / "spied"))
     assert processes.running(started.folder) == {"server": True, "site-1": True, "site-2": True}
     pids = [started.pid(name) for name in ("server", *started.sites)]
     processes.down(started.folder)

@@ -166,6 +166,30 @@ def test_a_killed_job_of_a_site_does_not_end_deploy_run(trial, undisturbed):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_a_site_that_is_killed_and_started_again_rejoins_under_deploy_run(trial, undisturbed):
+    """NVFlare does not take it back into the running job; the command says so, and sends the run again."""
+    trial.again(run={**FAULTY, "attempts": 100})
+    trial.order("site-3", round=HELD, what="before")
+
+    def kill() -> None:
+        trial.until_site("site-3", "held")
+        trial.kill("site-3")
+        trial.release("site-3")
+        trial.until(lambda: not processes.running(trial.folder)["site-3"], "the end of site-3")
+        trial.start_all()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    done = cli("run", trial.folder, code=None)
+    killer.join()
+    assert done.exit_code == 0, f"{done.output}\n{trial.logs()}"
+    assert "site-3 has not answered since" in done.stderr
+    assert "is back: the run is sent again from its checkpoint" in done.stderr
+    assert_same(trial, *undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_killed_server_is_resumed(trial, undisturbed):
     trial.order("site-2", round=HELD, what="before")
     trial.submit()

@@ -224,3 +224,15 @@ def test_bytes_of_the_history_are_those_that_were_seen(tmp_path, changes):
     assert len(totals) == 5  # four records, and the outputs of the end
     assert list(zip(run.history["bytes_up"], run.history["bytes_down"], strict=True)) == totals[:4]
     assert np.all(np.diff(run.history["bytes_up"]) > 0)
+
+
+def test_theory_chooses_the_steps_of_the_simulator_from_what_sites_tell():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 2)), np.arange(12) % 2
+    problem = fx.problems.sparse_glm("logistic", X, y, np.arange(12) % 3, l2=0.1)
+    options = {"rounds": 4, "local_steps": 2}
+    run = rehearse(problem, fx.FeDualEx(), **options)
+    assert run.steps == fx.solve(problem, fx.FeDualEx(), **options).steps
+    assert "proposition B" in run.steps
+    with pytest.raises(ValueError, match="give eta_c: theory needs the data of all sites"):
+        rehearse(problem, fx.FeDualEx(), noise=fx.Minibatch(2), **options)

@@ -55,3 +55,9 @@ def test_ignored_columns_take_no_part(folder):
 def test_what_cannot_be_ignored_is_refused(folder, ignore, message):
     with pytest.raises((ValueError, TypeError), match=message):
         plan_fit({**FIT, "ignore": ignore}, folder)
+
+
+@pytest.mark.parametrize(("options", "limited"), [({}, "sick is limited to 0.1"), ({"limited": "well"}, "well is")])
+def test_the_class_whose_loss_is_limited_is_named(folder, options, limited):
+    planned = plan_fit({**FIT, "goal": "neyman-pearson", **options}, folder)
+    assert planned.notes[0].startswith(f"the mean loss of outcome = {limited}")

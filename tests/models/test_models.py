@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas
@@ -26,13 +27,14 @@ def model_of(table, kind, outputs=()):
     encoder = Encoder.fit(features)
     rng = np.random.default_rng(1)
     labels = {RANKING: ["sick", "well"], CLASSES: ["a", "b", "c"] if outputs else ["sick", "well"], NUMBERS: []}[kind]
-    scale = {"center": 20.0, "scale": 3.0} if kind == NUMBERS else {}
+    scale = {"center": np.full(outputs, 20.0), "scale": np.full(outputs, 3.0)} if kind == NUMBERS else {}
+    target = ("days", "cost") if kind == NUMBERS and outputs else "outcome"
     weights = rng.normal(size=(len(encoder.features), *outputs))
     answers = Answers(kind, np.array(labels), 0.3 if kind == RANKING else 0.0, **scale)
-    return Model(encoder, weights, rng.normal(size=outputs), answers, "outcome", {"gap": 0.01}, {"goal": "test"})
+    return Model(encoder, weights, rng.normal(size=outputs), answers, target, {"gap": 0.01}, {"goal": "test"})
 
 
-KINDS = [(CLASSES, ()), (CLASSES, (3,)), (RANKING, ()), (NUMBERS, ())]
+KINDS = [(CLASSES, ()), (CLASSES, (3,)), (RANKING, ()), (NUMBERS, ()), (NUMBERS, (2,))]
 
 
 @pytest.mark.parametrize(("kind", "outputs"), KINDS)
@@ -53,8 +55,9 @@ def test_scikit_learns_pipeline_predicts_the_same(table, kind, outputs):
     pipeline = model.to_sklearn()
     rows = np.stack([np.asarray(table[name], object) for name in model.columns], axis=1)
     rows[rows[:, 3] == "", 3] = "nowhere"  # unseen is as missing
-    assert pipeline.predict(rows).tolist() == pytest.approx(model.predict(table).tolist()) if kind == NUMBERS else True
-    if kind != NUMBERS:
+    if kind == NUMBERS:
+        np.testing.assert_allclose(pipeline.predict(rows), model.predict(table), rtol=1e-12)
+    else:
         assert pipeline.predict(rows).tolist() == model.predict(table).tolist()
         shift = model.answers.threshold
         np.testing.assert_allclose(pipeline.decision_function(rows) + shift, model.decision_function(table), atol=1e-12)
@@ -80,6 +83,20 @@ def test_coefficients_are_those_of_rows_as_they_are(table, kind, outputs):
     assert next(c for c in model.coefficients if c.feature == "unit").per_unit.tolist() == [0] * (outputs or (1,))[0]
     sizes = [c.size for c in model.coefficients]
     assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_model_of_several_targets_is_one_of_each(table):
+    model = model_of(table, NUMBERS, (2,))
+    each = model.parts()
+    assert [part.target for part in each] == list(model.targets) == ["days", "cost"]
+    assert str(model).startswith("model of numbers for 'days', 'cost': 6 of")
+    np.testing.assert_allclose(np.stack([part.predict(table) for part in each], axis=1), model.predict(table))
+    for t, part in enumerate(each):
+        whole = {c.feature: c.per_unit[t] for c in model.coefficients}
+        assert {c.feature: c.per_unit[0] for c in part.coefficients} == pytest.approx(whole)
+    assert model_of(table, NUMBERS).parts()[0].target == "outcome"
+    with pytest.raises(ValueError, match="weights must have a column for each of"):
+        replace(model, target=("days", "cost", "age"))
 
 
 def test_probabilities_only_where_they_mean_something(table):

@@ -66,7 +66,7 @@ def seen(problem, z, key):
 # --- equivalence -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @EVERY
 def test_sparse_rows_are_the_same_problem(name):
     full, sparse = both(name)

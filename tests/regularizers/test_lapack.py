@@ -55,7 +55,7 @@ def test_both_blocks_of_a_spectral_game_never_wait_for_each_other(route, iterati
         env=environment,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert result.stdout.strip() == "finished", result.stderr

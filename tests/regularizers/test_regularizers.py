@@ -33,7 +33,7 @@ entries = st.one_of(
 weights = st.one_of(st.floats(0, 100, allow_subnormal=False), st.sampled_from([0.0, 1.0]))
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize("name", kinds_first(REGULARIZERS))
 def test_laws(name):
     psi, like = REGULARIZERS[name]
@@ -88,7 +88,7 @@ def test_thresholds_are_exact_at_ties(dtype):
         assert np.array_equal(tied, [0.0, 0.0, 1.0])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", REGULARIZERS)
 def test_integers_behave_as_the_floats_they_stand_for(name):
     psi, like = REGULARIZERS[name]

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from support.report_data import report_data
+from support.report_data import model_data, report_data
 
 from fedualex.palette import MARKERS
 from fedualex.report.page import _read, render
@@ -73,6 +73,12 @@ def test_page_holds_the_data_and_a_section_for_each_panel():
     assert embedded(page) == json.loads(json.dumps({**data, "nonzero": NONZERO}))
     names = [a["data-name"] for tag, a in Reader(page).tags if tag == "section" and a.get("class") == "panel"]
     assert names == ["l1-k10", "nuclear-k10"]
+
+
+def test_a_panel_may_have_a_model():
+    data = report_data()
+    data["panels"] = [data["panels"][0] | {"model": model_data()}]
+    assert embedded(render(data))["panels"][0]["model"] == model_data()
 
 
 @pytest.mark.parametrize("text", ["</script><script>alert(1)</script>", "<!--<script>", '"&<b>$title</b>'])

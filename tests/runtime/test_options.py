@@ -128,6 +128,9 @@ def test_a_type_checker_refuses_wrong_keywords_and_types(tmp_path):
         "fx.compare(game, [method], rounds=3, tol=1e-3, seeds=2).runs": None,
         "fx.compare(game, method, rounds=3)": 'Argument 2 to "compare" has incompatible type "FeDualEx"',
         'fx.tune(game, method, rounds=3, grid={"eta_c": [0.1]}).method': None,
+        'fx.problems.auc([[1.0], [2.0]], ["a", "b"], [0, 1], l1=np.float64(0.1))': None,
+        'fx.problems.auc([[1.0], [2.0]], ["a", "b"], [0, 1], l1="0.1")': 'Argument "l1" to "auc" has incompatible type "str"',
+        "fx.data.iid(10, 2.5)": 'Argument 2 to "iid" has incompatible type "float"',
     }
     script = tmp_path / "script.py"
     head = "import numpy as np\nimport fedualex as fx\ngame, method = fx.problems.paper_l1(), fx.FeDualEx(0.1)\n"

@@ -49,7 +49,7 @@ def measure_ratios():
 
 @pytest.fixture(scope="module")
 def ratios():
-    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=200)
+    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -72,7 +72,7 @@ def test_a_first_answer_stays_near_the_loop_by_hand():
             env=os.environ | {"FEDUALEX_CACHE": "off"},
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=600,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -58,7 +58,7 @@ def installed_browser() -> tuple[str, str]:
 def install(*command: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=250, env=environment)
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=600, env=environment)
     except (OSError, subprocess.SubprocessError) as error:
         said = str(getattr(error, "stderr", None) or "")[-2000:]
         pytest.fail(f"no browser: chromium or chromedriver is missing, and installing it failed: {error}\n{said}")

@@ -20,12 +20,15 @@ GOAL_SETTINGS = {
     "lasso": {"target": "days", "weights": "dose"},
     "fair-regression": {"target": "days"},
     "robust": {"target": "days"},
+    "low-rank": {"target": ["days", "dose"]},
 }
 
 
 def recipe_for(goal: str) -> TableRecipe:
     settings = dict(GOAL_SETTINGS[goal])
-    columns = settings.pop("target"), settings.pop("groups", None), settings.pop("weights", None)
+    target = settings.pop("target")
+    target = target if isinstance(target, str) else tuple(target)
+    columns = target, settings.pop("groups", None), settings.pop("weights", None)
     return TableRecipe(goal, *columns, settings)
 
 
@@ -35,7 +38,7 @@ def parts_of(path, target="outcome") -> dict:
     found = {}
     for name in HOSPITALS:
         own = whole.take(whole["hospital"] == name).without("hospital")
-        test = held_out_by(own[target], 0.2)
+        test = held_out_by(own.pick(target), 0.2)
         found[name] = own.take(np.setdiff1d(np.arange(own.rows), test))
     return found
 
@@ -58,11 +61,12 @@ def write_tables(folder, rows=150, without=("days",), seed=0) -> None:
         write(folder / f"{name}.csv", table, without=without)
 
 
-def deployment(folder, secure_sums="off", name="deployment", server=(), **fit):
+def deployment(folder, secure_sums="off", name="deployment", server=(), run=(), method=None, **fit):
     """A deployment of the hospitals' tables, which are beside it; without masks, for tests look at what sites send."""
     sites = {name: {"table": str(folder / f"{name}.csv")} for name in HOSPITALS}
-    run = {"secure_sums": secure_sums, "timeout": 300.0}
-    write_table_deployment(folder / name, {"goal": "fair", "target": "outcome", **fit}, sites, dict(server), run)
+    run = {"secure_sums": secure_sums, "timeout": 300.0, **dict(run)}
+    chosen = {"goal": "fair", "target": "outcome", **fit}
+    write_table_deployment(folder / name, chosen, sites, dict(server), run, method)
     return folder / name
 
 
@@ -70,3 +74,17 @@ def run_in_threads(root, wrap=lambda works: works):
     """The whole run with all parties in this process. wrap: what happens on the way to sites."""
     works = {name: load_site(root / "sites" / name).work for name in Layout(root).sites()}
     return serve(thread_engine(wrap(works)), root / "server")
+
+
+def noting(seen: list):
+    """For `run_in_threads`: who was asked what, and answered what, is added to `seen`."""
+
+    def noted(name, work):
+        def answer(request):
+            arrays = work(request)
+            seen.append((name, request, arrays))
+            return arrays
+
+        return answer
+
+    return lambda works: {name: noted(name, work) for name, work in works.items()}

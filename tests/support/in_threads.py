@@ -30,7 +30,7 @@ class ThreadControl:
     only that it failed."""
 
     POLL, HERE, KEYED = 0.0, True, ()
-    provision, up = staticmethod(control.provision), staticmethod(control.up)
+    provision, up, fetch = map(staticmethod, (control.provision, control.up, control.fetch))
 
     def __init__(self) -> None:
         self.said: dict[Path, str] = {}
@@ -44,6 +44,9 @@ class ThreadControl:
 
     def state(self, folder: Path) -> tuple[str, bool]:
         return self.said.get(folder, "none"), True
+
+    def absent(self, folder: Path, sites) -> dict[str, str]:
+        return {}
 
     def stop(self, folder: Path) -> None: ...
 

@@ -69,6 +69,8 @@ def average(engine, folder: Path) -> None:
         temporary = result_file.with_suffix(".tmp")
         temporary.write_text(json.dumps(result))
         temporary.replace(result_file)
+        (folder / "run").mkdir(exist_ok=True)
+        (folder / "run" / "status.json").write_text(json.dumps({"rounds": round_ + 1}))
         round_ += 1
         time.sleep(plan.get("pause", 0.0))
 

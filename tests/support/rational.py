@@ -13,8 +13,9 @@ import numpy as np
 
 from fedualex.geometry import EntropicSimplex
 from fedualex.problems.feasibility import Lagrangian
-from fedualex.problems.losses import Huber, Logistic, OfScore, Softmax, Squared
+from fedualex.problems.losses import Huber, Logistic, Softmax, Squared
 from fedualex.problems.mixtures import Weighted
+from fedualex.problems.of_score import OfScore
 from fedualex.problems.pairwise import PairwiseSquare
 from fedualex.problems.robust import SignedResidual
 from fedualex.regularizers import (

@@ -10,6 +10,7 @@ from .. import tree
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar, Tree
 from ..validation import real_scalar
+from ..validation.accepted import Number
 from .base import Oracle, StepSize, step
 from .fedualex import extrapolate
 from .sequential import AbstractSequential
@@ -94,13 +95,13 @@ class BacktrackingCoMP(AbstractSequential):
         return server.z
 
 
-def acceptable(eta: Any, z: Tree, half: Tree, z_next: Tree, change: Tree, geometry: AbstractGeometry) -> Array:
+def acceptable(eta: Number, z: Tree, half: Tree, z_next: Tree, change: Tree, geometry: AbstractGeometry) -> Array:
     """eta <g(half) - g(z), half - z+> <= V_z(half) + V_half(z+)."""
     drift = eta * tree.dot(change, tree.subtract(half, z_next))
     return jnp.asarray(drift) <= geometry.divergence(half, z) + geometry.divergence(z_next, half)
 
 
-def at_least_one(name: str, value: Any) -> Any:
+def at_least_one(name: str, value: object) -> Any:
     """`value`, if it is a number >= 1."""
     number = real_scalar(name, value, "a number >= 1")
     if number < 1:
@@ -108,7 +109,7 @@ def at_least_one(name: str, value: Any) -> Any:
     return number
 
 
-def AdaptiveDualExtrapolation(eta: Any = 1.0) -> BacktrackingDualExtrapolation:
+def AdaptiveDualExtrapolation(eta: Number = 1.0) -> BacktrackingDualExtrapolation:
     """Dual extrapolation that needs no constants: backtracking whose step grows by 5% after every accepted try.
 
     eta: the first step that is tried; any number > 0 will do.

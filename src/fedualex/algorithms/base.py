@@ -145,6 +145,6 @@ def switch(name: str) -> Any:
     return eqx.field(static=True, default=False, converter=partial(of_type, name, kind=bool, accepted="True or False"))
 
 
-def step_size(name: str, value: Any) -> Any:
+def step_size(name: str, value: object) -> Any:
     """A step size as an array; None stays None."""
     return None if value is None else positive(name, value)

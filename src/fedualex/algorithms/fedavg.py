@@ -1,9 +1,8 @@
 """FedAvg, for minimization and on saddle points."""
 
-from typing import Any
-
 from ..geometry import AbstractGeometry
 from ..tree import Scalar, Tree
+from ..validation.accepted import Number
 from .base import Oracle, StepSize, step
 from .plain import AbstractPlainMethod, descend
 from .primal import Primal
@@ -25,7 +24,7 @@ class FedAvgS(AbstractPlainMethod):
         return local.moved(z, self.eta_c), z, self.eta_c
 
 
-def FedAvg(eta_c: Any = None, eta_s: Any = 1.0) -> FedAvgS:
+def FedAvg(eta_c: Number | None = None, eta_s: Number = 1.0) -> FedAvgS:
     """Local SGD with averaging, for plain minimization: `FedAvgS` on a problem without y.
 
     eta_c, eta_s: the step sizes of clients, from theory if None, and of the server.

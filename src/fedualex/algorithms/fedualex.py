@@ -1,7 +1,5 @@
 """FeDualEx: federated dual extrapolation (Algorithm 1), and its drift-corrected form."""
 
-from typing import Any
-
 from ..geometry import AbstractGeometry, Dual
 from ..tree import Scalar
 from .base import Oracle, StepSize, Survey, choice, step, switch
@@ -59,7 +57,7 @@ class FeDualExCorrected(AbstractDualMethod):
         return extrapolate(local, self.eta_c, oracle, geometry)
 
 
-def extrapolate(local: Dual, eta: Any, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
+def extrapolate(local: Dual, eta: Scalar, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
     """One step of dual extrapolation: the next pair, the half pair, and its weight."""
     half = local.descend(eta, oracle(geometry.primal(local), 0))
     return local.descend(eta, oracle(geometry.primal(half), 1)), half, eta

@@ -14,7 +14,7 @@ from .base import choice
 from .pace import Pace, with_pace
 from .pulled import Pull, PulledSteps
 from .slide_server import FRESH, LOCAL, PHASES, PROBE, START, STEPS, SURVEY, SlideServer, first_server, share
-from .slide_steps import absorbed, at_survey, extrapolated, standing, weighed
+from .slide_steps import absorbed, extrapolated, standing, weighed
 
 
 class FeDualSlide(PulledSteps):
@@ -95,8 +95,7 @@ class FeDualSlide(PulledSteps):
         was, paces, way = int(server.want), server.paces, int(server.way)
         flat, step = flat.scaled(server.scale), _number(server.step if was == PROBE else 0.0)
         pair, surveys = (server.omega, server.tau), int(server.surveys) + 1
-        own = at_survey(surveys, absorbed)
-        cuts, row, top, size = own(flat, server.cuts, pair, step, server.at, operator, value)
+        cuts, row, top, size = absorbed(flat, server.cuts, pair, step, server.at, operator, value)
         server = server._replace(cuts=cuts, surveys=surveys)
         if was == FRESH:
             return self._proposed(flat, server, int(row), float(paces[way].fresh))
@@ -113,25 +112,24 @@ class FeDualSlide(PulledSteps):
         phase, age, span = np.inf if start else float(server.phase), int(server.age), int(server.span)
         for _ in range(PHASES):
             level, scaled = _number(self.kappa * phase if np.isfinite(phase) else 0.0), flat.scaled(server.scale)
-            own = at_survey(int(server.surveys), weighed)
-            cuts, bounds, scale, centre = own(scaled, known, server.cuts, server.bounds, level, server.centre)
+            cuts, bounds, scale, centre = weighed(scaled, known, server.cuts, server.bounds, level, server.centre)
             server, gap = server._replace(cuts=cuts, bounds=bounds), bounds.gap
-            if not gap <= self.drop * phase and age < span:
+            success = gap <= self.drop * phase
+            if not success and age < span:
                 break
-            phase, age, span = gap, 0, span if gap <= self.drop * phase else 2 * span
-            cuts = cuts.reweighted(np.zeros(cuts.weights.shape))
-            first, second = (pace.rescaled(float(scale) / float(server.scale)) for pace in server.paces)
-            server = server._replace(centre=centre, scale=scale, cuts=cuts, paces=(first, second))
+            phase, age, span = gap, 0, span if success else 2 * span
+            server = server.in_new_phase(centre, float(scale), success=success)
         return server._replace(phase=phase, age=age + 1, span=span)
 
     def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
         """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
         flat = flat.scaled(server.scale)
-        way, windows, gap = int(server.way), server.windows, server.bounds.gap
+        way, turns = int(server.way), server.turns
         if self.mode == "auto" and local_steps > 1:
-            way, windows = windows.entered(way, server.exchanges, gap)
+            gap, ended = server.bounds.gap, int(server.age) == 1
+            way, turns = turns.following(way, server.exchanges, gap, self.drop, ended=ended)
         omega, tau, z, row = standing(flat, server.cuts, server.centre)
-        server = server._replace(way=way, windows=windows, omega=omega, tau=tau)
+        server = server._replace(way=way, turns=turns, omega=omega, tau=tau)
         pace = server.paces[way]
         if pace.exhausted:
             return server._replace(paces=with_pace(server.paces, way, pace._replace(poor=-1)), want=FRESH, at=z)

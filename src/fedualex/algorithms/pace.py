@@ -6,15 +6,14 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 PATIENCE = 8
 """Steps in a row that are short against T_f before the server's own point is surveyed."""
-WINDOW = 8
-"""Exchanges after which the two ways are compared."""
 UNTRIED = -1e300
 """A rate that nobody measured."""
 TRIAL = 4
-"""Every so many windows the way that was worse is tried again."""
+"""Every so many turns the way that was worse is tried again."""
 
 
 class Pace(NamedTuple):
@@ -48,37 +47,70 @@ class Pace(NamedTuple):
         return Pace(trial, max(self.fresh, taken), self.unfailed and good, 0)
 
 
-class Windows(eqx.Module):
-    """Two ways that take turns in windows of exchanges; the rate of a way is what an exchange takes off log(gap)."""
+class Turns(eqx.Module):
+    """Two ways to propose that take turns; the rate of a way is what an exchange takes off log(gap).
+
+    A gap falls at the end of a phase and may stand still before, so a turn lasts as long as its phase. It ends earlier
+    where the other way was faster than this one could still be, even if it ended the phase with the next exchange.
+    """
 
     rates: tuple[Any, Any]
-    """Of the last window of each way; UNTRIED before the first."""
+    """Of the last turn of each way; UNTRIED before the first."""
     count: Any
     began: Any
-    """Exchanges when the present window began."""
+    """Exchanges when the present turn began."""
     gap: Any
     """The gap then."""
 
-    def entered(self, way: int, exchanges: int, gap: float) -> tuple[int, "Windows"]:
-        """The way to go on with after so many exchanges, and the windows then."""
+    def following(self, way: int, exchanges: int, gap: float, drop: float, *, ended: bool) -> tuple[int, "Turns"]:
+        """The way to go on with after so many exchanges, and the turns then.
+
+        drop: the share of its first gap at which a phase ends. ended: whether one just did.
+        """
         if float(self.gap) == UNTRIED:
             return way, replace(self, began=exchanges, gap=gap)
-        if exchanges - int(self.began) < WINDOW:
+        spent = exchanges - int(self.began)
+        rate = -math.log(drop) / spent
+        if not ended and rate >= float(self.rates[1 - way]):
             return way, self
-        both = min(float(self.gap), gap) > 0
-        rate = (math.log(self.gap) - math.log(gap)) / (exchanges - int(self.began)) if both else 0.0
+        if ended:
+            rate = math.log(float(self.gap) / gap) / spent if min(float(self.gap), gap) > 0 else 0.0
         rates = (rate, self.rates[1]) if way == 0 else (self.rates[0], rate)
-        count = int(self.count) + 1
-        better = int(rates[1] > rates[0])
+        count, better = int(self.count) + 1, int(float(rates[1]) > float(rates[0]))
         untried = float(rates[1 - way]) == UNTRIED
-        following = 1 - way if untried else (1 - better if count % TRIAL == 0 else better)
-        return following, replace(self, rates=rates, count=count, began=exchanges, gap=gap)
+        other = 1 - way if untried else (1 - better if count % TRIAL == 0 else better)
+        return other, replace(self, rates=rates, count=count, began=exchanges, gap=gap)
 
 
-def no_windows() -> Windows:
+def no_turns() -> Turns:
     """Before the first exchange."""
     nothing, number = jnp.asarray(0), jnp.asarray(UNTRIED)
-    return Windows((number, number), nothing, nothing, number)
+    return Turns((number, number), nothing, nothing, number)
+
+
+class Balance(NamedTuple):
+    """The scale of x's part of ell, as phases find it: so that x and y have equally far to go.
+
+    How far they went in a phase proposes the next scale. But a smaller scale also lets x go farther, so proposals may
+    run away: where a phase ends without success, its scale is a limit, and the last successful one comes back.
+    """
+
+    scale: Any
+    proven: Any
+    """The scale of the last phase that was successful."""
+    least: Any
+    most: Any
+
+    def after(self, proposed: float, *, success: bool) -> "Balance":
+        """After a phase that proposes another scale; as arrays, because other numbers would be compiled for."""
+        scale, proven, least, most = (float(number) for number in self)
+        if success or scale == proven:
+            proven, scale = scale if success else proven, min(max(proposed, least), most)
+        elif scale < proven:
+            scale, least = proven, proven
+        else:
+            scale, most = proven, proven
+        return Balance(*(np.asarray(number, np.float64) for number in (scale, proven, least, most)))
 
 
 def with_pace(paces: tuple[Pace, Pace], way: int, pace: Pace) -> tuple[Pace, Pace]:

@@ -22,7 +22,7 @@ class AbstractPlainMethod(AbstractPrimalMethod):
         return Primal(geometry.project(moved.z), moved.elapsed)
 
 
-def descend(start: Tree, at: Tree, eta: Any, oracle: Oracle, sample: int, geometry: AbstractGeometry) -> Tree:
+def descend(start: Tree, at: Tree, eta: Scalar, oracle: Oracle, sample: int, geometry: AbstractGeometry) -> Tree:
     """project(start - eta (g + s)(at)), as a mirror step of weight 0."""
     slope = tree.add(oracle(at, sample), geometry.subgradient(at))
     omega = tree.subtract(geometry.dual(start).omega, tree.scale(eta, slope))

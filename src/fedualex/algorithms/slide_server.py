@@ -4,13 +4,14 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..bundle import Bounds, Cuts, Flat, no_bounds, no_cuts
 from ..compiling import compiled
 from ..tree import Saddle
 from ..validation import real_scalar
-from .pace import Pace, Windows, no_windows
+from .pace import UNTRIED, Balance, Pace, Turns, no_turns
 
 START, PROBE, FRESH, LOCAL = range(4)
 """What the next exchange is: the first survey, one of a proposal, one of the server's own point, or local steps."""
@@ -27,8 +28,7 @@ class SlideServer(NamedTuple):
 
     centre: Array
     """The point from which the level problem measures distances."""
-    scale: Any
-    """Of x's part of ell, so that x and y have equally far to go."""
+    balance: Balance
     cuts: Cuts
     bounds: Bounds
     phase: Any
@@ -40,7 +40,7 @@ class SlideServer(NamedTuple):
     paces: tuple[Pace, Pace]
     way: Any
     """How proposals are made at present."""
-    windows: Windows
+    turns: Turns
     omega: Array
     tau: Array
     """(omega, tau) = O(c), where the next proposal starts."""
@@ -55,9 +55,21 @@ class SlideServer(NamedTuple):
     local_rounds: Any
 
     @property
+    def scale(self) -> Any:
+        """Of x's part of ell."""
+        return self.balance.scale
+
+    @property
     def exchanges(self) -> int:
         """Round trips so far."""
         return int(self.surveys) + int(self.local_rounds)
+
+    def in_new_phase(self, centre: Array, scale: float, *, success: bool) -> "SlideServer":
+        """With another center, the scale that the last phase and its success make, and no weights."""
+        balance = self.balance.after(scale, success=success)
+        first, second = (pace.rescaled(float(balance.scale) / float(self.scale)) for pace in self.paces)
+        cuts = self.cuts.reweighted(np.zeros(self.cuts.weights.shape))
+        return self._replace(centre=centre, balance=balance, cuts=cuts, paces=(first, second))
 
 
 @compiled
@@ -68,7 +80,7 @@ def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
     pace = Pace(one, one, jnp.asarray(True), none)
     return SlideServer(
         centre=centre,
-        scale=one,
+        balance=Balance(one, one, zero, jnp.asarray(-UNTRIED)),
         cuts=no_cuts(memory, centre.size),
         bounds=no_bounds(flat, memory),
         phase=zero,
@@ -76,7 +88,7 @@ def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
         span=jnp.asarray(SPAN),
         paces=(pace, pace),
         way=jnp.asarray(way),
-        windows=no_windows(),
+        turns=no_turns(),
         omega=flat.dual(centre),
         tau=zero,
         row=none,

@@ -1,13 +1,10 @@
 """The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers.
 
-Every exchange waits for them, and compiled quickly they take twice the time, but the optimizer takes that of hundreds
-of exchanges. So `absorbed` and `weighed` are optimized after EARLY surveys, and many runs end before. The number of
-the survey alone decides, not a clock: the two differ in their rounding, and a run that is resumed, or whose clients
-are sites, has the bits of one that is not.
+Every exchange waits for them, and most of all for `weighed`, two loops of a few hundred small operations: some
+optimization halves their time, and all of it would take the compiler that of hundreds of exchanges more.
 """
 
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,22 +12,12 @@ from jaxtyping import Array
 
 from .. import tree
 from ..bundle import Bounds, Cuts, Flat, Known, improved, level_weights, nearest, pair_of
-from ..compiling import Program, compiled
+from ..compiling import compiled, moderately
 from ..tree import Saddle
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 FACTOR, MOVED = 10.0, 1e-9
 """By how much a phase may change the scale, and divergences that say nothing about it."""
 BISECTIONS = 52
-EARLY = 32
-"""Surveys of a run after which its longest steps are optimized."""
-
-
-def at_survey(number: int, step: Program[P, R]) -> Callable[P, R]:
-    """A step of this file as it is compiled for the survey of this number."""
-    return step if number <= EARLY else step.optimized
 
 
 @compiled
@@ -64,7 +51,7 @@ def absorbed(
     return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), row, top, jnp.sqrt(jnp.vdot(g, g))
 
 
-@compiled
+@moderately
 def weighed(
     flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, level: Array, centre: Array
 ) -> tuple[Cuts, Bounds, Array, Array]:
@@ -80,7 +67,7 @@ def weighed(
     x, y = flat.divergences(mean, centre)
     moved = (total > 0) & (x > MOVED) & (y > MOVED)
     ratio = jnp.sqrt(jnp.where(moved, y / jnp.where(moved, x, 1.0), flat.scale) / flat.scale)
-    return cuts, bounds, flat.scale * jnp.clip(ratio, 1 / FACTOR, FACTOR), flat.interior(bounds.point)
+    return cuts, bounds, jnp.clip(ratio, 1 / FACTOR, FACTOR) * flat.scale, flat.interior(bounds.point)
 
 
 @compiled

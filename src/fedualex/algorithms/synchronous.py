@@ -9,6 +9,7 @@ from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
 from ..validation import short
+from ..validation.accepted import Number
 from .base import AbstractMethod, Oracle, StepSize, Survey, step, step_size
 from .fedualex import FeDualExCorrected
 
@@ -63,7 +64,7 @@ class SynchronousMirrorProx(AbstractMethod):
         return
 
 
-def SynchronousDualExtrapolation(eta: Any = None) -> FeDualExCorrected:
+def SynchronousDualExtrapolation(eta: Number | None = None) -> FeDualExCorrected:
     """Dual extrapolation on the mean operator: `FeDualExCorrected` in mode "fresh"; use it with local_steps=1.
 
     eta: the step size; from theory if None.

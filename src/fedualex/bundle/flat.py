@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..geometry import Dual, Product, calls_lapack
-from ..tree import Saddle, Tree
+from ..tree import Saddle, Scalar, Tree
 
 
 class Mapped(NamedTuple):
@@ -29,7 +29,7 @@ class Flat(eqx.Module):
 
     geometry: Product
     like: Saddle
-    scale: Any
+    scale: Scalar
     """s: ell is s ell_x + ell_y, so that a step of one size moves both variables by what they have to go."""
 
     def vector(self, z: Tree) -> Array:
@@ -79,7 +79,7 @@ class Flat(eqx.Module):
         """s ell_x + ell_y."""
         parts = self.geometry.parts
         own = 0.0 if z.y is None else Product(parts.y).ell(z.y)
-        return self.scale * Product(parts.x).ell(z.x) + own
+        return Product(parts.x).ell(z.x) * self.scale + own
 
     def dual(self, v: Array) -> Array:
         """grad ell."""
@@ -94,7 +94,7 @@ class Flat(eqx.Module):
         """A point near v from which nothing is too far away."""
         return self.vector(self.geometry.interior(self.point(v)))
 
-    def scaled(self, scale: Any) -> "Flat":
+    def scaled(self, scale: Scalar) -> "Flat":
         """The same with another s."""
         return Flat(self.geometry, self.like, scale)
 
@@ -113,7 +113,7 @@ class Flat(eqx.Module):
         return self.geometry.psi_conjugate(self.point(s)) if s.size else jnp.zeros(())
 
 
-def scaled_primal(geometry: Product, dual: Dual, scale: Array) -> Saddle:
+def scaled_primal(geometry: Product, dual: Dual, scale: Scalar) -> Saddle:
     """argmin s ell_x + ell_y + tau psi - <omega, .>: for x what (omega_x / s, tau / s) stands for without s."""
     parts, omega = geometry.parts, dual.omega
     x = Product(parts.x).primal(Dual(tree.scale(1 / scale, omega.x), dual.tau / scale))

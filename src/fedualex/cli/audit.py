@@ -30,17 +30,24 @@ def audit(site_folder: Path, acknowledge: str | None, as_json: bool) -> None:
 
 def _show(found: dict[str, Any]) -> None:
     for line in found["lines"]:
-        what = " ".join(f"{name}{shape}" for name, shape in line["arrays"].items()) or line["note"]
-        marks = "  under masks" * bool(line["nonce"])
+        what = [_arrays(line, "in_the_clear"), _arrays(line, "under_masks"), line["note"]]
         if line["epsilon"] is not None:
-            marks += f"  epsilon {line['epsilon']:.3g}"
+            what.append(f"epsilon {line['epsilon']:.3g}")
         task = f"{line['task']} {line['round']}" if line["task"] else line["kind"]
-        click.echo(f"{line['time'][:19]}  {line['run'][:8]:8}  {task:12}  {line['size']:>9} bytes  {what}{marks}")
+        head = f"{line['time'][:19]}  {line['run'][:8]:8}  {task:12}  {line['size']:>9} bytes"
+        click.echo("  ".join([head, *filter(None, what)]))
     totals = found["totals"]
     tasks = ", ".join(f"{count} {task}" for task, count in totals["tasks"].items()) or "none"
     click.echo(f"releases: {totals['releases']} ({tasks}) in {totals['runs']} runs, {totals['bytes']} bytes")
-    click.echo(f"under masks: {totals['under_masks']}; with noise: {totals['with_noise']}")
+    masked, clear = totals["under_masks"], totals["in_the_clear"]
+    click.echo(f"with something in the clear: {clear}; under masks: {masked}; with noise: {totals['with_noise']}")
     if totals["epsilon"] is not None:
         click.echo(f"epsilon spent: {totals['epsilon']:.4g} (delta {totals['delta']:g})")
     click.echo(f"head: {found['head']}")
     click.echo(f"ledger: DAMAGED, {found['damage']}" if found["damage"] else "ledger: whole")
+
+
+def _arrays(line: dict[str, Any], how: str) -> str:
+    """The arrays of a line that left in this way, each with its shape; nothing if there are none."""
+    named = " ".join(f"{name}{line['arrays'][name]}" for name in line[how])
+    return f"{how.replace('_', ' ')}: {named}" if named else ""

@@ -113,7 +113,7 @@ def resumable(what: str, as_json: bool) -> Iterator[None]:
         raise
 
 
-def print_json(data: Any) -> None:
+def print_json(data: object) -> None:
     """One strict JSON document."""
     click.echo(json.dumps(data, indent=1, allow_nan=False))
 

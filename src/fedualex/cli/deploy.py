@@ -1,4 +1,4 @@
-"""`fedualex deploy init | up | run | status | stop | resume | audit`: the same problem, by real servers and sites."""
+"""`fedualex deploy init | up | run | status | fetch | stop | resume`: the same problem, by real servers and sites."""
 
 from pathlib import Path
 
@@ -6,10 +6,11 @@ import click
 
 from . import deploy_watch
 from .audit import audit
-from .common import json_option, plain_errors, print_json, say
+from .common import json_option, out_option, plain_errors, print_json, say
 from .deploy_follow import engine_of, run_folder, stored_run
 from .deploy_init import check, init
 from .deploy_members import add_site, remove_site, renew
+from .deploy_sending import note_stop
 from .deployed_run import run_deployment
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -87,6 +88,24 @@ def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
 
 @deploy.command()
 @folder_argument
+@out_option(required=True, help="A new folder for the run and the model.")
+@json_option
+@plain_errors
+def fetch(folder: Path, out: Path, as_json: bool) -> None:
+    """Get the run and the model of a run that has ended, through the engine and with the rights of whoever sent it."""
+    from ..deploy.results import check_place
+
+    check_place(out)
+    control, _ = engine_of(folder)
+    control.fetch(folder, out)
+    parts = sorted(path.name for path in out.iterdir()) if out.exists() else []
+    if not parts:
+        raise ValueError(f"the run of {folder} has left no result yet")
+    say(f"{out}: {' and '.join(parts)}", {"folder": str(out), "parts": parts}, as_json)
+
+
+@deploy.command()
+@folder_argument
 @json_option
 @plain_errors
 def stop(folder: Path, as_json: bool) -> None:
@@ -95,6 +114,7 @@ def stop(folder: Path, as_json: bool) -> None:
     try:
         engine, ended = control.state(folder)
         if not ended and engine != "unreachable":  # a server that is gone runs nothing, but its sites may be here
+            note_stop(folder)
             control.stop(folder)
     finally:
         control.down(folder)

@@ -1,6 +1,7 @@
 """A deployment as the command line looks at it: its engine, its run folder, and a run until it has ended."""
 
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .common import shown
+from .deploy_missing import MissingSites
 
 if TYPE_CHECKING:
     from ..deploy.engines import Control
@@ -15,18 +17,19 @@ if TYPE_CHECKING:
 
 PATIENCE = 180.0
 """Seconds for a server that cannot be reached to come back."""
-UNREACHABLE = "unreachable"
+UNREACHABLE, REJOINED = "unreachable", "rejoined"
 
 
 class Following:
     """Looks at a run until it has ended, and shows what is new."""
 
-    def __init__(self, folder: Path, control: "Control", as_json: bool):
+    def __init__(self, folder: Path, control: "Control", sites: Sequence[str], as_json: bool):
         self.folder, self.control, self.quiet = folder, control, as_json
+        self.missing = MissingSites(folder, control, sites)
         self.newest, self.said, self.heard = -1, "", time.monotonic()
 
     def until_ended(self) -> str:
-        """The engine's last word."""
+        """The engine's last word, or `REJOINED` if a site is back that takes part only if the run is sent again."""
         ended = False
         while not ended:
             time.sleep(self.control.POLL)
@@ -38,6 +41,8 @@ class Following:
                 if self.said != before and not ended and not self.quiet:  # "waiting" for sites may last
                     click.echo(f"engine: {self.said}")
             self._show_newest()
+            if self.missing.look(self.said):
+                return REJOINED
         return self.said
 
     def _wait_for_server(self, new: bool) -> None:

@@ -8,7 +8,8 @@ import click
 
 from ..storage import locked
 from .common import exit_code, print_json, status_line
-from .deploy_follow import UNREACHABLE, Following, engine_of, layout_of, run_folder, stored_run
+from .deploy_follow import REJOINED, UNREACHABLE, Following, engine_of, layout_of, run_folder, stored_run
+from .deploy_sending import STOPPED, detach, heard_interrupts, last_sent, submit
 from .model_words import FEW, description, show
 from .runs import print_outputs
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from ..deploy.engines import Control
 
 FINISHED, FAILED = "finished", "failed"
+INTERRUPTED = "INTERRUPTED"
+BEGIN = "begin.lock"
+"""In the server's folder; held by whoever sends the run."""
 AGAIN = 5
 """How often a run is sent again that its engine ended, if no round came of it in between."""
 
@@ -54,18 +58,17 @@ def begin(folder: Path, control: "Control", settings: dict[str, Any], as_json: b
 
     Two commands at the same moment take turns, so that one of them begins and the other joins.
     """
-    from ..experiments.deployment import forget_failure, unfinished
+    from ..experiments.deployment import unfinished
 
     server = layout_of(folder).server
-    with locked(server / "begin.lock"):
+    with locked(server / BEGIN):
         before, (said, ended) = _written(folder), control.state(folder)
         if not ended and said != UNREACHABLE:
             if not as_json:
                 click.echo(f"a run of {folder} is live ({said}): joined, not begun again")
             return before
         unfinished(server)
-        forget_failure(server)
-        control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
+        submit(folder, control, settings)
         return before
 
 
@@ -81,39 +84,51 @@ def _without_result(folder: Path, said: str) -> str:
     if why := failure_of(layout_of(folder).server):
         return f"the server could not go on: {why}"
     if said == "finished" and not run_folder(folder).exists():
-        return "the run has finished; its result is in server/run on the server's machine"
+        return (
+            f"the run has finished, and its result is on the server's machine: `fedualex deploy fetch {folder} --out "
+            "RESULT` gets it"
+        )
     return f"the run has not ended by itself (the engine says {said!r}): the server's log says more, `resume` goes on"
 
 
 def _followed(folder: Path, control: "Control", settings: dict[str, Any], as_json: bool, before: Any) -> str:
-    """The engine's last word on the run. One that the engine ended, and nobody else, is sent again."""
-    watch, sent, newest = Following(folder, control, as_json), 0, -1
+    """The engine's last word on the run. One that only the engine or a site's return has ended is sent again."""
+    watch, times, newest = Following(folder, control, list(settings["sites"]), as_json), 0, -1
     while True:
+        sent = last_sent(folder)
         try:
-            said = watch.until_ended()
+            with heard_interrupts(control.HERE):
+                said = watch.until_ended()
         except KeyboardInterrupt:
             if not control.HERE:
-                click.echo(f"the run goes on: `fedualex deploy stop {folder}` ends it", err=True)
-                raise
+                detach(folder, as_json)
             control.stop(folder)
             return control.state(folder)[0]
-        if said != FAILED or _written(folder) == before or not _was_cut_off(folder):
-            return said
-        before = _written(folder)
-        sent = 1 if watch.newest > newest else sent + 1
+        times = 1 if watch.newest > newest else times + 1
         newest = watch.newest
-        if sent > AGAIN:
-            return said
-        click.echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
-        control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
+        with locked(layout_of(folder).server / BEGIN):
+            if last_sent(folder) != sent:  # another command has sent or stopped it
+                continue
+            said, again = _judged(folder, control, said, before)
+            if not again or times > AGAIN or sent == STOPPED:
+                return said
+            before = _written(folder)
+            submit(folder, control, settings)
 
 
-def _was_cut_off(folder: Path) -> bool:
-    """Whether the loop ended in order because its engine was stopped, before the run was done."""
+def _judged(folder: Path, control: "Control", said: str, before: Any) -> tuple[str, bool]:
+    """The engine's last word on a run that ended, or is ended here so that a site rejoins; whether to send it again."""
     from ..experiments.deployment import failure_of
 
+    if said == REJOINED:
+        control.stop(folder)
+        _, found = stored_run(folder)
+        return control.state(folder)[0], found is None or found["stop"] == INTERRUPTED
     _, found = stored_run(folder)
-    return failure_of(layout_of(folder).server) is None and found is not None and found["stop"] == "INTERRUPTED"
+    cut_off = failure_of(layout_of(folder).server) is None and found is not None and found["stop"] == INTERRUPTED
+    if again := said == FAILED and _written(folder) != before and cut_off:
+        click.echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
+    return said, again
 
 
 def kept_model(folder: Path) -> Any:

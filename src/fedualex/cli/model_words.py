@@ -10,6 +10,8 @@ import click
 from ..display import rounded_up
 from .common import print_table
 
+POSITIVES = "positives"
+"""The measure that is the share of the second class, whose name people see instead."""
 FEW = 12
 """Coefficients that a fit shows; `explain` shows all that are not 0."""
 
@@ -17,6 +19,9 @@ FEW = 12
 def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
     """The columns of the file that `predict` writes."""
     scores = model.decision_function(table)
+    if not isinstance(model.target, str):
+        found = zip(model.target, model.answers.of(scores).T.tolist(), strict=True)
+        return {f"prediction of {name}": column for name, column in found}
     columns = {"prediction": model.answers.of(scores).tolist()}
     if model.answers.kind == "numbers":
         return columns
@@ -55,8 +60,9 @@ def description(model: Any) -> dict[str, Any]:
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
     click.echo(claim(model))
-    _show_measures(model.training.get("held_out"))
-    _show_coefficients(model, most)
+    _show_measures(model, model.training.get("held_out"))
+    for part in model.parts():
+        _show_coefficients(part, most)
 
 
 def claim(model: Any) -> str:
@@ -76,7 +82,7 @@ def claim(model: Any) -> str:
     return f"Tolerance {tol:g} not reached: {known}"
 
 
-def _show_measures(measures: dict[str, Any] | None) -> None:
+def _show_measures(model: Any, measures: dict[str, Any] | None) -> None:
     if measures is None:
         return
     from ..experiments.measures import worst
@@ -86,7 +92,14 @@ def _show_measures(measures: dict[str, Any] | None) -> None:
     if len(clients) > 1:
         rows |= {"worst of each": {name: worst(name, clients) for name in overall}, **clients}
     click.echo(f"On {measures['rows']} rows that were held out:")
-    _print_rows(["", *overall], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
+    names = [f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name for name in overall]
+    _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
+    share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
+    if share is not None and accuracy is not None and accuracy <= max(share, 1 - share):
+        often = model.classes.tolist()[int(share >= 0.5)]
+        click.echo(
+            f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows."
+        )
 
 
 def _show_coefficients(model: Any, most: int | None) -> None:

@@ -29,7 +29,7 @@ def plain_table(table: Mapping[str, Any]) -> Table:
     return Table({name: plain_column(name, column) for name, column in table.items()}, "the table")
 
 
-def plain_column(name: str, values: Any) -> NDArray[Any]:
+def plain_column(name: str, values: object) -> NDArray[Any]:
     """A column as numbers with nan or as text with "" where a value is missing."""
     column = plain_array(f"the column {name!r}", values)
     if column.dtype.kind == "O":

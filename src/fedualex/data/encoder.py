@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..summaries import Known, Summary, merged
 from ..validation import encode_labels, row_weights, rows_of
+from ..validation.accepted import Columns
 from .columns import (
     CATEGORIES,
     column_of_kind,
@@ -91,7 +92,7 @@ class Encoder:
         """The names of the matrix's columns."""
         return (*self.numbers, *(f"{name}={c}" for name, known in self.categories.items() for c in known))
 
-    def transform(self, table: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    def transform(self, table: Columns) -> NDArray[Any]:
         """The matrix of a table with the columns that were fitted; it may have more."""
         gone = [name for name in (*self.numbers, *self.categories) if name not in table]
         if gone:

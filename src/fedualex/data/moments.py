@@ -19,6 +19,7 @@ from ..validation import (
     rows_of,
     short,
 )
+from ..validation.accepted import Numbers
 from ..validation.sparse import issparse
 
 
@@ -41,7 +42,7 @@ class Sums:
         return np.where(self.count > 0, self.total / np.where(self.count > 0, self.count, 1), 0.0)
 
 
-def sums(X: Any, center: Any = None, weight: Any = None) -> Sums:
+def sums(X: Numbers, center: Numbers | None = None, weight: Numbers | None = None) -> Sums:
     """A client's counts and sums of its values, or of (value - center)^2; nan is a missing value and counts nowhere.
 
     X may be sparse, and then misses no values. weight: None, or an array with a number >= 0 for each row, as many times

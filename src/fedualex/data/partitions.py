@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..validation import classes, encode_labels, positive, real_array, rows_of, short, whole_number
+from ..validation.accepted import Column, Number, Numbers, Whole
 
 Owner = NDArray[np.int64]
 """For each row the number of its client, 0, 1, ...; every client has at least one row."""
@@ -13,7 +14,7 @@ Owner = NDArray[np.int64]
 TRIES = 1000
 
 
-def iid(rows: Any, clients: Any, *, seed: Any = 0) -> Owner:
+def iid(rows: Whole, clients: Whole, *, seed: Whole = 0) -> Owner:
     """Rows at random, all clients of equal size up to one row.
 
     rows, clients: how many there are. seed: decides which rows go where.
@@ -23,7 +24,7 @@ def iid(rows: Any, clients: Any, *, seed: Any = 0) -> Owner:
     return _random(seed).permutation(np.arange(rows) % clients)
 
 
-def by_column(values: Any) -> Owner:
+def by_column(values: Column) -> Owner:
     """One client for each distinct value of a column, such as a hospital or a region, in sorted order.
 
     values: the column, one value for each row.
@@ -32,7 +33,7 @@ def by_column(values: Any) -> Owner:
     return encode_labels("values", values)[1].astype(np.int64)
 
 
-def dirichlet(labels: Any, clients: Any, alpha: Any, *, seed: Any = 0, least: Any = 1) -> Owner:
+def dirichlet(labels: Column, clients: Whole, alpha: Number, *, seed: Whole = 0, least: Whole = 1) -> Owner:
     """For every class, shares of the clients from Dirichlet(alpha, ..., alpha): the smaller alpha, the less alike.
 
     Drawn again until every client has at least `least` rows.
@@ -60,7 +61,7 @@ def dirichlet(labels: Any, clients: Any, alpha: Any, *, seed: Any = 0, least: An
     )
 
 
-def by_size(rows: Any, sizes: Any, *, seed: Any = 0) -> Owner:
+def by_size(rows: Whole, sizes: Numbers, *, seed: Whole = 0) -> Owner:
     """Rows at random, in numbers proportional to `sizes` up to one row, but at least one for each client.
 
     rows: how many there are. sizes: one number > 0 for each client. seed: decides which rows go where.

@@ -1,7 +1,7 @@
 """A table of named columns, and the checksum of what it holds."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -58,6 +58,10 @@ class Table(Mapping[str, NDArray[Any]]):
     def checksum(self) -> str:
         """SHA-256 of names and values."""
         return checksum(*(item for name, column in self.columns.items() for item in (np.array(name), column)))
+
+    def pick(self, names: str | Sequence[str]) -> NDArray[Any]:
+        """The column of this name; of several names the matrix with such columns, in their order."""
+        return self[names] if isinstance(names, str) else np.stack([self[name] for name in names], axis=1)
 
     def without(self, *names: str) -> "Table":
         """The table without some columns, such as the target."""

@@ -8,6 +8,7 @@ from ..algorithms import AbstractMethod
 from ..precision import keep_precision
 from ..problems import AbstractProblem
 from ..problems.floor import floor_of_views, with_floor
+from ..problems.smoothness import smoothness_of, with_smoothness
 from ..runtime import Run
 from ..runtime.driver import RunHooks
 from ..runtime.keywords import fields_of, takes
@@ -56,6 +57,8 @@ def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOpti
     elif problem.clients is not None and problem.floor is not None:  # which may hold for the problem's own weights only
         problem = with_floor(problem, floor_of_views(problem.floor))
     names = tuple(f"site-{m:0{len(str(count))}d}" for m in range(1, count + 1))
+    if method.missing_steps() and (known := smoothness_of(problem)) is not None:
+        problem = with_smoothness(problem, known)  # as summaries of all sites would tell it to each
     task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)
     hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))

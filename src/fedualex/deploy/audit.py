@@ -32,7 +32,8 @@ def acknowledge(folder: Path, note: str) -> None:
 
 
 def _row(line: Line) -> dict[str, Any]:
-    return {name: getattr(line, name) for name in line.__dataclass_fields__ if name != "previous"}
+    plain = {name: getattr(line, name) for name in line.__dataclass_fields__ if name != "previous"}
+    return {**plain, "under_masks": line.under_masks, "in_the_clear": line.in_the_clear}
 
 
 def _totals(found: Reading, delta: float) -> dict[str, Any]:
@@ -43,7 +44,8 @@ def _totals(found: Reading, delta: float) -> dict[str, Any]:
         "bytes": sum(line.size for line in released),
         "runs": len({line.run for line in released if line.run}),
         "tasks": dict(Counter(line.task or line.kind for line in released)),
-        "under_masks": sum(bool(line.nonce) for line in released),
+        "under_masks": sum(bool(line.under_masks) for line in released),
+        "in_the_clear": sum(bool(line.in_the_clear) for line in released),
         "with_noise": sum(noises.values()),
         "epsilon": composed_epsilon(noises, delta) if noises else None,
         "delta": delta,

@@ -95,14 +95,17 @@ class SiteClients:
         return self.attempted(self._round(state))
 
     def attempted(self, found: Any) -> Any:
-        """What a round or a survey found; missing replies are waited for, and end the run after so many attempts."""
+        """What a round or a survey found; missing replies are waited for, and end the run after so many attempts.
+
+        A refusal is final: where the round cannot be done without the site, it ends the run at once.
+        """
         if self.exchange.engine.stopped():
             return Missing("the engine was stopped", Stop.INTERRUPTED)
         if not isinstance(found, Missing):
             self._failures = 0
             return found
         self._failures += 1
-        if found.stop is None and self._failures >= self.attempts:
+        if found.stop is None and (self.exchange.refused or self._failures >= self.attempts):
             return Missing(f"no valid answer of {self.exchange.why_not()}", Stop.CLIENTS_LOST)
         if found.stop is None:
             pause = min(PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)

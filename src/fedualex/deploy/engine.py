@@ -44,8 +44,20 @@ class Reply:
     error: str | None = None
 
 
+REFUSED = "refused: "
+"""How the server is told a site's decision not to answer."""
 NOT_FINITE, TOO_LARGE = "is not finite", "which secure sums cannot hold"
 """How a site ends its refusal to put masks on numbers that the server could not see under them."""
+ANSWERED = "this site has answered under this nonce"
+"""How it ends its refusal to put masks on two answers of one attempt."""
+
+
+def is_final(reason: str) -> bool:
+    """Whether a site that did not answer for this reason would not answer the same question again.
+
+    What is about the numbers or the nonce of one attempt is not final.
+    """
+    return reason.startswith(REFUSED) and not reason.endswith((NOT_FINITE, TOO_LARGE, ANSWERED))
 
 
 class RefusedError(RuntimeError):

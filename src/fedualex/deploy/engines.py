@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ..validation import one_of
 
 ENGINES = ("local", "nvflare", "flower")
+OUTSIDE = "connected, but not in this run"
+"""Of a site: that it takes part if the run is sent again, and not before."""
 
 
+@runtime_checkable
 class Control(Protocol):
     """What the command line does with an engine. Folders are those of a deployment (`Layout`)."""
 
@@ -48,8 +51,22 @@ class Control(Protocol):
         """How the last run stands as far as the engine knows, and whether it has ended."""
         ...
 
+    def absent(self, folder: Path, sites: Sequence[str]) -> dict[str, str]:
+        """The sites that the engine knows to take no part in the live run, each with why, such as `OUTSIDE`.
+
+        None where sites that come back take part by themselves.
+        """
+        ...
+
     def stop(self, folder: Path) -> None:
         """End the run; its checkpoint stays."""
+        ...
+
+    def fetch(self, folder: Path, out: Path) -> None:
+        """Bring the run folder and the model of the last run, which must have ended, into a new folder.
+
+        By the engine's own channel and with its rights; a RuntimeError in one sentence where it has none.
+        """
         ...
 
 

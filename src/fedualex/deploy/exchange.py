@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .encoding import MessageError
-from .engine import NOT_FINITE, TOO_LARGE, Arrays, Engine, Reply, Request
+from .engine import NOT_FINITE, TOO_LARGE, Arrays, Engine, Reply, Request, is_final
 from .secure.summed import SUMMED
 from .secure.totals import MaskError, revealed
 from .wire import NotFiniteError, size_of
@@ -42,6 +42,8 @@ class Exchange:
         self.overflown = False
         """Whether all whose answers were wanted last gave them, and nobody finite numbers: it is not their fault.
         A site that is alone must have done so twice."""
+        self.refused = False
+        """Whether so many sites have refused, when they were asked last, that asking again would change nothing."""
         self.reasons: dict[str, str] = {}
         """Why each site that did not answer when it was asked last did not."""
         self._infinite_before = False
@@ -76,8 +78,12 @@ class Exchange:
         everybody = 0 < infinite == len(sites)
         self.overflown = everybody and (infinite > 1 or self._infinite_before)
         self._infinite_before = everybody
+        refusals = sum(is_final(reason) for site, reason in reasons.items() if site not in valid)
+        self.refused = len(sites) - refusals < needed
         for site, reason in reasons.items():
             if site in valid:
+                if site in self._misses:
+                    log.info("%s %d: %s answers again", request.task, request.round, site)
                 for failures in (self._misses, self._skip_until, self.reasons):
                     failures.pop(site, None)
             else:
@@ -94,7 +100,7 @@ class Exchange:
         return self.ask_all("survey", arrays, self._surveys, read)
 
     def ask_all(self, task: str, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
-        """A valid reply of every site: those that did not answer are asked again, a few times."""
+        """A valid reply of every site: those that did not answer are asked again, a few times, unless they refused."""
         sites, found = list(self.order), dict[str, Any]()
         for attempt in range(TRIES):
             missing = [site for site in sites if site not in found]
@@ -104,6 +110,8 @@ class Exchange:
                 log.info("%s %d: asked again: %s", task, number, ", ".join(missing))
             found |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
+            if self.refused:
+                break
         if missing := [site for site in sites if site not in found]:
             raise SilentSitesError(f"no valid answer of {self.why_not() or ', '.join(missing)}")
         return {site: found[site] for site in sites}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .engine import Arrays, RefusedError, Request
+from .engine import ANSWERED, Arrays, RefusedError, Request
 from .ledger import Ledger
 from .ledger_lines import Line, content_digest
 from .messages import Work
@@ -82,7 +82,7 @@ class Guard:
         if most is not None and self.ledger.lately() >= most:
             raise RefusedError(f"this site gives {most} answers in 24 hours, and has given them")
         if request.nonce and self.ledger.knows(request.nonce):
-            raise RefusedError("masks are used once, and this site has answered under this nonce")
+            raise RefusedError(f"masks are used once, and {ANSWERED}")
 
     def _check_arrays(self, request: Request, arrays: Arrays) -> None:
         allowed = self.policy.arrays

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .engine import Arrays
+from .secure.summed import is_summed
 
 BEGUN, RELEASE, TORN, ACKNOWLEDGED = "begun", "release", "torn", "acknowledged"
 BEGINNING = "0" * 64
@@ -26,7 +27,7 @@ class Line:
     task: str = ""
     round: int = 0
     nonce: str = ""
-    """Of secure sums; empty where numbers left in the clear."""
+    """Of secure sums; empty where all left in the clear."""
     arrays: Mapping[str, list[int]] = field(default_factory=dict)
     """Names and shapes, before masks."""
     size: int = 0
@@ -44,6 +45,16 @@ class Line:
     def released(self) -> bool:
         """Whether something left, or may have left, the site."""
         return self.kind in (RELEASE, TORN)
+
+    @property
+    def under_masks(self) -> list[str]:
+        """The arrays that left under masks: of an answer in secure sums those that are added up, and no others."""
+        return [name for name in self.arrays if self.nonce and is_summed(name)]
+
+    @property
+    def in_the_clear(self) -> list[str]:
+        """The arrays that left as they are."""
+        return [name for name in self.arrays if name not in self.under_masks]
 
     @property
     def seconds(self) -> float:

@@ -47,7 +47,33 @@ def write_log(folder: Path) -> None:
 def read_log(folder: Path) -> Iterator[dict[str, Any]]:
     """The lines of a party's log; one that was cut off by a crash is left out."""
     file = folder / LOG
-    for line in file.read_text(errors="replace").splitlines() if file.exists() else ():
+    return _parsed(file.read_bytes() if file.exists() else b"")
+
+
+class LogTail:
+    """What is written to a party's log from now on."""
+
+    def __init__(self, folder: Path):
+        self._file = folder / LOG
+        self._read = self._size()
+
+    def new(self) -> list[dict[str, Any]]:
+        """The lines since the last look; of a file that was begun anew all."""
+        if (size := self._size()) == self._read:
+            return []
+        with open(self._file, "rb") as log:
+            log.seek(self._read if size > self._read else 0)
+            content = log.read()
+            whole = content[: content.rfind(b"\n") + 1]
+            self._read = log.tell() - len(content) + len(whole)
+        return list(_parsed(whole))
+
+    def _size(self) -> int:
+        return self._file.stat().st_size if self._file.exists() else 0
+
+
+def _parsed(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.decode(errors="replace").splitlines():
         try:
             found = json.loads(line)
         except ValueError:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from .encoding import MessageError, reply_from_bytes, reply_to_bytes, request_from_bytes, request_to_bytes
-from .engine import Arrays, Carrier, RefusedError, Reply, Request
+from .engine import REFUSED, Arrays, Carrier, RefusedError, Reply, Request
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def answer(work: Work, message: bytes) -> bytes:
         return reply_to_bytes(Reply("", request.round, request.run_id, arrays))
     except RefusedError as error:
         log.warning("%s %d is refused: %s", request.task, request.round, error)
-        reason = f"refused: {error}"
+        reason = f"{REFUSED}{error}"
     except Exception as error:
         log.exception("%s %d failed", request.task, request.round)
         reason = f"the site raised {type(error).__name__} (its log says more)"

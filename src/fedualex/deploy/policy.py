@@ -20,7 +20,7 @@ EXAMPLES = {
     "least_group": "10",
     "goals": '["fair"]',
     "exchanges_per_day": "500",
-    "tasks": '["summary", "survey", "round"]',
+    "tasks": '["columns", "summary", "begin", "survey", "round", "measure", "model"]',
     "arrays": '["operators", "values"]',
     "secure_sums": "true",
     "epsilon": "4.0",
@@ -77,7 +77,9 @@ class Policy:
         default=None,
     )
     secure_sums: bool = option(
-        _flag, "Whether numbers leave under masks only, so that the server sees sums.", default=False
+        _flag,
+        "Whether what is added up over sites leaves under masks only: the server sees sums.",
+        default=False,
     )
     epsilon: float | None = option(
         optional(_positive),

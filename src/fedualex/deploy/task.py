@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..algorithms import AbstractMethod
 from ..precision import double
-from ..problems import AbstractProblem
+from ..problems import AbstractProblem, Minibatch
 from ..runtime import Run, checkpoint as checkpoints, fingerprint
 from ..runtime.choice import chosen_precision
 from ..runtime.driver import Driver, Keeping, RunHooks
@@ -162,7 +162,7 @@ class Task:
         return np.asarray(p / p.sum())
 
     def _method_with_steps(self, problem: AbstractProblem) -> tuple[AbstractMethod, str]:
-        """Server and sites find the same steps, because they see the same f; with data at sites they must be given."""
+        """Server and sites find the same steps: they see the same f, or were told the same smoothness of it."""
         z0 = problem.validate_point(problem.like if self.options.z0 is None else self.options.z0, "z0")
         rounds = int(self.options.rounds or 0)
         return with_theory_steps(self.method, problem, self.options, z0, clients=len(self.sites), rounds=rounds)
@@ -175,7 +175,8 @@ class Task:
         if options.rounds is None:
             raise TypeError("give rounds=, the rounds of communication")
         check_clients(problem.without_data(), self.method, options, count)
-        if problem.data is not None and (names := self.method.missing_steps()):
+        unknown = problem.data is not None and (problem.smoothness is None or isinstance(options.noise, Minibatch))
+        if unknown and (names := self.method.missing_steps()):
             raise ValueError(f"give {', '.join(names)}: theory needs the data of all sites, and nobody has it")
         if jax.tree.leaves(jax.eval_shape(self._memory, problem.like, problem.geometry)):
             raise ValueError(f"{type(self.method).__name__} keeps a memory at its clients, which sites do not have")
@@ -194,7 +195,6 @@ class Task:
 
 
 def _polish_steps(problem: AbstractProblem, method: AbstractMethod) -> Any:
-    if problem.data is None:
+    if problem.data is None or problem.smoothness is not None:
         return polish_grid(problem)
-    eta = getattr(method, "eta_c", None)
-    return np.asarray(POLISH) * float(1.0 if eta is None else eta)
+    return np.asarray(POLISH) * float(1.0 if (eta := getattr(method, "eta_c", None)) is None else eta)

@@ -37,7 +37,7 @@ IN_FILES: dict[str, Any] = {"noise": None, "minibatch": None, "start": None}
 """What a file has in place of the options noise and z0: noise = sigma, minibatch = size, start = {uniform = radius}."""
 
 
-def run_defaults(kind: Any) -> dict[str, Any]:
+def run_defaults(kind: type) -> dict[str, Any]:
     """The keys of [run] for this kind of options, with their defaults."""
     return file_defaults(kind) | IN_FILES
 
@@ -95,7 +95,7 @@ def configure(given: Mapping[str, Any], folder: Path, rows: tables.TableRows | N
 
 
 def weighted_problem(
-    settings: Mapping[str, Any], folder: Path, weights: Any, rows: tables.TableRows | None = None
+    settings: Mapping[str, Any], folder: Path, weights: object, rows: tables.TableRows | None = None
 ) -> AbstractProblem:
     """The problem of [problem] with the weights of [run]."""
     problem = build_problem(settings, folder, rows)
@@ -122,7 +122,7 @@ def run_options(kind: type[T], run: Mapping[str, Any], problem: AbstractProblem,
     return replace(options, z0=start_point(run["start"], problem, options.seed))
 
 
-def start_point(start: Any, problem: AbstractProblem, seed: int) -> Saddle | None:
+def start_point(start: object, problem: AbstractProblem, seed: int) -> Saddle | None:
     """{uniform = r}: entries uniform on [-r, r], from the run's seed; nothing: the run's own start, 0."""
     if start is None:
         return None

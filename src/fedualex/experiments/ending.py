@@ -140,6 +140,6 @@ def _best_checks(run: StoredRun) -> list[Check]:
     return [Check("", "no earlier record is better", least, smallest, least <= (1 + SAME) * smallest + slack)]
 
 
-def equal(output: str, what: str, stored: Any, found: Any) -> Check:
+def equal(output: str, what: str, stored: object, found: object) -> Check:
     """Whether two values are the same."""
     return Check(output, what, stored, found, stored == found)

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..validation import short
 from .registry import ConfigurationError
@@ -15,32 +15,32 @@ Fields = Mapping[str, Kind]
 MOST_SEEDS = 10_000
 
 
-def text(value: Any) -> bool:
+def text(value: object) -> bool:
     """A text."""
     return isinstance(value, str)
 
 
-def flag(value: Any) -> bool:
+def flag(value: object) -> bool:
     """True or false."""
     return isinstance(value, bool)
 
 
-def whole(value: Any) -> bool:
+def whole(value: object) -> TypeGuard[int]:
     """A whole number."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def count(value: Any) -> bool:
+def count(value: object) -> bool:
     """How many seeds there are to look for."""
     return whole(value) and 0 <= value <= MOST_SEEDS
 
 
-def number(value: Any) -> bool:
+def number(value: object) -> bool:
     """A finite number, as float64 holds it."""
     return isinstance(value, float | int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def table(value: Any) -> bool:
+def table(value: object) -> bool:
     """A table."""
     return isinstance(value, dict)
 
@@ -122,7 +122,7 @@ def read_json(file: Path) -> dict[str, Any]:
     return data
 
 
-def check(file: Path, data: Any, fields: Fields) -> None:
+def check(file: Path, data: object, fields: Fields) -> None:
     """Refuse a table that lacks one of the fields, or has something else there."""
     if not isinstance(data, dict):
         raise ConfigurationError(f"{file} is damaged: it holds {short(data)} where a table should be")
@@ -133,7 +133,7 @@ def check(file: Path, data: Any, fields: Fields) -> None:
             raise ConfigurationError(f"{file} is damaged: it says {key} = {short(data[key])}")
 
 
-def check_manifest(file: Path, manifest: Any) -> None:
+def check_manifest(file: Path, manifest: dict[str, Any]) -> None:
     """Refuse what is not the manifest of its kind."""
     check(file, manifest, {**COLLECTIONS, "run": RUN}[manifest["kind"]])
     if manifest["kind"] == "run":
@@ -145,7 +145,7 @@ def check_manifest(file: Path, manifest: Any) -> None:
         check(file, manifest["plan"]["settings"], SETTINGS)
 
 
-def check_status(file: Path, status: Any) -> None:
+def check_status(file: Path, status: dict[str, Any]) -> None:
     """Refuse what is not the status of a run that has ended."""
     check(file, status, STATUS)
     check(file, status["outputs"], {status["output"]: table})
@@ -158,7 +158,7 @@ def check_status(file: Path, status: Any) -> None:
             )
 
 
-def is_record(record: Any) -> bool:
+def is_record(record: object) -> bool:
     """Whether a line of history can be one: a round, exchanges, a clock, and numbers or nothing as gaps."""
     if not isinstance(record, dict) or not all(kind(record.get(key)) for key, kind in RECORD.items()):
         return False

@@ -16,7 +16,7 @@ from ..validation import hint, missing, short
 from . import tables
 from .configuration import Configuration, configure
 from .folder import load
-from .goals import GOALS, OPTIONS, arguments_of, check_target, goal_of
+from .goals import GOALS, OPTIONS, arguments_of, check_target, goal_of, names_of, target_of
 from .kept_model import keep_model
 from .registry import ConfigurationError, check_keys
 from .run_folder import is_finished, solve_into
@@ -65,17 +65,21 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     """The fit that the settings of [fit] describe; relative paths start from the folder."""
     check_keys("[fit]", settings, KEYS)
     for key in ("table", "target"):
-        if not isinstance(settings.get(key), str):
+        if not isinstance(settings.get(key), str) and not (key == "target" and key in settings):
             raise ConfigurationError(f"[fit] needs {key}, the name of a {'file' if key == 'table' else 'column'}")
     full = {**DEFAULTS, **settings}
-    table, target = read_table(full["table"], folder), full["target"]
-    if target not in table:
-        raise ConfigurationError(f"{table.source} has no column {target!r}; {hint(target, table)}")
+    table, target = read_table(full["table"], folder), target_of(full["goal"], full["target"])
+    for name in names_of(target):
+        if name not in table:
+            several = all(part in table for part in name.split(","))
+            other = "several targets are for the goal low-rank" if several else hint(name, table)
+            raise ConfigurationError(f"{table.source} has no column {name!r}; {other}")
     for key in COLUMNS:
-        if full[key] == target:
-            raise ConfigurationError(f"{key} must be another column than the target, got {target!r}")
-    goal = goal_of(full["goal"], table[target])
-    check_target(goal, target, table[target])
+        if full[key] in names_of(target):
+            raise ConfigurationError(f"{key} must be another column than the target, got {full[key]!r}")
+    goal = goal_of(full["goal"], labels := table.pick(target))
+    for name in names_of(target):
+        check_target(goal, name, table[name])
     if full["groups"] is not None and not GOALS[goal].grouped:
         able = ", ".join(name for name, other in GOALS.items() if other.grouped)
         raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")
@@ -90,12 +94,16 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         "holdout": full["holdout"],
         "standardize": True,
         "standardize_target": GOALS[goal].answers == NUMBERS,
-        **arguments_of(goal, chosen, table[target]),
+        **arguments_of(goal, chosen, labels),
     }
     rows = tables.prepared(tables.with_defaults(problem), table)
     run = {"rounds": full["rounds"], "tol": GOALS[goal].tol if full["tol"] is None else full["tol"]}
     configuration = configure({"problem": problem, "method": {"name": "FeDualSlide"}, "run": run}, folder, rows)
-    return PlannedFit(goal, rows, configuration, _notes(rows, GOALS[goal].answers))
+    limited = [
+        f"the mean loss of {target} = {name} is limited to {limit:g}"
+        for name, limit in problem.get("limits", {}).items()
+    ]
+    return PlannedFit(goal, rows, configuration, [*limited, *_notes(rows, GOALS[goal].answers)])
 
 
 def fit_into(path: Path, planned: PlannedFit) -> Model:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import tree
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import Run, fingerprint
@@ -17,6 +16,7 @@ from ..storage import read_arrays, write_atomically, write_json
 from .description import describe
 from .fields import check_manifest, check_status, read_json
 from .history import finite, lines, plain, read_history
+from .outputs import output_summary, stored_arrays
 from .provenance import provenance
 from .registry import ConfigurationError
 from .seal import sealed
@@ -103,34 +103,10 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         for i in range(len(next(iter(run.history.values()), ())))
     ]
     write_atomically(path / "history.jsonl", lines(records))
-    arrays: dict[str, Any] = {}
-    summaries: dict[str, Any] = {}
-    with double():
-        for name, output in run.outputs.items():
-            for kind, point in (("z", output.z), ("g", output.operator)):  # no g if sites did not answer
-                arrays |= {f"{name}/{kind}/{leaf}": array for leaf, array in tree.leaves_with_names(point)}
-            if (found := output.evidence) is not None:
-                leaves = tree.leaves_with_names(found.points)
-                arrays |= {f"{name}/surveys/{leaf}": array for leaf, array in leaves}
-                arrays |= {f"{name}/weights/{side}": getattr(found, side) for side in ("upper", "lower", "floor")}
-            summaries[name] = {
-                "status": output.status.name,
-                "origin": output.origin,
-                "gap": output.gap,
-                "gap_x": output.certificate.x,
-                "gap_y": output.certificate.y,
-                "shift": output.certificate.shift,
-                "rounding": output.certificate.rounding,
-                "estimated": output.certificate.estimated,
-                "reason": output.certificate.reason,
-                "violation": finite(output.violation),
-                "density": output.density,
-                "rank": None if output.rank is None else list(output.rank),
-                # Where the data is elsewhere nobody can compute it.
-                "objective": None if problem.clients == 0 else finite(problem.objective(output.z)),
-            }
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    with double():
+        np.savez_compressed(buffer, **stored_arrays(run))
+        summaries = {name: output_summary(output, problem) for name, output in run.outputs.items()}
     write_atomically(path / "solution.npz", buffer.getvalue())
     last = records[-1] if records else {}
     status = {

@@ -1,6 +1,6 @@
 """What a person can want from a table, and the problem of the catalogue that it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,8 @@ LEAST_SHARE = 0.05
 class Goal:
     """problem, arguments: the catalogue's. options: which of its arguments people may choose, with their defaults.
 
-    two: whether the target must have two classes. grouped: whether groups of rows can stand in for clients.
+    two: whether the target must have two classes. several: whether there may be several targets.
+    grouped: whether groups of rows can stand in for clients.
     tol: the certified gap at which a fit ends, in units of the objective.
     """
 
@@ -28,6 +29,7 @@ class Goal:
     options: Mapping[str, Any] = field(default_factory=dict)
     tol: float = 1e-2
     two: bool = False
+    several: bool = False
     grouped: bool = False
 
     @property
@@ -71,8 +73,40 @@ GOALS: dict[str, Goal] = {
         grouped=True,
     ),
     "robust": Goal("the least absolute deviations, which outliers cannot pull", "robust_regression", {}, PENALTY),
+    "low-rank": Goal(
+        "the least squares of several targets that share few directions",
+        "low_rank",
+        {},
+        {"nuclear": 1e-2},
+        tol=1e-3,
+        several=True,
+    ),
 }
 OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
+
+
+def target_of(goal: str | None, given: Any) -> str | list[str]:
+    """The target as files have it: the name of a column; for low-rank a list of names, or names with commas between.
+
+    Without a goal several names are what low-rank takes.
+    """
+    several = GOALS[goal].several if goal in GOALS else isinstance(given, list)
+    if isinstance(given, str) and not several:
+        return given
+    names = given.split(",") if isinstance(given, str) else given
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ConfigurationError(f"target must be the name of a column, or for low-rank a list of names, got {given!r}")
+    if not several:
+        able = ", ".join(name for name, other in GOALS.items() if other.several)
+        raise ConfigurationError(f"the goal {goal} predicts one column, got target {given!r}; several are for {able}")
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"target must name every column once, got {given!r}")
+    return names
+
+
+def names_of(target: str | Sequence[str]) -> tuple[str, ...]:
+    """The columns that a target names."""
+    return (target,) if isinstance(target, str) else tuple(target)
 
 
 def goal_of(name: str | None, labels: NDArray[Any]) -> str:
@@ -84,6 +118,8 @@ def goal_of(name: str | None, labels: NDArray[Any]) -> str:
         if name not in GOALS:
             raise ConfigurationError(f"there is no goal {name!r}; {hint(name, GOALS)}")
         return name
+    if labels.ndim > 1:
+        return "low-rank"
     few = len(np.unique(labels)) <= max(2, LEAST_SHARE * len(labels))
     whole = labels.dtype.kind in "USbiu" or bool(np.all(labels == np.round(labels)))
     return "logistic" if few and whole else "lasso"

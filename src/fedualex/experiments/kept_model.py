@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..models import NUMBERS, RANKING, Answers, Model, save
+from ..data import Standardizer
+from ..models import NUMBERS, RANKING, Answers, Model, save, standardized
 from ..problems import gather, split_rows
 from ..validation import classes
 from .folder import StoredRun
@@ -47,9 +48,9 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping
 def _answers(kind: str, rows: TableRows) -> Answers:
     if kind != NUMBERS:
         return Answers(kind, classes("the target", rows.y)[0])
-    if (scale := rows.target_scale) is None:
-        return Answers(kind)
-    return Answers(kind, center=float(scale.mean[0]), scale=float(scale.deviation[0]) or 1.0)
+    plain = rows.y.reshape(len(rows.y), -1)[0]
+    scale = rows.target_scale or Standardizer(np.zeros_like(plain, float), np.ones_like(plain, float))
+    return standardized(kind, scale, not isinstance(rows.target, str))
 
 
 def certificate_of(status: Mapping[str, Any], tol: float | None) -> dict[str, Any]:

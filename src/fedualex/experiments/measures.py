@@ -32,12 +32,13 @@ class Measures:
 
 
 def measured(model: Model, table: Table, clients: NDArray[Any]) -> Measures:
-    """rows, and for numbers r2, mae and mse; for classes accuracy, and loss, the mean -log(probability of the truth).
+    """rows, and for numbers r2, mae and mse; for several targets the mean of their r2, and each.
 
+    For classes accuracy, and loss, the mean -log(probability of the truth).
     For two classes also positives, the share of rows in the second one, and auc. A ranking has no probabilities and
     so no loss.
     """
-    truth, scores = table[model.target], model.decision_function(table)
+    truth, scores = table.pick(model.target), model.decision_function(table)
     each = {str(name): _measures(model, truth[clients == name], scores[clients == name]) for name in np.unique(clients)}
     return Measures(len(truth), _measures(model, truth, scores), each)
 
@@ -64,10 +65,18 @@ def mean_over_rows(name: str, clients: Mapping[str, Mapping[str, Any]]) -> float
 def _measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> dict[str, float | None]:
     answers = model.answers.of(scores)
     found: dict[str, float | None] = {"rows": len(truth)}
+    if not isinstance(model.target, str):
+        each = [_r2(truth[:, t], answers[:, t]) for t in range(len(model.target))]
+        mean = None if None in each else float(np.mean(np.array(each)))
+        return {**found, "r2": mean, **{f"r2 of {name}": value for name, value in zip(model.target, each, strict=True)}}
     if model.answers.kind == NUMBERS:
-        spread, error = float(np.mean((truth - truth.mean()) ** 2)), float(np.mean((truth - answers) ** 2))
-        r2 = 1 - error / spread if spread > 0 else None
-        return {**found, "r2": r2, "mae": float(np.mean(np.abs(truth - answers))), "mse": error}
+        apart = truth - answers
+        return {
+            **found,
+            "r2": _r2(truth, answers),
+            "mae": float(np.mean(np.abs(apart))),
+            "mse": float(np.mean(apart**2)),
+        }
     if scores.ndim == 1:
         found["positives"] = float(np.mean(truth == model.classes[1]))
     found["accuracy"] = float(np.mean(answers == truth))
@@ -76,6 +85,12 @@ def _measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> dict[s
     if model.answers.kind == CLASSES:
         found["loss"] = _log_loss(model, truth, scores)
     return found
+
+
+def _r2(truth: NDArray[Any], answers: NDArray[Any]) -> float | None:
+    """The share of the variance that is explained; None where there is none."""
+    spread, error = float(np.mean((truth - truth.mean()) ** 2)), float(np.mean((truth - answers) ** 2))
+    return 1 - error / spread if spread > 0 else None
 
 
 def _log_loss(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> float | None:

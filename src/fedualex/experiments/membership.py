@@ -22,6 +22,7 @@ from .consortium.own_table import SITE_FILE, TEMPLATE
 from .consortium.settings import has_tables
 from .deployment_files import provision
 from .deployment_settings import SETTINGS, settings_of
+from .goals import names_of
 from .registry import ConfigurationError
 
 NEW, EARLIER, REMOVED = ".new", "earlier", "removed"
@@ -49,7 +50,7 @@ def add_site(root: Path, name: str, data: str | None) -> list[str]:
     _set_aside(layout, after)
     party = layout.site(name)
     if has_tables(settings):
-        text = TEMPLATE.format(table=json.dumps(data or ""), target=settings["problem"]["target"])
+        text = TEMPLATE.format(table=json.dumps(data or ""), target=names_of(settings["problem"]["target"])[0])
         write_atomically(party / SITE_FILE, text.encode())
         _write_settings(layout, after, {name: {"site": name}})
     else:

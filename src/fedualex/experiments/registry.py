@@ -45,7 +45,7 @@ def check_keys(where: str, given: Iterable[str], known: Iterable[str]) -> None:
             raise ConfigurationError(f"{where} has no key {key!r}; {hint(key, known)}")
 
 
-def named(kind: str, name: Any, table: Mapping[str, T]) -> T:
+def named(kind: str, name: object, table: Mapping[str, T]) -> T:
     """The entry of a table, or a refusal with the name that was probably meant."""
     if name is None:
         raise ConfigurationError(f'[{kind}] needs name = "...", one of {", ".join(table)}')
@@ -70,7 +70,7 @@ def build_method(settings: Mapping[str, Any], where: str = "[method]") -> Abstra
 
 def table_rows(settings: Mapping[str, Any], folder: Path) -> tables.TableRows | None:
     """The rows of the table that a problem's settings name; None if they name none."""
-    if not any(key in settings for key in tables.KEYS) or "y" not in arrays_of(str(settings.get("name"))):
+    if not any(key in settings for key in tables.KEYS) or not tables.target_array(arrays_of(str(settings.get("name")))):
         return None
     return _call("[problem]", tables.load, {"settings": settings, "folder": folder})
 
@@ -89,7 +89,7 @@ def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableR
     name = settings["name"]
     constructor = named("problem", name, PROBLEMS)
     arrays = arrays_of(name)
-    origin = ["file"] * bool(arrays) + list(tables.KEYS) * ("y" in arrays)
+    origin = ["file"] * bool(arrays) + list(tables.KEYS) * bool(tables.target_array(arrays))
     arguments = {key: value for key, value in settings.items() if key not in ("name", *origin)}
     known = [key for key in inspect.signature(constructor).parameters if key not in arrays]
     check_keys("[problem]", [key for key in settings if key != "name"], known + origin)
@@ -99,13 +99,13 @@ def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableR
     if (found := rows or table_rows(settings, folder)) is not None:
         if found.groups is not None and not recipe_of(settings).row_groups:
             raise ConfigurationError(f"[problem] groups_column: {name} has no groups of rows")
-        arguments |= found.arguments
+        arguments |= _call("[problem]", found.arguments, {"target": tables.target_array(arrays)})
     elif arrays:
         arguments |= _load_arrays(settings.get("file"), arrays, folder)
     return _call("[problem]", constructor, arguments)
 
 
-def recipe_class(name: Any) -> Any:
+def recipe_class(name: object) -> Any:
     """The class of recipes of a problem of the catalogue that is made of rows."""
     found = sources_of(named("problem", name, PROBLEMS))
     if found is None or found.recipe is None:
@@ -120,7 +120,7 @@ def recipe_of(settings: Mapping[str, Any]) -> AbstractRecipe:
     return _call("[problem]", kind, chosen)
 
 
-def build_regularizer(terms: Any, where: str) -> Any:
+def build_regularizer(terms: object, where: str) -> Any:
     """A sum from a table of its terms: {L1 = 0.1, Box = 0.05}, {Spectral = {L1 = 0.1, Box = 0.05}}; or a name alone.
 
     A number is the first argument, a list all of them in order, a table the named ones; a table within such a table is
@@ -161,7 +161,7 @@ def _call(where: str, function: Callable[..., Any], arguments: Mapping[str, Any]
         raise ConfigurationError(f"{where}: {' '.join(str(error).split())}") from None
 
 
-def call_entry(entry: Any, folder: Path, arguments: Mapping[str, Any], what: str = "entry") -> Any:
+def call_entry(entry: object, folder: Path, arguments: Mapping[str, Any], what: str = "entry") -> Any:
     """What a user's function "module:function" returns, its module also looked for in the folder.
 
     Whatever the module or the function raises becomes one line that says where.

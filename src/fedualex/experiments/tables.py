@@ -46,18 +46,26 @@ class TableRows:
     """Columns as they were, the target among them."""
     owners: tuple[NDArray[Any], NDArray[Any]]
     """Whose rows those of `trained` and of `held_out` are, by name."""
-    target: str
+    target: str | tuple[str, ...]
+    """A column, or several, of which y has one each."""
     groups: NDArray[Any] | None = None
     """Of each row, where a column says so."""
     weights: NDArray[Any] | None = None
     """How much each row counts, where a column says so."""
 
-    @property
-    def arguments(self) -> dict[str, NDArray[Any]]:
-        """What a problem of the catalogue is built from."""
+    def arguments(self, target: str) -> dict[str, NDArray[Any]]:
+        """What a problem of the catalogue is built from. target: "y", or "Y" where it takes several targets."""
+        if isinstance(self.target, str) != (target == "y"):
+            kind = "one column" if target == "y" else 'a list of columns, such as ["a", "b"],'
+            raise ValueError(f"target must be {kind} for this problem, got {short(self.target)}")
         columns = {"groups": self.groups, "sample_weight": self.weights}
         given = {name: column for name, column in columns.items() if column is not None}
-        return {"X": self.X, "y": self.y, "clients": self.clients, **given}
+        return {"X": self.X, target: self.y, "clients": self.clients, **given}
+
+
+def target_array(arrays: tuple[str, ...]) -> str:
+    """The array of targets among those of a problem; empty if they are no rows of tables."""
+    return next((name for name in arrays if name in ("y", "Y")), "")
 
 
 def load(settings: Mapping[str, Any], folder: Path) -> TableRows:
@@ -71,17 +79,18 @@ def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
     for key in SWITCHES:
         if not isinstance(settings[key], bool):
             raise TypeError(f"{key} must be true or false, got {short(settings[key])}")
-    if not isinstance(target := settings.get("target"), str):
-        raise TypeError(f"target must name a column of {table.source}, got {short(target)}")
+    target = _target(settings.get("target"), table)
+    names = (target,) if isinstance(target, str) else target
     try:
-        clients, used = _clients(table, target, **settings["partition"])
+        clients, used = _clients(table, names, **settings["partition"])
         beside = {key: table[name] for key in BESIDE if (name := settings.get(key)) is not None}
-        used += [settings[key] for key in beside] + _ignored(settings.get("ignore", []), target)
-        features, labels = table.without(*dict.fromkeys([target, *used])), table[target]
+        used += [settings[key] for key in beside] + _ignored(settings.get("ignore", []), names)
+        features, labels = table.without(*dict.fromkeys([*names, *used])), table.pick(target)
     except KeyError as error:  # of a column that is not there
         raise ValueError(error.args[0]) from None
-    if gone := int(missing(labels).sum()):
-        raise ValueError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
+    for name in names:
+        if gone := int(missing(table[name]).sum()):
+            raise ValueError(f"the target {name!r} must be known in every row, but it is missing in {gone}")
     train, test = _held_out(labels, clients, settings["holdout"])
     known, owners = features.take(train), (clients[train], clients[test])
     groups, weights = (beside[key][train] if key in beside else None for key in BESIDE)
@@ -94,19 +103,28 @@ def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
         encoder = data.Encoder(tuple(known), {}, data.Standardizer(np.zeros(len(known)), np.ones(len(known))))
     X, y, scale = encoder.transform(known), labels[train], None
     if settings["standardize_target"]:
-        numbers = real_array("the target", y, "real numbers")[:, None]
+        numbers = real_array("the target", y, "real numbers").reshape(len(y), -1)
         scale = data.Standardizer.fit(numbers, owners[0], weights)
-        y = scale.transform(numbers)[:, 0]
+        y = scale.transform(numbers).reshape(y.shape)
     rest = table.take(test) if len(test) else None
     return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target, groups, weights)
 
 
-def _ignored(names: Any, target: str) -> list[str]:
+def _target(given: Any, table: data.Table) -> str | tuple[str, ...]:
+    """The column, or the columns of a list."""
+    if isinstance(given, list) and given and all(isinstance(name, str) for name in given):
+        return tuple(given)
+    if not isinstance(given, str):
+        raise TypeError(f"target must name a column of {table.source}, or a list of them, got {short(given)}")
+    return given
+
+
+def _ignored(names: Any, target: tuple[str, ...]) -> list[str]:
     """The columns that take no part by choice."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError(f'ignore must be a list of columns such as ["patient_id"], got {short(names)}')
-    if target in names:
-        raise ValueError(f"ignore must not name the target, got {target!r}")
+    if both := [name for name in target if name in names]:
+        raise ValueError(f"ignore must not name the target, got {both[0]!r}")
     return names
 
 
@@ -134,20 +152,20 @@ def read(settings: Mapping[str, Any], folder: Path) -> data.Table:
     return FILES[given[0]](folder / source)
 
 
-def _clients(table: data.Table, target: str, kind: str, **arguments: Any) -> tuple[NDArray[Any], list[str]]:
+def _clients(table: data.Table, target: tuple[str, ...], kind: str, **arguments: Any) -> tuple[NDArray[Any], list[str]]:
     """For each row whose it is, and the column that says so, which is no feature; neither is that of groups.
 
     The clients of such a column keep its values as their names, so that limits can name them.
     """
     if kind == "by_column":
         column = arguments.pop("column", None)
-        if column == target:
+        if column in target:
             raise ValueError(
-                f"partition.column must not be the target, which no client could learn from, got {target!r}"
+                f"partition.column must not be the target, which no client could learn from, got {column!r}"
             )
         data.by_column(table[column], **arguments)
         return table[column], [column]
-    first = table[target] if kind == "dirichlet" else table.rows
+    first = table[target[0]] if kind == "dirichlet" else table.rows
     return PARTITIONS[kind](first, **arguments), []
 
 
@@ -158,14 +176,15 @@ def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: Any) -> tuple[
     return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)
 
 
-def held_out_by(labels: NDArray[Any], share: Any) -> NDArray[Any]:
+def held_out_by(labels: NDArray[Any], share: object) -> NDArray[Any]:
     """The rows that one client holds out, from its labels alone: the share of its rows, and of each of its classes.
 
-    Classes are labels of which each has ten rows on average. What is too small to share stays with training.
+    Classes are labels of which each has ten rows on average; of several targets the first decides. What is too small to
+    share stays with training.
     """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
         raise ValueError(f"holdout must be a share of the rows, from 0 to below 1, got {short(share)}")
-    names, label = encode_labels("the target", labels)
+    names, label = encode_labels("the target", labels.reshape(len(labels), -1)[:, 0])
     groups = rows_of(label) if 10 * len(names) <= len(labels) else [np.arange(len(labels))]
     rng = np.random.default_rng(0)
     return np.sort(np.concatenate([rng.permutation(rows)[: int(share * len(rows))] for rows in groups]))

@@ -1,7 +1,6 @@
 """The dual pair, and what every geometry knows."""
 
 from abc import abstractmethod
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -119,11 +118,11 @@ def zero_weight(omega: Tree) -> Array:
     return jnp.zeros((), jnp.result_type(tree.as_real(omega)))
 
 
-def is_geometry(node: Any) -> bool:
+def is_geometry(node: object) -> bool:
     """Whether a node is a geometry."""
     return isinstance(node, AbstractGeometry)
 
 
-def calls_lapack(part: Any) -> bool:
+def calls_lapack(part: Tree) -> bool:
     """Whether anything inside is spectral."""
     return any(map(is_spectral, jax.tree.leaves(part, is_leaf=is_spectral)))

@@ -127,7 +127,7 @@ class Product(AbstractGeometry):
         return f"Product({self.parts!r})"
 
 
-def as_geometry(name: str, spec: Any) -> Tree:
+def as_geometry(name: str, spec: object) -> Tree:
     """A regularizer, a geometry, or a pytree of these, as a pytree of geometries."""
 
     def convert(node: Any) -> Tree:

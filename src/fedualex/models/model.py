@@ -1,7 +1,7 @@
 """A linear model of a table: what it was fitted to, how it answers, and what is certified about it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ class Model:
     """score(row) = <weights, encoded row> + bias, for tables with the columns that it was fitted to.
 
     encoder: from columns to features. weights: (features,), or (features, scores) where there are several scores.
-    answers: what scores mean. target: the name of the column that is predicted.
+    answers: what scores mean. target: the name of the column that is predicted, or of several, one for each score.
     certificate: {"gap", "status", "meaning", ...} of the run that found it; gap None where nothing is certified.
     training: where it came from, as plain data: goal, settings, clients, rows, versions, metrics.
     """
@@ -29,7 +29,7 @@ class Model:
     weights: NDArray[Any]
     bias: NDArray[Any]
     answers: Answers
-    target: str
+    target: str | tuple[str, ...]
     certificate: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
 
@@ -38,8 +38,26 @@ class Model:
         if self.weights.shape[:1] != (features,) or self.weights.shape[1:] != np.shape(self.bias):
             shapes = f"{self.weights.shape} and {np.shape(self.bias)}"
             raise ValueError(f"weights and bias must fit {features} features, got the shapes {shapes}")
+        if not isinstance(self.target, str) and self.weights.shape[1:] != (len(self.target),):
+            raise ValueError(f"weights must have a column for each of {self.target}, got shape {self.weights.shape}")
         if not np.all(np.isfinite(self.weights)) or not np.all(np.isfinite(self.bias)):
             raise ValueError("weights and bias must be finite")
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The columns that are predicted."""
+        return (self.target,) if isinstance(self.target, str) else self.target
+
+    def parts(self) -> list["Model"]:
+        """The model of each target alone; of one target the model itself."""
+        if isinstance(self.target, str):
+            return [self]
+        center, scale, _ = np.broadcast_arrays(self.answers.center, self.answers.scale, np.zeros(len(self.target)))
+        found = []
+        for t, name in enumerate(self.target):
+            answers = replace(self.answers, center=center[t], scale=scale[t])
+            found.append(replace(self, weights=self.weights[:, t], bias=self.bias[t], answers=answers, target=name))
+        return found
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -52,7 +70,7 @@ class Model:
         return self.answers.labels
 
     def decision_function(self, table: Any) -> NDArray[Any]:
-        """The score of each row of a table; one column a class for more than two classes.
+        """The score of each row of a table; one column a class for more than two classes, one a target for several.
 
         table: a `fx.data.Table`, a data frame, or any mapping from names to columns. Missing numbers count as the
         mean of training, missing and unseen categories as none.
@@ -62,7 +80,7 @@ class Model:
         return np.asarray(self.encoder.transform(table) @ self.weights + self.bias)
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """The class or the number of each row."""
+        """The class or the number of each row; one column for each of several targets."""
         return self.answers.of(self.decision_function(table))
 
     def predict_proba(self, table: Any) -> NDArray[Any]:
@@ -77,7 +95,7 @@ class Model:
     @property
     def intercept(self) -> NDArray[Any]:
         """The answer's part that no feature adds."""
-        bias = self.answers.center + self.answers.scale * self.bias
+        bias = np.asarray(self.answers.center + self.answers.scale * self.bias)
         return intercept(self.encoder, self.answers.scale * self.weights, bias)
 
     def unseen(self, table: Any) -> dict[str, list[str]]:
@@ -104,6 +122,7 @@ class Model:
         kind = "ranking" if self.answers.kind == RANKING else f"model of {self.answers.kind}"
         gap = self.certificate.get("gap")
         claim = "not certified" if gap is None else f"certified within {rounded_up(gap, 3)} of the best objective"
-        return f"{kind} for {self.target!r}: {used} of {len(self.encoder.features)} features, {claim}"
+        names = ", ".join(map(repr, self.targets))
+        return f"{kind} for {names}: {used} of {len(self.encoder.features)} features, {claim}"
 
     __repr__ = __str__

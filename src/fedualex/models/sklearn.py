@@ -57,7 +57,7 @@ def _estimator(model: Model) -> Any:
     answers, weights = model.answers, _without_constants(model)
     if answers.kind == NUMBERS:
         estimator = linear.LinearRegression()
-        estimator.coef_ = answers.scale * weights.T
+        estimator.coef_ = (answers.scale * weights).T
         estimator.intercept_ = answers.center + answers.scale * model.bias
     else:
         estimator = linear.LogisticRegression() if answers.kind == CLASSES else svm.LinearSVC()

@@ -17,6 +17,8 @@ from .model import Model
 
 SCHEMA = 1
 JSON, ARRAYS = "model.json", "model.npz"
+OF_TARGETS = ("center", "scale")
+"""The numbers of answers of which there is one for each target."""
 MODEL = "model"
 """The folder of a model within that of a fit or a run."""
 
@@ -42,11 +44,12 @@ def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     arrays = {"weights": model.weights, "bias": np.asarray(model.bias), "labels": model.answers.labels}
     if (scale := model.encoder.standardizer) is not None:
         arrays |= {"mean": scale.mean, "deviation": scale.deviation}
-    answers = {key: getattr(model.answers, key) for key in ("kind", "threshold", "center", "scale")}
+    numbers = {key: np.asarray(getattr(model.answers, key)).tolist() for key in ("threshold", "center", "scale")}
+    answers = {"kind": model.answers.kind, **numbers}
     document = {
         "schema": SCHEMA,
         "kind": "model",
-        "target": model.target,
+        "target": model.target if isinstance(model.target, str) else list(model.target),
         "answers": answers,
         "numbers": list(model.encoder.numbers),
         "categories": {name: list(known) for name, known in model.encoder.categories.items()},
@@ -85,8 +88,9 @@ def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
         raise ValueError(f"mean and deviation must be {len(numbers)} numbers each")
     given = document["answers"]
     answers = Answers(
-        given["kind"], arrays["labels"], float(given["threshold"]), float(given["center"]), float(given["scale"])
+        given["kind"], arrays["labels"], float(given["threshold"]), *(np.array(given[key], float) for key in OF_TARGETS)
     )
     encoder = Encoder(numbers, categories, scale)
     target, certificate, training = document["target"], document["certificate"], document["training"]
-    return Model(encoder, arrays["weights"], arrays["bias"], answers, str(target), certificate, training)
+    target = tuple(map(str, target)) if isinstance(target, list) else str(target)
+    return Model(encoder, arrays["weights"], arrays["bias"], answers, target, certificate, training)

@@ -12,6 +12,8 @@ from ..regularizers import L1, Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, positive
+from ..validation.accepted import Column, Matrix, Number, Numbers
+from .active import domain_of
 from .built_from import built_from
 from .client_rows import Rows, checked_weights, split_rows
 from .general import Problem
@@ -19,6 +21,8 @@ from .losses import Logistic, linear_score, row_weight
 from .penalties import Penalty, class_bias_box, class_shares
 from .recipe import CLASSES, AbstractRecipe, assemble
 from .rows import class_column, features
+from .score_rows import linear_rows
+from .smoothness import Smooth, norm_of_blocks
 from .totals import class_means, known_classes, sums_by_class, total_mass
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
@@ -69,7 +73,7 @@ class AdversarialRecipe(AbstractRecipe):
         bias = class_bias_box(shares, means, ball, budget, binary=True)
         features = means.shape[1]
         return self.built(
-            attacked_loss,
+            AttackedLogistic(),
             known,
             data,
             x={"weights": penalty.regularizer(ball, (features,)), "bias": bias},
@@ -81,16 +85,16 @@ class AdversarialRecipe(AbstractRecipe):
 
 @built_from("X", "y", "clients", recipe=AdversarialRecipe)
 def universal_adversarial(
-    X: Any,
-    y: Any,
-    radius: Any,
-    lam: Any,
+    X: Matrix,
+    y: Column,
+    radius: Number,
+    lam: Number,
     *,
-    clients: Any = None,
-    l1: Any = 0.0,
-    l2: Any = 1e-3,
-    weights: Any = "samples",
-    sample_weight: Any = None,
+    clients: Column | None = None,
+    l1: Number = 0.0,
+    l2: Number = 1e-3,
+    weights: Numbers | str = "samples",
+    sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_{w, b} max_delta sum_i p_i log(1 + exp(-s_i (<w, X_i + delta> + b))) + psi(w) - lam ||delta||_1.
 
@@ -103,11 +107,28 @@ def universal_adversarial(
     and sample_weight are as there.
     """
     recipe = AdversarialRecipe(radius, lam, l1, l2, weights)
-    X = features(X)
-    return assemble(recipe, split_rows(X, class_column(y, X.shape[0]), clients, sample_weight))
+    rows = features(X)
+    return assemble(recipe, split_rows(rows, class_column(y, rows.shape[0]), clients, sample_weight))
 
 
-def attacked_loss(x: Tree, delta: Array, example: Tree) -> Array:
+class AttackedLogistic(Smooth):
     """The logistic loss of one example, moved by delta, times the weight of the row."""
-    score = linear_score(x, example["row"]) + delta @ x["weights"]
-    return row_weight(example) * Logistic()(score, example["target"])
+
+    def __call__(self, x: Tree, delta: Array, example: Tree) -> Array:
+        score = linear_score(x, example["row"]) + delta @ x["weights"]
+        return row_weight(example) * Logistic()(score, example["target"])
+
+    def jacobian_bound(self, examples: Tree, problem: Any) -> float:
+        """Of the blocks, with W = max ||w||, D = max ||delta||, s the largest singular value of the weighted (row, 1),
+        and p the sum of their weights: xx (s + D sqrt p)^2 / 4, yy p W^2 / 4, xy (s + D sqrt p) W sqrt p / 4 + p.
+        """
+        weight = np.broadcast_to(row_weight(examples), len(examples["target"])) / len(examples["target"])
+        rows, sets = linear_rows(examples["row"], problem.like.x, len(weight)), problem.geometry.parts
+        root, ball, box = np.sqrt(weight.sum()), *map(_set_of, (sets.x["weights"], sets.y))
+        far, size = float(ball.radius) * root, float(box.upper) * np.sqrt(problem.like.y.size)
+        moved = np.sqrt(rows.largest_square(weight)) + size * root
+        return norm_of_blocks(moved**2 / 4, moved * far / 4 + root**2, far**2 / 4)
+
+
+def _set_of(part: Any) -> Any:
+    return domain_of(part.regularizer)

@@ -1,7 +1,6 @@
 """Agnostic federated learning: one model for the worst mixture of clients or groups, or for the worst share of them."""
 
-from typing import Any
-
+from ..validation.accepted import Column, Matrix, Number, Numbers
 from .agnostic_recipe import AgnosticRecipe
 from .built_from import built_from
 from .client_rows import split_rows
@@ -12,20 +11,20 @@ from .rows import class_column, features, label_column, targets
 
 @built_from("X", "y", "clients", recipe=AgnosticRecipe)
 def agnostic(
-    X: Any,
-    y: Any,
-    clients: Any,
+    X: Matrix,
+    y: Column,
+    clients: Column,
     *,
-    loss: Any = None,
-    delta: Any = 1.0,
-    l1: Any = 0.0,
-    l2: Any = 0.0,
-    kl: Any = 0.0,
-    prior: Any = None,
-    cvar: Any = None,
-    radius: Any = None,
-    groups: Any = None,
-    sample_weight: Any = None,
+    loss: str | None = None,
+    delta: Number = 1.0,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    kl: Number = 0.0,
+    prior: Numbers | None = None,
+    cvar: Number | None = None,
+    radius: Number | None = None,
+    groups: Column | None = None,
+    sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_x max_y sum_m y_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || prior), y on the simplex of clients.
 
@@ -54,7 +53,7 @@ def agnostic(
     Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
     """
     recipe = AgnosticRecipe(loss, delta, l1, l2, kl, prior, cvar, radius, groups is not None)
-    X = features(X)
-    target = targets(y, X.shape[0]) if recipe.regression else class_column(y, X.shape[0])
-    group = None if groups is None else label_column("groups", groups, X.shape[0])
-    return assemble(recipe, split_rows(X, target, clients, sample_weight, group))
+    rows = features(X)
+    target = targets(y, rows.shape[0]) if recipe.regression else class_column(y, rows.shape[0])
+    group = None if groups is None else label_column("groups", groups, rows.shape[0])
+    return assemble(recipe, split_rows(rows, target, clients, sample_weight, group))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..tree import Saddle
 from ..validation import nonnegative, of_type, real_array
+from ..validation.accepted import Column, Matrix
 from .rows import features, labels_of_model
 
 
@@ -24,21 +25,21 @@ class AttackReport:
     density: float
 
 
-def attack_report(X: Any, y: Any, z: Saddle, *, labels: Any = None, zero: float = 1e-5) -> AttackReport:
+def attack_report(X: Matrix, y: Column, z: Saddle, *, labels: Column | None = None, zero: float = 1e-5) -> AttackReport:
     """How a model z.x does on rows X with labels y, as they are and with the attack z.y added to each.
 
     labels: the two labels of the training data, needed where y has only one of them.
     zero: entries of the attack up to this size count as zero.
     """
-    X = features(X)
-    label = labels_of_model(y, X.shape[0], labels, 2)
-    weights, bias, delta = _model(z, X.shape[1])
+    rows = features(X)
+    label = labels_of_model(y, rows.shape[0], labels, 2)
+    weights, bias, delta = _model(z, rows.shape[1])
     zero = float(nonnegative("zero", zero))
 
     def accuracy(scores: Any) -> float:
         return float(np.mean((scores > 0) == (label == 1)))
 
-    scores = X @ weights + bias
+    scores = rows @ weights + bias
     return AttackReport(accuracy(scores), accuracy(scores + delta @ weights), float(np.mean(np.abs(delta) > zero)))
 
 

@@ -1,7 +1,6 @@
 """Maximization of the area under the ROC curve, as a saddle point that splits over examples."""
 
-from typing import Any
-
+from ..validation.accepted import Column, Matrix, Number, Numbers
 from .auc_recipe import AucRecipe
 from .built_from import built_from
 from .client_rows import split_rows
@@ -12,15 +11,15 @@ from .rows import class_column, features
 
 @built_from("X", "y", "clients", recipe=AucRecipe)
 def auc(
-    X: Any,
-    y: Any,
-    clients: Any,
+    X: Matrix,
+    y: Column,
+    clients: Column,
     *,
-    l1: Any = 0.0,
-    l2: Any = 0.0,
-    radius: Any = None,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    radius: Number | None = None,
     saddle: bool = True,
-    sample_weight: Any = None,
+    sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2, row positive, row' negative.
 
@@ -55,5 +54,5 @@ def auc(
     Ying, Wen, Lyu, Stochastic Online AUC Maximization, NeurIPS 2016.
     """
     recipe = AucRecipe(l1, l2, radius, saddle)
-    X = features(X)
-    return assemble(recipe, split_rows(X, class_column(y, X.shape[0]), clients, sample_weight))
+    rows = features(X)
+    return assemble(recipe, split_rows(rows, class_column(y, rows.shape[0]), clients, sample_weight))

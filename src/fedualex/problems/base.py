@@ -126,6 +126,6 @@ class AbstractProblem(AbstractSurveyed):
         return self.uncertified or why_unbounded(self.geometry)
 
 
-def as_problem(value: Any, name: str = "problem") -> AbstractProblem:
+def as_problem(value: object, name: str = "problem") -> AbstractProblem:
     """`value`, if it is a problem."""
     return of_type(name, value, AbstractProblem, "a problem such as fx.problems.paper_l1()")

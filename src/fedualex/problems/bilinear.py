@@ -14,6 +14,7 @@ from ..regularizers import for_reports
 from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree, Vector, cast_like
 from ..validation import real_array
+from ..validation.accepted import Numbers
 from .base import AbstractProblem
 from .built_from import built_from
 from .domains import build_geometry
@@ -118,26 +119,27 @@ def _transposed_product(A: Array, y: Array) -> Array:
 
 
 @built_from("A", "b")
-def bilinear(A: Any, b: Any, *, x: Any, y: Any) -> Bilinear:
+def bilinear(A: Numbers, b: Numbers, *, x: Tree, y: Tree) -> Bilinear:
     """The game <A x - b, y> + psi_1(x) - psi_2(y).
 
     A is n-by-m. With b of n entries, x has m and y has n entries; with b an n-by-p matrix, x is m-by-p and y is
     n-by-p. x= and y= are regularizers or geometries.
     """
-    A = real_array("A", A, "a real matrix", truth=True)
-    b = real_array("b", b, "a real vector or matrix", truth=True)
-    if A.ndim != 2 or A.size == 0:
-        raise ValueError(f"A must be a nonempty matrix, got an array of shape {A.shape}")
-    if b.ndim not in (1, 2) or b.shape[0] != A.shape[0] or b.size == 0:
+    matrix = real_array("A", A, "a real matrix", truth=True)
+    offset = real_array("b", b, "a real vector or matrix", truth=True)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise ValueError(f"A must be a nonempty matrix, got an array of shape {matrix.shape}")
+    rows, columns = matrix.shape
+    if offset.ndim not in (1, 2) or offset.shape[0] != rows or offset.size == 0:
         raise ValueError(
-            f"b must have {A.shape[0]} entries or rows, as many as A has rows, got an array of shape {b.shape}"
+            f"b must have {rows} entries or rows, as many as A has rows, got an array of shape {offset.shape}"
         )
-    like = Saddle(np.zeros((A.shape[1], *b.shape[1:])), np.zeros(b.shape))
-    return Bilinear(A=A, b=b, geometry=build_geometry(x, y, like), like=like, data=None)
+    like = Saddle(np.zeros((columns, *offset.shape[1:])), np.zeros(offset.shape))
+    return Bilinear(A=matrix, b=offset, geometry=build_geometry(x, y, like), like=like, data=None)
 
 
 @built_from("A")
-def matrix_game(A: Any) -> Bilinear:
+def matrix_game(A: Numbers) -> Bilinear:
     """min over x, max over y, of <A x, y> on two simplices, with entropic maps: y picks rows, x picks columns."""
-    A = real_array("A", A, "a real matrix", truth=True)
-    return bilinear(A, np.zeros(A.shape[:1]), x=EntropicSimplex(), y=EntropicSimplex())
+    payoff = real_array("A", A, "a real matrix", truth=True)
+    return bilinear(payoff, np.zeros(payoff.shape[:1]), x=EntropicSimplex(), y=EntropicSimplex())

@@ -75,7 +75,7 @@ class Rows(NamedTuple):
         return examples if self.weight is None else {**examples, "weight": self.factors}
 
 
-def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group: Any = None) -> list[Rows]:
+def split_rows(X: Any, y: NDArray[Any], clients: object, weight: Any = None, group: Any = None) -> list[Rows]:
     """The rows of each client, in the sorted order of their ids; clients None is one client.
 
     weight: None, or a number >= 0 for each row, not all 0, given as `sample_weight`.
@@ -97,7 +97,7 @@ def split_rows(X: Any, y: NDArray[Any], clients: Any, weight: Any = None, group:
     return [Rows(*parts) for parts in zip(*map(split, (by_rows, y, weight, group)), strict=True)]
 
 
-def checked_weights(weights: Any) -> NDArray[Any]:
+def checked_weights(weights: object) -> NDArray[Any]:
     """Weights of clients as a recipe has them, for as many clients as there are numbers."""
     given = weights if isinstance(weights, str) else real_array("weights", weights, WEIGHTS)
     return objective_weights(weights, np.ones(np.size(given)))

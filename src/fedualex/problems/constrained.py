@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..validation.accepted import Column, Matrix, Number, Numbers
 from .built_from import built_from
 from .client_rows import split_rows
 from .constrained_recipe import ConstrainedRecipe
@@ -13,19 +14,19 @@ from .rows import class_column, features, targets
 
 @built_from("X", "y", "clients", recipe=ConstrainedRecipe)
 def constrained(
-    X: Any,
-    y: Any,
-    clients: Any,
+    X: Matrix,
+    y: Column,
+    clients: Column,
     *,
     limits: Any,
-    groups: Any = "clients",
+    groups: Column = "clients",
     loss: str = "logistic",
-    delta: Any = 1.0,
-    l1: Any = 0.0,
-    l2: Any = 0.0,
-    radius: Any = None,
+    delta: Number = 1.0,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    radius: Number | None = None,
     multiplier: Any = None,
-    sample_weight: Any = None,
+    sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_x loss_0(x) + l1 ||w||_1 + l2/2 ||w||^2 subject to loss_g(x) <= limit_g for each group g with a limit.
 
@@ -54,7 +55,7 @@ def constrained(
     Rigollet, Tong, Neyman-Pearson Classification, Convexity and Stochastic Constraints, JMLR 2011.
     """
     recipe = ConstrainedRecipe(limits, loss, delta, l1, l2, radius, multiplier)
-    X = features(X)
-    target = class_column(y, X.shape[0]) if loss == "logistic" else targets(y, X.shape[0])
-    group = group_column(y, clients, groups, X.shape[0])
-    return assemble(recipe, split_rows(X, target, clients, sample_weight, group))
+    rows = features(X)
+    target = class_column(y, rows.shape[0]) if loss == "logistic" else targets(y, rows.shape[0])
+    group = group_column(y, clients, groups, rows.shape[0])
+    return assemble(recipe, split_rows(rows, target, clients, sample_weight, group))

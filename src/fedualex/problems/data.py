@@ -63,7 +63,7 @@ ELSEWHERE = Clients(None, np.zeros(0, int))
 """No examples of no client."""
 
 
-def objective_weights(weights: Any, counts: NDArray[Any] | None) -> NDArray[Any]:
+def objective_weights(weights: object, counts: NDArray[Any] | None) -> NDArray[Any]:
     """p, summing to 1: from "clients", "samples" or one nonnegative number a client."""
     sizes = np.ones(1) if counts is None else counts
     if isinstance(weights, str):

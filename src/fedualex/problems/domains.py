@@ -13,7 +13,7 @@ from ..tree import Saddle, Tree
 from ..validation import of_type, real_array, short
 
 
-def build_geometry(x: Any, y: Any, like: Saddle) -> Product:
+def build_geometry(x: Tree, y: Tree, like: Saddle) -> Product:
     """The product of what was given as x= and y=, checked against the shapes of `like`."""
     parts = Saddle(as_geometry("x", x), None if like.y is None else as_geometry("y", y))
     for name in ("x", "y"):
@@ -45,7 +45,7 @@ def names_of(point: Tree) -> str:
     return short([name for name, _ in tree.leaves_with_names(point)])
 
 
-def point_like(like: Saddle, z: Any, name: str) -> Saddle:
+def point_like(like: Saddle, z: Tree, name: str) -> Saddle:
     """z in float64 with the shapes of `like`; a clear refusal otherwise. Call within `double()`."""
     of_type(name, z, Saddle, "fx.Saddle(x, y)")
     structure: Any = jax.tree.structure(like)

@@ -21,9 +21,11 @@ from .floor import Floor, with_floor
 from .general import Problem
 from .losses import Loss, linear_score
 from .operator_error import Majorized
+from .score_rows import distances, linear_rows
+from .smoothness import Smooth, norm_of_blocks, with_smoothness
 
 
-class Lagrangian(Majorized):
+class Lagrangian(Majorized, Smooth):
     """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
 
     loss: Loss
@@ -41,6 +43,15 @@ class Lagrangian(Majorized):
         lam, shares = y["multipliers"], example["shares"]
         size = self.loss.size(linear_score(x, abs(example["row"])), example["target"])
         return (shares[0] + jnp.vdot(shares[1:], lam)) * size + jnp.vdot(lam, cast_like(self.limits, lam))
+
+    def jacobian_bound(self, examples: Tree, problem: Any) -> float:
+        """Of the blocks xx, at the largest multipliers, and xy, its columns added by their squares."""
+        shares, sets = examples["shares"] / len(examples["shares"]), problem.geometry.parts
+        rows = linear_rows(examples["row"], problem.like.x, len(shares))
+        slope = self.loss.steepest(distances(rows, examples["target"], sets.x))
+        curved = rows.largest_square(shares[:, 0] + shares[:, 1:] @ sets.y["multipliers"].regularizer.upper)
+        crossed = float(np.linalg.norm((slope * rows.norms()) @ shares[:, 1:]))
+        return norm_of_blocks(self.loss.curvature * curved, crossed)
 
 
 class Excess(Majorized):
@@ -72,7 +83,7 @@ def phase_one(problem: AbstractProblem) -> Problem | None:
         return None
     sets = {name: Euclidean(domain_of(part.regularizer)) for name, part in problem.geometry.parts.x.items()}
     geometry = Product(Saddle(sets, {"multipliers": EntropicSimplex()}))
-    found = eqx.tree_at(lambda p: (p.f, p.geometry), problem, (Excess(f), geometry))
+    found = eqx.tree_at(lambda p: (p.f, p.geometry), with_smoothness(problem, None), (Excess(f), geometry))
     limits = np.asarray(f.limits, np.float64)
     vertex = np.where(np.arange(limits.size) == np.argmin(limits), 1.0, 0.0)
     least = -limits.min() * (1 + (problem.weights.size + 32) * UNIT)

@@ -30,11 +30,13 @@ class Floor(eqx.Module):
     each: bool = eqx.field(static=True, default=False)
 
 
-def checked_floor(floor: Any, geometry: Product, like: Saddle) -> Floor | None:
+def checked_floor(floor: object, geometry: Product, like: Saddle) -> Floor | None:
     """A floor in float64 whose y is in the domain of y; a clear refusal otherwise. None stays None."""
     if floor is None:
         return None
-    of_type("floor", floor, Floor, "fx.problems.Floor(y, value), with f(x, y) >= value for every x of the domain")
+    floor = of_type(
+        "floor", floor, Floor, "fx.problems.Floor(y, value), with f(x, y) >= value for every x of the domain"
+    )
     value = real_array("floor.value", floor.value, "one finite number")
     if value.shape != ():
         raise ValueError(f"floor.value must be one finite number, got an array of shape {value.shape}")

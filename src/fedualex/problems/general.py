@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -18,6 +17,7 @@ from .data import ELSEWHERE, Clients, objective_weights
 from .domains import build_geometry
 from .floor import Floor, checked_floor, floor_of_views, with_floor
 from .operator_error import OperatorError, error_of_loss
+from .smoothness import Smoothness, with_smoothness
 from .stacking import problem_data
 from .survey import Surveyed
 from .user_loss import check_loss, of_example, saddle_gradient, saddle_survey, template, weighted_loss
@@ -50,6 +50,7 @@ class Problem(AbstractProblem):
     by_construction: bool = eqx.field(static=True)  # type: ignore[misc]
     own_weights: bool = eqx.field(static=True)
     floor: Floor | None  # type: ignore[misc]
+    smoothness: Smoothness | None  # type: ignore[misc]
 
     def __init__(
         self,
@@ -71,11 +72,10 @@ class Problem(AbstractProblem):
         self.uncertified, self.by_construction, self.own_weights = uncertified, by_construction, own_weights
         self.like = template(like, saddle=y is not None)
         self.geometry = build_geometry(x, y, self.like)
-        self.floor = checked_floor(floor, self.geometry, self.like)
+        self.floor, self.smoothness = checked_floor(floor, self.geometry, self.like), None
         self.data, self.weights = problem_data(data, weights)
         if self.data is not ELSEWHERE:
-            example = () if self.data is None else (jax.tree.map(lambda leaf: leaf[0, 0], self.data.examples),)
-            check_loss(f, self.like, example)
+            check_loss(f, self.like, None if self.data is None else self.data.examples)
 
     @property
     def clients(self) -> int | None:
@@ -105,7 +105,7 @@ class Problem(AbstractProblem):
     def sampled(self, examples: int, rng: np.random.Generator) -> "Problem":
         """With as many examples of each client, drawn with replacement."""
         few = None if self.data is None else self.data.sampled(examples, rng)
-        return self if few is None else self._with(few, self.weights, floor_of_views(self.floor))
+        return self if few is None else with_smoothness(self, None)._with(few, self.weights, floor_of_views(self.floor))
 
     def _with(self, data: Clients, weights: NDArray[Any], floor: Floor | None) -> Any:
         return with_floor(eqx.tree_at(lambda p: (p.data, p.weights), self, (data, weights)), floor)

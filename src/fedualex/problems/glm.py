@@ -1,7 +1,6 @@
 """Sparse generalized linear models: LASSO, l1 logistic regression, elastic net, group lasso."""
 
-from typing import Any
-
+from ..validation.accepted import Column, Matrix, Number, Numbers
 from .built_from import built_from
 from .client_rows import split_rows
 from .general import Problem
@@ -12,20 +11,20 @@ from .rows import class_column, features, targets
 
 @built_from("X", "y", "clients", recipe=SparseGlmRecipe)
 def sparse_glm(
-    family: Any,
-    X: Any,
-    y: Any,
-    clients: Any = None,
+    family: str,
+    X: Matrix,
+    y: Column,
+    clients: Column | None = None,
     *,
-    l1: Any = 0.0,
-    l2: Any = 0.0,
-    group: Any = 0.0,
-    groups: Any = None,
-    radius: Any = None,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    group: Number = 0.0,
+    groups: Column | None = None,
+    radius: Number | None = None,
     intercept: bool = True,
-    weights: Any = "samples",
-    sample_weight: Any = None,
-    center: Any = None,
+    weights: Numbers | str = "samples",
+    sample_weight: Numbers | None = None,
+    center: Numbers | None = None,
 ) -> Problem:
     """min_{w, b} sum_i p_i loss(<w, X_i - c> + b, y_i) + l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2.
 
@@ -46,6 +45,6 @@ def sparse_glm(
     As the loss is >= 0, so is f: its floor is 0.
     """
     recipe = SparseGlmRecipe(family, l1, l2, group, groups, radius, intercept, weights, center)
-    X = features(X)
-    target = targets(y, X.shape[0]) if family == "squared" else class_column(y, X.shape[0])
-    return assemble(recipe, split_rows(X, target, clients, sample_weight))
+    rows = features(X)
+    target = targets(y, rows.shape[0]) if family == "squared" else class_column(y, rows.shape[0])
+    return assemble(recipe, split_rows(rows, target, clients, sample_weight))

@@ -14,7 +14,8 @@ from ..validation import of_type, one_of, real_array, short
 from .client_rows import Rows, checked_weights
 from .floor import Floor
 from .general import Problem
-from .losses import Logistic, Loss, OfScore, Softmax, Squared
+from .losses import Logistic, Loss, Softmax, Squared
+from .of_score import OfScore
 from .penalties import Ball, Penalty, bias_box, class_bias_box, class_shares
 from .recipe import CLASSES, NUMBERS, AbstractRecipe
 from .totals import class_means, known_classes, mean_of, sums_by_class, sums_of_means, total_mass

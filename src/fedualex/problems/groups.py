@@ -10,7 +10,7 @@ from ..validation import one_of, positive, short
 from .rows import class_column, label_column
 
 
-def group_column(y: Any, clients: Any, groups: Any, rows: int) -> NDArray[Any]:
+def group_column(y: object, clients: object, groups: object, rows: int) -> NDArray[Any]:
     """The group of each row: whose it is, its class, or what was given."""
     if isinstance(groups, str):
         if one_of("groups", groups, ("clients", "classes")) == "classes":
@@ -19,7 +19,7 @@ def group_column(y: Any, clients: Any, groups: Any, rows: int) -> NDArray[Any]:
     return label_column("groups", groups, rows)
 
 
-def check_limits(limits: Any) -> None:
+def check_limits(limits: object) -> None:
     """Refuse limits that are none, whatever groups there are."""
     if not isinstance(limits, Mapping):
         positive("limits", limits)
@@ -46,7 +46,7 @@ def limited_groups(names: NDArray[Any], limits: Any) -> tuple[NDArray[Any], NDAr
     return np.array(limited), np.array([found[g] for g in limited])
 
 
-def multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: Any) -> NDArray[Any]:
+def multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: object) -> NDArray[Any]:
     """The bounds of `constrained`; row c of `constant` holds loss_0 and the groups' losses of one constant score."""
     if multiplier is not None:
         return np.full(tau.size, float(positive("multiplier", multiplier)))

@@ -2,9 +2,10 @@
 
 `size(reach, target)` bounds the rounding of a loss: if the score is a sum of n terms of total size `reach`, the loss is
 computed to within (n + 16) UNIT size, and its derivative to within (n + 16) UNIT times the derivative of `size`.
+`curvature` bounds the second derivatives in the score, and `steepest(far)` the first where |score - target| <= far.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -14,7 +15,6 @@ from jaxtyping import Array
 
 from ..tree import Tree, cast_like
 from ..validation import positive
-from .operator_error import Majorized
 
 CLASSIFICATION = ("logistic", "multiclass")
 REGRESSION = ("squared", "huber")
@@ -23,6 +23,8 @@ REGRESSION = ("squared", "huber")
 class Logistic(eqx.Module):
     """log(1 + exp(-sign score)), sign = -1 or +1."""
 
+    curvature: ClassVar[float] = 1 / 4
+
     def __call__(self, score: Any, sign: Any) -> Array:
         return jnp.logaddexp(0.0, -sign * score)
 
@@ -30,9 +32,15 @@ class Logistic(eqx.Module):
         """1 + reach + reach^2 / 8: the slope is at most 1, and its own slope at most 1/4."""
         return jnp.sum(1 + reach + reach**2 / 8)
 
+    def steepest(self, far: Any) -> Any:
+        """1."""
+        return np.ones_like(far)
+
 
 class Softmax(eqx.Module):
     """logsumexp(scores) - scores_c, c the number of the class."""
+
+    curvature: ClassVar[float] = 1 / 2
 
     def __call__(self, scores: Any, c: Any) -> Array:
         return -jax.nn.log_softmax(scores)[c]
@@ -42,9 +50,15 @@ class Softmax(eqx.Module):
         total = jnp.sum(reach)
         return 1 + jnp.log(1.0 * reach.size) + 2 * total + total**2
 
+    def steepest(self, far: Any) -> Any:
+        """sqrt(2): the difference of two points of the simplex."""
+        return np.full_like(far, np.sqrt(2))
+
 
 class Squared(eqx.Module):
     """(score - target)^2 / 2."""
+
+    curvature: ClassVar[float] = 1.0
 
     def __call__(self, score: Any, target: Any) -> Array:
         return (score - target) ** 2 / 2
@@ -52,6 +66,10 @@ class Squared(eqx.Module):
     def size(self, reach: Any, target: Any) -> Array:
         """(reach + |target|)^2."""
         return jnp.sum((reach + jnp.abs(target)) ** 2)
+
+    def steepest(self, far: Any) -> Any:
+        """The distance."""
+        return far
 
     def reach(self, budget: float) -> float:
         """The largest |score - target| whose loss is within the budget."""
@@ -62,6 +80,7 @@ class Huber(eqx.Module):
     """u^2 / 2 for u = |score - target| <= delta, delta u - delta^2 / 2 beyond."""
 
     delta: Any
+    curvature: ClassVar[float] = 1.0
 
     def __init__(self, delta: Any = 1.0):
         self.delta = positive("delta", delta)
@@ -74,6 +93,10 @@ class Huber(eqx.Module):
         """(reach + |target|)^2: never less than the square's."""
         return Squared().size(reach, target)
 
+    def steepest(self, far: Any) -> Any:
+        """The distance, and never more than delta."""
+        return np.minimum(far, self.delta)
+
     def reach(self, budget: float) -> float:
         """The largest |score - target| whose loss is within the budget."""
         delta = float(self.delta)
@@ -83,7 +106,7 @@ class Huber(eqx.Module):
 Loss = Logistic | Softmax | Squared | Huber
 
 
-def regression_loss(name: str, delta: Any) -> Squared | Huber:
+def regression_loss(name: str, delta: object) -> Squared | Huber:
     """The loss of this name."""
     return Squared() if name == "squared" else Huber(delta)
 
@@ -96,26 +119,3 @@ def linear_score(x: Tree, row: Any) -> Array:
 def row_weight(example: Tree) -> Any:
     """By how much the example counts more than the mean one of its client; 1 if rows have no weights."""
     return example.get("weight", 1.0)
-
-
-class OfScore(Majorized):
-    """loss(<w, row - center> + b, target) of one example, summed over outputs, times the weight of the row.
-
-    center: None for 0. Its score is taken off that of the row, so that a sparse row stays as it is.
-    """
-
-    loss: Loss
-    center: Any = None
-
-    def __call__(self, x: Tree, example: Tree) -> Array:
-        score = linear_score(x, example["row"])
-        if self.center is not None:
-            score = score - cast_like(self.center, x["weights"]) @ x["weights"]
-        return row_weight(example) * jnp.sum(self.loss(score, example["target"]))
-
-    def majorant(self, x: Tree, example: Tree) -> Array:
-        """The size of the loss."""
-        reach = linear_score(x, abs(example["row"]))
-        if self.center is not None:
-            reach = reach + jnp.abs(cast_like(self.center, x["weights"])) @ x["weights"]
-        return row_weight(example) * self.loss.size(reach, example["target"])

@@ -11,11 +11,13 @@ from ..regularizers import L1, Box, L1Ball, Spectral
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, positive
+from ..validation.accepted import Column, Matrix, Number, Numbers
 from .built_from import built_from
 from .client_rows import Rows, checked_weights, split_rows
 from .floor import Floor
 from .general import Problem
-from .losses import OfScore, Squared
+from .losses import Squared
+from .of_score import OfScore
 from .recipe import NUMBERS, AbstractRecipe, assemble
 from .rows import features, matrix
 from .totals import mean_of, sums_of_means, total_mass
@@ -76,14 +78,14 @@ class LowRankRecipe(AbstractRecipe):
 
 @built_from("X", "Y", "clients", recipe=LowRankRecipe)
 def low_rank(
-    X: Any,
-    Y: Any,
-    clients: Any = None,
+    X: Matrix,
+    Y: Numbers,
+    clients: Column | None = None,
     *,
-    nuclear: Any,
+    nuclear: Number,
     intercept: bool = True,
-    weights: Any = "samples",
-    sample_weight: Any = None,
+    weights: Numbers | str = "samples",
+    sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_{W, b} sum_i p_i ||W^T X_i + b - Y_i||^2 / 2 + nuclear ||W||_*: many tasks that share few directions.
 
@@ -97,7 +99,7 @@ def low_rank(
     f is a mean of squares, so its floor is 0.
     """
     recipe = LowRankRecipe(nuclear, intercept, weights)
-    X, Y = features(X), matrix(Y, "Y")
-    if len(Y) != X.shape[0]:
-        raise ValueError(f"Y must have {X.shape[0]} rows, as many as X, got {len(Y)}")
-    return assemble(recipe, split_rows(X, Y, clients, sample_weight))
+    rows, targets = features(X), matrix(Y, "Y")
+    if len(targets) != rows.shape[0]:
+        raise ValueError(f"Y must have {rows.shape[0]} rows, as many as X, got {len(targets)}")
+    return assemble(recipe, split_rows(rows, targets, clients, sample_weight))

@@ -9,23 +9,24 @@ from numpy.typing import NDArray
 
 from ..tree import Tree
 from ..validation import encode_labels, one_of, real_array, short
+from ..validation.accepted import Column, Matrix, Number, Numbers
 from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, regression_loss
 from .row_losses import each_loss
 from .rows import features, labels_of_model, targets, two_classes
 
 
-def roc_auc(scores: Any, y: Any) -> float:
+def roc_auc(scores: Numbers, y: Column) -> float:
     """The share of (positive, negative) pairs that the scores rank rightly, ties counted half.
 
     The second of the two labels in sorted order is the positive one.
     scores, y: a score and a label for each row.
     """
-    scores = real_array("scores", scores, truth=True)
-    if scores.ndim != 1:
-        raise ValueError(f"scores must be one number for each row, got an array of shape {scores.shape}")
-    positive = two_classes(y, len(scores)) > 0
-    negatives = np.sort(scores[~positive])
-    below, up_to = (np.searchsorted(negatives, scores[positive], side) for side in ("left", "right"))
+    score = real_array("scores", scores, truth=True)
+    if score.ndim != 1:
+        raise ValueError(f"scores must be one number for each row, got an array of shape {score.shape}")
+    positive = two_classes(y, len(score)) > 0
+    negatives = np.sort(score[~positive])
+    below, up_to = (np.searchsorted(negatives, score[positive], side) for side in ("left", "right"))
     return float(np.mean(below + up_to) / 2 / len(negatives))
 
 
@@ -61,30 +62,37 @@ class ClientMetrics:
 
 
 def client_metrics(
-    x: Tree, X: Any, y: Any, clients: Any, *, loss: Any = None, delta: Any = 1.0, labels: Any = None
+    x: Tree,
+    X: Matrix,
+    y: Column,
+    clients: Column,
+    *,
+    loss: str | None = None,
+    delta: Number = 1.0,
+    labels: Column | None = None,
 ) -> ClientMetrics:
     """How the model x = {"weights": w, "bias": b} of `agnostic` or `constrained` fares with each client.
 
     loss, delta: as for `agnostic`. labels: all labels of the training data, needed where y lacks some.
     X, y, clients: rows, their targets, and whose each row is.
     """
-    X = features(X)
+    rows = features(X)
     if not isinstance(x, Mapping) or not {"weights", "bias"} <= x.keys():
         raise TypeError(f'x must be a model {{"weights": w, "bias": b}}, got {short(x)}')
-    scores = X @ np.asarray(x["weights"]) + np.asarray(x["bias"])
-    _, client = encode_labels("clients", clients, X.shape[0])
-    rows = np.bincount(client)
+    scores = rows @ np.asarray(x["weights"]) + np.asarray(x["bias"])
+    _, client = encode_labels("clients", clients, rows.shape[0])
+    sizes = np.bincount(client)
     if loss is not None:
         one_of("loss", loss, CLASSIFICATION + REGRESSION)
     if loss in REGRESSION:
         rule = regression_loss(loss, delta)
-        return ClientMetrics(np.bincount(client, each_loss(rule, scores, targets(y, X.shape[0]))) / rows, None)
+        return ClientMetrics(np.bincount(client, each_loss(rule, scores, targets(y, rows.shape[0]))) / sizes, None)
     binary = scores.ndim == 1
     if loss is not None and binary != (loss == "logistic"):
         raise ValueError(f"loss must fit the model, whose weights have shape {np.shape(x['weights'])}, got {loss!r}")
-    label = labels_of_model(y, X.shape[0], labels, 2 if binary else scores.shape[1])
+    label = labels_of_model(y, rows.shape[0], labels, 2 if binary else scores.shape[1])
     if binary:
         each, predicted = each_loss(Logistic(), scores, 2.0 * label - 1), scores > 0
     else:
         each, predicted = each_loss(Softmax(), scores, label), np.argmax(scores, axis=1)
-    return ClientMetrics(np.bincount(client, each) / rows, np.bincount(client, predicted == label) / rows)
+    return ClientMetrics(np.bincount(client, each) / sizes, np.bincount(client, predicted == label) / sizes)

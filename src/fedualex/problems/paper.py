@@ -1,11 +1,10 @@
 """The two games of the paper's experiments, from seeds."""
 
-from typing import Any
-
 import numpy as np
 
 from ..regularizers import L1, Box, Spectral
 from ..validation import whole_number
+from ..validation.accepted import Whole
 from .bilinear import Bilinear, bilinear
 from .built_from import built_from
 
@@ -14,7 +13,7 @@ LAM, RADIUS = 0.1, 0.05
 
 
 @built_from()
-def paper_l1(seed: Any = 0) -> Bilinear:
+def paper_l1(seed: Whole = 0) -> Bilinear:
     """min max <A x - b, y> + 0.1 ||x||_1 - 0.1 ||y||_1, entries of x and y within 0.05 (Section 6).
 
     A is 300-by-600; the entries of A and b are uniform on [-1, 1].
@@ -28,7 +27,7 @@ def paper_l1(seed: Any = 0) -> Bilinear:
 
 
 @built_from()
-def paper_nuclear(seed: Any = 0) -> Bilinear:
+def paper_nuclear(seed: Whole = 0) -> Bilinear:
     """min max <A X - B, Y> + 0.1 ||X||_* - 0.1 ||Y||_*, singular values within 0.05 (Appendix A).
 
     A is 300-by-600, X and Y have 20 columns. Ten columns of B are uniform on [-1, 1]; the paper does not say how

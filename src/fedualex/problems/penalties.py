@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2
 from ..validation import encode_labels, nonnegative, positive
+from ..validation.accepted import Number, Numbers
 
 Ball = L1Ball | L2Ball
 
 
-def weight_ball(l1: float, l2: float, radius: Any, budget: float, group: float = 0.0) -> Ball:
+def weight_ball(l1: float, l2: float, radius: object, budget: float, group: float = 0.0) -> Ball:
     """L2Ball(radius), or the smallest of the balls that each penalty <= budget makes.
 
     L1Ball(budget / l1), L2Ball(sqrt(2 budget / l2)), and L2Ball(budget / group) for a sum of norms of groups.
@@ -26,7 +27,7 @@ def weight_ball(l1: float, l2: float, radius: Any, budget: float, group: float =
     return min(balls, key=lambda ball: float(ball.radius))
 
 
-def penalized(ball: Ball, l1: Any, l2: Any, groups: GroupL2 | None = None) -> AbstractRegularizer:
+def penalized(ball: Ball, l1: Number, l2: Number, groups: GroupL2 | None = None) -> AbstractRegularizer:
     """l1 ||w||_1 or a sum of norms of groups, + l2/2 ||w||^2, in the ball."""
     norm: AbstractRegularizer | None = groups if l1 == 0 else L1(l1)
     weights: AbstractRegularizer = ball if norm is None else norm + ball
@@ -39,7 +40,7 @@ def largest_product(ball: Ball, vectors: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(ball.radius * np.linalg.norm(np.atleast_2d(vectors), dual, axis=1))
 
 
-def bias_box(center: Any, direction: NDArray[Any], ball: Ball, reach: float) -> Box:
+def bias_box(center: Numbers, direction: NDArray[Any], ball: Ball, reach: float) -> Box:
     """All b with |b + <w, direction> - center| <= reach for some w in the ball."""
     spread = largest_product(ball, direction)[0] + reach
     return Box(lower=center - spread, upper=center + spread)

@@ -13,6 +13,7 @@ from .client_rows import Rows
 from .data import objective_weights
 from .floor import floor_of_views
 from .general import Problem
+from .smoothness import Smoothness, smoothness_of, with_smoothness
 
 CLASSES, RANKING, NUMBERS = "classes", "ranking", "numbers"
 
@@ -53,6 +54,11 @@ class AbstractRecipe(ABC):
         """What a model of a solution x = {"weights": w, ...} adds to <w, row>."""
         return np.asarray(x.get("bias", np.zeros(np.shape(x["weights"])[1:])))
 
+    def smoothness(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
+        """At client number `client`, after the last exchange: one more, for methods whose step sizes theory chooses."""
+        own = smoothness_of(self.problem(known, [self.examples(rows, known, client)]))
+        return Summary(largest={} if own is None else own._asdict())
+
     def client_weights(self, known: Sequence[Known]) -> NDArray[Any]:
         """The weight of each client in the objective."""
         return objective_weights("samples", known[0]["mass"])
@@ -74,7 +80,10 @@ class AbstractRecipe(ABC):
         alone = not elsewhere and len(data) < known[0]["mass"].size
         weights = "clients" if elsewhere or alone else self.client_weights(known)
         floor = floor_of_views(floor) if alone else floor
-        return Problem(f, data=data, weights=weights, own_weights=True, floor=floor, **parts)
+        problem = Problem(f, data=data, weights=weights, own_weights=True, floor=floor, **parts)
+        if len(known) > self.exchanges:
+            problem = with_smoothness(problem, Smoothness(**known[self.exchanges]))
+        return problem
 
 
 def gather(recipe: AbstractRecipe, parts: Sequence[Rows]) -> list[Known]:

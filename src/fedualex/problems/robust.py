@@ -13,6 +13,7 @@ from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import of_type
+from ..validation.accepted import Column, Matrix, Number, Numbers
 from .built_from import built_from
 from .client_rows import Rows, checked_weights, split_rows
 from .floor import Floor
@@ -22,6 +23,8 @@ from .operator_error import Majorized
 from .penalties import Penalty, bias_box
 from .recipe import NUMBERS, AbstractRecipe, assemble
 from .rows import features, targets
+from .score_rows import linear_rows
+from .smoothness import Smooth
 from .totals import mean_of, sums_of_means, total_mass
 
 
@@ -93,16 +96,16 @@ class RobustRecipe(AbstractRecipe):
 
 @built_from("X", "y", "clients", recipe=RobustRecipe)
 def robust_regression(
-    X: Any,
-    y: Any,
-    clients: Any = None,
+    X: Matrix,
+    y: Column,
+    clients: Column | None = None,
     *,
-    l1: Any = 0.0,
-    l2: Any = 0.0,
-    radius: Any = None,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    radius: Number | None = None,
     intercept: bool = True,
-    weights: Any = "samples",
-    sample_weight: Any = None,
+    weights: Numbers | str = "samples",
+    sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_{w, b} sum_i p_i |<w, X_i> + b - y_i| + l1 ||w||_1 + l2/2 ||w||^2: regression that outliers cannot pull.
 
@@ -118,11 +121,11 @@ def robust_regression(
     At u = 0 f is 0 for every x, which is its floor.
     """
     recipe = RobustRecipe(l1, l2, radius, intercept, weights)
-    X = features(X)
-    return assemble(recipe, split_rows(X, targets(y, X.shape[0]), clients, sample_weight))
+    rows = features(X)
+    return assemble(recipe, split_rows(rows, targets(y, rows.shape[0]), clients, sample_weight))
 
 
-class SignedResidual(Majorized):
+class SignedResidual(Majorized, Smooth):
     """u_i (score - y) / s_i; the mean over rows weighs it by s_i^2, and by the weight of the row where it has one."""
 
     def __call__(self, x: Tree, u: Array, example: Tree) -> Array:
@@ -133,3 +136,9 @@ class SignedResidual(Majorized):
         """The same with a plus."""
         reach = linear_score(x, abs(example["row"])) + jnp.abs(example["target"])
         return row_weight(example) * u[example["index"]] / example["root"] * reach
+
+    def jacobian_bound(self, examples: Any, problem: Any) -> float:
+        """The largest singular value of the rows weight_i (row_i, 1) / (n s_i): f is bilinear."""
+        factor = row_weight(examples) / (examples["root"] * len(examples["root"]))
+        rows = linear_rows(examples["row"], problem.like.x, len(factor))
+        return float(np.sqrt(rows.largest_square(factor**2)))

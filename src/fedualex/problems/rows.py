@@ -9,12 +9,12 @@ from ..validation import classes, encode_labels, real_array, real_csr, refuse_sp
 from ..validation.sparse import issparse
 
 
-def features(X: Any) -> Any:
+def features(X: object) -> Any:
     """A nonempty real matrix with one row for each example; a sparse one of scipy stays sparse, stored by rows."""
     return real_csr("X", X) if issparse(X) else matrix(X)
 
 
-def matrix(values: Any, name: str = "X") -> NDArray[Any]:
+def matrix(values: object, name: str = "X") -> NDArray[Any]:
     """A nonempty real matrix with one row for each example, none of them sparse; the given one where it will do.
 
     Clients get copies of their rows, so that a problem never holds what the caller may change.
@@ -26,19 +26,19 @@ def matrix(values: Any, name: str = "X") -> NDArray[Any]:
     return array
 
 
-def class_column(y: Any, rows: int) -> NDArray[Any]:
+def class_column(y: object, rows: int) -> NDArray[Any]:
     """One class for each row."""
     classes("y", y, rows)
     return np.asarray(y)
 
 
-def label_column(name: str, values: Any, rows: int) -> NDArray[Any]:
+def label_column(name: str, values: object, rows: int) -> NDArray[Any]:
     """One label for each row."""
     encode_labels(name, values, rows)
     return np.asarray(values)
 
 
-def two_classes(y: Any, rows: int) -> NDArray[Any]:
+def two_classes(y: object, rows: int) -> NDArray[Any]:
     """-1 for the first of the two labels in sorted order, +1 for the second."""
     names, label = classes("y", y, rows)
     if len(names) != 2:
@@ -46,7 +46,7 @@ def two_classes(y: Any, rows: int) -> NDArray[Any]:
     return np.where(label == 1, 1.0, -1.0)
 
 
-def labels_of_model(y: Any, rows: int, labels: Any, count: int) -> NDArray[np.int32]:
+def labels_of_model(y: object, rows: int, labels: object, count: int) -> NDArray[np.int32]:
     """The class of each row as a model with this number of classes counts them, all of which y or labels must name."""
     names, number = classes("y", y, rows)
     known = names if labels is None else classes("labels", labels)[0]
@@ -58,7 +58,7 @@ def labels_of_model(y: Any, rows: int, labels: Any, count: int) -> NDArray[np.in
     return np.searchsorted(known, names)[number].astype(np.int32)
 
 
-def targets(y: Any, rows: int, name: str = "y") -> NDArray[Any]:
+def targets(y: object, rows: int, name: str = "y") -> NDArray[Any]:
     """One real number for each row."""
     target = real_array(name, y, f"{rows} real numbers", truth=True)
     if target.shape != (rows,):

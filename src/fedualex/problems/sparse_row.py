@@ -64,6 +64,6 @@ def same_width(clients: Sequence[Tree]) -> list[Tree]:
     return [jax.tree.map(widen, client, is_leaf=is_sparse) if width else client for client in clients]
 
 
-def is_sparse(node: Any) -> bool:
+def is_sparse(node: object) -> bool:
     """Whether this is a `SparseRow`."""
     return isinstance(node, SparseRow)

@@ -16,7 +16,7 @@ FEW = 2**12
 """Rows of all clients together whose padding costs next to nothing."""
 
 
-def problem_data(data: Sequence[Tree] | str | None, weights: Any) -> "tuple[Clients | None, NDArray[Any]]":
+def problem_data(data: Sequence[Tree] | str | None, weights: object) -> "tuple[Clients | None, NDArray[Any]]":
     """What `Problem` was given as data= and weights=, checked."""
     if isinstance(data, str) and data == "elsewhere":
         if not (isinstance(weights, str) and weights == "clients"):

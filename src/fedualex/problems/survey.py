@@ -9,6 +9,7 @@ from jaxtyping import Array
 from ..tree import Saddle, Tree
 from .floor import Floor
 from .operator_error import OperatorError
+from .smoothness import Smoothness
 from .value_error import LossError, unseen_error
 
 
@@ -27,6 +28,9 @@ class AbstractSurveyed(eqx.Module):
 
     floor: ClassVar[Floor | None] = None
     """A known lower bound of f in x at one y, as `Floor` says; None if none is known."""
+
+    smoothness: ClassVar[Smoothness | None] = None
+    """What is known of the operators of all clients, where their data is elsewhere; None if nothing was told."""
 
     @abstractmethod
     def loss(self, z: Saddle) -> Array:

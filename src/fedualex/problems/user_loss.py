@@ -44,8 +44,12 @@ def weighted_loss(f: Callable[..., Any], z: Saddle, examples: Tree, share: Array
     return jnp.vdot(share, jax.vmap(lambda example: of_example(f, z, example))(examples))
 
 
-def check_loss(f: Callable[..., Any], like: Saddle, example: tuple[Tree, ...]) -> None:
-    """One abstract evaluation on one example, so that a wrong f is found here and not inside a run."""
+def check_loss(f: Callable[..., Any], like: Saddle, examples: Tree | None) -> None:
+    """One abstract evaluation on one example, so that a wrong f is found here and not inside a run.
+
+    examples: of all clients, by client; None if f takes none.
+    """
+    example = () if examples is None else (jax.tree.map(lambda leaf: leaf[0, 0], examples),)
 
     def loss(z: Saddle) -> Array:
         if not example:
@@ -74,7 +78,7 @@ def _shapes(like: Saddle, dtype: Any) -> Saddle:
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), dtype), like)
 
 
-def template(like: Any, saddle: bool) -> Saddle:
+def template(like: object, saddle: bool) -> Saddle:
     """Zeros with the shapes of `like`, or a clear refusal."""
     if not isinstance(like, Saddle):
         raise TypeError(f"like must be fx.Saddle(x0, y0) of arrays with the shapes of x and y, got {short(like)}")

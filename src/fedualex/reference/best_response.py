@@ -1,7 +1,5 @@
 """Exact play against exact play, for games whose best responses are isolated."""
 
-from typing import Any
-
 import jax.numpy as jnp
 
 from ..geometry import Dual
@@ -10,13 +8,14 @@ from ..problems import AbstractProblem, Bilinear
 from ..regularizers import for_reports
 from ..tree import Saddle
 from ..validation import of_type, positive, whole_number
+from ..validation.accepted import Whole
 from .solution import Solution
 
 SHARPNESS = 1e9
 """The prox of SHARPNESS s with weight SHARPNESS maximizes <s, .> - psi, up to 1 / SHARPNESS of the domain's size."""
 
 
-def best_response(game: AbstractProblem, *, sweeps: Any = 50, tol: float = 1e-10) -> Solution:
+def best_response(game: AbstractProblem, *, sweeps: Whole = 50, tol: float = 1e-10) -> Solution:
     """Alternate x <- argmin phi(., y) and y <- argmax phi(x, .) until the certified gap is at most tol.
 
     Not a general solver: it settles where best responses are isolated, as in the paper's nuclear game, where every

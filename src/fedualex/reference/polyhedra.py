@@ -28,7 +28,7 @@ class Polyhedron:
     sums: Any
 
 
-def polyhedron(name: str, part: Any, shape: tuple[int, ...]) -> Polyhedron:
+def polyhedron(name: str, part: object, shape: tuple[int, ...]) -> Polyhedron:
     """The regularizer of one block as a `Polyhedron`, or a TypeError that lists what is polyhedral."""
     psi, c = _regularizer(name, part)
     size = int(np.prod(shape))

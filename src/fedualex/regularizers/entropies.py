@@ -8,6 +8,7 @@ from jaxtyping import Array
 
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import nonnegative, real_array
+from ..validation.accepted import Number
 from .base import AbstractRegularizer, Parameter, indicator, relative, show
 from .maps import nonzero, wright
 
@@ -79,6 +80,6 @@ class KL(AbstractRegularizer):
         return f"KL({show(self.lam)}, q={show(self.q)})"
 
 
-def Entropy(lam: Any) -> KL:
+def Entropy(lam: Number) -> KL:
     """psi(x) = lam sum_i x_i log x_i on x >= 0: `KL` with q = 1."""
     return KL(lam, 1.0)

@@ -1,13 +1,12 @@
 """Constant, linear and quadratic terms, which join any regularizer."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ..tree import Scalar, Vector, as_real, cast_like, depend_on
 from ..validation import nonnegative, real_array
+from ..validation.accepted import Number, Numbers
 from .base import AbstractRegularizer, Parameter, show
 from .maps import nonzero, norm
 from .norms import L1, Zero
@@ -100,18 +99,18 @@ class WithQuadratic(AbstractRegularizer):
         return " + ".join(terms) or "Zero()"
 
 
-def SquaredL2(lam: Any) -> WithQuadratic:
+def SquaredL2(lam: Number) -> WithQuadratic:
     """psi(x) = lam/2 ||x||_2^2; prox omega / (1 + weight lam), conjugate ||s||^2 / (2 lam)."""
     return WithQuadratic(Zero(), nonnegative("SquaredL2: lam", lam), NONE, NONE)
 
 
-def ElasticNet(lam1: Any, lam2: Any) -> AbstractRegularizer:
+def ElasticNet(lam1: Number, lam2: Number) -> AbstractRegularizer:
     """psi(x) = lam1 ||x||_1 + lam2/2 ||x||_2^2."""
     l1 = L1(nonnegative("ElasticNet: lam1", lam1))
     return WithQuadratic(l1, nonnegative("ElasticNet: lam2", lam2), NONE, NONE)
 
 
-def Linear(c: Any) -> WithQuadratic:
+def Linear(c: Numbers) -> WithQuadratic:
     """psi(x) = <c, x>; a number stands for the vector with this entry everywhere."""
     return WithQuadratic(Zero(), NONE, real_array("Linear: c", c), NONE)
 

@@ -105,7 +105,7 @@ def for_reports(tree: Any) -> Any:
     )
 
 
-def is_spectral(node: Any) -> bool:
+def is_spectral(node: object) -> bool:
     """Whether a node calls LAPACK."""
     return isinstance(node, Spectral)
 

@@ -6,8 +6,6 @@
 4. l1 on a simplex is a constant: lam times its radius.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -101,7 +99,7 @@ class InBall(AbstractInSet):
         return self.domain.conjugate(self.penalty.prox(s, jnp.ones((), jnp.result_type(as_real(s)))))
 
 
-def add(left: AbstractRegularizer, right: Any) -> AbstractRegularizer:
+def add(left: AbstractRegularizer, right: object) -> AbstractRegularizer:
     """left + right as one regularizer with closed forms."""
     if not isinstance(right, AbstractRegularizer):
         raise TypeError(f"{left!r} + {short(right)}: a regularizer can only be added to a regularizer")

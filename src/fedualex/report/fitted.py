@@ -26,10 +26,10 @@ def described(model: Model) -> dict[str, Any]:
     several = model.weights.ndim > 1
     used = [one for one in model.coefficients if one.size > 0]
     return {
-        "target": model.target,
+        "target": ", ".join(model.targets),
         "goal": str(model.training.get("goal", "")),
         "meaning": _meaning(model),
-        "scores": [str(label) for label in model.classes.tolist()] if several else [""],
+        "scores": [str(label) for label in (model.classes.tolist() or model.targets)] if several else [""],
         "coefficients": [
             {"feature": one.feature, "unit": one.per_unit.tolist(), "deviation": one.per_deviation.tolist()}
             for one in used
@@ -43,7 +43,7 @@ def described(model: Model) -> dict[str, Any]:
 def _meaning(model: Model) -> str:
     """What coefficients add up to."""
     if model.answers.kind == "numbers":
-        return f"What each feature adds to {model.target}."
+        return f"What each feature adds to {', '.join(model.targets)}."
     if model.weights.ndim > 1:
         return "What each feature adds to the scores, of which the largest wins."
     return f"What each feature adds to the score, which is above 0 for {model.target} = {model.classes.tolist()[1]}."

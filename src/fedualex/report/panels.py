@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +65,9 @@ def runs_panel(
     model: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Answer, curves, table, certificates and solutions of methods, each with one run or one for every seed."""
-    for runs in groups.values():
-        for run in runs:
-            if run.status is None or not run.history:
-                raise ConfigurationError(f"{run.path} is a run that has not ended")
+    for run in chain.from_iterable(groups.values()):
+        if run.status is None or not run.history:
+            raise ConfigurationError(f"{run.path} is a run that has not ended")
     firsts = {label: runs[0] for label, runs in groups.items()}
     spectral = any(one["rank"] is not None for run in firsts.values() for one in stored_outputs(run).values())
     panel = {
@@ -84,20 +84,7 @@ def runs_panel(
         ],
         "answers": [answer_of(label, runs) for label, runs in groups.items()],
         "table": [row(label, output, runs, exact) for label, runs in groups.items() for output in common_outputs(runs)],
-        "certificates": [
-            {
-                "method": label,
-                "output": output,
-                "gap": found["gap"],
-                "x": found["gap_x"],
-                "y": found["gap_y"],
-                "shift": found["shift"],
-                "rounding": found["rounding"],
-                "reason": found["reason"],
-            }
-            for label, run in firsts.items()
-            for output, found in stored_outputs(run).items()
-        ],
+        "certificates": [row for label, run in firsts.items() for row in _certificates(label, run)],
         "solutions": [
             {"method": label, "output": output, "blocks": blocks(run, output, exact)}
             for label, run in firsts.items()
@@ -133,6 +120,15 @@ def notes(groups: Mapping[str, Sequence[StoredRun]]) -> list[str]:
 def _chosen(groups: Mapping[str, Sequence[StoredRun]]) -> dict[str, str]:
     """The step sizes that theory chose for each method, in words."""
     return {label: runs[0].status["steps"] for label, runs in groups.items() if runs[0].status}
+
+
+def _certificates(label: str, run: StoredRun) -> list[dict[str, Any]]:
+    """A row for each output of a run."""
+    columns = {"gap": "gap", "x": "gap_x", "y": "gap_y", "shift": "shift", "rounding": "rounding", "reason": "reason"}
+    return [
+        {"method": label, "output": output, **{name: found[key] for name, key in columns.items()}}
+        for output, found in stored_outputs(run).items()
+    ]
 
 
 def _tol(run: StoredRun) -> float | None:

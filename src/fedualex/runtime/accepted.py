@@ -21,7 +21,7 @@ def a_positive(name: str, value: Any) -> float:
     return float(positive(name, value))
 
 
-def anything(name: str, value: Any) -> Any:
+def anything(name: str, value: object) -> Any:
     """What can be checked only where it is used."""
     return value
 
@@ -67,14 +67,14 @@ def a_precision(name: str, value: Any) -> str:
     return kind
 
 
-def a_function(name: str, value: Any) -> Any:
+def a_function(name: str, value: object) -> Any:
     """Something to call with a record."""
     if not callable(value):
         raise TypeError(f"{name} must be a function of one record, got {short(value)}")
     return value
 
 
-def a_path(name: str, value: Any) -> Path:
+def a_path(name: str, value: object) -> Path:
     """A path, as a text or as it is."""
     if not isinstance(value, str | Path):
         raise TypeError(f"{name} must be the path of a file, got {short(value)}")

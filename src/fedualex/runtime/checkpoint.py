@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import __version__
 from ..storage import write_atomically
+from ..tree import Tree
 
 SCHEMA = 5
 """Of the file and of the fingerprint: whoever changes what one of them holds counts this up."""
@@ -87,7 +88,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def save(path: Path, state: Any, history: list[dict[str, Any]], run: str, best: str | None) -> None:
+def save(path: Path, state: Tree, history: list[dict[str, Any]], run: str, best: str | None) -> None:
     """Write state and history, so that a crash at any moment leaves the old file or the new one."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     arrays = {f"leaf{index}": leaf for index, leaf in enumerate(leaves)}
@@ -104,7 +105,7 @@ def check_folder(path: Path) -> None:
         raise ValueError(f"checkpoint must be a file in an existing folder that can be written to, got {str(path)!r}")
 
 
-def load(path: Path, like: Any, run: str) -> tuple[Any, list[dict[str, Any]], str | None]:
+def load(path: Path, like: Tree, run: str) -> tuple[Any, list[dict[str, Any]], str | None]:
     """State and history, if the file is whole, of this schema and version, and of this very run."""
     header, leaves = read(path)
     if header["version"] != __version__:

@@ -133,7 +133,7 @@ def built(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
     return kind(**given)
 
 
-def fields_of(chosen: Any, kind: Any) -> dict[str, Any]:
+def fields_of(chosen: object, kind: type) -> dict[str, Any]:
     """Of the options that were chosen those that this kind has as well."""
     return {one.name: getattr(chosen, one.name) for one in fields(kind)}
 
@@ -151,7 +151,7 @@ def listing(kind: Any) -> str:
     )
 
 
-def table(kind: Any) -> str:
+def table(kind: type) -> str:
     """The same as a table of Markdown."""
     rows = [
         f"| `{one.name}` | {'must be given' if one.default is MISSING else f'`{one.default!r}`'} | "
@@ -161,7 +161,7 @@ def table(kind: Any) -> str:
     return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
 
 
-def file_defaults(kind: Any) -> dict[str, Any]:
+def file_defaults(kind: type) -> dict[str, Any]:
     """The options that a TOML file can have, with their defaults."""
     return {one.name: one.default for one in fields(kind) if one.metadata["in_files"]}
 

@@ -1,5 +1,6 @@
 """A round of local steps on clients side by side."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -47,36 +48,21 @@ class CachedPrimal:
 
 
 def local_rounds(
-    setup: Setup, state: State, survey: Any, data: Tree, memory: Tree, ids: Array, a: Array, mean_steps: Array
+    setup: Setup, state: State, survey: Tree, data: Tree, memory: Tree, ids: Array, a: Array, mean_steps: Array
 ) -> tuple[Contribution, Tree]:
     """A round of local steps on clients side by side: their weighted sums, and their memories."""
-    method, problem = setup.method, setup.problem
-    geometry, steps = problem.geometry, setup.steps.at[ids].get(mode="fill", fill_value=1)
-    round_key = fold_in(setup.key, state.round)
+    method, problem, steps = setup.method, setup.problem, setup.steps.at[ids].get(mode="fill", fill_value=1)
     own = (
         None
         if survey is None
         else jax.vmap(lambda client: problem.client_operator(client, survey[0]), axis_size=a.size)(data)
     )
-
-    def step_of(local: Tree, client: Tree, own_reference: Tree, m: Array, share: Array, k: Array) -> Any:
-        def oracle(z: Tree, sample: int) -> Tree:
-            draw, whose = setup.oracle, m
-            if setup.merge_noise and sample == method.linear_sample:
-                z, draw, whose = *_merged(z, draw, share), ids[0]
-            step_key = fold_in(fold_in(round_key, whose + 1), k)
-            g = draw(problem, client, z, fold_in(step_key, sample))
-            return g if survey is None else tree.add(g, tree.subtract(survey[1], own_reference))
-
-        once: Any = CachedPrimal(geometry)
-        local, probe, weight = method.local_step(local, oracle, once)
-        return local, probe, jnp.asarray(weight, a.dtype), method.read(probe, once)
-
     # In the only step of a round all clients stand at one point: what depends on it alone is computed once.
     together = setup.local_steps == 1 and not jax.tree.leaves(memory)
     # With one sample for all at the end of that step, they also end at one point.
     after = None if setup.merge_noise else 0
     before = None if together else 0
+    step_of = _step_of_a_client(setup, state, survey, ids, a.dtype)
     side_by_side = jax.vmap(step_of, (before, 0, 0, 0, 0, None), (after, 0, 0, 0), axis_name=CLIENTS)
 
     def step(carry: tuple[Tree, Tree, Array], k: Array) -> Any:
@@ -93,20 +79,45 @@ def local_rounds(
     zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), a.dtype), problem.like)
     nothing = zero, jnp.zeros((), a.dtype)
     if together:
-        start = method.local_init(state.server, None), *nothing
-        carry, sums = step(start, jnp.asarray(0))
+        carry, sums = step((method.local_init(state.server, None), *nothing), jnp.asarray(0))
         sums = jax.tree.map(lambda leaf: leaf[None], sums)
     else:
-        start = jax.vmap(method.local_init, (None, 0), axis_size=a.size)(state.server, memory), *nothing
-        carry, sums = jax.lax.scan(step, start, jnp.arange(setup.local_steps))
+        start = jax.vmap(method.local_init, (None, 0), axis_size=a.size)(state.server, memory)
+        carry, sums = jax.lax.scan(step, (start, *nothing), jnp.arange(setup.local_steps))
     (local, points, point_weight), (probes, weights, shares) = carry, sums
-    if setup.merge_noise:
-        message, memory = method.local_final(local, state.server, memory)
-        message = tree.scale(jnp.sum(a), message)
-    else:
-        message, memory = jax.vmap(method.local_final, (0, None, 0), axis_size=a.size)(local, state.server, memory)
-        message = _weighted(a if setup.equal_steps else a * mean_steps / steps, message)
+    message, memory = _message(setup, state, local, memory, a, a if setup.equal_steps else a * mean_steps / steps)
     return Contribution(message, probes, weights, shares, points, point_weight), memory
+
+
+def _step_of_a_client(setup: Setup, state: State, survey: Any, ids: Array, dtype: Any) -> Callable[..., Any]:
+    """One local step of one client: its state after it, the probe, the probe's weight and its point."""
+    method, problem = setup.method, setup.problem
+    round_key = fold_in(setup.key, state.round)
+
+    def step_of(local: Tree, client: Tree, own_reference: Tree, m: Array, share: Array, k: Array) -> Any:
+        def oracle(z: Tree, sample: int) -> Tree:
+            draw, whose = setup.oracle, m
+            if setup.merge_noise and sample == method.linear_sample:
+                z, draw, whose = *_merged(z, draw, share), ids[0]
+            step_key = fold_in(fold_in(round_key, whose + 1), k)
+            g = draw(problem, client, z, fold_in(step_key, sample))
+            return g if survey is None else tree.add(g, tree.subtract(survey[1], own_reference))
+
+        once: Any = CachedPrimal(problem.geometry)
+        local, probe, weight = method.local_step(local, oracle, once)
+        return local, probe, jnp.asarray(weight, dtype), method.read(probe, once)
+
+    return step_of
+
+
+def _message(setup: Setup, state: State, local: Tree, memory: Tree, a: Array, shares: Array) -> tuple[Tree, Tree]:
+    """What the clients send after their last step, as one weighted sum, and their memories."""
+    final = setup.method.local_final
+    if setup.merge_noise:  # they stand at one point
+        message, memory = final(local, state.server, memory)
+        return tree.scale(jnp.sum(a), message), memory
+    messages, memory = jax.vmap(final, (0, None, 0), axis_size=a.size)(local, state.server, memory)
+    return _weighted(shares, messages), memory
 
 
 def _merged(z: Tree, oracle: Any, share: Array) -> tuple[Tree, AbstractOracle]:

@@ -117,7 +117,7 @@ def check_clients(problem: AbstractProblem, method: AbstractMethod, options: Run
         raise ValueError(reason)
 
 
-def check_cohort(cohort: Any, weights: Any) -> None:
+def check_cohort(cohort: object, weights: Any) -> None:
     """Whoever is drawn must weigh something."""
     if cohort is not None and not np.sum(np.sort(weights)[:cohort]) > 0:
         raise ValueError(f"cohort must be large enough that some client of weight > 0 is in it, got {cohort}")

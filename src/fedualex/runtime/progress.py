@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from ..display import rounded_up
 
 
 @contextmanager
 def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that shows a record: rounds done, the best certificate in it, rounds a second, time left."""
+    from rich.console import Console  # a site of a deployment starts without it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     console = Console(stderr=True)
     if not (shown and console.is_terminal):
         yield lambda record: None

@@ -44,7 +44,13 @@ def clients_per_device(mesh: Mesh | None, clients: int, cohort: int, settled: bo
 
 
 def over_devices(
-    mesh: Mesh | None, clients: int, work: Callable[..., tuple[Tree, Tree]], data: Tree, memory: Tree, ids: Any, a: Any
+    mesh: Mesh | None,
+    clients: int,
+    work: Callable[..., tuple[Tree, Tree]],
+    data: Tree,
+    memory: Tree,
+    ids: Array,
+    a: Array,
 ) -> tuple[Tree, Tree]:
     """work(data, memory, rows, ids, a) on every device for its part of a sorted cohort: the sum, and the memories.
 

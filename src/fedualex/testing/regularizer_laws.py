@@ -13,6 +13,7 @@ from ..precision import double
 from ..regularizers import AbstractRegularizer, SquaredL2
 from ..regularizers.fenchel import fenchel
 from ..regularizers.rounding import has_rounding_bound
+from ..tree import Tree
 from ..validation import of_type
 from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, checked_like, equal, size
 
@@ -20,7 +21,7 @@ QUADRATICS = (0.0, 1e-33, 1e-160, 1e-300, 1e150)
 """None, one that is lost beside anything, and those with which squares leave the range of floats."""
 
 
-def check_regularizer(psi: AbstractRegularizer, like: Any = None, *, samples: int = 20, seed: int = 0) -> None:
+def check_regularizer(psi: AbstractRegularizer, like: Tree | None = None, *, samples: int = 20, seed: int = 0) -> None:
     """Check every law of a regularizer at random points shaped as the array `like` (a shape that fits, if None).
 
     psi: what is checked. samples, seed: how many points, and which.
@@ -32,7 +33,7 @@ def check_regularizer(psi: AbstractRegularizer, like: Any = None, *, samples: in
     Laws(psi, like, regularizer_laws).check_samples(samples, seed)
 
 
-def regularizer_laws(psi: AbstractRegularizer, like: Any, omega: Array, other: Array, weight: Array) -> Margins:
+def regularizer_laws(psi: AbstractRegularizer, like: Tree, omega: Array, other: Array, weight: Array) -> Margins:
     """The margins of all laws at one pair of points.
 
     psi, like: what is checked, and an array of the shape of its points. omega, other, weight: where.
@@ -132,7 +133,7 @@ def _declared_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Arr
     return margins
 
 
-def check_extremes(psi: AbstractRegularizer, like: Any) -> None:
+def check_extremes(psi: AbstractRegularizer, like: Tree) -> None:
     """Zero, huge and tiny arguments, and huge and tiny quadratics beside psi, compiled as in a run.
 
     A prox is a finite point of the domain, a conjugate is neither nan nor below what a point attains (it may be

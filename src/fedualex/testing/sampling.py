@@ -54,7 +54,7 @@ class Laws:
             self.check(*point)
 
 
-def checked_like(subject: Any, like: Tree) -> Tree:
+def checked_like(subject: object, like: Tree) -> Tree:
     """An array, or for a product one for each of its parts; those that fit, if None."""
     if like is None:
         return default_like(subject)
@@ -66,7 +66,7 @@ def checked_like(subject: Any, like: Tree) -> Tree:
     return jax.tree.map(lambda leaf: real_array("like", leaf), like)
 
 
-def require(subject: Any, margins: Mapping[str, Any], where: str) -> None:
+def require(subject: object, margins: Mapping[str, Any], where: str) -> None:
     """An `AssertionError` that names every law whose margin is negative or nan, and where that was."""
     broken = {law: float(margin) for law, margin in margins.items() if not float(margin) >= 0}
     if broken:
@@ -87,7 +87,7 @@ def same_arrays(found: Tree, expected: Tree) -> float:
     return holds(all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
 
 
-def default_like(subject: Any) -> Tree:
+def default_like(subject: object) -> Tree:
     """Arrays of a shape that fits: a parameter's own, a matrix for what is spectral, else five entries."""
     if isinstance(subject, Product):
         return jax.tree.map(default_like, subject.parts, is_leaf=is_geometry)

@@ -5,45 +5,50 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array
 
 from ..geometry import EntropicSimplex, Euclidean, PNorm, is_geometry
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
+from ..problems.base import as_problem
 from ..problems.finiteness import where_not_finite
+from ..problems.score_rows import spectral_norm
+from ..problems.smoothness import beta_of, slope_of
 from ..regularizers import CappedSimplex, for_reports
-from ..tree import Saddle
-from ..validation import short, whole_number
+from ..tree import Saddle, Tree
+from ..validation import of_type, whole_number
+from ..validation.accepted import Whole
 from .bounds import Constants, product
 from .sampling import largest_seen
-from .sizes import Sizes, largest_row, size_at_zero, sizes_of, spectral_norm
+from .sizes import Sizes, largest_row, size_at_zero, sizes_of
 
 SAMPLES = 8  # points at which a constant without a closed form is looked for
 
 
-def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any = SAMPLES, seed: int = 0) -> Constants:
+def constants(
+    problem: object, oracle: object = None, z0: Tree = None, *, samples: Whole = SAMPLES, seed: int = 0
+) -> Constants:
     """The constants of a problem seen through an oracle (None: exact), started at the projection of z0 (None: 0).
 
     Bilinear games: beta = norm of A between the two blocks' norms, and sup ||g||_* <= ||g(0)||_* + beta sup ||z||.
+    Problems of the catalogue: beta is the largest of the clients' own bounds, and sup ||g_m||_* <= ||g_m||_* at the
+    point of the domain nearest to 0 + beta * diameter.
     Otherwise beta = sup ||Jacobian of g_m|| and sup ||g_m||_* are the largest values seen at `samples` feasible points
     of up to 32 clients, in the geometry's norms: estimates from below. So is sigma, unless the noise is Gaussian.
     seed: decides the points.
     """
-    oracle = Exact() if oracle is None else oracle
-    if not isinstance(problem, AbstractProblem):
-        raise TypeError(f"problem must be a problem such as fx.problems.paper_l1(), got {short(problem)}")
-    if not isinstance(oracle, AbstractOracle):
-        raise TypeError(f"oracle must be an oracle such as fx.GaussianNoise(0.1), got {short(oracle)}")
+    problem = as_problem(problem)
+    accepted = "an oracle such as fx.GaussianNoise(0.1)"
+    oracle = Exact() if oracle is None else of_type("oracle", oracle, AbstractOracle, accepted)
     samples = whole_number("samples", samples)
     with double():
         start = problem.validate_point(_zeros(problem) if z0 is None else z0, "z0")
         geometry = for_reports(problem.geometry)
         start, sizes = sizes_of(geometry, start)
         parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(start), strict=True))
-        beta, sigma = _closed_beta(problem), _closed_sigma(oracle, parts)
-        how = {name: "estimate" if closed is None else "exact" for name, closed in (("beta", beta), ("sigma", sigma))}
+        (beta, kind), sigma = _closed_beta(problem), _closed_sigma(oracle, parts)
+        how = {"beta": kind, "sigma": "estimate" if sigma is None else "exact"}
         how["grad_bound"] = "estimate" if "estimate" in how.values() else "bound"
-        size = None if beta is None else _affine_size(problem, parts, sizes, beta)
+        size = None if beta is None else _largest_size(problem, sizes, beta)
         if beta is None or size is None or sigma is None:
             seen = largest_seen(problem, oracle, start, samples, seed)
             beta, size, sigma = (s if c is None else c for s, c in zip(seen, (beta, size, sigma), strict=True))
@@ -72,7 +77,7 @@ def constants(problem: Any, oracle: Any = None, z0: Any = None, *, samples: Any 
 def smoothness(problem: AbstractProblem) -> float:
     """beta alone, as `constants` has it; may be nan where the operator is somewhere in the domain."""
     with double():
-        beta = _closed_beta(problem)
+        beta, _ = _closed_beta(problem)
         if beta is not None:
             return beta
         start, _ = sizes_of(for_reports(problem.geometry), problem.validate_point(_zeros(problem)))
@@ -83,26 +88,31 @@ def _zeros(problem: AbstractProblem) -> Saddle:
     return jax.tree.map(np.zeros_like, problem.like)
 
 
-def _half_square(part: Any, diameter: Array) -> float:
-    return float(diameter) ** 2 / 2 if isinstance(part, Euclidean) else np.inf
+def _closed_beta(problem: AbstractProblem) -> tuple[float | None, str]:
+    """Without looking at points, and whether it is exact or a bound; None, and an estimate to come, where f is unknown.
 
-
-def _closed_beta(problem: AbstractProblem) -> float | None:
-    """A from l1 to ||.||_* has the largest norm of a column, from ||.|| to l-infinity that of a row; l2: spectral."""
+    A from l1 to ||.||_* has the largest norm of a column, from ||.|| to l-infinity that of a row; l2: spectral.
+    """
     if isinstance(problem, Bilinear):
         x, y, A = problem.geometry.parts.x, problem.geometry.parts.y, np.asarray(problem.A)
         if isinstance(x, EntropicSimplex):
-            return float(largest_row(y, A.T))
+            return float(largest_row(y, A.T)), "exact"
         if isinstance(y, EntropicSimplex):
-            return float(largest_row(x, A))
+            return float(largest_row(x, A)), "exact"
         if isinstance(x, Euclidean) and isinstance(y, Euclidean):
-            return spectral_norm(np.asarray(problem.A, float))
-    return None
+            return spectral_norm(np.asarray(problem.A, float)), "exact"
+    beta = beta_of(problem)
+    return beta, "estimate" if beta is None else "bound"
 
 
-def _affine_size(problem: AbstractProblem, parts: list[Any], sizes: Sizes, beta: float) -> float:
-    """sup ||g||_* <= ||g(0)||_* + beta sup ||z||; a point of the simplex has norm 1."""
-    return float(size_at_zero(problem)) + product(beta, float(np.linalg.norm(np.array(sizes.radii))))
+def _largest_size(problem: AbstractProblem, sizes: Sizes, beta: float) -> float:
+    """sup ||g||_* <= ||g(0)||_* + beta sup ||z|| of an affine g; a point of the simplex has norm 1.
+
+    Beta may not hold outside of the domain, so of any other g it is ||g||_* at a point of it + beta * diameter.
+    """
+    if isinstance(problem, Bilinear):
+        return float(size_at_zero(problem)) + product(beta, float(np.linalg.norm(np.array(sizes.radii))))
+    return slope_of(problem) + product(beta, float(sizes.whole))
 
 
 def _closed_sigma(oracle: AbstractOracle, parts: list[Any]) -> float | None:

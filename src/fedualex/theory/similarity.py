@@ -19,6 +19,7 @@ from ..problems.base import as_problem
 from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 from ..validation import whole_number
+from ..validation.accepted import Whole
 from .sampling import SWEEPS, aligned, feasible_points
 
 SMALL = 200  # unknowns up to which the whole matrix is formed
@@ -32,7 +33,7 @@ class Similarity:
     how: str
 
 
-def similarity(problem: Any, *, samples: Any = 8, seed: Any = 0) -> Similarity:
+def similarity(problem: Any, *, samples: Whole = 8, seed: Whole = 0) -> Similarity:
     """The smallest delta with sum_m p_m ||d_m(z) - d_m(w)||_*^2 <= delta^2 ||z - w||^2, d_m = g_m - sum_n p_n g_n.
 
     problem: its clients have the weights p, and its geometry the norms.

@@ -4,17 +4,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
-from numpy.typing import NDArray
 
 from ..compiling import quickly
 from ..geometry import EntropicSimplex, Euclidean, Product, is_geometry
 from ..problems import AbstractProblem
 from ..tree import Saddle
-
-SMALL = 1000
-"""Rows or columns up to which a whole decomposition is quick."""
 
 
 class Sizes(NamedTuple):
@@ -55,17 +50,3 @@ def _radius(part: Any, leaf: Array) -> Any:
 def largest_row(part: Any, rows: Any) -> Array:
     """The largest dual norm of a row."""
     return jnp.max(jax.vmap(part.dual_norm)(rows))
-
-
-def spectral_norm(A: NDArray[Any]) -> float:
-    """The largest singular value, from A A^T; of a large matrix by Lanczos iteration, to rounding."""
-    if min(A.shape) <= SMALL:
-        unit = float(np.max(np.abs(A)))
-        if not 0 < unit < np.inf:
-            return unit
-        rows = (A if len(A) <= len(A.T) else A.T) / unit
-        return unit * float(np.sqrt(np.linalg.eigvalsh(rows @ rows.T)[-1]))
-    from scipy.sparse.linalg import svds  # a tenth of a second to import, for large matrices alone
-
-    start = np.random.default_rng(0).normal(size=min(A.shape))
-    return float(svds(A, k=1, v0=start, return_singular_vectors=False)[0])

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..tree import Scalar
 from ..validation import of_type, one_of, real_scalar, whole_number
+from ..validation.accepted import Number, Whole
 from .bounds import Bound, Constants, Term, inverse, product
 
 FIRST = {("hilbert", "fresh"): 2, ("hilbert", "optimistic"): 3, ("any", "fresh"): 8, ("any", "optimistic"): 12}
@@ -32,13 +33,13 @@ class SlideBound(Bound):
 
 def slide(
     constants: Any,
-    delta: Any,
+    delta: Number,
     *,
-    local_steps: Any,
-    rounds: Any,
+    local_steps: Whole,
+    rounds: Whole,
     reference: str = "fresh",
     norm: str = "hilbert",
-    sigma: Any = None,
+    sigma: Number | None = None,
 ) -> SlideBound:
     """The average of the probes of R rounds of FeDualSlide with a constant step T, for affine operators.
 

@@ -15,7 +15,7 @@ Array = Any
 
 
 def real_array(
-    name: str, value: Any, accepted: str = "real numbers", *, truth: bool = False, copy: bool = True
+    name: str, value: object, accepted: str = "real numbers", *, truth: bool = False, copy: bool = True
 ) -> Array:
     """`value` as a finite float64 numpy array.
 
@@ -34,7 +34,7 @@ def real_array(
 
 
 def any_real_array(
-    name: str, value: Any, accepted: str = "real numbers", *, truth: bool = False, copy: bool = True
+    name: str, value: object, accepted: str = "real numbers", *, truth: bool = False, copy: bool = True
 ) -> Array:
     """`value` as a float64 numpy array, infinities allowed; a tracer inside jit or vmap as it is, unchecked."""
     if isinstance(value, Tracer):
@@ -51,7 +51,7 @@ def any_real_array(
     return owned
 
 
-def plain_array(name: str, value: Any) -> NDArray[Any]:
+def plain_array(name: str, value: object) -> NDArray[Any]:
     """`value` as a numpy array without a mask; the array of None if it cannot become one."""
     refuse_masked(name, value)
     try:
@@ -60,7 +60,7 @@ def plain_array(name: str, value: Any) -> NDArray[Any]:
         return np.asarray(None)
 
 
-def row_weights(weight: Any, rows: int, name: str = "sample_weight") -> NDArray[Any]:
+def row_weights(weight: object, rows: int, name: str = "sample_weight") -> NDArray[Any]:
     """A number >= 0 for each row, not all 0, given by this name."""
     accepted = f"{rows} numbers >= 0, one for each row of X, not all of them zero, with a finite sum"
     found: NDArray[Any] = real_array(name, weight, accepted, truth=True)
@@ -71,7 +71,7 @@ def row_weights(weight: Any, rows: int, name: str = "sample_weight") -> NDArray[
     return found
 
 
-def refuse_masked(name: str, value: Any) -> None:
+def refuse_masked(name: str, value: object) -> None:
     """Refuse masked entries: numpy would hand out the numbers behind the mask."""
     if _is_masked(value):
         raise ValueError(f"{name} must not have masked entries: fill them, or leave out their rows")
@@ -90,14 +90,14 @@ def _holds_truth(value: Any) -> bool:
     return any(map(_holds_truth, items(value)))
 
 
-def items(value: Any) -> Iterable[Any]:
+def items(value: object) -> Iterable[Any]:
     """What a list or an array of objects holds; nothing for all else."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim:
         return value.flat
     return value if isinstance(value, list | tuple) else ()
 
 
-def real_scalar(name: str, value: Any, accepted: str = "a real number") -> Array:
+def real_scalar(name: str, value: object, accepted: str = "a real number") -> Array:
     """`value` as a finite 0-dimensional float64 array; what is below the smallest normal number is 0, as in XLA."""
     array = real_array(name, value, accepted)
     if array.ndim:
@@ -106,7 +106,7 @@ def real_scalar(name: str, value: Any, accepted: str = "a real number") -> Array
     return any_real_array(name, 0.0) if subnormal else array
 
 
-def nonnegative(name: str, value: Any) -> Array:
+def nonnegative(name: str, value: object) -> Array:
     """`value` as a finite number >= 0."""
     array = real_scalar(name, value, "a number >= 0")
     if not isinstance(array, Tracer) and array < 0:
@@ -114,7 +114,7 @@ def nonnegative(name: str, value: Any) -> Array:
     return array
 
 
-def positive(name: str, value: Any) -> Array:
+def positive(name: str, value: object) -> Array:
     """`value` as a finite number > 0."""
     array = real_scalar(name, value, "a number > 0")
     if not isinstance(array, Tracer) and array <= 0:

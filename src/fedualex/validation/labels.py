@@ -9,7 +9,7 @@ from .arrays import items, refuse_masked
 from .words import short
 
 
-def encode_labels(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def encode_labels(name: str, values: object, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """The distinct labels in sorted order, and the number of each row's label among them."""
     count = "" if rows is None else f"{rows} "
     refuse_masked(name, values)
@@ -26,7 +26,7 @@ def encode_labels(name: str, values: Any, rows: int | None = None) -> tuple[NDAr
     return names, number.astype(np.int32)  # the index type of both precisions
 
 
-def classes(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def classes(name: str, values: object, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """As `encode_labels`, for a target that counts as classes: text, truth values, or numbers that are all whole.
 
     A number with a fraction makes it a target of regression, however few distinct values there are.
@@ -40,7 +40,7 @@ def classes(name: str, values: Any, rows: int | None = None) -> tuple[NDArray[An
     return names, number
 
 
-def refuse_mixed(name: str, values: Any) -> None:
+def refuse_mixed(name: str, values: object) -> None:
     """Refuse text beside numbers, such as '1' beside 1: of a list of both numpy makes text, in which they are one."""
     if len({_kind(value) for value in items(values)} - {"missing"}) > 1:
         raise TypeError(f"{name} must be labels of one kind, all of them text or none, got {short(values)}")
@@ -53,7 +53,7 @@ def _kind(value: Any) -> str:
     return "missing" if gone else "no text"
 
 
-def missing(values: Any) -> NDArray[np.bool_]:
+def missing(values: object) -> NDArray[np.bool_]:
     """Where a value is nan, None or empty text."""
     array = np.asarray(values)
     if array.dtype.kind not in "OUS":

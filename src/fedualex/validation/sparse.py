@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-def issparse(value: Any) -> bool:
+def issparse(value: object) -> bool:
     """Whether it is a sparse matrix of scipy; whoever has one has imported scipy, and else nobody waits for that."""
     scipy = sys.modules.get("scipy.sparse")
     return scipy is not None and bool(scipy.issparse(value))

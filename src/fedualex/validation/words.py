@@ -2,19 +2,19 @@
 
 import difflib
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def of_type(name: str, value: Any, kind: type[T], accepted: str) -> T:
+def of_type(name: str, value: object, kind: type[T], accepted: str) -> T:
     """`value`, if it is of this type."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {accepted}, got {short(value)}")
     return value
 
 
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
     """`value`, if it is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
@@ -28,7 +28,7 @@ def hint(name: object, known: Iterable[str], listing: str = "known are") -> str:
     return f"did you mean {close[0]!r}?" if close else f"{listing} {', '.join(known)}"
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A value for an error message: on one line, and not too long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."

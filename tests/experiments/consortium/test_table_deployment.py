@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.command_line import cli, refused
-from support.consortium import deployment, run_in_threads, write_tables
+from support.consortium import deployment, noting, run_in_threads, write_tables
 from support.patients import HOSPITALS, columns, write
 
-from fedualex import models
+from fedualex import models, theory
 from fedualex.data import read_csv
 from fedualex.deploy import Request
+from fedualex.deploy.audit import audit
 from fedualex.deploy.exchange import SilentSitesError
 from fedualex.deploy.summary_wire import pack_known, unpack_json, unpack_summary
 from fedualex.experiments.consortium.known import read_known
@@ -36,16 +37,7 @@ def ended(tmp_path_factory):
     place = tmp_path_factory.mktemp("consortium")
     write_tables(place)
     root, seen = deployment(place), []
-
-    def watched(name, work):
-        def answer(request):
-            arrays = work(request)
-            seen.append((name, request, arrays))
-            return arrays
-
-        return answer
-
-    run = run_in_threads(root, lambda works: {name: watched(name, work) for name, work in works.items()})
+    run = run_in_threads(root, noting(seen))
     return root, run, seen
 
 
@@ -81,7 +73,7 @@ def test_nothing_leaves_a_site_but_summaries_one_gradient_an_exchange_and_measur
         if request.task == "survey":
             assert sum(sizes.values()) == numbers + 1
     tasks = [request.task for name, request, _ in seen if name == HOSPITALS[0]]
-    assert tasks[:6] == ["summary"] * 5 + ["begin"]
+    assert tasks[:7] == ["columns", *["summary"] * 5, "begin"]
     assert tasks[-2:] == ["measure", "model"]
     assert tasks.count("survey") + tasks.count("round") >= run.exchanges
 
@@ -150,13 +142,20 @@ def test_columns_with_other_names_are_mapped_and_some_are_left_out(place):
     assert "must name this site's table" in refused("deploy", "check", site)
 
 
-def test_sites_with_other_columns_are_named(place):
+@pytest.mark.parametrize("secure_sums", ["off", "on"])
+def test_sites_with_other_columns_are_named_before_any_number_leaves(place, secure_sums):
     table = columns(60, seed=4)
     write(place / "west.csv", {name: table[name] for name in table if name not in ("hospital", "dose", "days")})
-    with pytest.raises(
-        ConfigurationError, match=r"same columns: west has \[\] that east has not, and lacks \['dose'\]"
-    ):
-        run_in_threads(deployment(place))
+    north = read_csv(place / "north.csv")
+    write(place / "north.csv", {"Alter" if name == "age" else name: north[name].tolist() for name in north})
+    root = deployment(place, secure_sums)
+    with pytest.raises(ConfigurationError) as refusal:
+        run_in_threads(root)
+    assert (
+        "all sites must have the same columns: north alone with ['Alter']; north without ['age']; west without ['dose']"
+    ) in str(refusal.value)
+    for name in HOSPITALS:
+        assert audit(root / "sites" / name)["totals"]["tasks"] == {"columns": 1}
 
 
 def test_a_site_that_does_not_answer_ends_the_summaries_with_its_reason(place):
@@ -177,7 +176,9 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
     text = cli("deploy", "check", site).output
     assert "rows, of which" in text
     assert "categories of town  union" in text
-    assert "In every exchange of a run it sends" in text
+    assert "All of it leaves in the clear: this run has no secure sums. In every exchange of a run it sends" in text
+    masked = cli("deploy", "check", deployment(place, "auto", "masked") / "sites" / "north").output
+    assert "what is merged by sum leaves under masks, the rest in the clear. In every exchange" in masked
     found = json.loads(cli("deploy", "check", site, "--json").output)
     assert len(found["summaries"]) == 5
     assert found["summaries"][0]["target classes"] == ["sick", "well"]
@@ -216,6 +217,23 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
 def test_wrong_deployments_are_refused_in_one_sentence(tmp_path, arguments, words):
     assert words in refused("deploy", "init", tmp_path / "kit", *arguments)
     assert not (tmp_path / "kit").exists()
+
+
+@pytest.mark.slow
+def test_a_method_with_step_sizes_finds_them_from_what_sites_tell(place):
+    """The step is that of all rows in one place, and every site has the same one, or it would not answer."""
+    root = deployment(place, run={"local_steps": 5}, method={"name": "FeDualExCorrected"}, goal="logistic", tol=0.05)
+    site = root / "sites" / "north"
+    assert json.loads(cli("deploy", "check", site, "--json").output)["summaries"][-1].keys() == {"beta", "slope"}
+    assert "In every round it sends what its local steps changed" in cli("deploy", "check", site).output
+    run = run_in_threads(root)
+    assert run.status is Status.OPTIMAL
+    assert "proposition B" in run.steps
+    known, recipe = read_known(root / "server"), recipe_of_goal(settings_of(root / "server"))
+    parts = [read_own_table(root / "sites" / name, recipe, 0.2).trained for name in sorted(HOSPITALS)]
+    whole = recipe.problem(known[:-1], [recipe.examples(table, known, m) for m, table in enumerate(parts)])
+    assert float(known[-1]["beta"]) == theory.constants(whole).beta
+    assert f"beta={theory.constants(whole).beta:.4g}" in run.steps
 
 
 def test_the_file_of_a_fit_deploys(place):

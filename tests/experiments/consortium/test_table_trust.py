@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from support.consortium import deployment, run_in_threads, write_tables
+from support.consortium import deployment, noting, run_in_threads, write_tables
 from support.patients import HOSPITALS
 
 from fedualex import models
@@ -27,16 +27,7 @@ def place(tmp_path_factory):
 def ended(place, tmp_path_factory):
     """The deployment after a run under masks, and all that sites sent."""
     root, seen = shutil.copytree(place / "deployment", tmp_path_factory.mktemp("ended") / "deployment"), []
-
-    def watched(name, work):
-        def answer(request):
-            arrays = work(request)
-            seen.append((name, request, arrays))
-            return arrays
-
-        return answer
-
-    run_in_threads(root, lambda works: {name: watched(name, work) for name, work in works.items()})
+    run_in_threads(root, noting(seen))
     return root, seen
 
 
@@ -82,7 +73,14 @@ def test_the_ledgers_hold_every_answer(ended):
         sent = [(request.task, request.round) for site, request, _ in seen if site == name]
         lines = [line for line in found["lines"] if line["kind"] == "release"]
         assert sorted((line["task"], line["round"]) for line in lines) == sorted(sent)
-        assert found["totals"]["under_masks"] == sum(bool(q.nonce) for site, q, _ in seen if site == name)
+        left = {(request.task, request.round): arrays for site, request, arrays in seen if site == name}
+        for line in lines:
+            masked = [part for part, array in left[line["task"], line["round"]].items() if array.dtype == np.uint64]
+            assert sorted([*line["under_masks"], *["check"] * bool(line["nonce"])]) == sorted(masked)
+            assert sorted(line["under_masks"] + line["in_the_clear"]) == sorted(line["arrays"])
+        summary = next(line for line in lines if line["task"] == "summary")
+        assert {"names", "labels.0", "largest.0"} <= set(summary["in_the_clear"])
+        assert found["totals"]["under_masks"] == sum(bool(line["under_masks"]) for line in lines) < len(lines)
         assert found["damage"] == ""
 
 
@@ -91,7 +89,7 @@ RULES = [
     ("least_group = 30", "this site answers from at least 30 rows in each class and category"),
     ('goals = ["auc"]', "this site takes part in auc, not in 'fair'"),
     ("exchanges_per_day = 3", "this site gives 3 answers in 24 hours, and has given them"),
-    ('tasks = ["survey"]', "this site answers 'survey', not 'summary'"),
+    ('tasks = ["survey"]', "this site answers 'survey', not 'columns'"),
     ("epsilon = 1.0", "this site releases nothing without noise, and the run has no privacy"),
 ]
 
@@ -100,10 +98,16 @@ RULES = [
 def test_a_server_is_told_which_rule_is_in_its_way(place, tmp_path, rule, reason):
     root = shutil.copytree(place / "deployment", tmp_path / "deployment")
     (root / "sites" / "north" / POLICY).write_text(rule)
+    asked = []
+
+    def counted(works):
+        return {**works, "north": lambda request: asked.append(request.task) or works["north"](request)}
+
     with pytest.raises(SilentSitesError) as refused:
-        run_in_threads(root)
+        run_in_threads(root, counted)
     assert f"north (refused: {reason})" in str(refused.value)
     assert audit(root / "sites" / "north")["totals"]["releases"] == (3 if "per_day" in rule else 0)
+    assert len(asked) == (4 if "per_day" in rule else 1), "a refusal is final"
 
 
 def test_rules_that_are_met_and_a_site_that_keeps_no_model(ended, place, tmp_path):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..layout import Layout
+from ..results import copy_result
 from . import provision as kits
 from .server import LOCK, OUTCOME
 
@@ -73,6 +74,11 @@ def state(folder: Path) -> tuple[str, bool]:
     return ("lost" if phase == "running" else phase), True
 
 
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+    """Nobody: the server starts its sites again itself."""
+    return {}
+
+
 def stop(folder: Path) -> None:
     """Ask the loop to end, and if it does not, end its process; sites end with it."""
     home, end = Layout(folder).server, time.monotonic() + STOP_SECONDS
@@ -83,6 +89,13 @@ def stop(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
     _children[:] = [child for child in _children if child.poll() is None]
+
+
+def fetch(folder: Path, out: Path) -> None:
+    """A copy: all is on this machine, and whoever may read the server's folder is entitled."""
+    if not state(folder)[1]:
+        raise RuntimeError(f"the run of {folder} has not ended: fetch it afterwards")
+    copy_result(Layout(folder).server, out)
 
 
 def _pid(home: Path) -> int | None:

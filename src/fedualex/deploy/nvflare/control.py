@@ -1,12 +1,13 @@
 """NVFlare from outside: kits by its own provisioner, a process for each party, jobs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from .. import processes
 from . import job, trial
 from .provision import provision
 
-__all__ = ["HERE", "KEYED", "POLL", "down", "provision", "state", "stop", "submit", "up"]
+__all__ = ["HERE", "KEYED", "POLL", "absent", "down", "fetch", "provision", "state", "stop", "submit", "up"]
 
 POLL = 1.0
 HERE = False
@@ -34,6 +35,16 @@ def state(folder: Path) -> tuple[str, bool]:
     return found, found in job.ENDED
 
 
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+    """By NVFlare's word: it fixes the sites of a job when the job starts."""
+    return job.absent(folder, sites)
+
+
 def stop(folder: Path) -> None:
     """Abort the job; the loop sees it and keeps its checkpoint."""
     job.abort(folder)
+
+
+def fetch(folder: Path, out: Path) -> None:
+    """With the administrator's certificate, from the store of the server."""
+    job.fetch(folder, out)

@@ -1,30 +1,34 @@
 """Jobs: written, sent with the administrator's certificate, watched, stopped, sent again."""
 
 import contextlib
-import io
 import json
-import logging
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
-from nvflare.apis.fl_exception import FLCommunicationError
-from nvflare.fuel.flare_api.api_spec import InternalError, JobNotFound, NoConnection
-from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, JobNotDone, JobNotFound, NoConnection
+from nvflare.fuel.flare_api.flare_api import Session
 
 from ...storage import write_json
+from ..engines import OUTSIDE
 from ..layout import Layout
-from .party import KIT
+from ..results import RESULT
 from .policy import SERVER_CLASSES, SITE_CLASSES
+from .sessions import session
 
 RECORD = "job.json"
-CONNECT = 10.0
 POLL = 0.5
 GRACE = 20.0
 """Seconds between the end of a job's process and the end of the job, at most; without either it is lost."""
 LOAD = 600
 """Seconds for all sites to load their data before the first round."""
+
+GONE = "not connected"
+WORDS = {"no_reply": "no reply"}
+"""What NVFlare says of a site without a process of a job, in our words; any other word is of a site that is there."""
 
 State = Literal["none", "waiting", "running", "finished", "aborted", "failed", "lost", "unreachable"]
 """Of a job, as far as the engine knows: "finished" says that the loop returned, not what it found."""
@@ -38,8 +42,6 @@ STATES: dict[str, State] = {
     "FINISHED:COMPLETED": "finished",
     "FINISHED:ABORTED": "aborted",
 }
-
-logging.getLogger("nvflare").addHandler(logging.NullHandler())  # what it would print about a lost server, we raise
 
 
 def write_job(path: Path, min_sites: int) -> Path:
@@ -61,30 +63,6 @@ def write_job(path: Path, min_sites: int) -> Path:
     meta = {"name": path.name, "resource_spec": {}, "min_clients": min_sites, "deploy_map": {"app": ["@ALL"]}}
     write_json(path / "meta.json", meta)
     return path
-
-
-@contextlib.contextmanager
-def session(party: Path) -> Iterator[Session]:
-    """A session of the administrator or viewer in this folder."""
-    kit = party.resolve() / KIT
-    user = json.loads((kit / "startup" / "fed_admin.json").read_text())["admin"]["username"]
-    opened = _log_in(user, str(kit))
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-def _log_in(user: str, kit: str) -> Session:
-    end = time.monotonic() + CONNECT
-    while True:
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):  # it prints
-                return new_secure_session(user, kit, timeout=CONNECT)
-        except FLCommunicationError as error:  # a busy server answers a log-in with nothing
-            if time.monotonic() > end:
-                raise NoConnection(f"the server does not log {user} in: {error}") from None
-            time.sleep(POLL)
 
 
 def connected(folder: Path) -> list[str]:
@@ -134,6 +112,36 @@ def wait(folder: Path, timeout: float) -> State:
             found = "unreachable"
             time.sleep(POLL)
     return found
+
+
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+    """The sites that have no process of the last job, each with why; nobody if the server cannot be reached."""
+    admin = Layout(folder).admin
+    try:
+        with session(admin) as opened:
+            found = opened.get_client_job_status() or []
+    except NoConnection:
+        return {}
+    there = {one["client_name"] for one in found if one.get("job_id") == _recorded(admin)}
+    words = {one["client_name"]: WORDS.get(one["status"], OUTSIDE) for one in found}
+    return {name: words.get(name, GONE) for name in sites if name not in there}
+
+
+def fetch(folder: Path, out: Path) -> None:
+    """The result of the last job, which NVFlare gives to its submitter alone, into a new folder."""
+    admin = Layout(folder).admin
+    if (job_id := _recorded(admin)) is None:
+        raise RuntimeError(f"no run was sent from {admin}: there is nothing to fetch")
+    try:
+        with session(admin) as opened, TemporaryDirectory() as place:
+            found = Path(opened.download_job_result(job_id, place)) / "workspace" / RESULT
+            if not found.exists():
+                raise RuntimeError(f"job {job_id} has left no result: the server's log says why")
+            shutil.copytree(found, out, dirs_exist_ok=True)
+    except NoConnection:
+        raise ConnectionError(f"the server of {folder} cannot be reached") from None
+    except (JobNotDone, JobNotFound, AuthorizationError) as error:
+        raise RuntimeError(f"the server does not give the result of job {job_id}: {error}") from None
 
 
 def abort(folder: Path) -> None:

@@ -19,7 +19,7 @@ PERMISSIONS = {
         SUBMITTER: {
             "submit_job": "any",
             "manage_job": "n:submitter",
-            "download_job": "none",
+            "download_job": "n:submitter",
             "clone_job": "none",
             "view": "any",
             "operate": "none",

@@ -8,6 +8,7 @@ from nvflare.collab import collab
 from ..entry import read_entry
 from ..logs import write_log
 from ..messages import CarriedEngine, answering
+from ..results import RESULT, copy_result
 from .carrier import Collab
 
 
@@ -16,10 +17,11 @@ class ServerRole:
 
     @collab.main
     def run(self) -> None:
-        """The whole job; an exception fails it."""
-        folder = _folder()
+        """The whole job; an exception fails it. Its submitter can download what it leaves in the job's own folder."""
+        folder, own = _folder(), Path(collab.workspace.get_run_dir(collab.fl_ctx.get_job_id()))
         write_log(folder)
         read_entry(folder)(CarriedEngine(Collab()), folder)
+        copy_result(folder, own / RESULT)
 
 
 class SiteRole:

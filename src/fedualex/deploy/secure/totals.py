@@ -30,7 +30,7 @@ def unmasked(answers: Mapping[str, Arrays]) -> Arrays:
         for name in sorted(names | {name for name in answers[site] if is_summed(name)}):
             _check_words(site, name, answers[site].get(name))
             if name not in names or answers[site][name].shape != answers[first][name].shape:
-                raise MaskError(f"{name} of {site} has another shape than that of {first}: they may have other columns")
+                raise MaskError(f"{name} of {site} has another shape than that of {first}")
     totals = {name: np.asarray(sum(answer[name] for answer in answers.values())) for name in sorted(names)}
     if np.any(totals.pop(CHECK)):
         raise MaskError("the masks of the sites do not cancel: one has other keys, or was asked for something else")

@@ -8,11 +8,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...data import Encoder
 from ...deploy.policy import Policy, read_policy
+from ...deploy.secure.layout import OFF, has_keys
 from ...display import text_table
 from ...summaries import Known, Summary, merged
 from ..deployment_settings import settings_of
-from ..registry import ConfigurationError
+from ..goals import names_of
+from ..registry import ConfigurationError, build_method
 from .facts import facts_of, smallest_groups
 from .own_table import OwnTable, read_own_table
 from .recipe import TableRecipe
@@ -20,6 +23,8 @@ from .settings import has_tables, recipe_of_goal
 
 FEW = 4
 """Numbers that are shown one by one."""
+UNDER_MASKS = "With secure sums (this folder has keys) what is merged by sum leaves under masks, the rest in the clear"
+IN_THE_CLEAR = "All of it leaves in the clear: this run has no secure sums"
 MERGED_BY = {"sums": "sum", "largest": "largest", "labels": "union", "each": "kept apart"}
 
 
@@ -36,6 +41,10 @@ class Checked:
     """Why so."""
     rules: dict[str, Any]
     """Of the site, those that are in force."""
+    surveyed: bool
+    """Whether the method asks for losses and gradients alone, and takes no steps at sites."""
+    keys: bool
+    """Whether its folder has keys for secure sums, which the agreed options do not switch off."""
 
     @property
     def words(self) -> str:
@@ -51,11 +60,11 @@ class Checked:
         return "\n".join(
             [
                 f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
-                f"goal {self.recipe.goal}, target {self.recipe.target}, features: {features}",
+                f"goal {self.recipe.goal}, target {', '.join(names_of(self.recipe.target))}, features: {features}",
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
-                f"Before a run this site sends {self.recipe.exchanges} summaries:",
+                f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries:",
                 table,
-                self._then,
+                f"{UNDER_MASKS if self.keys else IN_THE_CLEAR}. {self._then}",
             ]
         )
 
@@ -63,8 +72,14 @@ class Checked:
     def _then(self) -> str:
         if self.numbers is None:
             return f"What it sends in a run cannot be shown without the other sites' summaries: {self.short_of}."
+        steps = (
+            ""
+            if self.surveyed
+            else f"In every round it sends what its local steps changed, 2 x {self.numbers} numbers. "
+        )
+        where = "every exchange of a run" if self.surveyed else "exchanges for a certificate or a correction"
         return (
-            f"In every exchange of a run it sends {self.numbers} numbers: its mean loss at one point and the gradient "
+            f"{steps}In {where} it sends {self.numbers} numbers for a point: its mean loss there and the gradient "
             "of it. After the run it sends measures of the model on its held-out rows."
         )
 
@@ -92,8 +107,9 @@ def checked(party: Path) -> Checked:
         rarest = sorted(smallest_groups(table.trained, recipe).items(), key=lambda item: item[1])[:FEW]
         few = ", ".join(f"{name} ({count})" for name, count in rarest)
         raise ConfigurationError(f"by its own rules nothing leaves this site: {why}; rows of the rarest value: {few}")
-    plain = Policy()
+    plain, surveyed = Policy(), build_method(settings["method"]).exchanging
     rules = {f.name: value for f in fields(plain) if (value := getattr(policy, f.name)) != getattr(plain, f.name)}
+    keys = has_keys(party) and settings["run"]["secure_sums"] != OFF
     summaries: list[Summary] = []
     known: list[Known] = []
     try:
@@ -102,11 +118,11 @@ def checked(party: Path) -> Checked:
             known.append(merged(summaries[-1:]))
         like = recipe.problem(known, "elsewhere").like
     except ValueError as error:  # one class, as a rule: the other sites have the other
-        if len(summaries) < recipe.exchanges - recipe.own_exchanges:
+        if len(summaries) < Encoder.exchanges:
             raise
-        return Checked(table, recipe, summaries, None, str(error), rules)
+        return Checked(table, recipe, summaries, None, str(error), rules, surveyed, keys)
     count = sum(np.size(leaf) for leaf in jax.tree.leaves(like))
-    return Checked(table, recipe, summaries, count + 1, "", rules)
+    return Checked(table, recipe, summaries, count + 1, "", rules, surveyed, keys)
 
 
 def entries(summary: Summary) -> Iterator[tuple[str, str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 from ..configuration import read_toml
 from ..deployment_files import write_deployment
 from ..registry import ConfigurationError
-from .kit import read_file, write_table_deployment
+from .kit import TABLES, read_file, write_table_deployment
 
 
 def init_deployment(
@@ -22,12 +22,13 @@ def init_deployment(
         if others := [key for key in server if key != "engine"]:
             raise ConfigurationError(f"{others[0]} belongs into [server] of the file of a problem")
         return write_deployment(root, config, server.get("engine"))
-    file = {"fit": {}, "server": {}, "run": {}, "sites": {}} if config is None else read_file(config)
+    file = {key: {} for key in TABLES} if config is None else read_file(config)
     named = file["sites"] if sites is None else {name: {} for name in _names(sites)}
     if not named:
         raise ConfigurationError("a deployment of tables needs sites, as --sites north,south,east or [sites.NAME]")
     own = {name: _placed(site, Path() if config is None else config.parent) for name, site in named.items()}
-    return write_table_deployment(root, {**file["fit"], **given}, own, {**file["server"], **server}, file["run"])
+    chosen = {**file["fit"], **given}
+    return write_table_deployment(root, chosen, own, {**file["server"], **server}, file["run"], file["method"])
 
 
 def _names(sites: str) -> list[str]:

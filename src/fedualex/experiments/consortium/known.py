@@ -1,15 +1,14 @@
-"""What the parties of a deployment have agreed on: the merged summaries of their tables, kept beside the run."""
+"""What the parties have agreed on: that they have the same columns, and the merged summaries, kept beside the run."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...deploy.summary_wire import pack_known, unpack_known
 from ...storage import read_arrays, write_atomically
-from ...summaries import Known, Summary, merged
+from ...summaries import Known
 from ...validation import short
 from ..registry import ConfigurationError
 
@@ -34,15 +33,22 @@ def write_known(party: Path, known: Sequence[Known]) -> None:
     write_atomically(party / KNOWN, buffer.getvalue())
 
 
-def merge(parts: Mapping[str, Summary]) -> dict[str, Any]:
-    """The summaries of all sites as one; a refusal that names the site whose columns are not those of the first."""
-    sites = list(parts)
-    columns = {site: set(part.labels["columns"].tolist()) for site, part in parts.items() if "columns" in part.labels}
-    for site in sites[1:]:
-        if columns and columns[site] != columns[sites[0]]:
-            more, gone = columns[site] - columns[sites[0]], columns[sites[0]] - columns[site]
-            raise ConfigurationError(
-                f"all sites must have the same columns: {site} has {short(sorted(more))} that {sites[0]} has not, and "
-                f"lacks {short(sorted(gone))}; [columns] of site.toml renames columns, ignore leaves some out"
-            )
-    return merged(parts.values())
+def check_columns(columns: Mapping[str, Collection[str]]) -> None:
+    """Refuse tables of sites that do not have the same columns, in a sentence that names sites and columns."""
+    holders = {
+        name: [site for site, own in columns.items() if name in own]
+        for name in sorted(set[str]().union(*columns.values()))
+    }
+    differences: dict[str, list[str]] = {}
+    for name, sites in holders.items():
+        missing = [site for site in columns if site not in sites]
+        if missing:
+            few = len(missing) <= len(sites)
+            said = f"{', '.join(missing)} without" if few else f"{', '.join(sites)} alone with"
+            differences.setdefault(said, []).append(name)
+    if differences:
+        words = "; ".join(f"{said} {short(names)}" for said, names in differences.items())
+        raise ConfigurationError(
+            f"all sites must have the same columns: {words}; [columns] of site.toml renames columns, ignore leaves "
+            "some out"
+        )

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data import Encoder, Standardizer, Table
-from ...models import NUMBERS, Answers, Model
+from ...models import NUMBERS, Answers, Model, standardized
 from ...problems import AbstractRecipe, Problem
 from ...problems.client_rows import Rows
-from ...problems.rows import class_column, label_column, targets
+from ...problems.rows import class_column, label_column
 from ...summaries import Known, Summary
 from ...validation import row_weights
-from ..goals import GOALS, arguments_of, check_labels, check_target
+from ..goals import GOALS, arguments_of, check_labels, check_target, names_of
 from ..registry import recipe_class, recipe_of
 
 TARGET = "target "
@@ -26,28 +26,29 @@ CLASSES_OF_TARGET = TARGET + "classes"
 class TableRecipe:
     """A problem of the catalogue for tables with the same columns at all parties, and the model that comes of it.
 
-    goal, options: one of GOALS, and what was chosen of its options. target, groups, weights: names of columns;
-    of weights numbers >= 0, in proportion to which rows count.
-    The exchanges are those of the encoder, in which the target's classes or moments travel as well, then those of the
-    goal's own recipe. No method but `summarize`, `rows` and `examples` sees a row.
+    goal, options: one of GOALS, and what was chosen of its options. target, groups, weights: names of columns, of a
+    target perhaps several; of weights numbers >= 0, in proportion to which rows count.
+    smooth: whether theory chooses step sizes, for which parties tell how fast their operators change.
+    The exchanges are those of the encoder, in which the target's classes or moments travel as well, those of the
+    goal's own recipe, and one for smoothness. No method but `summarize`, `rows` and `examples` sees a row.
     """
 
     goal: str
-    target: str
+    target: str | tuple[str, ...]
     groups: str | None = None
     weights: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    smooth: bool = False
 
     @property
     def exchanges(self) -> int:
         """How many summaries each party sends."""
-        return Encoder.exchanges + self.own_exchanges
+        own: int = recipe_class(GOALS[self.goal].problem).exchanges
+        return Encoder.exchanges + own + self.smooth
 
-    @property
-    def own_exchanges(self) -> int:
-        """How many of them, the last ones, are those of the goal's own recipe."""
-        count: int = recipe_class(GOALS[self.goal].problem).exchanges
-        return count
+    def counts(self, known: Sequence[Known]) -> NDArray[Any]:
+        """How many rows each party trains on."""
+        return known[Encoder.exchanges]["rows"]
 
     @property
     def predicts_numbers(self) -> bool:
@@ -57,12 +58,13 @@ class TableRecipe:
     def summarize(self, table: Table, known: Sequence[Known], client: int) -> Summary:
         """At party number `client`: its next summary, from the rows that it trains on."""
         if len(known) >= Encoder.exchanges:
-            own = self.recipe(known)
-            return own.summarize(self.rows(table, known), known[Encoder.exchanges :], client)
+            own, before = self.recipe(known), known[Encoder.exchanges :]
+            summarize = own.summarize if len(before) < own.exchanges else own.smoothness
+            return summarize(self.rows(table, known), before, client)
         labels, weight = self.labels(table), self._row_weights(table)
         columns = Encoder.summarize(self._features(table), known, weight)
         if self.predicts_numbers:
-            moments = Standardizer.summarize(labels[:, None], _target_known(known), weight)
+            moments = Standardizer.summarize(labels.reshape(len(labels), -1), _target_known(known), weight)
             return _with(columns, sums={TARGET + name: value for name, value in moments.sums.items()})
         return columns if known else _with(columns, labels={CLASSES_OF_TARGET: np.unique(labels)})
 
@@ -70,7 +72,7 @@ class TableRecipe:
         """The recipe of the catalogue, once it is known which classes there are."""
         found = np.zeros(0)
         if not self.predicts_numbers:
-            check_target(self.goal, self.target, found := known[0][CLASSES_OF_TARGET])
+            check_target(self.goal, str(self.target), found := known[0][CLASSES_OF_TARGET])
         arguments = arguments_of(self.goal, self.options, found)
         grouped = {"grouped": True} if self.groups is not None else {}
         return recipe_of({"name": GOALS[self.goal].problem, **arguments, **grouped})
@@ -84,7 +86,8 @@ class TableRecipe:
         )
         group = None if self.groups is None else label_column("groups", table[self.groups], len(X))
         if self.predicts_numbers:
-            return Rows(X, targets(self.scale(known).transform(labels[:, None])[:, 0], len(X)), weight, group)
+            numbers = self.scale(known).transform(labels.reshape(len(X), -1)).reshape(labels.shape)
+            return Rows(X, numbers, weight, group)
         y = class_column(labels, len(X))
         return Rows(X, y, weight, y if GOALS[self.goal].arguments.get("groups") == "classes" else group)
 
@@ -118,13 +121,12 @@ class TableRecipe:
         kind = GOALS[self.goal].answers
         if not self.predicts_numbers:
             return Answers(kind, known[0][CLASSES_OF_TARGET])
-        scale = self.scale(known)
-        return Answers(kind, center=float(scale.mean[0]), scale=float(scale.deviation[0]) or 1.0)
+        return standardized(kind, self.scale(known), not isinstance(self.target, str))
 
     @property
     def beside(self) -> tuple[str, ...]:
         """The columns that are no features."""
-        return (self.target, *(name for name in (self.groups, self.weights) if name is not None))
+        return (*names_of(self.target), *(name for name in (self.groups, self.weights) if name is not None))
 
     def _features(self, table: Table) -> Table:
         return table.without(*self.beside)
@@ -136,8 +138,9 @@ class TableRecipe:
 
     def labels(self, table: Table) -> NDArray[Any]:
         """At one party: its target, checked."""
-        check_labels(self.goal, self.target, table[self.target])
-        return table[self.target]
+        for name in names_of(self.target):
+            check_labels(self.goal, name, table[name])
+        return table.pick(self.target)
 
 
 def _with(columns: Summary, **parts: Mapping[str, Any]) -> Summary:

@@ -1,4 +1,4 @@
-"""The server of a deployment of tables: summaries before the run, the model after it."""
+"""The server of a deployment of tables: columns and summaries before the run, the model after it."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from ...deploy import Arrays, Engine
+from ...deploy.encoding import MessageError
 from ...deploy.exchange import Exchange, SilentSitesError
 from ...deploy.summary_wire import pack_known, unpack_json, unpack_summary
 from ...models import Model, save
 from ...models.store import MODEL
-from ...summaries import Known
+from ...summaries import Known, merged
 from ..folder import StoredRun
 from ..kept_model import certificate_of, solution
 from ..measures import mean_over_rows
 from ..provenance import provenance
-from .known import merge, read_known, write_known
+from .known import check_columns, read_known, write_known
 from .messages import pack_model
 from .settings import agreement, recipe_of_goal
 
@@ -35,12 +36,17 @@ class TableServer:
         self.exchange = Exchange(engine, sites, f"{agreement(settings)}-tables", timeout, roster)
 
     def agree(self) -> list[Known]:
-        """What all parties know when the run begins: from the folder if it is there, else from the sites."""
+        """What all parties know when the run begins: from the folder if it is there, else from the sites.
+
+        No number leaves a site before all have the same columns: under masks, sums over other columns have no meaning.
+        """
         known = read_known(self.party)
         if known is None:
             known = []
+            check_columns(self.exchange.ask_all("columns", {}, 0, _column_names))
             for number in range(self.recipe.exchanges):
-                known.append(merge(self.exchange.ask_all("summary", pack_known(known), number, unpack_summary)))
+                parts = self.exchange.ask_all("summary", pack_known(known), number, unpack_summary)
+                known.append(merged(parts.values()))
                 log.info("summary %d of %d: all sites have answered", number + 1, self.recipe.exchanges)
             write_known(self.party, known)
         self.exchange.ask_all("begin", pack_known(known), 0, _done("ready"))
@@ -51,7 +57,7 @@ class TableServer:
         status: Mapping[str, Any] = stored.status or {}
         x = solution(stored, status["output"])
         model = self.recipe.model(known, x, certificate=certificate_of(status, self.settings["run"]["tol"]))
-        rows = known[-self.recipe.own_exchanges]["rows"]
+        rows = self.recipe.counts(known)
         about = {
             "goal": self.recipe.goal,
             "rows": int(rows.sum()),
@@ -80,6 +86,14 @@ class TableServer:
             return None
         overall = {name: mean_over_rows(name, sites) for name in next(iter(sites.values()))}
         return {"rows": overall["rows"], "overall": overall, "clients": sites}
+
+
+def _column_names(arrays: Arrays) -> list[str]:
+    """A reader of replies that name columns."""
+    (names,) = unpack_json(arrays, "columns")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise MessageError("the columns of a table must be a list of names")
+    return names
 
 
 def _done(word: str) -> Any:

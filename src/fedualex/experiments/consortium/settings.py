@@ -9,7 +9,7 @@ from ... import __version__
 from ...problems import AbstractProblem
 from ...runtime import fingerprint
 from ...summaries import Known
-from ..registry import ConfigurationError
+from ..registry import ConfigurationError, build_method
 from .known import read_known
 from .recipe import TableRecipe
 
@@ -26,7 +26,10 @@ def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
     """The recipe of these settings."""
     problem = settings["problem"]
     options = {key: value for key, value in problem.items() if key not in OWN and value is not None}
-    return TableRecipe(problem["goal"], problem["target"], problem["groups"], problem["weights"], options)
+    target = problem["target"] if isinstance(problem["target"], str) else tuple(problem["target"])
+    columns = target, problem["groups"], problem["weights"]
+    smooth = bool(build_method(settings["method"]).missing_steps())
+    return TableRecipe(problem["goal"], *columns, options, smooth)
 
 
 def agreement(settings: Mapping[str, Any]) -> str:

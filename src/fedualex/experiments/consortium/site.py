@@ -25,9 +25,9 @@ MakeSite = Callable[[Any, Sequence[Known]], Site]
 class TableSite:
     """Site number `client` of a deployment of tables.
 
-    Before a run it is asked for summaries of its rows, and is told what those of all sites have become, which it
-    keeps: a site that is started again in the middle of a run answers as before. During the run it is a `Site`. After
-    it the model comes, is measured on the rows that the site held out, and is kept.
+    Before a run it is asked for the names of its columns, then for summaries of its rows, and is told what those of all
+    sites have become, which it keeps: a site that is started again in the middle of a run answers as before. During the
+    run it is a `Site`. After it the model comes, is measured on the rows that the site held out, and is kept.
     """
 
     def __init__(self, party: Path, settings: Mapping[str, Any], make_site: MakeSite):
@@ -57,6 +57,10 @@ class TableSite:
             self._site = self._made(known)
         return self._site
 
+    def columns(self, request: Request) -> Arrays:
+        """The names of its columns that are features, by which the parties find out whether they have the same."""
+        return pack_json(columns=[name for name in self.table.trained if name not in self.recipe.beside])
+
     def summary(self, request: Request) -> Arrays:
         """Its next summary."""
         known = unpack_known(request.arrays)
@@ -65,8 +69,7 @@ class TableSite:
     def begin(self, request: Request) -> Arrays:
         """Take what all summaries have become, if it is made of this site's own too, and get ready for the run."""
         known = unpack_known(request.arrays)
-        rows = known[-self.recipe.own_exchanges]["rows"]
-        if int(rows[self.client]) != self.table.trained.rows:
+        if int(self.recipe.counts(known)[self.client]) != self.table.trained.rows:
             raise DisagreementError("what the server has merged is not made of this site's rows: begin anew")
         self._site = self._made(known)
         write_known(self.party, known)
@@ -90,6 +93,7 @@ class TableSite:
 
 
 ANSWERS: dict[str, Callable[[TableSite, Request], Arrays]] = {
+    "columns": TableSite.columns,
     "summary": TableSite.summary,
     "begin": TableSite.begin,
     "measure": TableSite.measure,

@@ -1,0 +1,48 @@
+"""The limits that keep files and functions readable."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src" / "fedualex").rglob("*.py"))
+MATHEMATICAL = ("regularizers", "geometry", "bundle", "problems", "algorithms", "theory", "reference")
+
+
+def functions(path):
+    tree = ast.parse(path.read_text())
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def lines_of_code(function):
+    """The lines of a function without its docstring: a formula may take as much room as it needs."""
+    whole = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function) is None:
+        return whole
+    words = function.body[0]
+    return whole - (words.end_lineno - words.lineno + 1)
+
+
+@pytest.mark.parametrize("room", ["src", "tests"])
+def test_no_file_is_too_long(room):
+    def most(path):
+        if room == "tests":
+            return 500
+        return 150 if path.relative_to(ROOT / "src" / "fedualex").parts[0] in MATHEMATICAL else 200
+
+    paths = SOURCES if room == "src" else sorted((ROOT / "tests").rglob("*.py"))
+    lengths = {path: len(path.read_text().splitlines()) for path in paths}
+    assert {str(path): length for path, length in lengths.items() if length > most(path)} == {}
+
+
+def test_no_function_is_too_long_or_takes_too_much():
+    """Forty lines of code; nine parameters by position, and thirteen with those that are named."""
+    long, wide = [], []
+    for path in SOURCES:
+        for function in functions(path):
+            where = f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
+            placed = len(function.args.posonlyargs + function.args.args)
+            long += [where] if lines_of_code(function) > 40 else []
+            wide += [where] if placed > 9 or placed + len(function.args.kwonlyargs) > 13 else []
+    assert (long, wide) == ([], [])
