@@ -168,8 +168,8 @@ def test_a_comparison_says_whose_steps_nobody_tuned(comparison, tmp_path):
     methods = {"ours": fx.FeDualEx(), "given": fx.FeDualEx(0.3), "other": fx.FedMiP()}
     found = fx.compare(GAME, methods, clients=3, rounds=4, noise=fx.GaussianNoise(0.1))
     sentence = (
-        "The step sizes of ours and other are theory's defaults and untuned: fx.tune(problem, method) looks for better "
-        "ones."
+        "The step sizes of ours and other are theory's defaults and untuned: fx.tune(problem, method, "
+        "rounds=...) looks for better ones."
     )
     assert repr(found).splitlines()[-1] == sentence
     assert sentence in " ".join(Cells(found._repr_html_()).texts)

@@ -62,7 +62,8 @@ def untuned(steps: Mapping[str, str]) -> str:
         return ""
     names = " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
     return (
-        f"The step sizes of {names} are theory's defaults and untuned: fx.tune(problem, method) looks for better ones."
+        f"The step sizes of {names} are theory's defaults and untuned: fx.tune(problem, method, rounds=...) looks for "
+        "better ones."
     )
 
 
