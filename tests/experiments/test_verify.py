@@ -25,6 +25,7 @@ from support.verified_folders import (  # noqa: F401
 
 from fedualex.cli import main
 from fedualex.experiments import folder
+from fedualex.experiments.evidence import rounding_check
 from fedualex.experiments.registry import ConfigurationError
 from fedualex.experiments.verdict import DATA, Verdict
 from fedualex.experiments.verify import verify
@@ -60,6 +61,15 @@ def test_json_of_a_collection(reproduction):
     assert experiment["folder"] == str(reproduction / "tiny")
     assert {Path(run["folder"]).name for run in experiment["runs"]} == {"seed-0", "seed-1"}
     assert all(run["checks"] and run["headline"] == "VERIFIED" for run in experiment["runs"])
+
+
+@pytest.mark.parametrize(
+    ("stored", "estimated", "agrees"),
+    [(0.98, True, True), (0.49, True, False), (1.5, True, True), (1.0, False, True), (0.98, False, False)],
+)
+def test_estimates_of_rounding_depend_on_the_program_and_bounds_do_not(stored, estimated, agrees):
+    assert rounding_check("last", {"rounding": stored, "estimated": estimated}, 1.0, estimated).agrees is agrees
+    assert not rounding_check("last", {"rounding": stored, "estimated": False}, 1.0, estimated=True).agrees
 
 
 # --- code -------------------------------------------------------------------------------------------------------------

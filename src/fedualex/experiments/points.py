@@ -14,7 +14,7 @@ from ..runtime import NONZERO
 from ..runtime.outputs import exact_problem, operator_at
 from ..tree import Saddle
 from . import recheck
-from .evidence import FEASIBLE, ROUNDING, Bounded, mean_checks, point_of, survey_checks
+from .evidence import FEASIBLE, ROUNDING, Bounded, mean_checks, point_of, rounding_check, survey_checks
 from .folder import StoredRun
 from .reach import Reached
 from .registry import ConfigurationError
@@ -113,8 +113,7 @@ def _data_checks(
     near = all(apart[leaf] <= ROUNDING * max(sizes[leaf], float(np.max(np.abs(again[leaf])))) for leaf in g)
     checks = [Check(output, "operator from the data, largest difference", 0.0, max(apart.values()), bool(near))]
     if stored["gap"] is not None:
-        enough = stored["rounding"] >= (1 - 1e-6) * found.rounding and stored["estimated"] >= found.estimated
-        checks.append(Check(output, "rounding", stored["rounding"], found.rounding, enough))
+        checks.append(rounding_check(output, stored, found.rounding, found.estimated))
     return checks
 
 
