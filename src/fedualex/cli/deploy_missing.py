@@ -82,10 +82,15 @@ class MissingSites:
         return self._silent.get(name) or _Silence(f"{datetime.now():%H:%M:%S}", reason)
 
     def _read_log(self) -> None:
+        from ..deploy.engine import is_final
+
         for line in self._tail.new():
             message = str(line.get("message", ""))
-            if (found := SILENT.search(message)) and found[2] != "stopped":
-                self._silent.setdefault(found[1], _Silence(_clock(line), found[2]))
+            if found := SILENT.search(message):
+                if found[2] != "stopped" and not is_final(
+                    found[2]
+                ):  # a refusal ends the run, or is none of its business
+                    self._silent.setdefault(found[1], _Silence(_clock(line), found[2]))
             elif found := BACK.search(message):
                 self._silent.pop(found[1], None)
 
