@@ -284,6 +284,7 @@ def test_a_missing_site_is_told_again_and_again_until_it_is_back(deploy, monkeyp
 
     def heard(folder):
         complaint(folder, "survey 7: site-2 answers again")
+        complaint(folder, "survey 7: nothing from site-1: refused: this site takes no part")
         return "running"
 
     def waiting(folder):

@@ -13,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from ..deploy.engines import Control
 
+
 AGAIN = 60.0
 """Seconds after which the same is told again."""
 SETTLED = 10.0
@@ -63,7 +64,8 @@ class MissingSites:
             self._silent = {name: self._silence(name, reason) for name, reason in absent.items() if reason != OUTSIDE}
         elif self._is_back([name for name in self._silent if absent.get(name) == OUTSIDE]):
             return True
-        self._tell(absent)
+        reasons = {name: absent.get(name, silence.reason) for name, silence in self._silent.items()}
+        self._tell({name: reason for name, reason in reasons.items() if reason != OUTSIDE})
         return False
 
     def _is_back(self, names: list[str]) -> bool:
@@ -82,21 +84,26 @@ class MissingSites:
         return self._silent.get(name) or _Silence(f"{datetime.now():%H:%M:%S}", reason)
 
     def _read_log(self) -> None:
+        from ..deploy.engine import is_final
+
         for line in self._tail.new():
             message = str(line.get("message", ""))
-            if (found := SILENT.search(message)) and found[2] != "stopped":
-                self._silent.setdefault(found[1], _Silence(_clock(line), found[2]))
+            if found := SILENT.search(message):
+                if found[2] != "stopped" and not is_final(
+                    found[2]
+                ):  # a refusal ends the run, or is none of its business
+                    self._silent.setdefault(found[1], _Silence(_clock(line), found[2]))
             elif found := BACK.search(message):
                 self._silent.pop(found[1], None)
 
-    def _tell(self, absent: dict[str, str]) -> None:
-        if not self._silent:
+    def _tell(self, missing: dict[str, str]) -> None:
+        """Say of each of these sites, for its reason, that it is missing, unless that was said lately."""
+        if not missing:
             self._told = 0.0
         elif not self._told or time.monotonic() - self._told >= AGAIN:
             self._told = time.monotonic()
-            for name, silence in self._silent.items():
-                reason = absent.get(name, silence.reason)
-                click.echo(f"{name} has not answered since {silence.since} ({reason}): {DO}", err=True)
+            for name, reason in missing.items():
+                click.echo(f"{name} has not answered since {self._silent[name].since} ({reason}): {DO}", err=True)
 
 
 def _clock(line: dict[str, Any]) -> str:
