@@ -69,14 +69,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
             raise ConfigurationError(f"[fit] needs {key}, the name of a {'file' if key == 'table' else 'column'}")
     full = {**DEFAULTS, **settings}
     table, target = read_table(full["table"], folder), target_of(full["goal"], full["target"])
-    for name in names_of(target):
-        if name not in table:
-            several = all(part in table for part in name.split(","))
-            other = "several targets are for the goal low-rank" if several else hint(name, table)
-            raise ConfigurationError(f"{table.source} has no column {name!r}; {other}")
-    for key in COLUMNS:
-        if full[key] in names_of(target):
-            raise ConfigurationError(f"{key} must be another column than the target, got {full[key]!r}")
+    _check_columns(full, table, target)
     goal = goal_of(full["goal"], labels := table.pick(target))
     for name in names_of(target):
         check_target(goal, name, table[name])
@@ -104,6 +97,18 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         for name, limit in problem.get("limits", {}).items()
     ]
     return PlannedFit(goal, rows, configuration, [*limited, *_notes(rows, GOALS[goal].answers)])
+
+
+def _check_columns(full: Mapping[str, Any], table: Table, target: str | list[str]) -> None:
+    """Refuse targets that the table does not have, or that are also something else."""
+    for name in names_of(target):
+        if name not in table:
+            several = all(part in table for part in name.split(","))
+            other = "several targets are for the goal low-rank" if several else hint(name, table)
+            raise ConfigurationError(f"{table.source} has no column {name!r}; {other}")
+    for key in COLUMNS:
+        if full[key] in names_of(target):
+            raise ConfigurationError(f"{key} must be another column than the target, got {full[key]!r}")
 
 
 def fit_into(path: Path, planned: PlannedFit) -> Model:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..data import Standardizer
-from ..models import NUMBERS, RANKING, Answers, Model, save, standardized
+from ..models import NUMBERS, RANKING, Answers, Model, save
+from ..models.answers import standardized
 from ..problems import gather, split_rows
 from ..validation import classes
 from .folder import StoredRun

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data import Encoder, Standardizer, Table
-from ...models import NUMBERS, Answers, Model, standardized
+from ...models import NUMBERS, Answers, Model
+from ...models.answers import standardized
 from ...problems import AbstractRecipe, Problem
 from ...problems.client_rows import Rows
 from ...problems.rows import class_column, label_column
