@@ -14,6 +14,8 @@ UNTRIED = -1e300
 """A rate that nobody measured."""
 SLACK = 2
 """How many times as fast the other way must have been to take over before a phase ends."""
+NEAR = 3.0
+"""Scales that differ by less are about the same."""
 TRIAL = 4
 """Every so many turns the way that was worse is tried again."""
 
@@ -94,7 +96,7 @@ class Balance(NamedTuple):
     """The scale of x's part of ell, as phases find it: so that x and y have equally far to go.
 
     How far they went in a phase proposes the next scale. But a smaller scale also lets x go farther, so proposals may
-    run away: where a phase ends without success, its scale is a limit, and the last successful one comes back.
+    run away: where a phase ends without success, far from the last successful scale, that one comes back, as a limit.
     """
 
     scale: Any
@@ -106,8 +108,10 @@ class Balance(NamedTuple):
     def after(self, proposed: float, *, success: bool) -> "Balance":
         """After a phase that proposes another scale; as arrays, because other numbers would be compiled for."""
         scale, proven, least, most = (float(number) for number in self)
-        if success or scale == proven:
-            proven, scale = scale if success else proven, min(max(proposed, least), most)
+        if success:
+            proven, scale = scale, min(max(proposed, least), most)
+        elif proven / NEAR < scale < proven * NEAR:  # no scale is to blame
+            scale, least, most = proposed, 0.0, -UNTRIED
         elif scale < proven:
             scale, least = proven, proven
         else:
