@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Bool, Float, Real
 
 Tree = Any
 """A pytree of arrays with one fixed structure: a vector."""
@@ -94,7 +94,7 @@ def leaves_with_names(a: Tree, is_leaf: Callable[[Any], bool] | None = None) -> 
     return [(jax.tree_util.keystr(path).lstrip("."), leaf) for path, leaf in leaves]
 
 
-def where(condition: Array, a: Tree, b: Tree) -> Tree:
+def where(condition: bool | np.bool_ | Bool[Array | np.ndarray, "..."], a: Tree, b: Tree) -> Tree:
     """a if the condition holds, else b."""
     return jax.tree.map(lambda u, v: jnp.where(condition, u, v), a, b)
 

@@ -1,5 +1,7 @@
 """Results collected into curves, rows and panels, and drawn."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support.paper_runs import OUTPUTS, PAPER, UNPROJECTED, as_the_paper_says, write_experiment, write_run
@@ -120,7 +122,7 @@ def figure_of(panel, monkeypatch, output="last", **options):
     """The figure itself, not its files."""
     kept = []
     monkeypatch.setattr(figures, "save", lambda figure, stem: kept.append(figure) or [])
-    draw(panel, output, None, **options)
+    draw(panel, output, Path("never written"), **options)
     return kept[0]
 
 

@@ -8,7 +8,7 @@ from ..algorithms import AbstractMethod
 from ..experiments.labels import unique
 from ..problems import AbstractProblem
 from ..runtime import Stop, solve
-from ..runtime.keywords import Methods, fields_of, option, options, takes_several
+from ..runtime.keywords import fields_of, option, options, takes_several
 from ..runtime.options import SolveOptions
 from ..runtime.sweeps import not_here
 from ..validation import of_type, short, whole_number
@@ -38,7 +38,7 @@ class CompareOptions(SolveOptions):
 
 
 @takes_several(CompareOptions)
-def compare(problem: AbstractProblem, methods: Methods, chosen: CompareOptions) -> Comparison:
+def compare(problem: AbstractProblem, methods: object, chosen: CompareOptions) -> Comparison:
     """`solve` with every method and every seed, for a table, a figure and a report of them side by side.
 
     methods: {label: method}, or a list of methods, whose labels are the names of their classes. The options:
@@ -61,9 +61,10 @@ def _labeled(methods: Any) -> dict[str, AbstractMethod]:
     accepted = 'methods by label such as {"ours": fx.FeDualEx()}, or a list of methods'
     if isinstance(methods, Mapping):
         labels, values = list(methods), list(methods.values())
+    elif isinstance(methods, list | tuple):
+        labels, values = unique([type(method).__name__ for method in methods]), list(methods)
     else:
-        values = list(of_type("methods", methods, list | tuple, accepted))  # type: ignore[arg-type]
-        labels = unique([type(method).__name__ for method in values])
+        raise TypeError(f"methods must be {accepted}, got {short(methods)}")
     if not values:
         raise ValueError(f"methods must be {accepted}, got {short(methods)}")
     for label, method in zip(labels, values, strict=True):
