@@ -68,7 +68,6 @@ REFUSALS = [
     ("run", "rounds = 3.0", "rounds must be a whole number >= 1, got 3.0"),
     ("run", "rounds = 0", "rounds must be a whole number >= 1, got 0"),
     ("run", "rounds = 99999999999999999999", "run.rounds must be a number of 64 bits"),
-    ("run", "clients = 3", "rounds= "),
     ("run", "rounds = 3\nsteps = 3", "rounds= "),
     ("run", "rounds = 3\nnoise = -1", "[run] noise: GaussianNoise: sigma must be a number >= 0, got -1.0"),
     ("run", "rounds = 3\nnoise = true", "[run] noise must not be true"),

@@ -14,7 +14,6 @@ from support.games import GAME, game
 from support.simulating import SIZES, few_digits, simulate
 
 import fedualex as fx
-from fedualex.runtime import progress as progress_module
 
 # --- step sizes, precision, compilation, progress ------------------------------------------------------------------
 
@@ -140,9 +139,8 @@ def test_no_progress_where_there_is_no_terminal(capfd):
 
 def test_progress_on_a_terminal(monkeypatch):
     screen = io.StringIO()
-    monkeypatch.setattr(
-        progress_module, "Console", lambda **_: Console(file=screen, force_terminal=True, width=100, color_system=None)
-    )
+    terminal = Console(file=screen, force_terminal=True, width=100, color_system=None)
+    monkeypatch.setattr("rich.console.Console", lambda **_: terminal)
     simulate(rounds=6)
     assert "6/6" in screen.getvalue()
     assert "gap <= " in screen.getvalue()
