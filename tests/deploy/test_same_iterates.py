@@ -226,6 +226,7 @@ def test_bytes_of_the_history_are_those_that_were_seen(tmp_path, changes):
     assert np.all(np.diff(run.history["bytes_up"]) > 0)
 
 
+@pytest.mark.slow
 def test_theory_chooses_the_steps_of_the_simulator_from_what_sites_tell():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 2)), np.arange(12) % 2

@@ -123,7 +123,7 @@ class Model:
         return value, fx.Saddle({"weights": self.weights.value, "bias": bias}, y)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("classes", "options"), CASES)
 def test_objective_is_the_definition(classes, options):
     data = drawn(classes)
@@ -136,7 +136,7 @@ def test_objective_is_the_definition(classes, options):
         assert problem.objective(z) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("classes", "options"), CASES)
 def test_certificate_is_never_below_the_gap(classes, options):
     data = drawn(classes, rows=36)

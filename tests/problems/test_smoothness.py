@@ -66,7 +66,7 @@ def largest_seen(problem, seed=0):
         return tuple(float(np.max(np.asarray(found))) for found in quotients(problem, z, near))
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(97)
 @pytest.mark.parametrize("clients", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
 @EVERY
@@ -92,7 +92,7 @@ def test_the_bound_of_a_linear_model_is_that_of_the_rows(name, curvature, client
     assert beta_of(problem_of(name, "weights", clients)) == pytest.approx(max(found), rel=1e-9)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(13)
 @EVERY
 def test_it_is_the_largest_of_what_each_client_finds_alone(name):
     recipe, t = CASES[name][0], tables("random")
