@@ -270,15 +270,16 @@ def test_a_turn_lasts_as_long_as_its_phase_unless_the_other_way_was_faster():
 
 
 def test_a_scale_that_fails_is_a_limit_and_the_last_successful_one_comes_back():
-    balance = Balance(1.0, 1.0, 0.0, 1e300).after(0.1, success=True).after(0.01, success=True)
+    balance = Balance(1.0, 0.0, 0.0, 1e300).after(0.1, success=False)  # nothing is proven: the proposal
+    balance = balance.after(0.01, success=True)
     assert (float(balance.scale), float(balance.proven)) == (0.01, 0.1)
     balance = balance.after(0.001, success=False)
     assert (float(balance.scale), float(balance.least)) == (0.1, 0.1)
     assert float(balance.after(0.01, success=True).scale) == 0.1
     above = balance.after(1.0, success=True).after(10.0, success=False)
     assert (float(above.scale), float(above.least), float(above.most)) == (0.1, 0.1, 0.1)
-    again = balance.after(0.2, success=False)  # the scale was the successful one: it is not to blame, nor are limits
-    assert (float(again.scale), float(again.least)) == (0.2, 0.0)
+    again = balance.after(0.2, success=False)  # at the successful scale: nothing is known any more
+    assert [float(number) for number in again] == [0.2, 0.0, 0.0, 1e300]
 
 
 @pytest.mark.slow

@@ -117,8 +117,8 @@ class FeDualSlide(PulledSteps):
             success = gap <= self.drop * phase
             if not success and age < span:
                 break
+            server = server.in_new_phase(centre, float(scale), success=success and np.isfinite(phase))
             phase, age, span = gap, 0, span if success else 2 * span
-            server = server.in_new_phase(centre, float(scale), success=success)
         return server._replace(phase=phase, age=age + 1, span=span)
 
     def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:

@@ -101,7 +101,7 @@ class Balance(NamedTuple):
 
     scale: Any
     proven: Any
-    """The scale of the last phase that was successful."""
+    """The scale of the last phase that was successful, 0 if there is none since one failed at about that scale."""
     least: Any
     most: Any
 
@@ -110,8 +110,8 @@ class Balance(NamedTuple):
         scale, proven, least, most = (float(number) for number in self)
         if success:
             proven, scale = scale, min(max(proposed, least), most)
-        elif proven / NEAR < scale < proven * NEAR:  # no scale is to blame
-            scale, least, most = proposed, 0.0, -UNTRIED
+        elif proven == 0 or proven / NEAR < scale < proven * NEAR:  # nothing better is known
+            scale, proven, least, most = proposed, 0.0, 0.0, -UNTRIED
         elif scale < proven:
             scale, least = proven, proven
         else:

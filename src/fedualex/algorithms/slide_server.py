@@ -80,7 +80,7 @@ def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
     pace = Pace(one, one, jnp.asarray(True), none)
     return SlideServer(
         centre=centre,
-        balance=Balance(one, one, zero, jnp.asarray(-UNTRIED)),
+        balance=Balance(one, zero, zero, jnp.asarray(-UNTRIED)),
         cuts=no_cuts(memory, centre.size),
         bounds=no_bounds(flat, memory),
         phase=zero,
