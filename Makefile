@@ -1,14 +1,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all attack bench bench-peers bench-estimators bench-exchanges docs docs-serve dist lint format clean
+.PHONY: install demo test test-fast test-all attack bench bench-peers bench-estimators bench-exchanges docs docs-serve dist lint format clean
 
 install: .venv/installed
 
 demo: .venv/installed
 	$(BIN)/fedualex demo
 
-test: .venv/installed lint
+# Linters and fast tests side by side: mypy takes half a minute of one core.
+test: .venv/installed
+	$(MAKE) --no-print-directory -j 2 lint test-fast
+
+test-fast: .venv/installed
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
 # Everything, compiled as users compile it, with types checked at run time.

@@ -257,6 +257,7 @@ def test_every_row_needs_an_owner(name, use, ids):
         use(ids)
 
 
+@pytest.mark.slow
 def test_rows_of_many_clients_are_split_at_once():
     """Sorted once: masks of all rows take longer for three quarters of the clients."""
     owner, values = np.random.default_rng(0).permutation(60000), np.arange(60000.0)
@@ -357,6 +358,7 @@ def test_only_text():
     np.testing.assert_array_equal(encoder.transform({"a": np.array(["y", "x"])}), [[0, 1], [1, 0]])
 
 
+@pytest.mark.slow
 def test_from_a_file_to_a_certified_model(tmp_path):
     X, y = data.bundled("diabetes")
     rows = "\n".join(

@@ -85,7 +85,7 @@ def agree(problem, expected, f):
 # --- the formulas of all rows ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "kind"), TRIED)
 def test_recipe_is_the_formula_of_all_rows(name, kind):
     recipe, _, formula, _ = CASES[name]

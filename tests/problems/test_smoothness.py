@@ -109,6 +109,7 @@ def test_it_is_the_largest_of_what_each_client_finds_alone(name):
     assert slope_of(told) == float(merged(sent)["slope"])
 
 
+@pytest.mark.sampled(4)
 @EVERY
 def test_the_order_of_clients_does_not_matter(name):
     t, o = tables("random"), owners(4)
