@@ -90,6 +90,7 @@ def test_explain_says_what_fit_said(fair):
     assert text.splitlines()[0] == fair[1].splitlines()[3]
     found = strict(cli("explain", fair[0], "--json").output)
     model = models.load(fair[0] / "model")
+    assert ["(intercept)", f"{model.intercept.item():+.4g}", "-"] in [line.split() for line in text.splitlines()]
     assert found["coefficients"] == {c.feature: c.per_unit.tolist() for c in model.coefficients if c.size > 0}
     assert found["certificate"]["gap"] == model.certificate["gap"]
 

@@ -250,9 +250,9 @@ def test_clients_are_routed_through_scikit_learns_tools():
 class Counted(FederatedLogisticRegression):
     """Remembers how many clients it saw."""
 
-    def _problem(self, X, label, clients, size, sample_weight):
+    def _problem(self, X, label, clients, **about):
         self.seen_ = len(np.unique(clients))
-        return super()._problem(X, label, clients, size, sample_weight)
+        return super()._problem(X, label, clients, **about)
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ TWICE = np.repeat(np.arange(40), WEIGHT)
                 (AgnosticClassifier(class_weight={"yes": 3.0}), LABEL),
                 (AgnosticRegressor(loss="huber"), TARGET),
                 (FederatedAUCClassifier(), LABEL),
-                (NeymanPearsonClassifier(0.3, tol=1e-4), LABEL),
+                (NeymanPearsonClassifier(0.3, tol=1e-5), LABEL),
                 (FederatedRobustRegression(tol=1e-3), TARGET),
                 (FederatedMultiTask(0.1), np.stack([TARGET, -TARGET], axis=1)),
             ]

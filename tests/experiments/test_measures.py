@@ -37,6 +37,12 @@ def test_two_classes():
     assert worst("loss", found.clients) == max(one["loss"] for one in found.clients.values())
     assert worst("auc", found.clients) == min(one["auc"] for one in found.clients.values())
     assert worst("positives", found.clients) is None
+    errors = measured(model, rows, OWNERS, by_class=True)
+    recall = metrics.recall_score(rows["t"], model.predict(rows), labels=["no", "yes"], average=None)
+    assert [errors.overall[f"errors of {label}"] for label in ("no", "yes")] == pytest.approx(1 - recall)
+    assert worst("errors of no", errors.clients) == max(one["errors of no"] for one in errors.clients.values())
+    only = measured(model, rows.take(rows["t"] == "no"), OWNERS[rows["t"] == "no"], by_class=True)
+    assert only.overall["errors of yes"] is None
 
 
 def test_three_classes_and_a_class_that_nobody_was_trained_on():

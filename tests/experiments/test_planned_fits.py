@@ -4,6 +4,7 @@ import pytest
 from support.patients import columns, write
 
 from fedualex.experiments.fitting import plan_fit
+from fedualex.experiments.goals import arguments_of
 
 FIT = {"table": "patients.csv", "target": "outcome", "clients": "hospital", "goal": "fair"}
 
@@ -61,3 +62,12 @@ def test_what_cannot_be_ignored_is_refused(folder, ignore, message):
 def test_the_class_whose_loss_is_limited_is_named(folder, options, limited):
     planned = plan_fit({**FIT, "goal": "neyman-pearson", **options}, folder)
     assert planned.notes[0].startswith(f"the mean loss of outcome = {limited}")
+
+
+def test_default_penalties_shrink_with_the_rows_and_stay_from_5000_on(folder):
+    planned = plan_fit(FIT, folder)
+    rows, settings = len(planned.rows.X), planned.configuration.resolved["problem"]
+    assert (settings["l1"], settings["l2"]) == (0.5 / rows, 1 / rows)
+    labels = planned.rows.y
+    assert arguments_of("logistic", {"l1": 0.1}, labels, 500) == {"family": "logistic", "l1": 0.1, "l2": 0.002}
+    assert arguments_of("auc", {}, labels, 10**6) == arguments_of("auc", {}, labels, 5000)

@@ -446,3 +446,14 @@ def test_a_file_can_name_them(tmp_path, settings, target):
     y = y > 3 if settings["name"] == "universal_adversarial" else y
     np.savez(tmp_path / "data.npz", X=X, clients=clients, **{target: y[:, None] if target == "Y" else y})
     assert build_problem(settings | {"file": "data.npz"}, tmp_path).clients == 3
+
+
+def test_signs_of_residuals_are_at_their_ends_without_a_warning():
+    X = np.arange(12.0).reshape(6, 2)
+    problem = fx.problems.robust_regression(X, X[:, 0] ** 2, l1=0.1)
+    ends = problem.like.y + np.sqrt(1 / 6)
+    assert fx.problems.active_bounds(problem, fx.Saddle(problem.like.x, ends)) == []
+    radius = problem.geometry.parts.x["weights"].regularizer.domain.radius
+    far = {**problem.like.x, "weights": np.array([radius, 0])}
+    with pytest.warns(UserWarning, match="x\\['weights'\\]"):
+        fx.problems.active_bounds(problem, fx.Saddle(far, ends))

@@ -84,7 +84,8 @@ def print_table(table: Any) -> None:
     console = Console(markup=False, emoji=False, highlight=False)
     for column in table.columns:
         column.overflow = "fold"
-        column.no_wrap = not any(" " in cell for cell in column.cells)  # single words are not broken, sentences are
+        # Single words are not broken, sentences are.
+        column.no_wrap = not any(" " in str(cell) for cell in (column.header, *column.cells))
     unlimited = console.options.update(max_width=10_000)
     if Measurement.get(console, unlimited, table).minimum <= console.width:
         console.print(table)

@@ -111,9 +111,11 @@ def _show_coefficients(model: Any, most: int | None) -> None:
     for c in used[:most]:
         deviation = ["-" if c.feature in words else f"{c.per_deviation[0]:+.4g}"] * (not several)
         rows.append([c.feature, *(f"{value:+.4g}" for value in c.per_unit), *deviation])
+    alone = [f"{value:+.4g}" for value in model.intercept.reshape(-1).tolist()]
+    shown = [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
     features = len(model.encoder.features)
     click.echo(f"Coefficients of {_score(model)}: {len(used)} of {features} are not 0, the largest first:")
-    _print_rows(["feature", *names], rows)
+    _print_rows(["feature", *names], shown)
     if len(used) > len(rows):
         click.echo(f"{len(used) - len(rows)} more: fedualex explain")
 

@@ -87,9 +87,9 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         "holdout": full["holdout"],
         "standardize": True,
         "standardize_target": GOALS[goal].answers == NUMBERS,
-        **arguments_of(goal, chosen, labels),
     }
     rows = tables.prepared(tables.with_defaults(problem), table)
+    problem |= arguments_of(goal, chosen, labels, len(rows.X))
     run = {"rounds": full["rounds"], "tol": GOALS[goal].tol if full["tol"] is None else full["tol"]}
     configuration = configure({"problem": problem, "method": {"name": "FeDualSlide"}, "run": run}, folder, rows)
     limited = [

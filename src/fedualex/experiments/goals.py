@@ -12,6 +12,22 @@ from ..validation import classes, hint, missing, real_array
 from .registry import ConfigurationError, recipe_of
 
 LEAST_SHARE = 0.05
+MOST_ROWS = 5000
+"""Rows from which on default penalties stay as they are: smaller ones only make problems harder to solve."""
+
+
+@dataclass(frozen=True)
+class OverRows:
+    """The default of a penalty: `share` over the number of rows, of which no more than MOST_ROWS count.
+
+    The more rows, the less a model needs to be held back. l2 = 1 / rows is what scikit-learn's C = 1 means.
+    """
+
+    share: float
+
+    def of(self, rows: int) -> float:
+        """share / min(rows, MOST_ROWS)"""
+        return self.share / min(rows, MOST_ROWS)
 
 
 @dataclass(frozen=True)
@@ -35,11 +51,15 @@ class Goal:
     @property
     def answers(self) -> str:
         """What the scores mean, as the recipe says."""
-        return recipe_of({"name": self.problem, **self.arguments, **self.options}).answers
+        return recipe_of({"name": self.problem, **self.arguments, **self.defaults(1)}).answers
+
+    def defaults(self, rows: int) -> dict[str, Any]:
+        """What the options are for so many rows, if nothing is chosen."""
+        return {key: value.of(rows) if isinstance(value, OverRows) else value for key, value in self.options.items()}
 
 
 LIMIT = 0.1
-PENALTY = {"l1": 1e-3, "l2": 2e-3}
+PENALTY = {"l1": OverRows(0.5), "l2": OverRows(1.0)}
 
 GOALS: dict[str, Goal] = {
     "logistic": Goal(
@@ -56,7 +76,13 @@ GOALS: dict[str, Goal] = {
         PENALTY | {"cvar": None},
         grouped=True,
     ),
-    "auc": Goal("the best ranking of two classes", "auc", {"saddle": False}, {"l1": 1e-3, "l2": 1e-2}, two=True),
+    "auc": Goal(
+        "the best ranking of two classes",
+        "auc",
+        {"saddle": False},
+        {"l1": OverRows(0.5), "l2": OverRows(5.0)},
+        two=True,
+    ),
     "neyman-pearson": Goal(
         "the least loss of one class while that of the other is limited",
         "constrained",
@@ -150,13 +176,13 @@ def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
         raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
 
 
-def arguments_of(name: str, chosen: Mapping[str, Any], labels: NDArray[Any]) -> dict[str, Any]:
-    """The arguments of a goal's problem; a refusal of options that it does not have."""
+def arguments_of(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
+    """The arguments of a goal's problem for so many rows to train on; a refusal of options that it does not have."""
     goal = GOALS[name]
     for key in chosen:
         if key not in goal.options:
             raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(goal.options)}")
-    options = {**goal.options, **chosen}
+    options = {**goal.defaults(rows), **chosen}
     if name == "neyman-pearson":
         limit, limited = options.pop("limit"), options.pop("limited")
         first = classes("the target", labels)[0].tolist()[0] if limited is None else limited

@@ -32,7 +32,8 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping
     weights, bias, answers = x["weights"], recipe.bias(known, x), _answers(recipe.answers, rows)
     certificate = certificate_of(status, settings["run"]["tol"])
     model = Model(rows.encoder, weights, bias, answers, rows.target, certificate)
-    tested = None if rows.held_out is None else measured(model, rows.held_out, rows.owners[1]).plain()
+    by_class = settings["problem"].get("groups") == "classes"
+    tested = None if rows.held_out is None else measured(model, rows.held_out, rows.owners[1], by_class).plain()
     about = {
         **training,
         "rows": len(rows.y),

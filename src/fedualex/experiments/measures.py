@@ -11,11 +11,11 @@ from ..data import Table
 from ..models import CLASSES, NUMBERS, Model
 from ..problems import roc_auc
 
-SMALLER_IS_BETTER = ("loss", "mae", "mse")
+SMALLER_IS_BETTER = ("loss", "mae", "mse", "errors")
 MEANS = ("positives", "accuracy", "loss", "mae", "mse")
 """What is a mean over rows."""
 OF = " of "
-"""Between a measure and the target that it is of, where there are several."""
+"""Between a measure and the target or class that it is of, where there are several."""
 NEUTRAL = ("rows", "positives")
 """What is said of the rows, and not of the model."""
 
@@ -33,16 +33,21 @@ class Measures:
         return {"rows": self.rows, "overall": self.overall, "clients": self.clients}
 
 
-def measured(model: Model, table: Table, clients: NDArray[Any]) -> Measures:
+def measured(model: Model, table: Table, clients: NDArray[Any], by_class: bool = False) -> Measures:
     """rows, and for numbers r2, mae and mse; for several targets the mean of their r2, and r2 and mae of each.
 
     For classes accuracy, and loss, the mean -log(probability of the truth).
     For two classes also positives, the share of rows in the second one, and auc. A ranking has no probabilities and
     so no loss.
+    by_class: whether to add the errors of each class, which are the share of its rows that get another answer.
     """
     truth, scores = table.pick(model.target), model.decision_function(table)
-    each = {str(name): _measures(model, truth[clients == name], scores[clients == name]) for name in np.unique(clients)}
-    return Measures(len(truth), _measures(model, truth, scores), each)
+
+    def of(rows: Any) -> dict[str, float | None]:
+        found = _measures(model, truth[rows], scores[rows])
+        return found | _errors(model, truth[rows], scores[rows]) if by_class else found
+
+    return Measures(len(truth), of(slice(None)), {str(name): of(clients == name) for name in np.unique(clients)})
 
 
 def worst(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> float | None:
@@ -92,6 +97,12 @@ def _measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> dict[s
     if model.answers.kind == CLASSES:
         found["loss"] = _log_loss(model, truth, scores)
     return found
+
+
+def _errors(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> dict[str, float | None]:
+    wrong = model.answers.of(scores) != truth
+    owned = {label: wrong[truth == label] for label in model.classes.tolist()}
+    return {f"errors{OF}{label}": float(own.mean()) if own.size else None for label, own in owned.items()}
 
 
 def _r2(truth: NDArray[Any], answers: NDArray[Any]) -> float | None:

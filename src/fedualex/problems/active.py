@@ -22,14 +22,18 @@ def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
 
     A bound derived from data keeps a solution inside, so one that is active is a warning, and is issued as one: the
     answer is not near a solution yet, or the bound was given and is too small. An end at 0 is a sign, not a size, a
-    set of one point leaves no choice, and simplices are what they are: none of these is reported.
+    set of one point leaves no choice, simplices are what they are, and the y of a loss whose `y_is_a_sign` is true is at
+    an end by nature: none of these is reported.
 
     problem, z: the problem, and a point of its domain.
     Returns: the paths of these arrays in z.
     """
     with double():
         z = as_problem(problem).validate_point(z)
-    parts = tree.leaves_with_names(problem.geometry.parts, is_leaf=is_geometry)
+    sets = problem.geometry.parts
+    if getattr(getattr(problem, "f", None), "y_is_a_sign", False):
+        sets, z = Saddle(sets.x, None), Saddle(z.x, None)
+    parts = tree.leaves_with_names(sets, is_leaf=is_geometry)
     leaves = [np.asarray(leaf) for _, leaf in tree.leaves_with_names(z)]
     active = [name for (name, part), leaf in zip(parts, leaves, strict=True) if _touches(part, leaf)]
     if active:

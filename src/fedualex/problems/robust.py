@@ -128,6 +128,9 @@ def robust_regression(
 class SignedResidual(Majorized, Smooth):
     """u_i (score - y) / s_i; the mean over rows weighs it by s_i^2, and by the weight of the row where it has one."""
 
+    y_is_a_sign: ClassVar[bool] = True
+    """Of the residual: at an end of its interval, unless the residual is 0."""
+
     def __call__(self, x: Tree, u: Array, example: Tree) -> Array:
         u_i = row_weight(example) * u[example["index"]] / example["root"]
         return u_i * (linear_score(x, example["row"]) - example["target"])

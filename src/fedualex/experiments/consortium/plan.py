@@ -46,7 +46,8 @@ def plan_deployment(
     parties = server_settings(server)
     check_parties(parties, sites)
     options = {key: full[key] for key in OPTIONS if full.get(key) is not None}
-    recipe_of({"name": GOALS[goal].problem, **arguments_of(goal, options, np.array(["0", "1"]))})  # refuses bad values
+    arguments = arguments_of(goal, options, np.array(["0", "1"]), rows=1)
+    recipe_of({"name": GOALS[goal].problem, **arguments})  # refuses bad values
     tol = GOALS[goal].tol if full["tol"] is None else full["tol"]
     return {
         "problem": {"goal": goal, **{key: full[key] for key in ("target", "groups", "weights", "holdout")}, **options},

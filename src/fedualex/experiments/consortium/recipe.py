@@ -21,6 +21,7 @@ from ..registry import recipe_class, recipe_of
 TARGET = "target "
 """Before the names of what is said of the target."""
 CLASSES_OF_TARGET = TARGET + "classes"
+ROWS = "rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,11 @@ class TableRecipe:
         """Whether the target is one of numbers, which are standardized."""
         return GOALS[self.goal].answers == NUMBERS
 
+    @property
+    def limits_classes(self) -> bool:
+        """Whether the goal limits the loss of a class."""
+        return GOALS[self.goal].arguments.get("groups") == "classes"
+
     def summarize(self, table: Table, known: Sequence[Known], client: int) -> Summary:
         """At party number `client`: its next summary, from the rows that it trains on."""
         if len(known) >= Encoder.exchanges:
@@ -64,6 +70,8 @@ class TableRecipe:
             return summarize(self.rows(table, known), before, client)
         labels, weight = self.labels(table), self._row_weights(table)
         columns = Encoder.summarize(self._features(table), known, weight)
+        if not known:
+            columns = _with(columns, sums={ROWS: np.asarray(float(len(labels)))})
         if self.predicts_numbers:
             moments = Standardizer.summarize(labels.reshape(len(labels), -1), _target_known(known), weight)
             return _with(columns, sums={TARGET + name: value for name, value in moments.sums.items()})
@@ -74,7 +82,8 @@ class TableRecipe:
         found = np.zeros(0)
         if not self.predicts_numbers:
             check_target(self.goal, str(self.target), found := known[0][CLASSES_OF_TARGET])
-        arguments = arguments_of(self.goal, self.options, found)
+        rows = round(float(known[0][ROWS]))  # of a sum under masks, which is near a whole number
+        arguments = arguments_of(self.goal, self.options, found, rows)
         grouped = {"grouped": True} if self.groups is not None else {}
         return recipe_of({"name": GOALS[self.goal].problem, **arguments, **grouped})
 
@@ -90,7 +99,7 @@ class TableRecipe:
             numbers = self.scale(known).transform(labels.reshape(len(X), -1)).reshape(labels.shape)
             return Rows(X, numbers, weight, group)
         y = class_column(labels, len(X))
-        return Rows(X, y, weight, y if GOALS[self.goal].arguments.get("groups") == "classes" else group)
+        return Rows(X, y, weight, y if self.limits_classes else group)
 
     def examples(self, table: Table, known: Sequence[Known], client: int) -> Any:
         """At one party: its examples, for `problem`."""

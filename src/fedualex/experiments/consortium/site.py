@@ -79,7 +79,8 @@ class TableSite:
         """How a model fares on the rows that this site held out: a few numbers."""
         if (held_out := self.table.held_out) is None:
             return pack_json(measures=None)
-        found = measured(unpack_model(request.arrays), held_out, np.full(held_out.rows, self.name))
+        owners = np.full(held_out.rows, self.name)
+        found = measured(unpack_model(request.arrays), held_out, owners, self.recipe.limits_classes)
         return pack_json(measures=found.overall)
 
     def keep(self, request: Request) -> Arrays:
