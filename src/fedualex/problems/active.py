@@ -22,8 +22,8 @@ def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
 
     A bound derived from data keeps a solution inside, so one that is active is a warning, and is issued as one: the
     answer is not near a solution yet, or the bound was given and is too small. An end at 0 is a sign, not a size, a
-    set of one point leaves no choice, simplices are what they are, and the y of a loss whose `y_is_a_sign` is true is at
-    an end by nature: none of these is reported.
+    set of one point leaves no choice, simplices are what they are, and the y of a loss whose `y_is_a_sign` is true is
+    at an end by nature: none of these is reported.
 
     problem, z: the problem, and a point of its domain.
     Returns: the paths of these arrays in z.
