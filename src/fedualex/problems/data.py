@@ -37,12 +37,16 @@ class Clients(eqx.Module):
         own: Clients = jax.tree.map(lambda leaf: leaf[m : m + 1], self)
         return own
 
-    def pooled(self, weights: Any) -> tuple[Tree, Array]:
-        """The examples of all clients along one axis, and the weight of each in the objective."""
+    def weighted(self, weights: Any) -> tuple[Tree, Array]:
+        """The examples by client, and the weight of each in the objective."""
         if not self.counts.size:
             raise TypeError("the data of this problem is elsewhere, so its loss and operator cannot be computed here")
-        every = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.examples)
-        return every, (jnp.asarray(weights)[:, None] * self.shares()).ravel()
+        return self.examples, jnp.asarray(weights)[:, None] * self.shares()
+
+    def pooled(self, weights: Any) -> tuple[Tree, Array]:
+        """The same along one axis."""
+        every, share = self.weighted(weights)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), every), share.ravel()
 
     def minibatch(self, size: int, key: Array) -> Tree:
         """Examples of one client, drawn uniformly with replacement."""

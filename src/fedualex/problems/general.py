@@ -16,11 +16,12 @@ from .base import AbstractProblem
 from .data import ELSEWHERE, Clients, objective_weights
 from .domains import build_geometry
 from .floor import Floor, checked_floor, floor_of_views, with_floor
+from .one_pass import loss_and_gradient
 from .operator_error import OperatorError, error_of_loss
 from .smoothness import Smoothness, with_smoothness
 from .stacking import problem_data
 from .survey import Surveyed
-from .user_loss import check_loss, of_example, saddle_gradient, saddle_survey, template, weighted_loss
+from .user_loss import check_loss, of_example, operator_of, saddle_gradient, template, weighted_loss
 from .value_error import LossError, error_of_value
 
 
@@ -112,17 +113,16 @@ class Problem(AbstractProblem):
 
     def loss(self, z: Saddle) -> Array:
         """f(x, y)."""
-        if self.data is None:
-            return of_example(self.f, z)
-        return weighted_loss(self.f, z, *self.data.pooled(self.weights))
+        return of_example(self.f, z) if self.data is None else weighted_loss(self.f, z, *self.data.pooled(self.weights))
 
     def operator(self, z: Saddle) -> Saddle:
         """(grad_x f, -grad_y f) over all clients."""
-        return saddle_gradient(self.loss, z)
+        return self.survey(z).operator
 
     def survey(self, z: Saddle) -> Surveyed:
         """The operator and f, from one pass."""
-        return saddle_survey(self.loss, z)
+        value, gradient = loss_and_gradient(self, z)
+        return Surveyed(operator_of(gradient), value)
 
     def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
         """A bound if f is `Majorized`, else an estimate."""

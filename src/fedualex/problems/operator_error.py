@@ -13,6 +13,7 @@ from .. import tree
 from ..regularizers.maps import norm
 from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree
+from .one_pass import loss_and_gradient
 
 SHAKE = 8 * UNIT
 """By how much inputs are moved, relative to their size, to see what rounding may do to an operator."""
@@ -60,7 +61,7 @@ def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(g)]))
         return OperatorError(jax.tree.map(lambda a: jnp.full_like(a, UNSEEN * UNIT * largest), g), estimated=True)
     if isinstance(problem.f, Majorized):
-        gradient = jax.grad(majorized(problem).loss)(jax.tree.map(jnp.abs, z))
+        _, gradient = loss_and_gradient(majorized(problem), jax.tree.map(jnp.abs, z))
         return OperatorError(tree.scale((longest_sum(problem, z) + 32) * UNIT, gradient), estimated=False)
     # One after the other, so that the loss is part of the program once.
     shakes = jax.lax.map(lambda seed: jax.tree.map(_spread, _changes(problem, z, g, seed)), SEEDS[:2])

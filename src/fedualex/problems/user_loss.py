@@ -15,21 +15,15 @@ from .. import tree
 from ..precision import double
 from ..tree import Saddle, Tree, is_floating
 from ..validation import any_real_array, short
-from .survey import Surveyed
 
 
 def saddle_gradient(loss: Callable[[Saddle], Array], z: Saddle) -> Saddle:
     """(grad_x, -grad_y) of a loss."""
-    return _operator_of(jax.grad(loss)(z))
+    return operator_of(jax.grad(loss)(z))
 
 
-def saddle_survey(loss: Callable[[Saddle], Array], z: Saddle) -> Surveyed:
-    """(grad_x, -grad_y) of a loss and its value, from one pass."""
-    value, gradient = jax.value_and_grad(loss)(z)
-    return Surveyed(_operator_of(gradient), value)
-
-
-def _operator_of(gradient: Saddle) -> Saddle:
+def operator_of(gradient: Saddle) -> Saddle:
+    """(grad_x, -grad_y) from the gradient."""
     return Saddle(gradient.x, jax.tree.map(jnp.negative, gradient.y))
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Array
 from .. import tree
 from ..regularizers.rounding import UNIT
 from ..tree import Saddle
+from .one_pass import loss_and_gradient
 from .operator_error import SEEDS, UNSEEN, Majorized, longest_sum, majorized, shaken_problem
 
 
@@ -38,7 +39,7 @@ def error_of_value(problem: Any, z: Saddle, g: Saddle, value: Array) -> LossErro
     n = longest_sum(problem, z)
     if isinstance(problem.f, Majorized):
         size = jax.tree.map(jnp.abs, z)
-        most, slope = jax.value_and_grad(majorized(problem).loss)(size)
+        most, slope = loss_and_gradient(majorized(problem), size)
         return LossError((n + 32) * UNIT * (most + tree.dot(slope, size)), estimated=False)
     changes = jax.lax.map(lambda seed: jnp.abs(_change(problem, z, value, seed)), SEEDS)
     return LossError(2 * jnp.sum(changes) + (n**0.5 + 16) * UNIT * _size(z, g, value), estimated=True)
