@@ -307,7 +307,7 @@ def test_changed_contents_are_refused(half, change, match):
         {"local_steps": [2, 2, 1]},
         {"clients": 4},
         {"cohort": 3},
-        {"dtype": "float32"},
+        {"dtype": "float64"},
         {"z0": fx.Saddle(np.full(5, 0.1), np.zeros(4))},
         {"init": "paper"},
     ],

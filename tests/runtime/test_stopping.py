@@ -106,15 +106,26 @@ def test_diverged_with_too_large_a_step_on_heterogeneous_clients():
 
 def at_gaps(gaps, rounds=100, **options):
     """The verdict on records with these certificates."""
-    records = [{"round": r, "seconds": 0.0, "gap_last": gap, "gap_ergodic": 2 * gap} for r, gap in enumerate(gaps)]
-    best = [rules.best_gap(record, options.get("output")) for record in records]
+    records = [
+        {"round": r, "seconds": 0.0, "gap_last": gap, "gap_ergodic": gap and 2 * gap} for r, gap in enumerate(gaps)
+    ]
+    for record, bound in zip(records, options.get("bounds", []), strict=False):
+        record["gap_bounds"] = bound
     return rules.stop_of(
-        best,
+        records,
+        options.get("output"),
         rounds=rounds,
         record_every=options.get("every", 1),
         tol=options.get("tol"),
         patience=options.get("patience", 0),
     )
+
+
+def test_bounds_cannot_hide_that_points_diverge():
+    gaps = [1.0, 11.0, 11.0, 11.0]
+    assert at_gaps(gaps, bounds=[1.0] * 4) is Stop.DIVERGED
+    assert at_gaps(gaps, bounds=[1.0, 0.9, 0.8, 0.7]) is None  # these still become better
+    assert at_gaps([None] * 4, bounds=[1.0] * 4) is None
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,12 @@ class Scale:
         self.mean = moments.mean if intercept and (in_loss or not sparse) else np.zeros_like(moments.mean)
         self.center = self.mean / self.size if intercept and in_loss and sparse else None
 
-    def rows(self, X: Any) -> Any:
-        """Rows in the common scale, sparse if they were."""
+    def rows(self, X: Any, order: NDArray[Any]) -> Any:
+        """Rows in the common scale and in this order, sparse if they were."""
+        rows = X[order]
         if issparse(X):
-            return X / self.size
-        rows = X - self.mean
+            return rows / self.size
+        rows -= self.mean
         rows /= self.size
         return rows
 

@@ -14,7 +14,7 @@ from ..tree import Saddle, Tree
 from ..validation import classes, refuse_mixed
 from .base import AbstractFederated, Scale, checked_data
 from .penalty import penalty
-from .weights import weighed, with_class_weight
+from .weights import by_client, weighed, with_class_weight
 
 
 class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[misc]
@@ -63,9 +63,11 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         weight = with_class_weight(self.class_weight, self.classes_, label, rows["sample_weight"])
         rows |= {"sample_weight": weight, "clients": np.zeros(len(y)) if rows["clients"] is None else rows["clients"]}
         scale = Scale(X, rows["clients"], self.fit_intercept, weight, self.centers)
+        order = by_client(rows["clients"], len(label))
+        rows = {name: None if column is None else column[order] for name, column in rows.items()}
         rows |= {"center": scale.center} if self.centers else {}
         # The rows in the common scale are not kept during the run: they are as large as the data.
-        problem = self._problem(scale.rows(X), label, size=scale.size, **rows)
+        problem = self._problem(scale.rows(X, order), label[order], size=scale.size, **rows)
         x = (z := self._solve(problem)).x
         weights, bias = scale.model(x["weights"], self._bias(x, problem))
         self.coef_ = np.atleast_2d(weights.T)

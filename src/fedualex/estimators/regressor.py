@@ -12,7 +12,7 @@ from ..data import Standardizer
 from ..problems import AbstractProblem
 from ..validation import plain_array, short
 from .base import AbstractFederated, Scale, checked_data
-from .weights import weighed
+from .weights import by_client, weighed
 
 
 class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[misc]
@@ -40,10 +40,12 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         X, y, rows = weighed(X, y, sample_weight, **columns)
         clients, weight = rows["clients"], rows["sample_weight"]
         scale = Scale(X, clients, self.fit_intercept, weight, self.centers)
+        order = by_client(clients, len(y))
+        rows = {name: None if column is None else column[order] for name, column in rows.items()}
         rows |= {"center": scale.center} if self.centers else {}
         shift = Standardizer.fit(y.reshape(len(y), -1), clients, weight).mean
         shift = (shift if self.fit_intercept else np.zeros_like(shift)).reshape(y.shape[1:])
-        problem = self._problem(scale.rows(X), y - shift, size=scale.size, **rows)
+        problem = self._problem(scale.rows(X, order), (y - shift)[order], size=scale.size, **rows)
         x = self._solve(problem).x
         weights, bias = scale.model(x["weights"], x.get("bias", 0.0))
         self.coef_ = weights.reshape(-1, *y.shape[1:]).T

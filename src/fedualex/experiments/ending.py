@@ -5,7 +5,7 @@ from typing import Any
 
 from ..runtime import Stop
 from ..runtime.kinds import polishing
-from ..runtime.rules import answer_of, best_gap, stop_of
+from ..runtime.rules import answer_of, stop_of
 from ..runtime.status import status_of
 from . import seal
 from .folder import StoredRun
@@ -94,12 +94,11 @@ def _stop_checks(run: StoredRun) -> list[Check]:
     configuration, said = run.manifest["configuration"], status["stop"]
     settings = configuration["run"]
     total = settings.get("rounds") or settings.get("steps") or 0
-    gaps = [best_gap(record, settings.get("output")) for record in run.history]
     every = settings.get("record_every") or max(1, total // 50)
     method = method_of(configuration)
     patience = 0 if method is None else method.patience
     rules: dict[str, Any] = {"rounds": total, "record_every": every, "tol": settings.get("tol"), "patience": patience}
-    due = stop_of(gaps, **rules) if gaps and configuration.get("stopping", True) else None
+    due = stop_of(run.history, settings.get("output"), **rules) if configuration.get("stopping", True) else None
     seconds = settings.get("max_seconds")
     match said:
         case Stop.INFEASIBLE.name | Stop.DISPROVED.name:

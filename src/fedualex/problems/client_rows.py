@@ -84,13 +84,14 @@ def split_rows(X: Any, y: NDArray[Any], clients: object, weight: Any = None, gro
     number = np.zeros(len(y), int) if clients is None else encode_labels("clients", clients, len(y))[1]
     weight = None if weight is None else row_weights(weight, len(y))
 
+    in_order = bool(np.all(number[:-1] <= number[1:]))  # then no row is copied
     order, ends = np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))
     own = [slice(end - rows, end) for end, rows in zip(ends, np.bincount(number), strict=True)]
 
     def split(values: Any) -> list[Any]:
         if values is None:
             return [None] * len(own)
-        sorted_values = values[order]
+        sorted_values = values if in_order else values[order]
         return [sorted_values[part] for part in own]
 
     by_rows = X.tocsr() if issparse(X) else X

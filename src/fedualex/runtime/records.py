@@ -16,7 +16,7 @@ from .examination import Examination
 from .missing import Missing
 from .outputs import Output
 from .reader import Reader, exchanges_of, gap_of, points_in_domain
-from .rules import answer_of, best_gap, stop_of
+from .rules import answer_of, stop_of
 from .run import Run, columns
 from .state import Setup, State
 from .status import Stop
@@ -123,9 +123,8 @@ class Records:
     def verdict(self) -> Stop | None:
         """Whether the records say that it is time to stop."""
         rule = self.judgement
-        gaps = [best_gap(record, rule.output) for record in self.all]
-        patience = self.setup.method.patience
-        return stop_of(gaps, rounds=rule.rounds, record_every=rule.every, tol=rule.tol, patience=patience)
+        limits = {"rounds": rule.rounds, "record_every": rule.every, "patience": self.setup.method.patience}
+        return stop_of(self.all, rule.output, tol=rule.tol, **limits)
 
     def finish(self, state: State, stop: Stop, detail: str, seconds: float, steps: str) -> Run:
         """All outputs of the final state, the best record if it is better, and which of them is the answer."""

@@ -11,34 +11,47 @@ NEGLIGIBLE = 1e-9
 """A certificate below this share of the first one is rounding: growing from there is not divergence."""
 
 
-def best_gap(record: Mapping[str, Any], output: str | None) -> Number | None:
-    """The smallest certified gap of a record, or that of the one output that was asked for; None if there is none."""
+def best_gap(record: Mapping[str, Any], output: str | None, without: str = "") -> Number | None:
+    """The smallest certified gap of a record, or that of the one output that was asked for; None if there is none.
+
+    without: an output that does not count.
+    """
     wanted = f"gap_{output or ''}"
-    gaps = [value for key, value in record.items() if key.startswith(wanted) and value is not None]
-    return min(gaps, default=None)
+    keys = [key for key in record if key.startswith(wanted) and key != f"gap_{without}"]
+    return min((record[key] for key in keys if record[key] is not None), default=None)
 
 
 def stop_of(
-    gaps: Sequence[Number | None], *, rounds: int, record_every: int, tol: Number | None, patience: int
+    records: Sequence[Mapping[str, Any]],
+    output: str | None,
+    *,
+    rounds: int,
+    record_every: int,
+    tol: Number | None,
+    patience: int,
 ) -> Stop | None:
-    """What the best gaps of all records so far end the run with; None if it goes on.
+    """What the best gaps of all records so far end the run with; None if it goes on. output: the one that counts alone.
 
-    TOLERANCE: the last gap is at most tol. DIVERGED: the last three exceed 10 times the smallest. STALLED, with tol
-    only: the smallest improved by less than 1% over the records of a fifth of the rounds, or of `patience` rounds
-    (what the method declares) where that is more.
+    TOLERANCE: the last gap is at most tol. DIVERGED: the last three gaps of points exceed 10 times their smallest, and
+    the bounds, which can only become better, did not. STALLED, with tol only: the smallest improved by less than 1%
+    over the records of a fifth of the rounds, or of `patience` rounds (what the method declares) where that is more.
     """
-    best = [gap for gap in gaps if gap is not None]
-    if len(best) < len(gaps):
+    best = [gap for record in records if (gap := best_gap(record, output)) is not None]
+    if not best or len(best) < len(records):
         return None
     if tol is not None and best[-1] <= tol:
         return Stop.TOLERANCE
-    floor = NEGLIGIBLE * max(best[0], 0)
-    if len(best) > 3 and all(gap > 10 * max(min(best), floor) for gap in best[-3:]):
+    points = [gap for record in records if (gap := best_gap(record, output, without="bounds")) is not None]
+    if len(best) > 3 and min(best[-3:]) >= min(best[:-3]) and _diverge(points):
         return Stop.DIVERGED
     span = max(2, rounds // (5 * record_every), -(-patience // record_every))
     if tol is not None and len(best) > span and min(best) > 0.99 * min(best[:-span]):
         return Stop.STALLED
     return None
+
+
+def _diverge(gaps: Sequence[Number]) -> bool:
+    return len(gaps) > 3 and all(gap > 10 * max(min(gaps), NEGLIGIBLE * max(gaps[0], 0)) for gap in gaps[-3:])
 
 
 def answer_of(gaps: Mapping[str, Number | None], structure: Mapping[str, Number], tol: Number | None) -> str:
