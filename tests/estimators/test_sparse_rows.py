@@ -20,6 +20,7 @@ from fedualex.estimators import (
     NeymanPearsonClassifier,
 )
 from fedualex.estimators.base import Scale, checked_data
+from fedualex.estimators.weights import by_client
 
 ROOT = Path(__file__).parents[2]
 GIB = 2.0
@@ -59,10 +60,12 @@ def test_sparse_rows_are_divided_and_centered_in_the_loss(intercept, in_loss):
     assert sparse.size == pytest.approx(full.size, rel=1e-13)
     assert full.center is None
     assert (sparse.center is not None) == (intercept and in_loss)
-    rows, center = sparse.rows(sp.csr_matrix(X)), 0 if sparse.center is None else sparse.center
+    order = by_client(clients, len(clients))
+    assert np.all(np.diff(clients[order]) >= 0)
+    rows, center = sparse.rows(sp.csr_matrix(X), order), 0 if sparse.center is None else sparse.center
     assert sp.issparse(rows)
     weights, bias = sparse.model(np.arange(12.0), 0.5)
-    np.testing.assert_allclose((rows.toarray() - center) @ np.arange(12.0) + 0.5, X @ weights + bias)
+    np.testing.assert_allclose((rows.toarray() - center) @ np.arange(12.0) + 0.5, X[order] @ weights + bias)
 
 
 @pytest.mark.parametrize("model", TRIED.values(), ids=TRIED)
