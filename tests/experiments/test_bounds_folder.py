@@ -5,7 +5,7 @@ import json
 import equinox as eqx
 import numpy as np
 import pytest
-from support.verified_folders import GAME, METHOD, here, solved  # noqa: F401
+from support.verified_folders import GAME, here, solved  # noqa: F401
 
 import fedualex as fx
 from fedualex.experiments import folder
@@ -23,7 +23,7 @@ def test_spectral_parts_have_bounds_too(here, tmp_path):
     np.savez(tmp_path / "matrix.npz", A=np.diag([1.0, 0.5, 0.2]), b=np.ones((3, 2)))
     psi = {"Spectral": {"L1": 0.1, "Box": 0.5}}
     problem = {**GAME, "file": "matrix.npz", "x": psi, "y": {"Box": 0.5}}
-    tables = {"problem": problem, "method": METHOD, "run": {"rounds": 2}}
+    tables = {"problem": problem, "method": {"name": "FeDualSlide"}, "run": {"rounds": 2}}
     solve_into(tmp_path / "run", configure(tables, tmp_path))
     status = json.loads((tmp_path / "run" / "status.json").read_text())
     assert status["outputs"]["bounds"]["gap"] is not None
