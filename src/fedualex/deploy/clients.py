@@ -81,13 +81,13 @@ class SiteClients:
             replies = self.exchange.survey(pack(points=stacked), self.adding.reading(operators=like, values=numbers))
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
-            return Missing(UNANSWERED, self._stop())
+            return Missing(f"{UNANSWERED}: {error}", self._stop())
         found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
         mean = self.adding.total(self.weights, list(found.values()), Surveyed(like, cast(Array, numbers)))
         if doubts := self.plausible.doubts(stacked, {EVERYBODY: mean} if self.exchange.roster else found):
             self.exchange.reasons |= doubts
             log.warning("no operators: not believed: %s", self.exchange.why_not())
-            return Missing(UNANSWERED, self._stop())
+            return Missing(f"{UNANSWERED}: {self.exchange.why_not()}", self._stop())
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
 
     def local(self, state: State, rounds: int) -> State | Missing:
