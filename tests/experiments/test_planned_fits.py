@@ -64,10 +64,10 @@ def test_the_class_whose_loss_is_limited_is_named(folder, options, limited):
     assert planned.notes[0].startswith(f"the mean loss of outcome = {limited}")
 
 
-def test_default_penalties_shrink_with_the_rows_and_stay_from_5000_on(folder):
+def test_default_penalties_shrink_with_the_rows_and_stay_from_2000_on(folder):
     planned = plan_fit(FIT, folder)
     rows, settings = len(planned.rows.X), planned.configuration.resolved["problem"]
     assert (settings["l1"], settings["l2"]) == (0.5 / rows, 1 / rows)
     labels = planned.rows.y
     assert arguments_of("logistic", {"l1": 0.1}, labels, 500) == {"family": "logistic", "l1": 0.1, "l2": 0.002}
-    assert arguments_of("auc", {}, labels, 10**6) == arguments_of("auc", {}, labels, 5000)
+    assert arguments_of("fair", {}, labels, 10**6) == arguments_of("fair", {}, labels, 2000) == {"l1": 2.5e-4, "l2": 5e-4}

@@ -12,7 +12,7 @@ from ..validation import classes, hint, missing, real_array
 from .registry import ConfigurationError, recipe_of
 
 LEAST_SHARE = 0.05
-MOST_ROWS = 5000
+MOST_ROWS = 2000
 """Rows from which on default penalties stay as they are: smaller ones only make problems harder to solve."""
 
 
@@ -76,13 +76,7 @@ GOALS: dict[str, Goal] = {
         PENALTY | {"cvar": None},
         grouped=True,
     ),
-    "auc": Goal(
-        "the best ranking of two classes",
-        "auc",
-        {"saddle": False},
-        {"l1": OverRows(0.5), "l2": OverRows(5.0)},
-        two=True,
-    ),
+    "auc": Goal("the best ranking of two classes", "auc", {"saddle": False}, {"l1": 1e-3, "l2": 1e-2}, two=True),
     "neyman-pearson": Goal(
         "the least loss of one class while that of the other is limited",
         "constrained",
