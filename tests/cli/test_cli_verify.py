@@ -36,7 +36,7 @@ def test_a_fresh_run_verifies(solved, name):
     assert verbose.splitlines()[-1] == "VERIFIED"
 
 
-@pytest.mark.parametrize("name", ["own", "broken"])
+@pytest.mark.parametrize("name", [pytest.param("own", marks=pytest.mark.slow), "broken"])
 def test_a_run_without_certificates_cannot_be_verified_in_full(solved, name):
     result = cli("verify", solved(name)[0], "--trust")
     assert result.exit_code == 3
@@ -161,6 +161,7 @@ def test_verify_sees_an_altered_rank_and_regularizer(copied):
     assert cli("verify", path).exit_code == 1
 
 
+@pytest.mark.slow
 def test_verify_sees_an_altered_history(copied):
     path = copied("optimal")
     lines = (path / "history.jsonl").read_text().splitlines()

@@ -12,7 +12,7 @@ SLIDE = {"problem": rows("agnostic"), "sites": NAMES, "noise": None}
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(("mode", "steps"), [("auto", 3), ("local", 3), ("survey", 1)])
+@pytest.mark.parametrize(("mode", "steps"), [("survey", 1), ("auto", 3), ("local", 3)])
 def test_sites_give_the_iterates_of_the_simulator(tmp_path, mode, steps):
     method = fx.FeDualSlide(mode=mode)
     run, engine = serve(tmp_path, method=method, rounds=12, local_steps=steps, record_every=1, **SLIDE)

@@ -139,7 +139,8 @@ def test_who_is_dead_is_not_in_the_mean(tmp_path):
     assert_close(run.state.sums.points["client_average"], expected.state.sums.points["client_average"])
 
 
-@pytest.mark.parametrize("mode", ["extragradient", pytest.param("optimistic", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["extragradient", "optimistic"])
 def test_the_lead_alone_works_and_every_round_trip_is_counted(tmp_path, mode):
     """Its own surveys are at one point, as is that of the record of the start; later records are at two or more."""
     method = fx.LeadSliding(0.4, 0.15, mode=mode, lead=1)

@@ -57,7 +57,8 @@ def diabetes():
     return X, y, fx.data.dirichlet(y > 150, 5, 0.5)
 
 
-@pytest.mark.parametrize("federated", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one", "five"])
+@pytest.mark.slow
+@pytest.mark.parametrize("federated", [False, True], ids=["one", "five"])
 def test_lasso_is_scikit_learns_on_raw_features(federated):
     X, y, clients = diabetes()
     reference = Lasso(alpha=0.1, tol=1e-10).fit(X, y)

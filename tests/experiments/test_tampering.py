@@ -159,7 +159,7 @@ TAMPERS = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("what", TAMPERS)
 def test_what_was_changed_is_noticed_though_it_was_sealed_again(copied, what):
     path = copied("game")
@@ -169,6 +169,7 @@ def test_what_was_changed_is_noticed_though_it_was_sealed_again(copied, what):
     assert result.verdict is Verdict.DIFFERS, result.headline
 
 
+@pytest.mark.slow
 def test_the_checkpoint_of_another_run_is_noticed(copied, solved):
     path = copied("game")
     shutil.copy(solved("other") / "checkpoint.npz", path)
@@ -306,6 +307,7 @@ def test_the_surveys_behind_bounds_are_made_again(copied, what):
     assert noticed in differing(verify(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["surveys/x['weights']", "weights/upper", "weights/floor"])
 def test_surveys_of_another_shape_are_one_line(copied, what):
     path = copied("floored")

@@ -101,7 +101,7 @@ def test_lower_bound_is_never_above_the_least_violation_and_reaches_it(name):
     assert value > 0.05  # all of them are infeasible
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @EVERY
 def test_bounds_are_on_both_sides_of_the_least_violation_and_near_it(name):
     problem, x, above = built(name)

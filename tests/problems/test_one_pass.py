@@ -14,12 +14,13 @@ LABEL = RNG.choice([0, 1], 400)
 CLIENTS = RNG.integers(0, 3, 400)
 
 PROBLEMS = {
-    "minimization": lambda: fx.problems.sparse_glm("logistic", ROWS, LABEL, CLIENTS, l1=0.01),
     "saddle": lambda: fx.problems.agnostic(ROWS, LABEL, CLIENTS, l1=0.01),
+    "minimization": lambda: fx.problems.sparse_glm("logistic", ROWS, LABEL, CLIENTS, l1=0.01),
     "a y for each row": lambda: fx.problems.robust_regression(ROWS, ROWS @ np.arange(6), CLIENTS, l1=0.01),
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
 def test_blocks_add_up_to_the_whole(make, monkeypatch):
     problem = make()

@@ -81,7 +81,7 @@ def test_sparse_rows_are_the_same_problem(name):
                 same(*(seen(problem, z, jax.random.key(3)) for problem in (full, sparse)))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", sorted(set(ALL) - {"adversarial"}))
 def test_certificate_of_sparse_rows(name):
     full, sparse = both(name)

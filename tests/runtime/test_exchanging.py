@@ -10,7 +10,7 @@ import fedualex as fx
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize(("mode", "steps"), [("auto", 3), ("local", 3), ("survey", 1)])
+@pytest.mark.parametrize(("mode", "steps"), [("survey", 1), ("auto", 3), ("local", 3)])
 def test_a_resumed_run_is_the_undisturbed_one(tmp_path, mode, steps):
     def run(**more):
         method = fx.FeDualSlide(mode=mode)

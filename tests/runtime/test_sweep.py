@@ -55,6 +55,7 @@ def test_tune_takes_the_smallest_certified_gap():
     assert float(tuned.method.eta_c) == tuned.steps["eta_c"]
 
 
+@pytest.mark.slow
 def test_tune_without_a_grid_tries_multiples_of_the_steps_of_theory():
     tuned = fx.tune(GAME, fx.FeDualEx(), **SMALL)
     chosen = float(fx.simulate(GAME, fx.FeDualEx(), **SMALL).steps.split("=")[1].split()[0])
