@@ -135,6 +135,10 @@ PSI_TWICE = ("FedMiD", "FedMiP")
 @pytest.mark.sampled(40)
 @pytest.mark.parametrize("name", sorted(METHODS, key=lambda name: name != "FeDualEx"))
 def test_every_method_of_the_library_keeps_the_laws(name):
+    if getattr(fx, name)().exchanging:
+        with pytest.raises(TypeError, match="which asks for exchanges"):
+            fx.testing.check_method(getattr(fx, name)())
+        return
     fx.testing.check_method(getattr(fx, name)(), composite=name not in PSI_TWICE)
 
 
@@ -337,7 +341,7 @@ def test_a_right_floor_keeps_the_laws():
         (WrongMinibatch(), "minibatches are unbiased"),
         (WrongReweighting(), "reweighted to one client has its operator"),
         (WrongSurvey(), "a survey is the operator and the loss"),
-        (with_floor(0.95), "f is never below its floor"),
+        (with_floor(0.97), "f is never below its floor"),  # the least f is 0.964
         (with_floor(0.5, each=True), "f of a client is never below the floor that it keeps"),
         (Spoiled(convex_in_y), "f is convex in x and concave in y"),
     ],

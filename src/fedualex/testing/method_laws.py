@@ -33,9 +33,13 @@ def check_method(method: AbstractMethod, *, composite: bool = True, seed: int = 
 
     Step sizes that are missing come from its own `theory_steps`; those that are given should suit an operator with
     beta = 1. composite: whether it solves problems with psi; False for a method whose limit is another point then, such
-    as `fx.FedMiD()` as printed, which counts psi twice. seed: decides the games.
+    as `fx.FedMiD()` as printed, which counts psi twice. seed: decides the games. FeDualSlide has no rounds to check.
     """
     of_type("method", method, AbstractMethod, "a method such as fx.FeDualEx(eta_c=0.03)")
+    if method.exchanging:
+        raise TypeError(
+            f"method must be one of rounds, such as fx.FeDualEx(), got {method!r}, which asks for exchanges"
+        )
     of_type("composite", composite, bool, "True or False")
     games = Games(whole_number("seed", seed, 0))
     require(method, declared_laws(method), "its declarations")
