@@ -117,7 +117,7 @@ class FeDualSlide(PulledSteps):
             success = gap <= self.drop * phase
             if not success and age < span:
                 break
-            server = server.in_new_phase(centre, float(scale), success=success and np.isfinite(phase))
+            server = server.in_new_phase(centre, float(scale), success=bool(success and np.isfinite(phase)))
             phase, age, span = gap, 0, span if success else 2 * span
         return server._replace(phase=phase, age=age + 1, span=span)
 

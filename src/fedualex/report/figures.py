@@ -164,7 +164,7 @@ def _exact_line(axis: Axes, exact: Mapping[str, Any] | None, block: str, blocks:
         _level(axis, level, f"exact optimum {level:.3g}")
 
 
-def _level(axis: Axes, level: float, text: str) -> None:
+def _level(axis: Axes, level: float | int, text: str) -> None:
     axis.axhline(level, color="0.3", ls=":", lw=0.8)
     small: Any = {"fontsize": 7, "color": "0.25", "ha": "right", "va": "bottom"}
     axis.annotate(text, (0.99, level), xycoords=("axes fraction", "data"), **small)
