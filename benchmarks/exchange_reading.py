@@ -13,7 +13,7 @@ SLIDES = {f"FeDualSlide, {mode}": mode for mode in ("local", "survey", "auto")}
 COUNTS = {
     "FeDualEx": "1",
     "FeDualExCorrected": "2",
-    "FeDualExCorrected, recentred": "2",
+    "FeDualExCorrected, recentered": "2",
     "FedGDAGT": "2",
     "SynchronousMirrorProx": "2",
     "LeadSliding, extragradient": "2",

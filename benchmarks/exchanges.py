@@ -50,7 +50,7 @@ def corrected(**options: Any) -> Callable[[float, float], Any]:
 BASELINES = {
     "FeDualEx": Baseline(1, LOCAL_STEPS, lambda step, _: fx.FeDualEx(step / LOCAL_STEPS)),
     "FeDualExCorrected": Baseline(2, LOCAL_STEPS, corrected()),
-    "FeDualExCorrected, recentred": Baseline(2, LOCAL_STEPS, corrected(recentre=True)),
+    "FeDualExCorrected, recentered": Baseline(2, LOCAL_STEPS, corrected(recenter=True)),
     "FedGDAGT": Baseline(2, LOCAL_STEPS, lambda step, _: fx.FedGDAGT(step / LOCAL_STEPS)),
     "SynchronousMirrorProx": Baseline(2, 1, lambda step, _: fx.SynchronousMirrorProx(step)),
     # The papers' counts, in which the server itself has the lead's data.

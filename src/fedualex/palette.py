@@ -38,7 +38,7 @@ PLACES = {
     "FeDualSlide, survey": 8 + len(COLORS),
     "FeDualSlide, auto": 8 + 2 * len(COLORS),
     "FeDualExCorrected": 9,
-    "FeDualExCorrected, recentred": 9 + len(COLORS),
+    "FeDualExCorrected, recentered": 9 + len(COLORS),
     "FedGDAGT": 10,
     "SynchronousMirrorProx": 11,
 }

@@ -34,9 +34,9 @@ def exchanges(problem, count, local_steps=1, method=None):
         yield flat.scaled(server.scale), server
 
 
-def distance_bound(flat, centre):
-    """B(O_c), the largest divergence of the domain from the centre."""
-    z, parts = flat.point(centre), flat.geometry.parts
+def distance_bound(flat, center):
+    """B(O_c), the largest divergence of the domain from the center."""
+    z, parts = flat.point(center), flat.geometry.parts
     x = Product(parts.x).B0(Product(parts.x).dual(z.x).omega)
     y = 0.0 if z.y is None else Product(parts.y).B0(Product(parts.y).dual(z.y).omega)
     return float(flat.scale) * float(x) + float(y)
@@ -82,10 +82,10 @@ def test_the_certificate_of_the_weights_obeys_theorems_1_and_4(name, mode, monke
                 continue
             share = cuts.weights / total
             cert = float(share @ cuts.heights + flat.conjugate(-(share @ cuts.operators)))
-            omega = flat.dual(server.centre)
+            omega = flat.dual(server.center)
             moved, start = flat.mapped(*pair_of(cuts, omega)), flat.mapped(omega, jnp.zeros(()))
             phi = float(moved.potential - start.potential + cuts.weights @ cuts.heights)
-            level, within = method.kappa * float(server.phase), distance_bound(flat, server.centre)
+            level, within = method.kappa * float(server.phase), distance_bound(flat, server.center)
             slack = 1e-12 * (1 + abs(cert) + float(jnp.max(jnp.abs(cuts.heights))))
             assert cert <= (within + phi) / total + slack
             assert float(server.bounds.gap) <= cert + slack

@@ -59,11 +59,11 @@ FEDERATED = {
         BOTH,
         {"mode": "stale"},
     ),
-    "FeDualExCorrected recentred": (
-        fx.FeDualExCorrected(*BOTH, recentre=True),
+    "FeDualExCorrected recentered": (
+        fx.FeDualExCorrected(*BOTH, recenter=True),
         twins_federated.feDualExCorrected,
         BOTH,
-        {"recentre": True},
+        {"recenter": True},
     ),
     "FedGDAGT": (fx.FedGDAGT(*BOTH), twins_federated.fedGDAGT, BOTH, {}),
     **{
@@ -138,7 +138,7 @@ FAST = [
     ("FeDualEx", "data", UNEVEN, "wave"),
     ("FeDualExCorrected fresh", "data", 2, "wave"),
     ("FeDualExCorrected stale", "data entropic", 2, "wave"),
-    ("FeDualExCorrected recentred", "data", 2, "wave"),
+    ("FeDualExCorrected recentered", "data", 2, "wave"),
     ("FedGDAGT", "data", UNEVEN, "wave"),
     ("LeadSliding extragradient", "data", UNEVEN, "wave"),
     ("LeadSliding optimistic", "data entropic", 2, "wave"),

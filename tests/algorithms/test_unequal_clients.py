@@ -56,8 +56,8 @@ def test_exchanges_of_a_round():
 
 
 @pytest.mark.slow
-def test_recentred_extrapolation_with_one_step_is_mirror_prox_on_the_mean():
-    run = fx.simulate(data_problem(**L1_BOX), fx.FeDualExCorrected(0.1, recentre=True), rounds=6, z0=saddle(START))
+def test_recentered_extrapolation_with_one_step_is_mirror_prox_on_the_mean():
+    run = fx.simulate(data_problem(**L1_BOX), fx.FeDualExCorrected(0.1, recenter=True), rounds=6, z0=saddle(START))
     check_against_twin(run, twins_one_machine.coMP(case("data").space, mean_oracle, 6, 0.1, START))
     close(run.state.server.tau, 0.0)
 
@@ -143,12 +143,12 @@ def similar_game(delta, mu=0.0, size=6, clients=4):
 @pytest.mark.parametrize(
     "method",
     [
-        fx.FeDualExCorrected(0.25, recentre=True),
+        fx.FeDualExCorrected(0.25, recenter=True),
         fx.FedGDAGT(0.05),
         fx.LeadSliding(2.5, 0.7),
         fx.LeadSliding(2.5, 0.7, mode="optimistic"),
     ],
-    ids=["recentred", "FedGDAGT", *MODES],
+    ids=["recentered", "FedGDAGT", *MODES],
 )
 def test_unequal_clients_find_the_saddle_point_of_all(method):
     run = fx.simulate(similar_game(0.2, mu=0.3), method, rounds=100, local_steps=10)
@@ -172,7 +172,7 @@ def test_sliding_needs_similar_clients_only(mode):
         (lambda: fx.LeadSliding(0.1, 0.1, lead=4), {}, "lead must be one of 4 clients, got 4"),
         (lambda: fx.LeadSliding(0.1, 0.1), {"cohort": 2}, "LeadSliding has a lead instead of a cohort: leave out cohort=2"),
         (lambda: fx.LeadSliding(lead=-1), {}, "lead must be a whole number >= 0, got -1"),
-        (lambda: fx.FeDualExCorrected(0.1, recentre="yes"), {}, "recentre must be True or False"),
+        (lambda: fx.FeDualExCorrected(0.1, recenter="yes"), {}, "recenter must be True or False"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(method, options, message):

@@ -70,8 +70,8 @@ def test_a_survey_without_weight_and_with_the_largest_slack_is_forgotten():
     slack = jnp.array([0.0, 9.0, 3.0, 9.0, 1.0, 0.0])  # weight counts before slack
     emptied = cuts.with_room(slack)
     np.testing.assert_array_equal(emptied.used, [True, True, False, True, True, True])
-    centre = flat.dual(cuts.points[0])
-    for before, after in zip(pair_of(cuts, centre), pair_of(emptied, centre), strict=True):
+    center = flat.dual(cuts.points[0])
+    for before, after in zip(pair_of(cuts, center), pair_of(emptied, center), strict=True):
         np.testing.assert_array_equal(after, before)
     assert jax.tree.all(jax.tree.map(np.array_equal, emptied.with_room(slack), emptied))  # there is room
     heavy = cuts.reweighted(jnp.arange(6.0, 0.0, -1.0))
@@ -80,13 +80,13 @@ def test_a_survey_without_weight_and_with_the_largest_slack_is_forgotten():
 
 def test_level_weights_decrease_their_function_and_meet_its_conditions():
     flat, _, cuts = surveys(rows("auc"), 6)
-    centre, level = flat.dual(flat.interior(cuts.points[0])), jnp.asarray(0.05)
+    center, level = flat.dual(flat.interior(cuts.points[0])), jnp.asarray(0.05)
 
     def slope(c):
-        z, psi, _ = flat.mapped(centre - c @ cuts.operators, jnp.sum(c))
+        z, psi, _ = flat.mapped(center - c @ cuts.operators, jnp.sum(c))
         return cuts.heights - cuts.operators @ z - psi - level
 
-    c = level_weights(flat, cuts, centre, level)
+    c = level_weights(flat, cuts, center, level)
     gradient = slope(c)
     size = float(jnp.max(jnp.abs(slope(0 * c))))
     assert float(jnp.min(gradient)) >= -1e-6 * size

@@ -46,7 +46,7 @@ SPARSE = fx.problems.sparse_glm(
 )
 """Three clients whose fullest rows differ."""
 LONG = (
-    *("game float32", "data stale", "data lead", "data lead, two surveys", "data tracked", "data recentred"),
+    *("game float32", "data stale", "data lead", "data lead, two surveys", "data tracked", "data recentered"),
     "sparse rows",
 )
 LEAD = {"method": fx.LeadSliding(0.4, 0.15, mode="optimistic", lead=1), "local_steps": (1, 4, 2)}
@@ -55,7 +55,7 @@ CASES |= {
     "data lead, two surveys": {"problem": DATA, "method": fx.LeadSliding(0.4, 0.15, lead=2), "local_steps": 3},
     "data tracked": {"problem": DATA, "method": fx.FedGDAGT(0.1), "local_steps": 3},
     "sparse rows": {"problem": SPARSE, **FRESH},
-    "data recentred": {"problem": DATA, "method": fx.FeDualExCorrected(0.1, recentre=True), "local_steps": 3},
+    "data recentered": {"problem": DATA, "method": fx.FeDualExCorrected(0.1, recenter=True), "local_steps": 3},
 }
 METHODS = [
     fx.FeDualEx(0.2, 0.9),

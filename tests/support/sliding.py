@@ -27,7 +27,7 @@ class Flat:
     def B(self, z):
         return np.maximum((self.D - z) ** 2, (self.D + z) ** 2).sum() / 2
 
-    def recentred(self, z):
+    def recentered(self, z):
         return (z, 0.0)
 
     def H(self, pair, v):
@@ -62,7 +62,7 @@ class Entropic(Flat):
     def B(self, z):
         return (-np.log(z.reshape(2, self.n).min(1))).sum()
 
-    def recentred(self, z):
+    def recentered(self, z):
         return (np.log(z), 0.0)
 
 
@@ -85,10 +85,10 @@ def local_point(geometry, operator, pair, rho, eta, K):
     return total / weights
 
 
-def rounds(geometry, J, b, a, z0, bound, T, R, K, optimistic, recentre):
+def rounds(geometry, J, b, a, z0, bound, T, R, K, optimistic, recenter):
     """R rounds on g_m(z) = J_m z + b_m with weights a: for each the probe, its operator and Err(T)."""
     G, offset = np.tensordot(a, J, 1), a @ b
-    pair = geometry.recentred(z0)
+    pair = geometry.recentered(z0)
     w = geometry.P(pair)
     for _ in range(R):
         w = w if optimistic else geometry.P(pair)
@@ -97,7 +97,7 @@ def rounds(geometry, J, b, a, z0, bound, T, R, K, optimistic, recentre):
         g = G @ u + offset
         after = descend(pair, T, g)
         yield u, g, geometry.pot(after) - geometry.pot(pair) + T * (g @ u + geometry.psi(u))
-        pair, w = (geometry.recentred(geometry.P(after)) if recentre else after), u
+        pair, w = (geometry.recentered(geometry.P(after)) if recenter else after), u
 
 
 def certificate(geometry, cuts, c):

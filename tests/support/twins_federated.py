@@ -75,11 +75,11 @@ def feDualEx(
 
 def feDualExCorrected(
     space: Space, g: ClientOracle, full: ClientOperator, M: int, K: Steps, R: int, cohorts: Cohorts, a: Vector,
-    eta_c: float, eta_s: float, z0: Vector, init: str = "project", mode: str = "fresh", recentre: bool = False,
+    eta_c: float, eta_s: float, z0: Vector, init: str = "project", mode: str = "fresh", recenter: bool = False,
 ) -> Result:  # fmt: skip
     """Section 9.2: Algorithm 1 with hat g_m = g_m - c_m + c at both half steps of every local step.
 
-    recentre: a round ends at its point alone, with omega = grad ell(z) and theta = 0.
+    recenter: a round ends at its point alone, with omega = grad ell(z) and theta = 0.
     """
     K = local_steps(K, M)
     omega, theta = start_dual(space, z0, init), 0.0
@@ -99,7 +99,7 @@ def feDualExCorrected(
         omega = omega + eta_s * increment(a_r, K, omega, end)
         theta = theta + eta_s * eta_c * mean_steps(a_r, K)
         z_previous, z_r = z_r, space.P(omega, theta)
-        if recentre:
+        if recenter:
             omega, theta = space.grad_ell(z_r), 0.0
         points.append(z_r)
     return dual_result(out, omega, theta, points)

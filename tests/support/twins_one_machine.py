@@ -141,7 +141,7 @@ def tsengAPG(
 ) -> Result:  # fmt: skip
     """Tseng's accelerated proximal gradient on the smoothed primal of <Ax - b, y>, l1 + box [-D, D] on both blocks.
 
-    Euclidean, y's centre 0. The output is (x_T, bar v_T), under both names; T is part of the method (it fixes mu).
+    Euclidean, y's center 0. The output is (x_T, bar v_T), under both names; T is part of the method (it fixes mu).
     """
     n_y, n_x = A.shape
     x = np.zeros(n_x) if x0 is None else np.clip(x0, -D_x, D_x)

@@ -85,11 +85,11 @@ def of_size(beta, B0):
     return theory.Constants(beta=float(beta), sigma=0.0, grad_bound=0.0, B=float(B0), B0=float(B0), diameter=1.0)
 
 
-def check_rounds(geometry, J, b, a, z0, beta, delta, reference, norm, sigma, K, recentre, R=12):
+def check_rounds(geometry, J, b, a, z0, beta, delta, reference, norm, sigma, K, recenter, R=12):
     B0 = geometry.B(z0)
     bound = theory.slide(of_size(beta, B0), delta, local_steps=K, rounds=R, reference=reference, norm=norm, sigma=sigma)
     T, cuts, errors = bound.best_step, [], 0.0
-    for u, g, error in rounds(geometry, J, b, a, z0, bound, T, R, K, reference == "optimistic", recentre):
+    for u, g, error in rounds(geometry, J, b, a, z0, bound, T, R, K, reference == "optimistic", recenter):
         cuts.append((u, g))
         errors = errors + error if reference == "optimistic" else error
         assert errors <= 1e-12 * max(1, B0)
@@ -108,9 +108,9 @@ def test_theorem_2_at_every_round(reference, quadratic):
         beta = max(np.linalg.norm(j, 2) for j in J)
         delta = np.linalg.eigvalsh(sum(w * d.T @ d for w, d in zip(a, D, strict=True)))[-1] ** 0.5
         z0 = np.random.default_rng(seed).uniform(-1, 1, 6)
-        for sigma, recentre in [(None, False), (0.5, True)]:
+        for sigma, recenter in [(None, False), (0.5, True)]:
             for scale in (1.0, 2.0):  # a Lipschitz constant may be an upper bound: then the step is smaller
-                check_rounds(Flat(), J, b, a, z0, scale * beta, scale * delta, reference, "hilbert", sigma, K, recentre)
+                check_rounds(Flat(), J, b, a, z0, scale * beta, scale * delta, reference, "hilbert", sigma, K, recenter)
 
 
 @pytest.mark.parametrize("reference", ["fresh", "optimistic"])
@@ -143,14 +143,14 @@ def test_theorem_4_with_memory():
     J, b, weights = affine_game(3, 3, 3, 0.3, True)
     G, offset = np.tensordot(weights, J, 1), weights @ b
     T = 1 / np.linalg.norm(G, 2)  # at which Err(T) <= 0, whatever the state
-    centre, level, cuts, c, mass = (np.zeros(6), 0.0), 0.05, [], np.zeros(0), 0.0
+    center, level, cuts, c, mass = (np.zeros(6), 0.0), 0.05, [], np.zeros(0), 0.0
 
     def state(c):
-        return (centre[0] - sum((w * g for w, (_, g) in zip(c, cuts, strict=True)), np.zeros(6)), centre[1] + sum(c))
+        return (center[0] - sum((w * g for w, (_, g) in zip(c, cuts, strict=True)), np.zeros(6)), center[1] + sum(c))
 
     def Q(c):
         values = np.array([g @ u + geometry.psi(u) for u, g in cuts])
-        return geometry.pot(state(c)) - geometry.pot(centre) + c @ values - level * sum(c)
+        return geometry.pot(state(c)) - geometry.pot(center) + c @ values - level * sum(c)
 
     for _ in range(15):
         if len(c):
@@ -164,7 +164,7 @@ def test_theorem_4_with_memory():
         cuts, c, mass = [*cuts, (u, g)], np.append(c, T), mass + T
         assert Q(c) <= -level * mass + 1e-12
         value, S = certificate(geometry, cuts, c), c.sum()
-        assert value <= level + (geometry.B(centre[0]) - level * mass) / S + 1e-12
+        assert value <= level + (geometry.B(center[0]) - level * mass) / S + 1e-12
 
 
 def test_pulled_steps_approach_the_proximal_point():

@@ -16,7 +16,7 @@ class AbstractDualMethod(AbstractMethod):
     eta_s: eqx.AbstractVar[Any]
 
     @property
-    def recentre(self) -> bool:
+    def recenter(self) -> bool:
         """Whether the server replaces its pair by that of its point alone, (grad ell(z), 0), after every step."""
         return False
 
@@ -33,9 +33,9 @@ class AbstractDualMethod(AbstractMethod):
         return tree.subtract(local, server), None
 
     def server_step(self, server: Dual, message: Dual, geometry: AbstractGeometry, fraction: Scalar) -> Dual:
-        """(omega, tau) + eta_s (mean increment), recentred at its point if the method says so."""
+        """(omega, tau) + eta_s (mean increment), recentered at its point if the method says so."""
         moved: Dual = tree.add(server, tree.scale(self.eta_s, message))
-        return geometry.dual(geometry.primal(moved)) if self.recentre else moved
+        return geometry.dual(geometry.primal(moved)) if self.recenter else moved
 
     def point(self, server: Dual, geometry: AbstractGeometry) -> Tree:
         """P_tau(omega)."""

@@ -37,14 +37,14 @@ class FeDualExCorrected(AbstractDualMethod):
     clients sent with that round's increments: one exchange is enough if all clients take part. The first round is
     fresh in both modes. No theorem is known: heuristic, with a certificate.
 
-    recentre: the server ends every round with server <- (grad ell(z), 0), z = P(server), as if it started again there;
+    recenter: the server ends every round with server <- (grad ell(z), 0), z = P(server), as if it started again there;
     psi then weighs eta_c K in a round, not the sum over all. Meant for eta_s = 1.
     """
 
     eta_c: StepSize = step("eta_c")
     eta_s: StepSize = step("eta_s", 1.0)
     mode: Survey = choice("FeDualExCorrected: mode", "fresh", "stale")
-    recentre: bool = switch("FeDualExCorrected: recentre")
+    recenter: bool = switch("FeDualExCorrected: recenter")
     linear_sample = 1
 
     @property

@@ -112,12 +112,12 @@ class FeDualSlide(PulledSteps):
         phase, age, span = np.inf if start else float(server.phase), int(server.age), int(server.span)
         for _ in range(PHASES):
             level, scaled = _number(self.kappa * phase if np.isfinite(phase) else 0.0), flat.scaled(server.scale)
-            cuts, bounds, scale, centre = weighed(scaled, known, server.cuts, server.bounds, level, server.centre)
+            cuts, bounds, scale, center = weighed(scaled, known, server.cuts, server.bounds, level, server.center)
             server, gap = server._replace(cuts=cuts, bounds=bounds), bounds.gap
             success = gap <= self.drop * phase
             if not success and age < span:
                 break
-            server = server.in_new_phase(centre, float(scale), success=bool(success and np.isfinite(phase)))
+            server = server.in_new_phase(center, float(scale), success=bool(success and np.isfinite(phase)))
             phase, age, span = gap, 0, span if success else 2 * span
         return server._replace(phase=phase, age=age + 1, span=span)
 
@@ -128,7 +128,7 @@ class FeDualSlide(PulledSteps):
         if self.mode == "auto" and local_steps > 1:
             gap, ended = server.bounds.gap, int(server.age) == 1
             way, turns = turns.following(way, server.exchanges, gap, self.drop, ended=ended)
-        omega, tau, z, row = standing(flat, server.cuts, server.centre)
+        omega, tau, z, row = standing(flat, server.cuts, server.center)
         server = server._replace(way=way, turns=turns, omega=omega, tau=tau)
         pace = server.paces[way]
         if pace.exhausted:

@@ -26,7 +26,7 @@ PHASES = 6
 class SlideServer(NamedTuple):
     """Everything that the server remembers, in float64."""
 
-    centre: Array
+    center: Array
     """The point from which the level problem measures distances."""
     balance: Balance
     cuts: Cuts
@@ -64,24 +64,24 @@ class SlideServer(NamedTuple):
         """Round trips so far."""
         return int(self.surveys) + int(self.local_rounds)
 
-    def in_new_phase(self, centre: Array, scale: float, *, success: bool) -> "SlideServer":
+    def in_new_phase(self, center: Array, scale: float, *, success: bool) -> "SlideServer":
         """With another center, the scale that the last phase and its success make, and no weights."""
         balance = self.balance.after(scale, success=success)
         first, second = (pace.rescaled(float(balance.scale) / float(self.scale)) for pace in self.paces)
         cuts = self.cuts.reweighted(np.zeros(self.cuts.weights.shape))
-        return self._replace(centre=centre, balance=balance, cuts=cuts, paces=(first, second))
+        return self._replace(center=center, balance=balance, cuts=cuts, paces=(first, second))
 
 
 @compiled
 def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
     """Before the first exchange, which is a survey of the projection of z."""
     z = flat.geometry.project(z)
-    centre, one, zero, none = flat.interior(flat.vector(z)), jnp.ones(()), jnp.zeros(()), jnp.asarray(0)
+    center, one, zero, none = flat.interior(flat.vector(z)), jnp.ones(()), jnp.zeros(()), jnp.asarray(0)
     pace = Pace(one, one, jnp.asarray(True), none)
     return SlideServer(
-        centre=centre,
+        center=center,
         balance=Balance(one, zero, zero, jnp.asarray(-UNTRIED)),
-        cuts=no_cuts(memory, centre.size),
+        cuts=no_cuts(memory, center.size),
         bounds=no_bounds(flat, memory),
         phase=zero,
         age=none,
@@ -89,7 +89,7 @@ def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
         paces=(pace, pace),
         way=jnp.asarray(way),
         turns=no_turns(),
-        omega=flat.dual(centre),
+        omega=flat.dual(center),
         tau=zero,
         row=none,
         step=zero,

@@ -53,27 +53,27 @@ def absorbed(
 
 @moderately
 def weighed(
-    flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, level: Array, centre: Array
+    flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, level: Array, center: Array
 ) -> tuple[Cuts, Bounds, Array, Array]:
-    """Weights of the level problem, bounds that they make better, and scale and centre of a phase that begins here.
+    """Weights of the level problem, bounds that they make better, and scale and center of a phase that begins here.
 
     The scale is the geometric mean of what it was and of D_y / D_x, by the divergences of the surveys' weighted mean
-    from the centre, and moves by FACTOR at most. The new centre is the best point, a little inside of the domain.
+    from the center, and moves by FACTOR at most. The new center is the best point, a little inside of the domain.
     """
-    cuts = cuts.reweighted(level_weights(flat, cuts, flat.dual(centre), level))
+    cuts = cuts.reweighted(level_weights(flat, cuts, flat.dual(center), level))
     bounds = improved(flat, cuts, known, bounds, model=True)
     total = jnp.sum(cuts.weights)
     mean = cuts.weights / jnp.where(total > 0, total, 1.0) @ cuts.points
-    x, y = flat.divergences(mean, centre)
+    x, y = flat.divergences(mean, center)
     moved = (total > 0) & (x > MOVED) & (y > MOVED)
     ratio = jnp.sqrt(jnp.where(moved, y / jnp.where(moved, x, 1.0), flat.scale) / flat.scale)
     return cuts, bounds, jnp.clip(ratio, 1 / FACTOR, FACTOR) * flat.scale, flat.interior(bounds.point)
 
 
 @compiled
-def standing(flat: Flat, cuts: Cuts, centre: Array) -> tuple[Array, Array, Saddle, Array]:
+def standing(flat: Flat, cuts: Cuts, center: Array) -> tuple[Array, Array, Saddle, Array]:
     """The pair O(c), its point, and the row of the survey that is nearest to it."""
-    omega, tau = pair_of(cuts, flat.dual(centre))
+    omega, tau = pair_of(cuts, flat.dual(center))
     z = flat.mapped(omega, tau).point
     return omega, tau, flat.point(z), nearest(cuts, z)
 

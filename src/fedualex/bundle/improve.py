@@ -42,8 +42,8 @@ def _multipliers(flat: Flat, cuts: Cuts, known: Known, upper: Side, lower: Side)
     gap = jnp.where(lower.bound > -UNKNOWN, upper.bound - lower.bound, 0.0)
     mass = STIFF * jnp.sum(cuts.weights)
     stiffness = gap / jnp.where(mass > 0, mass, 1.0)
-    centre = flat.x.dual(upper.point)
-    return model_weights(flat.x, slopes, offsets, usable, centre, upper.bound - gap / 2, stiffness)
+    center = flat.x.dual(upper.point)
+    return model_weights(flat.x, slopes, offsets, usable, center, upper.bound - gap / 2, stiffness)
 
 
 def _upper(flat: Flat, cuts: Cuts, tried: Array, present: Side) -> Side:

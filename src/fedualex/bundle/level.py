@@ -11,29 +11,29 @@ EVALUATIONS = 150
 """Of the quasi-Newton method, at most; it ends by itself after 20 to 80 where the cuts are not nearly parallel."""
 
 
-def pair_of(cuts: Cuts, centre: Array) -> tuple[Array, Array]:
+def pair_of(cuts: Cuts, center: Array) -> tuple[Array, Array]:
     """O(c) = (omega_c - sum c_i g_i, sum c_i), the dual pair of the weights c."""
-    return centre - cuts.weights @ cuts.operators, jnp.sum(cuts.weights)
+    return center - cuts.weights @ cuts.operators, jnp.sum(cuts.weights)
 
 
-def level_weights(flat: Flat, cuts: Cuts, centre: Array, level: Array) -> Array:
+def level_weights(flat: Flat, cuts: Cuts, center: Array, level: Array) -> Array:
     """The weights c >= 0 that minimize Q(c) = pot(O(c)) + sum c_i e_i - level sum c_i, found from the present ones.
 
-    The gradient is e_i - <g_i, z> - psi(z) - level at z = P(O(c)). The minimum is the projection of the centre onto
+    The gradient is e_i - <g_i, z> - psi(z) - level at z = P(O(c)). The minimum is the projection of the center onto
     the points where no cut leaves a gap above -level; its dual pair is O(c).
     """
-    return _minimized(flat, cuts.operators, cuts.heights, cuts.used, centre, level, jnp.zeros(()), cuts.weights)
+    return _minimized(flat, cuts.operators, cuts.heights, cuts.used, center, level, jnp.zeros(()), cuts.weights)
 
 
 def model_weights(
-    flat: Flat, slopes: Array, offsets: Array, used: Array, centre: Array, level: Array, stiffness: Array
+    flat: Flat, slopes: Array, offsets: Array, used: Array, center: Array, level: Array, stiffness: Array
 ) -> Array:
-    """The weights of affine minorants offset_i + <slope_i, x> where the centre is projected onto model(x) <= level.
+    """The weights of affine minorants offset_i + <slope_i, x> where the center is projected onto model(x) <= level.
 
     model(x) = max_i (offset_i + <slope_i, x>) + psi(x). Divided by their sum S, the weights are multipliers of a lower
     bound of min model. stiffness: stiffness S^2 / 2 is added, so that S stays finite where model > level everywhere.
     """
-    return _minimized(flat, slopes, -offsets, used, centre, -level, stiffness, jnp.zeros(used.size))
+    return _minimized(flat, slopes, -offsets, used, center, -level, stiffness, jnp.zeros(used.size))
 
 
 def _minimized(
@@ -41,7 +41,7 @@ def _minimized(
     operators: Array,
     heights: Array,
     used: Array,
-    centre: Array,
+    center: Array,
     level: Array,
     stiffness: Array,
     start: Array,
@@ -54,7 +54,7 @@ def _minimized(
     def valued(scaled: Array) -> tuple[Array, Array]:
         c = unit * scaled
         total = jnp.sum(c)
-        z, psi, potential = flat.mapped(centre - c @ operators, total)
+        z, psi, potential = flat.mapped(center - c @ operators, total)
         value = potential + jnp.vdot(c, heights) - level * total + stiffness * total**2 / 2
         return value, unit * (heights - operators @ z - psi - level + stiffness * total)
 
