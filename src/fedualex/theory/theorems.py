@@ -1,6 +1,6 @@
 """Theorems 1 to 4 as printed and as corrected, and Proposition B for the average of the clients' points.
 
-E1, E2, ... are the errata listed in docs/theory.md. M, K, R, T are clients, local_steps, rounds, steps; G is
+E1, E2, ... are the errata listed in docs/errata.md. M, K, R, T are clients, local_steps, rounds, steps; G is
 grad_bound, D the diameter; s = min(1, kappa/M) is the share of the noise's power that is left in a mean over clients.
 """
 
