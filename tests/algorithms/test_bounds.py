@@ -88,7 +88,7 @@ def check_bounds(x, y):
             assert np.all(gaps >= -1e-12)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("x", "y"), PAIRS)
 def test_gap_is_below_the_bound_at_every_T(x, y):
     """T16, T18: gap <= B0 / (eta T): Theorem 4 and CoMP with eta = 1/beta, optimistic with eta = 1/(2 beta)."""

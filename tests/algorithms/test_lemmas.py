@@ -116,7 +116,7 @@ def test_identity_of_one_step(case_name):
                 assert abs(left - right) <= 1e-12 * max(1.0, size)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @GEOMETRIES
 @pytest.mark.parametrize(("eta_s", "cohorts"), [(1.0, EVERYONE), (0.7, PARTIAL)], ids=["everyone", "partial"])
 def test_proposition_b_on_every_path(case_name, eta_s, cohorts):

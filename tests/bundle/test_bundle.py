@@ -108,7 +108,7 @@ def test_bounds_enclose_the_optimal_value(name):
         assert float(lower_bound(flat, cuts, known, jnp.asarray(lam))) <= between[0] + 1e-9
 
 
-@pytest.mark.parametrize("model", [False, True])
+@pytest.mark.parametrize("model", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_bounds_only_become_better(model):
     flat, known, cuts = surveys(rows("auc"), 6)
     bounds, gaps = no_bounds(flat, 6), []

@@ -125,6 +125,7 @@ def test_exit_codes(deploy):
     assert short.run(code=3)["stop"] == "MAX_ROUNDS"
 
 
+@pytest.mark.slow
 def test_a_local_run_goes_on_from_its_checkpoint(deploy, tmp_path):
     made = deploy("local", run={"max_seconds": 1e-6})
     one_sentence(cli("resume", made.folder, code=2), "there is nothing to resume")

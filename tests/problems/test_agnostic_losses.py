@@ -88,7 +88,7 @@ def test_runs_end_within_their_certificate_of_the_optimum_and_no_derived_bound_i
         assert active_bounds(problem, run.z) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @EVERY
 def test_certificate_is_never_below_the_gap(name, options):
     data = table(name)

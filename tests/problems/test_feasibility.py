@@ -196,6 +196,7 @@ def test_violation_of_the_catalogue_is_the_excess():
 # --- runs -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_on_infeasible_limits_is_not_optimal_and_says_why():
     problem, x, above = built("both classes of random labels")
     run = fx.solve(problem, fx.FeDualExCorrected(0.03), local_steps=5, rounds=40, record_every=20, tol=1e3)

@@ -133,7 +133,7 @@ def test_objective_is_the_definition(kind, options, weights):
     assert problem.objective(z) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", PENALTIES.values(), ids=PENALTIES)
 def test_bounds_keep_the_solution_and_certificates_hold(kind, options):

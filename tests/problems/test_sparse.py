@@ -121,6 +121,7 @@ def test_laws_of_a_problem_with_sparse_rows(name):
     check_problem(both(name)[1])
 
 
+@pytest.mark.slow
 def test_errors_of_sparse_rows_hold_far_from_zero():
     """Rows far from 0 lose digits, and the bounds of rounding know: float64 against the same in more digits."""
     rng = np.random.default_rng(0)

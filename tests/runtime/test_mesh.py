@@ -115,6 +115,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 def test_two_devices_that_would_wait_for_each_other_are_refused():
     """LAPACK calls of two CPU devices of one process hang (docs/scaling.md): two processes do not."""
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}

@@ -358,6 +358,7 @@ def test_game_in_two_p_norms_is_estimated():
     assert c.beta >= np.abs(A).max() * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_beta_of_a_smooth_problem():
     """g_m is affine here, so every Jacobian is known; the largest client counts."""
     problem = coupled_problem()
@@ -415,7 +416,7 @@ def test_capped_simplex_has_a_bound_on_its_diameter():
     assert theory.constants(problem).how["diameter"] == "bound"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["two boxes", "two simplices", "x entropic", "y entropic"])
 def test_theorem_4_holds_at_every_step(name):
     problem = game(name)
