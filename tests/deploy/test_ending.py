@@ -16,6 +16,7 @@ from support.plain_rows import rows
 import fedualex as fx
 from fedualex.deploy import exchange, run as rehearse
 from fedualex.deploy.clients import UNANSWERED
+from fedualex.experiments.deployment import is_resumable
 
 # --- certificates that cannot be had -------------------------------------------------------------------------------
 
@@ -72,6 +73,10 @@ def test_without_an_answer_in_the_end_nothing_is_claimed(tmp_path, undisturbed):
         )
     assert run.output == "best"  # what was certified on the way stays certified
     assert run.gap == run.best.gap is not None
+    reasons = {name: {"reason": output.certificate.reason} for name, output in run.outputs.items()}
+    status = {"stop": run.stop.name, "status": run.status.name}
+    assert is_resumable({**status, "outputs": reasons})
+    assert not is_resumable({**status, "outputs": {"best": reasons["best"]}})
 
 
 @pytest.mark.slow

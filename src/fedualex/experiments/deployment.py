@@ -111,14 +111,14 @@ def unfinished(party: Path) -> folder.StoredRun | None:
         return None
     known = folder.load(path)
     lacks_model = has_tables(settings_of(party)) and not (party / MODEL / JSON).exists()
-    if known.status is not None and not _is_resumable(known.status) and not lacks_model:
+    if known.status is not None and not is_resumable(known.status) and not lacks_model:
         raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
     return known
 
 
-def _is_resumable(status: Mapping[str, Any]) -> bool:
+def is_resumable(status: Mapping[str, Any]) -> bool:
     """Whether a run was cut off before its end, or its sites did not answer when its last points were certified."""
-    unanswered = any(output["reason"] == UNANSWERED for output in status["outputs"].values())
+    unanswered = any(output["reason"].startswith(UNANSWERED) for output in status["outputs"].values())
     return bool(unanswered or (status["stop"] in RESUMABLE and status["status"] != Status.OPTIMAL.name))
 
 
