@@ -85,7 +85,7 @@ def is_finite(a: Tree) -> Array:
 
 def known_finite(a: Tree) -> bool:
     """The same of numbers that are there: by numpy, because a state has many leaves that would be compiled for."""
-    return all(bool(np.all(np.isfinite(leaf))) for leaf in jax.tree.leaves(a))
+    return all(bool(np.isfinite(np.asarray(leaf)).all()) for leaf in jax.tree.leaves(a))
 
 
 def leaves_with_names(a: Tree, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[str, Any]]:

@@ -49,9 +49,9 @@ class Spy:
         self.accepted, self.forgets, self.states = 0.0, False, []
         absorbed, after_survey = fedualslide.absorbed, fx.FeDualSlide.after_survey
 
-        def absorbing(flat, cuts, *survey):
-            found = absorbed(flat, cuts, *survey)
-            self.accepted, self.forgets = float(found[2]), bool(jnp.all(cuts.used & (cuts.weights > 0)))
+        def absorbing(flat, scale, cuts, *survey):
+            found = absorbed(flat, scale, cuts, *survey)
+            self.accepted, self.forgets = float(found[1]), bool(jnp.all(cuts.used & (cuts.weights > 0)))
             return found
 
         def after(method, flat, known, server, *answer):
@@ -123,6 +123,21 @@ def test_every_kind_of_problem_is_solved_without_a_step_size(name):
     own = rows(name).certificate(run.z)  # another certificate of the same point, which does not know the surveys
     assert own.gap >= -1e-12
     assert run.chosen.startswith("FeDualSlide")
+
+
+def test_few_rows_and_features_take_few_exchanges():
+    """Once the surveys prove a gap below the level, the level problem has no minimum, and its weights must say so."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(48, 5))
+    labels = (X @ [1.0, -1.0, 1.0, 0.0, 0.0] + rng.logistic(size=48) > 0).astype(int)
+    counts = []
+    for left_out in range(3):
+        some = np.arange(48) % 3 != left_out
+        problem = fx.problems.sparse_glm("logistic", X[some], labels[some], np.zeros(32, int), l1=0.01)
+        run = fx.solve(problem, rounds=200, tol=1e-5)
+        assert run.status is fx.Status.OPTIMAL, run
+        counts.append(run.exchanges)
+    assert sum(counts) <= 180, counts
 
 
 @pytest.mark.slow

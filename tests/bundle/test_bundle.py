@@ -33,21 +33,24 @@ def test_weights_are_those_of_nonnegative_least_squares(seed):
         return jnp.vdot(left, left) / 2, A.T @ left
 
     used = jnp.ones(12, bool)
-    found = minimize_nonnegative(f, jnp.asarray(rng.uniform(size=12)), jnp.asarray(A.T @ A), used, 500)
+    found = minimize_nonnegative(f, jnp.asarray(rng.uniform(size=12)), jnp.asarray(A.T @ A), used, 500, 0.0)
     np.testing.assert_allclose(found, expected, atol=1e-6 * np.max(expected))
 
 
 def test_weights_that_are_not_used_stay_zero():
     used = jnp.asarray([True, False, True])
-    found = minimize_nonnegative(lambda c: (jnp.sum((c - 1) ** 2), 2 * (c - 1)), jnp.zeros(3), jnp.eye(3), used, 50)
+    found = minimize_nonnegative(
+        lambda c: (jnp.sum((c - 1) ** 2), 2 * (c - 1)), jnp.zeros(3), jnp.eye(3), used, 50, 0.0
+    )
     np.testing.assert_allclose(found, [1, 0, 1], atol=1e-12)
 
 
 @pytest.mark.parametrize("top", [0.0, 0.3, 1.0])
 def test_golden_sections_find_the_largest_value(top):
-    share, value = largest_of_concave(lambda t: -jnp.abs(t - top))
-    assert abs(float(share) - top) < 1e-8
-    assert abs(float(value)) < 1e-8
+    tops = jnp.asarray([top, 0.5])
+    shares, values = largest_of_concave(lambda t: -jnp.abs(t - tops), 2)
+    np.testing.assert_allclose(shares, tops, atol=1e-8)
+    np.testing.assert_allclose(values, 0, atol=1e-8)
 
 
 def surveys(problem, count, seed=0):

@@ -70,8 +70,8 @@ def test_a_run_ends_with_the_exchange_that_meets_tol():
 
 @pytest.mark.slow
 def test_a_run_with_few_rounds_waits_until_its_phase_has_ended(monkeypatch):
-    """Of 30 rounds a fifth is 6. Without patience a plateau ends the run; with it the run goes on and improves."""
-    few = {"rounds": 30, "tol": 1e-9, "record_every": 1}
+    """Of 20 rounds a fifth is 4. Without patience a plateau ends the run; with it the run goes on and improves."""
+    few = {"rounds": 20, "tol": 1e-9, "record_every": 1}
     run = fx.solve(rows("auc"), **few)
     monkeypatch.setattr(fx.FeDualSlide, "patience", 0)
     hasty = fx.solve(rows("auc"), **few)

@@ -13,8 +13,8 @@ from ..validation import short, whole_number
 from .base import choice
 from .pace import Pace, with_pace
 from .pulled import Pull, PulledSteps
-from .slide_server import FRESH, LOCAL, PHASES, PROBE, START, STEPS, SURVEY, SlideServer, first_server, share
-from .slide_steps import absorbed, extrapolated, standing, weighed
+from .slide_server import ASKED, FRESH, LOCAL, PHASES, PROBE, START, STEPS, SURVEY, SlideServer, first_server, share
+from .slide_steps import absorbed, proposal, weighed
 
 
 class FeDualSlide(PulledSteps):
@@ -93,12 +93,11 @@ class FeDualSlide(PulledSteps):
     ) -> SlideServer:
         """After a survey: its cut, new weights, better bounds, and what is asked for next."""
         was, paces, way = int(server.want), server.paces, int(server.way)
-        flat, step = flat.scaled(server.scale), _number(server.step if was == PROBE else 0.0)
-        pair, surveys = (server.omega, server.tau), int(server.surveys) + 1
-        cuts, row, top, size = absorbed(flat, server.cuts, pair, step, server.at, operator, value)
-        server = server._replace(cuts=cuts, surveys=surveys)
+        pair, step = (server.omega, server.tau), _number(server.step if was == PROBE else 0.0)
+        cuts, top, size = absorbed(flat, server.scale, server.cuts, pair, step, server.at, operator, value)
+        server = server._replace(cuts=cuts, surveys=int(server.surveys) + 1)
         if was == FRESH:
-            return self._proposed(flat, server, int(row), float(paces[way].fresh))
+            return self._proposed(flat, server, float(paces[way].fresh), ASKED[way])
         if was == PROBE:
             paces = with_pace(paces, way, paces[way].judged(float(server.step), float(top)))
         if was == START:
@@ -111,8 +110,8 @@ class FeDualSlide(PulledSteps):
         """Weights and bounds; a new phase whenever the gap has dropped enough or the phase has lasted long enough."""
         phase, age, span = np.inf if start else float(server.phase), int(server.age), int(server.span)
         for _ in range(PHASES):
-            level, scaled = _number(self.kappa * phase if np.isfinite(phase) else 0.0), flat.scaled(server.scale)
-            cuts, bounds, scale, center = weighed(scaled, known, server.cuts, server.bounds, level, server.center)
+            level, held = _number(self.kappa * phase if np.isfinite(phase) else 0.0), (server.cuts, server.bounds)
+            cuts, bounds, scale, center = weighed(flat, server.scale, known, *held, level, server.center)
             server, gap = server._replace(cuts=cuts, bounds=bounds), bounds.gap
             success = gap <= self.drop * phase
             if not success and age < span:
@@ -123,24 +122,24 @@ class FeDualSlide(PulledSteps):
 
     def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
         """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
-        flat = flat.scaled(server.scale)
         way, turns = int(server.way), server.turns
         if self.mode == "auto" and local_steps > 1:
             gap, ended = server.bounds.gap, int(server.age) == 1
             way, turns = turns.following(way, server.exchanges, gap, self.drop, ended=ended)
-        omega, tau, z, row = standing(flat, server.cuts, server.center)
-        server = server._replace(way=way, turns=turns, omega=omega, tau=tau)
-        pace = server.paces[way]
+        pace, want = server.paces[way], ASKED[way]
         if pace.exhausted:
-            return server._replace(paces=with_pace(server.paces, way, pace._replace(poor=-1)), want=FRESH, at=z)
-        return self._proposed(flat, server, int(row), float(pace.trial))
+            pace, want = pace._replace(poor=-1), FRESH
+        server = server._replace(way=way, turns=turns, paces=with_pace(server.paces, way, pace))
+        return self._proposed(flat, server, float(pace.trial), want)
 
-    def _proposed(self, flat: Flat, server: SlideServer, row: int, step: float) -> SlideServer:
-        """A proposal of this step, with the operator of the survey in this row as reference."""
-        if int(server.way) == STEPS:
-            return server._replace(row=row, step=step, want=LOCAL)
-        at = extrapolated(flat, server.cuts, server.omega, server.tau, np.asarray(row), _number(step))
-        return server._replace(row=row, step=step, want=PROBE, at=at)
+    def _proposed(self, flat: Flat, server: SlideServer, step: float, want: int) -> SlideServer:
+        """What is asked for next: a survey of the pair's point, local steps, or a survey of the server's own proposal.
+
+        The operator of the survey nearest to the pair's point is the reference of the proposal.
+        """
+        omega, tau, z, row, ahead = proposal(flat, server.scale, server.cuts, server.center, _number(step))
+        server = server._replace(omega=omega, tau=tau, row=int(row), step=step, want=want)
+        return server._replace(at={FRESH: z, PROBE: ahead, LOCAL: server.at}[want])
 
 
 def _number(value: Any) -> Any:

@@ -17,6 +17,8 @@ START, PROBE, FRESH, LOCAL = range(4)
 """What the next exchange is: the first survey, one of a proposal, one of the server's own point, or local steps."""
 SURVEY, STEPS = range(2)
 """How proposals are made: by the server alone, or by local steps of the clients."""
+ASKED = PROBE, LOCAL
+"""The exchange that a proposal of each way begins with."""
 SPAN = 10
 """Surveys that the first phase lasts at most."""
 PHASES = 6

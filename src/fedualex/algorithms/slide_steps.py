@@ -1,10 +1,9 @@
 """The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers.
 
 Every exchange waits for them, and most of all for `weighed`, two loops of a few hundred small operations: some
-optimization halves their time, and all of it would take the compiler that of hundreds of exchanges more.
+optimization halves their time, and all of it would take the compiler that of hundreds of exchanges more. The scale of x
+is an argument of its own, because a new `Flat` takes as long as a program does.
 """
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +21,21 @@ BISECTIONS = 52
 
 @compiled
 def absorbed(
-    flat: Flat, cuts: Cuts, pair: tuple[Array, Array], step: Array, at: Saddle, operator: Saddle, value: Array
-) -> tuple[Cuts, Array, Array, Array]:
-    """The cuts with a new survey, its row, up to which step its proposal was good, and the size of its operator.
+    flat: Flat,
+    scale: Array,
+    cuts: Cuts,
+    pair: tuple[Array, Array],
+    step: Array,
+    at: Saddle,
+    operator: Saddle,
+    value: Array,
+) -> tuple[Cuts, Array, Array]:
+    """The cuts with a new survey, up to which step its proposal was good, and the size of its operator.
 
     That is the largest c <= step with Err(c) = pot(O.descend(c, g)) - pot(O) + c (<g, u> + psi(u)) <= 0, which is the
     weight of the survey. Err is convex. step: that of the proposal; 0 where the survey was not of one.
     """
+    flat = flat.scaled(scale)
     g, u, (omega, tau) = flat.vector(operator), flat.vector(at), pair
     height = jnp.vdot(g, u) + flat.psi(u)
     omega = tree.depend_on(omega, height)  # one LAPACK call at a time
@@ -47,19 +54,19 @@ def absorbed(
     start = jnp.asarray(0), jnp.zeros(()), step
     top = jax.lax.while_loop(lambda now: (now[0] <= BISECTIONS) & (now[1] < now[2]), narrower, start)[1]
     cuts = cuts.with_room(cuts.heights - cuts.operators @ z - psi)
-    row = jnp.argmin(cuts.used)
-    return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), row, top, jnp.sqrt(jnp.vdot(g, g))
+    return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(g, g))
 
 
 @moderately
 def weighed(
-    flat: Flat, known: Known, cuts: Cuts, bounds: Bounds, level: Array, center: Array
+    flat: Flat, scale: Array, known: Known, cuts: Cuts, bounds: Bounds, level: Array, center: Array
 ) -> tuple[Cuts, Bounds, Array, Array]:
     """Weights of the level problem, bounds that they make better, and scale and center of a phase that begins here.
 
     The scale is the geometric mean of what it was and of D_y / D_x, by the divergences of the surveys' weighted mean
     from the center, and moves by FACTOR at most. The new center is the best point, a little inside of the domain.
     """
+    flat = flat.scaled(scale)
     cuts = cuts.reweighted(level_weights(flat, cuts, flat.dual(center), level))
     bounds = improved(flat, cuts, known, bounds, model=True)
     total = jnp.sum(cuts.weights)
@@ -71,14 +78,13 @@ def weighed(
 
 
 @compiled
-def standing(flat: Flat, cuts: Cuts, center: Array) -> tuple[Array, Array, Saddle, Array]:
-    """The pair O(c), its point, and the row of the survey that is nearest to it."""
+def proposal(
+    flat: Flat, scale: Array, cuts: Cuts, center: Array, step: Array
+) -> tuple[Array, Array, Saddle, Array, Saddle]:
+    """The pair O(c), its point, the row of the survey nearest to it, and P(O(c).descend(step, g)) with that row's g."""
+    flat = flat.scaled(scale)
     omega, tau = pair_of(cuts, flat.dual(center))
     z = flat.mapped(omega, tau).point
-    return omega, tau, flat.point(z), nearest(cuts, z)
-
-
-@compiled
-def extrapolated(flat: Flat, cuts: Cuts, omega: Array, tau: Array, row: Any, step: Array) -> Saddle:
-    """P(O.descend(T, g)) with the operator g of a survey."""
-    return flat.point(flat.mapped(omega - step * cuts.operators[row], tau + step).point)
+    row = nearest(cuts, z)
+    ahead = flat.mapped(omega - step * cuts.operators[row], tau + step).point
+    return omega, tau, flat.point(z), row, flat.point(ahead)

@@ -1,6 +1,7 @@
 """Better bounds: which weights of the surveys are tried, and which are kept."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -43,12 +44,12 @@ def _multipliers(flat: Flat, cuts: Cuts, known: Known, upper: Side, lower: Side)
     mass = STIFF * jnp.sum(cuts.weights)
     stiffness = gap / jnp.where(mass > 0, mass, 1.0)
     center = flat.x.dual(upper.point)
-    return model_weights(flat.x, slopes, offsets, usable, center, upper.bound - gap / 2, stiffness)
+    return model_weights(flat.x, slopes, offsets, usable, center, upper.bound - gap / 2, stiffness, gap)
 
 
 def _upper(flat: Flat, cuts: Cuts, tried: Array, present: Side) -> Side:
     xs, slopes, offsets = (tried @ part for part in majorants(flat, cuts))
-    values = jax.lax.map(lambda row: upper_value(flat, *row), (xs, slopes, offsets))
+    values = jax.vmap(partial(upper_value, flat))(xs, slopes, offsets)
     values = jnp.where(_counts(tried, values), values, UNKNOWN)
     best = jnp.argmin(values)
     weights = jnp.append(tried[best], 0.0)
@@ -62,22 +63,17 @@ def _lower(flat: Flat, cuts: Cuts, known: Known, tried: Array, present: Side) ->
     tried = jnp.concatenate([tried, known.there * beforehand[None]])
     parts = minorants(flat, cuts, known)
     rows = tuple(tried @ part for part in parts)
-    values = jax.lax.map(lambda row: lower_value(flat, *row), rows)
+    values = jax.vmap(partial(lower_value, flat))(*rows)
     values = jnp.where(_counts(tried, values), values, -UNKNOWN)
     # The best single survey and the two means, each mixed with what is known beforehand.
     chosen = jnp.stack([jnp.argmax(values[:-3]), tried.shape[0] - 3, tried.shape[0] - 2])
 
-    def mixed(row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        nothing = known.y, jnp.zeros_like(row[1]), known.value
+    beside = known.y, jnp.zeros(flat.split), known.value
 
-        def at(share: Array) -> Array:
-            return lower_value(
-                flat, *(share * own + (1 - share) * other for own, other in zip(row, nothing, strict=True))
-            )
+    def mixed(share: Array, *row: Array) -> Array:
+        return lower_value(flat, *(share * own + (1 - share) * other for own, other in zip(row, beside, strict=True)))
 
-        return largest_of_concave(at)
-
-    shares, mixtures = jax.lax.map(mixed, tuple(part[chosen] for part in rows))
+    shares, mixtures = largest_of_concave(lambda at: jax.vmap(mixed)(at, *(part[chosen] for part in rows)), chosen.size)
     mixtures = jnp.where(known.there & (values[chosen] > -UNKNOWN), mixtures, -UNKNOWN)
     weights = shares[:, None] * tried[chosen] + (1 - shares[:, None]) * beforehand
     tried, values = jnp.concatenate([tried, weights]), jnp.concatenate([values, mixtures])
@@ -108,19 +104,27 @@ def _better(condition: Array, one: Side, other: Side) -> Side:
     return chosen
 
 
-def largest_of_concave(f: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """Where a concave function of [0, 1] is largest, and its value there, by golden sections."""
+def largest_of_concave(f: Callable[[Array], Array], count: int) -> tuple[Array, Array]:
+    """Where each of so many concave functions of [0, 1] is largest, and its value there, by golden sections.
+
+    f: all of them at once, each at its own place.
+    """
 
     def narrower(_: Any, now: tuple[Array, ...]) -> tuple[Array, ...]:
-        low, high, best, most = now
-        inside = jnp.stack([high - GOLDEN * (high - low), low + GOLDEN * (high - low)])
-        values = jax.lax.map(f, inside)
-        up = values[0] < values[1]
-        top = jnp.argmax(values)
-        better = values[top] > most
-        best, most = jnp.where(better, inside[top], best), jnp.where(better, values[top], most)
-        return jnp.where(up, inside[0], low), jnp.where(up, high, inside[1]), best, most
+        low, left, right, high, at_left, at_right = now
+        up = at_left < at_right
+        low, high = jnp.where(up, left, low), jnp.where(up, high, right)
+        kept, at_kept = jnp.where(up, right, left), jnp.where(up, at_right, at_left)
+        new = jnp.where(up, low + GOLDEN * (high - low), high - GOLDEN * (high - low))
+        at_new = f(new)
+        left, right = jnp.where(up, kept, new), jnp.where(up, new, kept)
+        return low, left, right, high, jnp.where(up, at_kept, at_new), jnp.where(up, at_new, at_kept)
 
-    start = jnp.zeros(()), jnp.ones(()), jnp.zeros(()), jnp.asarray(-UNKNOWN)
-    _, _, best, most = jax.lax.fori_loop(0, SECTIONS, narrower, start)
-    return best, most
+    low, high = jnp.zeros(count), jnp.ones(count)
+    left, right = high - GOLDEN, low + GOLDEN
+    # Both in one loop, so that f is compiled once more and not twice.
+    at_left, at_right = jax.lax.map(f, jnp.stack([left, right]))
+    _, left, right, _, at_left, at_right = jax.lax.fori_loop(
+        0, SECTIONS, narrower, (low, left, right, high, at_left, at_right)
+    )
+    return jnp.where(at_left < at_right, right, left), jnp.maximum(at_left, at_right)

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array
 
-HALVINGS = 25
-"""Tries of a line search before rounding is taken for the reason that nothing decreases any more."""
+FAILURES = 25
+"""Steps in a row that do not decrease f before rounding is taken for the reason."""
 SMALL = 1e-14
 """A decrease below this share of a value is rounding."""
+FIRST, LEAST, FACTOR = 1e-6, 1e-12, 10.0
+"""The damping of the first step, the least damping, both as shares of the mean curvature, and by what it changes."""
 
 
 class _State(NamedTuple):
@@ -18,37 +20,40 @@ class _State(NamedTuple):
     value: Array
     gradient: Array
     hessian: Array
-    direction: Array
-    length: Array
-    """The part of the direction that is tried next; 0 before the first evaluation."""
-    halvings: Array
+    damping: Array
+    failures: Array
     evaluations: Array
     ended: Array
 
 
 def minimize_nonnegative(
-    f: Callable[[Array], tuple[Array, Array]], start: Array, curvature: Array, used: Array, evaluations: int
+    f: Callable[[Array], tuple[Array, Array]],
+    start: Array,
+    curvature: Array,
+    used: Array,
+    evaluations: int,
+    accuracy: Array,
 ) -> Array:
     """Weights c >= 0, 0 where not used, with f(c) <= f(start): the minimizer of f if the evaluations are enough.
 
     f: value and gradient. curvature: a positive semidefinite guess of f's second derivatives, from which a projected
-    quasi-Newton method starts (two-metric projection, Bertsekas 1982, with BFGS updates):
+    quasi-Newton method starts (two-metric projection, Bertsekas 1982, with BFGS updates and Levenberg's damping):
 
-        p = - B^-1 grad f on the free weights, those that are > 0 or would grow;  c <- max(c + t p, 0), t = 1, 1/2, ...
+        p = - (B + damping)^-1 grad f on the free weights, those that are > 0 or would grow;  c <- max(c + p, 0)
 
-    A step counts that decreases f as its slope promises, or, where f's digits are used up, the slope itself. One loop
-    evaluates f at one place, so that it is compiled once.
+    A step counts that decreases f as its slope promises, or, where f's digits are used up, the slope itself; then the
+    damping falls, else it grows. So a short step along the gradient is found even where B is nearly singular, and where
+    f has no minimum the steps become longer and longer. accuracy: the entries of the gradient that count as 0.
+    One loop evaluates f at one place, so that it is compiled once.
     """
     size = start.size
-    ridge = 1e-10 * jnp.trace(curvature) / size + jnp.finfo(start.dtype).tiny
-    zero, none = jnp.zeros(()), jnp.asarray(0)
-    nothing = jnp.zeros(size)
-    first = _State(
-        start, zero, nothing, curvature + ridge * jnp.eye(size), nothing, zero, none, none, jnp.asarray(False)
-    )
+    mean = jnp.trace(curvature) / size + jnp.finfo(start.dtype).tiny
+    zero, none, nothing = jnp.zeros(()), jnp.asarray(0), jnp.zeros(size)
+    first = _State(start, zero, nothing, curvature, FIRST * mean, none, none, jnp.asarray(False))
 
     def evaluated(now: _State) -> _State:
-        c = jnp.maximum(now.weights + now.length * now.direction, 0.0)
+        step = _step(now.weights, now.gradient, now.hessian, used, now.damping)
+        c = jnp.maximum(now.weights + step, 0.0)
         value, gradient = f(c)
         begins = now.evaluations == 0
         promised = 1e-4 * jnp.vdot(now.gradient, c - now.weights)
@@ -63,21 +68,24 @@ def minimize_nonnegative(
             jnp.where(good, new, old)
             for new, old in ((c, now.weights), (value, now.value), (gradient, now.gradient), (hessian, now.hessian))
         )
-        halvings = jnp.where(good, 0, now.halvings + 1)
-        direction = jnp.where(good, _direction(c, gradient, hessian, used), now.direction)
-        length = jnp.where(good, 1.0, now.length / 2)
-        ended = (halvings > HALVINGS) | (_slope(c, gradient, used) == 0)
-        return _State(c, value, gradient, hessian, direction, length, halvings, now.evaluations + 1, ended)
+        damping = jnp.where(good, jnp.maximum(now.damping / FACTOR, LEAST * mean), now.damping * FACTOR)
+        failures = jnp.where(good, 0, now.failures + 1)
+        ended = (failures > FAILURES) | (_slope(c, gradient, used) <= accuracy)
+        return _State(c, value, gradient, hessian, damping, failures, now.evaluations + 1, ended)
 
-    last = jax.lax.while_loop(lambda now: (now.evaluations < evaluations) & ~now.ended, evaluated, first)
+    last = lax.while_loop(lambda now: (now.evaluations < evaluations) & ~now.ended, evaluated, first)
     return last.weights
 
 
-def _direction(c: Array, gradient: Array, hessian: Array, used: Array) -> Array:
-    """- B^-1 grad f on the free weights, 0 on the others."""
+def _step(c: Array, gradient: Array, hessian: Array, used: Array, damping: Array) -> Array:
+    """- (B + damping)^-1 grad f on the free weights, 0 on the others; no number where rounding left B indefinite."""
     free = used & ((c > 0) | (gradient < 0))
-    matrix = jnp.where(free[:, None] & free[None, :], hessian, jnp.eye(c.size))
-    return jnp.where(free, -jnp.linalg.solve(matrix, jnp.where(free, gradient, 0.0)), 0.0)
+    damped = hessian + damping * jnp.eye(c.size)
+    matrix = jnp.where(free[:, None] & free[None, :], damped, jnp.eye(c.size))
+    root = lax.linalg.cholesky(matrix, symmetrize_input=False)
+    half = lax.linalg.triangular_solve(root, jnp.where(free, -gradient, 0.0)[:, None], left_side=True, lower=True)
+    whole = lax.linalg.triangular_solve(root, half, left_side=True, lower=True, transpose_a=True)
+    return jnp.where(free, whole[:, 0], 0.0)
 
 
 def _slope(c: Array, gradient: Array, used: Array) -> Array:
