@@ -58,7 +58,8 @@ def cast(a: Tree, dtype: Any) -> Tree:
 def _placed(u: Any, dtype: Any) -> Array:
     """u as a jax array. Numbers of numpy are converted by numpy: jax would compile a program for it."""
     if isinstance(u, jax.Array):
-        return u if dtype in (None, u.dtype) else u.astype(dtype)
+        same = dtype is None or u.dtype == dtype  # not `in`: numpy's float64 equals None
+        return u if same else u.astype(dtype)
     return jax.device_put(np.asarray(u, jnp.result_type(u) if dtype is None else dtype))
 
 

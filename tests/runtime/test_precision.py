@@ -1,14 +1,18 @@
 """The precision of rounds that nobody asked for: by the operators, the same as if it were asked for, and said."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.games import GAME
 
 import fedualex as fx
+from fedualex import tree
+from fedualex.precision import double
 from fedualex.problems import AbstractOracle
 from fedualex.runtime.choice import chosen_precision
 from fedualex.runtime.options import RunOptions
+from fedualex.runtime.widening import is_due
 
 METHOD = fx.FeDualEx(0.1)
 OPTIONS = {"rounds": 4, "record_every": 2, "clients": 3, "noise": fx.GaussianNoise(0.1)}
@@ -43,19 +47,70 @@ def kinds(run):
     return {str(leaf.dtype) for leaf in jax.tree.leaves(run.state.server)}
 
 
+def equal_states(one, other):
+    for leaf, expected in zip(jax.tree.leaves(one.state), jax.tree.leaves(other.state), strict=True):
+        np.testing.assert_array_equal(leaf, expected)
+
+
 def test_a_noisy_run_is_in_float32_with_the_bits_of_one_that_asks_for_it(tmp_path):
     file = tmp_path / "run"
     first = fx.simulate(GAME, METHOD, **OPTIONS, checkpoint=file, callback=lambda record: record["round"] == 2)
     assert (first.rounds, kinds(first)) == (2, {"float32"})
-    # Asked for or chosen, it is the same run.
-    resumed = fx.simulate(GAME, METHOD, **OPTIONS, dtype="float32", checkpoint=file)
-    whole = fx.simulate(GAME, METHOD, **OPTIONS)
-    for one, other in zip(jax.tree.leaves(resumed.state), jax.tree.leaves(whole.state), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert (whole.precision, resumed.precision) == ("float32: operators are noisy", "float32, as was asked for")
-    assert whole.z.x.dtype == np.float64
-    with pytest.raises(ValueError, match=r"belongs to another run: .*precision"):
-        fx.simulate(GAME, METHOD, **OPTIONS, dtype="float64", checkpoint=file)
+    resumed, asked = (
+        fx.simulate(GAME, METHOD, **OPTIONS, **more) for more in ({"checkpoint": file}, {"dtype": "float32"})
+    )
+    equal_states(resumed, asked)
+    assert (resumed.precision, asked.precision) == ("float32: operators are noisy", "float32, as was asked for")
+    assert resumed.z.x.dtype == np.float64
+    for dtype in ("float32", "float64"):  # the first would keep its precision, the other has another one
+        with pytest.raises(ValueError, match=r"belongs to another run: .*precision"):
+            fx.simulate(GAME, METHOD, **OPTIONS, dtype=dtype, checkpoint=file)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "due"),
+    [(0, 1, True), (0, 10, True), (1, 3, False), (3, 4, True), (4, 15, False), (10, 20, True)],
+)
+def test_precision_is_looked_at_when_a_run_is_four_times_as_long(before, after, due):
+    assert is_due(before, after) is due
+
+
+QUIET = OPTIONS | {"rounds": 40, "record_every": 5, "noise": fx.GaussianNoise(1e-7)}
+
+
+def test_rounds_continue_in_float64_once_their_rounding_shows(tmp_path):
+    """Noise of 1e-7 is below float32's rounding from the start; of 0.1 it is far above it."""
+    whole = fx.simulate(GAME, METHOD, **QUIET)
+    assert whole.precision.startswith("float32: operators are noisy; float64 after round 5,")
+    assert kinds(whole) == {"float64"}
+    narrow, wide = (fx.simulate(GAME, METHOD, **QUIET, dtype=dtype) for dtype in ("float32", "float64"))
+    assert (kinds(narrow), narrow.precision) == ({"float32"}, "float32, as was asked for")
+    # Five rounds of float32's bytes, then twice as many bytes a round.
+    assert whole.history["bytes_up"][-1] == narrow.history["bytes_up"][1] + wide.history["bytes_up"][-2]
+    file = tmp_path / "run"
+    for last in (5, 20):  # right after the change, and later
+        fx.simulate(GAME, METHOD, **QUIET, checkpoint=file, callback=lambda record, last=last: record["round"] == last)
+    resumed = fx.simulate(GAME, METHOD, **QUIET, checkpoint=file)
+    equal_states(resumed, whole)
+    assert resumed.precision == whole.precision
+    np.testing.assert_array_equal(resumed.history["bytes_down"], whole.history["bytes_down"])
+
+
+def test_float64_of_numpy_is_a_precision_to_cast_to():
+    """It equals None, which means no change."""
+    with double():
+        assert tree.cast(jnp.ones(2, jnp.float32), np.dtype("float64")).dtype == np.float64
+
+
+@pytest.mark.slow
+def test_a_long_run_with_little_noise_is_not_limited_by_float32():
+    """The dual state grows to 3e4, so that its rounding in float32 is as large as the noise of a round."""
+    rng = np.random.default_rng(0)
+    psi = fx.L1(0.1) + fx.Box(1.0)
+    long = fx.problems.bilinear(rng.normal(size=(30, 40)) / 6, rng.normal(size=30), x=psi, y=psi)
+    options = {"rounds": 30_000, "clients": 10, "local_steps": 2, "noise": fx.GaussianNoise(0.01)}
+    chosen, narrow = (fx.simulate(long, fx.FeDualEx(0.3), **options, dtype=dtype) for dtype in (None, "float32"))
+    assert chosen.gap < 0.75 * narrow.gap
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from .nonnegative import minimize_nonnegative
 EVALUATIONS = 100
 """Of the quasi-Newton method, at most. It ends by itself after 10 to 60, but not where cuts are almost parallel, or if
 no point reaches the level: then there is no minimum, and the weights so far prove a gap below the level."""
-ACCURACY = 1e-3
+ACCURACY = 1e-4
 """Up to which share of the level, or of the gap, what a cut leaves above it does not count."""
 
 

@@ -63,7 +63,7 @@ def _state_checks(run: StoredRun, start: Begun, leaves: list[Any]) -> list[Check
     if int(state.round) != status["rounds"]:
         late = status["stop"] == Stop.INTERRUPTED.name
         return [Check("", "rounds in the checkpoint", status["rounds"], int(state.round), None if late else False)]
-    share = STATE * float(np.finfo(start.setup.weights.dtype).eps)
+    share = STATE * float(np.finfo(start.setup_of(state).weights.dtype).eps)
     checks = []
     with double():
         exact = exact_problem(start.problem)
@@ -82,6 +82,6 @@ def _state_checks(run: StoredRun, start: Begun, leaves: list[Any]) -> list[Check
 def _points(run: StoredRun, start: Begun, exact: AbstractProblem, state: State) -> dict[str, Tree]:
     """What the state of a run says of its outputs."""
     if not start.setup.method.exchanging:
-        return points_of(start.setup, state, averages(run.manifest["configuration"]))
+        return points_of(start.setup_of(state), state, averages(run.manifest["configuration"]))
     bounds = state.server.bounds
     return {"bounds": pair_with_slopes(flat_of(exact), bounds)[0] if bounds.known else state.server.at}

@@ -14,6 +14,7 @@ from ..runtime.kinds import AVERAGES, averages_of
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import prepare
 from ..runtime.state import Setup, State
+from ..runtime.widening import Wider
 from ..validation import short
 from .configuration import run_options, weighted_problem
 from .consortium.settings import has_tables, known_at
@@ -41,6 +42,13 @@ class Begun:
     setup: Setup
     start: State
     run_id: str
+    wider: Wider | None = None
+    """What the rounds are computed with if they continued in float64."""
+
+    def setup_of(self, state: State) -> Setup:
+        """What the rounds that led to this state were computed with."""
+        narrow = self.wider is None or state.sums.weight.dtype == self.setup.weights.dtype
+        return self.setup if narrow or self.wider is None else self.wider()
 
 
 def reach(run: StoredRun, *, trust: bool) -> Reached:
@@ -75,7 +83,7 @@ def begun(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
             return Begun(served.view, served.setup, served.start, served.run_id)
         settings = {**configuration["run"], "weights": None}  # the problem has them already
         run = prepare(problem, build_method(configuration["method"]), run_options(SolveOptions, settings, problem))
-        return Begun(run.problem, run.setup, run.start, run.run_id())
+        return Begun(run.problem, run.setup, run.start, run.run_id(), run.wider)
 
 
 def averages(configuration: Mapping[str, Any]) -> tuple[str, ...]:

@@ -17,12 +17,15 @@ from .outputs import in_pairs, survey_at, surveys_at
 from .rounds import advance
 from .sharding import local
 from .state import Setup, State
+from .widening import Wider, is_due, rounding_shows
 
 
 @runtime_checkable
 class Clients(Protocol):
     """All clients of a run. What they cannot give is `Missing`, with its reason."""
 
+    setup: Setup
+    """What rounds are computed with at present."""
     averages: tuple[str, ...]
     """The outputs whose sums come with a round of local steps."""
     elsewhere: bool
@@ -65,7 +68,8 @@ class Clients(Protocol):
 class SimulatedClients:
     """All clients in one compiled program, which does many rounds in one call.
 
-    exact: the problem in float64, for surveys (`exact_problem`).
+    exact: the problem in float64, for surveys (`exact_problem`). wider: what rounds are computed with as soon as their
+    rounding shows; None if they keep their precision.
     """
 
     averages: tuple[str, ...] = AVERAGES
@@ -73,9 +77,10 @@ class SimulatedClients:
     sum_error = 0.0
     unsurveyed = ""
 
-    def __init__(self, exact: AbstractProblem, setup: Setup):
-        self.exact, self.setup = exact, setup
-        self.up, self.down = bytes_per_round(setup)
+    def __init__(self, exact: AbstractProblem, setup: Setup, wider: Wider | None = None):
+        self.exact, self.setup, self.wider = exact, setup, wider
+        self.bytes = [(0, bytes_per_round(setup))]
+        """Since which round a round has so many bytes up and down."""
 
     def survey(self, points: list[Tree]) -> list[Surveyed]:
         """In pairs, as records ask; one point after the other for a method whose every exchange is a survey."""
@@ -84,9 +89,24 @@ class SimulatedClients:
         return in_pairs(partial(surveys_at, self.exact), points)
 
     def local(self, state: State, rounds: int) -> State:
-        """All of the rounds."""
+        """All of the rounds, and in float64 from then on if their rounding shows."""
         following: State = local(self.setup.mesh, advance(self.setup, state, np.asarray(rounds)))
-        return following
+        if self.wider is None or not is_due(int(state.round), int(following.round)):
+            return following
+        if not tree.known_finite(following.server) or not rounding_shows(self.setup, following):
+            return following
+        self._widen(self.wider, int(following.round))
+        wide: State = tree.cast(following, self.setup.weights.dtype)
+        return wide
+
+    def _widen(self, wider: Wider, since: int) -> None:
+        self.setup, self.wider = wider(), None
+        self.bytes.append((since, bytes_per_round(self.setup)))
+
+    @property
+    def widened(self) -> int:
+        """The round after which rounds are in float64, 0 if they are as they were at the start."""
+        return self.bytes[-1][0]
 
     def attempted(self, found: Any) -> Any:
         """It is there."""
@@ -100,13 +120,21 @@ class SimulatedClients:
         """What a network would have carried."""
         if (method := exchanging(self.setup.method)) is not None:
             return dict(method.traffic(state.server, self.setup.clients, self.setup.weights.dtype.itemsize))
-        return {"bytes_up": int(state.round) * self.up, "bytes_down": int(state.round) * self.down}
+        ends = [since for since, _ in self.bytes[1:]] + [int(state.round)]
+        rounds = [end - since for (since, _), end in zip(self.bytes, ends, strict=True)]
+        up, down = (
+            sum(count * sizes[way] for count, (_, sizes) in zip(rounds, self.bytes, strict=True)) for way in (0, 1)
+        )
+        return {"bytes_up": up, "bytes_down": down}
 
-    def ledger(self) -> None:
-        """Nothing: all follows from the state."""
+    def ledger(self) -> Tree:
+        """Since when rounds are in float64."""
+        return np.asarray(self.widened)
 
-    def restore(self, ledger: None) -> None:
-        """Nothing."""
+    def restore(self, ledger: Tree) -> None:
+        """In the precision that the state has."""
+        if self.wider is not None and int(ledger):
+            self._widen(self.wider, int(ledger))
 
 
 def bytes_per_round(setup: Setup) -> tuple[int, int]:

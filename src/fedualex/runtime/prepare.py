@@ -1,6 +1,7 @@
 """A run before its first round: options checked, steps chosen, and the fingerprint by which its checkpoint is known."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -24,6 +25,7 @@ from .options import RunOptions, SimulatorOptions
 from .setup import build_setup, first_state
 from .state import Setup, State
 from .steps import with_theory_steps
+from .widening import Wider
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,15 @@ class Prepared:
     """Which step sizes theory chose; empty if all were given."""
     precision: str
     """Of the rounds, and why."""
+    wider: Wider | None
+    """What rounds are computed with once they continue in float64; None if they keep their precision."""
 
     def run_id(self) -> str:
         """The fingerprint of all that decides how the run goes on (docs/simulator.md)."""
         # The problem as it was given: on a mesh no process has all data of the setup's.
         whole = eqx.tree_at(lambda s: s.problem, self.setup, self.problem)
-        decides = decisive(replace(self.options, dtype=self.setup.weights.dtype))  # the same if asked for or chosen
+        # The same if asked for or chosen, unless what was chosen may change.
+        decides = decisive(replace(self.options, dtype=None if self.wider else self.setup.weights.dtype))
         return checkpoints.run_id(whole, self.start, decides)
 
 
@@ -58,9 +63,14 @@ def prepare(problem: AbstractProblem, method: AbstractMethod, options: Simulator
     z0 = problem.validate_point(problem.like if options.z0 is None else options.z0, "z0")
     alone = options.steps is not None
     method, chosen = with_theory_steps(method, problem, options, z0, clients=clients, rounds=rounds, alone=alone)
-    setup = build_setup(problem, method, options, clients, chunk=options.chunk, fast=options.fast, mesh=mesh)
-    start, (_, precision) = start_of(setup, problem, z0, options), chosen_precision(method, options)
-    return Prepared(problem, options, setup, start, rounds, chosen, precision)
+
+    def built(dtype: Any) -> Setup:
+        asked = replace(options, dtype=dtype)
+        return build_setup(problem, method, asked, clients, chunk=options.chunk, fast=options.fast, mesh=mesh)
+
+    setup, (kind, precision) = built(options.dtype), chosen_precision(method, options)
+    wider = partial(built, "float64") if options.dtype is None and kind == "float32" else None
+    return Prepared(problem, options, setup, start_of(setup, problem, z0, options), rounds, chosen, precision, wider)
 
 
 def _held_once(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:

@@ -78,7 +78,7 @@ class Reader:
         return outputs
 
     def _points(self, state: State, everything: bool) -> dict[str, Tree]:
-        points = points_in_domain(self.evaluator.problem, self.setup, state, self.clients.averages)
+        points = points_in_domain(self.evaluator.problem, self.clients.setup, state, self.clients.averages)
         return {name: z for name, z in points.items() if everything or name in ("last", "ergodic")}
 
     def unanswered(self, state: State, reason: str) -> dict[str, Output]:

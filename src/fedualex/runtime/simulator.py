@@ -1,6 +1,7 @@
 """`simulate` and `solve`: many rounds on one machine, with records, certificates and a stopping rule."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from .. import tree
@@ -58,7 +59,7 @@ def _run(problem: AbstractProblem, given: AbstractMethod | None, options: SolveO
         prepared = prepare(problem, method, options)
         mesh = prepared.setup.mesh
         exact = exact_problem(spread(prepared.problem, mesh))
-        simulated = SimulatedClients(exact, prepared.setup)
+        simulated = SimulatedClients(exact, prepared.setup, prepared.wider)
         _check_start(prepared, exact, simulated)
         clients = asked_by(simulated, exact, prepared.setup)
         judgement = _judgement(prepared, options)
@@ -78,7 +79,15 @@ def _run(problem: AbstractProblem, given: AbstractMethod | None, options: SolveO
                 agree=lambda seconds: agreed(mesh, seconds),
             )
             reasons = {"steps": prepared.steps, "precision": prepared.precision, "chosen": why}
-            return driver.run(prepared.start, **reasons, began=started)
+            run = driver.run(prepared.start, **reasons, began=started)
+            return replace(run, precision=prepared.precision + _continued(simulated))
+
+
+def _continued(clients: SimulatedClients) -> str:
+    """What became of the precision, if it changed."""
+    if not clients.widened:
+        return ""
+    return f"; float64 after round {clients.widened}, as rounding was no longer far below the noise"
 
 
 def _check_start(prepared: Prepared, exact: AbstractProblem, clients: SimulatedClients) -> None:
