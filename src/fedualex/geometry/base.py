@@ -38,6 +38,26 @@ class AbstractGeometry(eqx.Module):
         """(grad ell(z), 0)."""
 
     @abstractmethod
+    def violation(self, z: Tree) -> Array:
+        """How far z is outside C, relative to the size of C; 0 inside."""
+
+    def project(self, z: Tree) -> Tree:
+        """The point of C nearest to z in the geometry's own sense."""
+        return self.primal(self.dual(z))
+
+    @abstractmethod
+    def diameter(self, like: Tree) -> Array:
+        """sup of norm(z - z') over C, or a bound on it, for points shaped as `like`."""
+
+    @abstractmethod
+    def B0(self, omega0: Tree) -> Array:
+        """sup_{u in C} of the generalized divergence from (omega0, 0): the size that the theorems need."""
+
+    def interior(self, z: Tree) -> Tree:
+        """A point of C near z from which no point of C has a huge divergence: z, where ell has bounded slopes."""
+        return z
+
+    @abstractmethod
     def ell(self, z: Tree) -> Array:
         """The distance-generating function."""
 
@@ -46,49 +66,8 @@ class AbstractGeometry(eqx.Module):
         """The regularizer's finite part."""
 
     @abstractmethod
-    def psi_conjugate(self, s: Tree) -> Array:
-        """max_{z in C} <s, z> - psi(z)."""
-
-    @abstractmethod
-    def subgradient(self, z: Tree) -> Tree:
-        """One subgradient of psi."""
-
-    @abstractmethod
-    def violation(self, z: Tree) -> Array:
-        """How far z is outside C, relative to the size of C; 0 inside."""
-
-    @abstractmethod
     def divergence(self, z: Tree, reference: Tree) -> Array:
         """V_reference(z) = ell(z) - ell(reference) - <grad ell(reference), z - reference>."""
-
-    @abstractmethod
-    def norm(self, z: Tree) -> Array:
-        """The norm in which ell is 1-strongly convex."""
-
-    @abstractmethod
-    def dual_norm(self, g: Tree) -> Array:
-        """The dual of `norm`."""
-
-    @abstractmethod
-    def B0(self, omega0: Tree) -> Array:
-        """sup_{u in C} of the generalized divergence from (omega0, 0): the size that the theorems need."""
-
-    @abstractmethod
-    def diameter(self, like: Tree) -> Array:
-        """sup of norm(z - z') over C, or a bound on it, for points shaped as `like`."""
-
-    @property
-    @abstractmethod
-    def finite_conjugate(self) -> bool:
-        """Whether `psi_conjugate` is finite everywhere, so that certificates exist."""
-
-    def project(self, z: Tree) -> Tree:
-        """The point of C nearest to z in the geometry's own sense."""
-        return self.primal(self.dual(z))
-
-    def interior(self, z: Tree) -> Tree:
-        """A point of C near z from which no point of C has a huge divergence: z, where ell has bounded slopes."""
-        return z
 
     def potential(self, dual: Dual) -> Array:
         """(ell + tau psi)^*(omega) = <omega, z> - ell(z) - tau psi(z) at z = primal(dual)."""
@@ -106,11 +85,32 @@ class AbstractGeometry(eqx.Module):
         """argmin_z <g, z> + generalized_divergence(z, dual) = primal(omega - g, tau) (Definition 3)."""
         return self.primal(Dual(tree.subtract(dual.omega, g), dual.tau))
 
+    @abstractmethod
+    def psi_conjugate(self, s: Tree) -> Array:
+        """max_{z in C} <s, z> - psi(z)."""
+
+    @abstractmethod
+    def subgradient(self, z: Tree) -> Tree:
+        """One subgradient of psi."""
+
+    @property
+    @abstractmethod
+    def finite_conjugate(self) -> bool:
+        """Whether `psi_conjugate` is finite everywhere, so that certificates exist."""
+
     def fenchel_gap(self, z: Tree, g: Tree) -> Array:
         """<g, z> + psi(z) + psi^*(-g) >= 0: how far z is from minimizing <g, .> + psi over C."""
         from .product import Product  # where the parts of a gap are put together
 
         return tree.total(Product(self).fenchel_gaps(z, g))
+
+    @abstractmethod
+    def norm(self, z: Tree) -> Array:
+        """The norm in which ell is 1-strongly convex."""
+
+    @abstractmethod
+    def dual_norm(self, g: Tree) -> Array:
+        """The dual of `norm`."""
 
 
 def zero_weight(omega: Tree) -> Array:
