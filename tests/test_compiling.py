@@ -6,7 +6,7 @@ import pytest
 from support.games import GAME
 
 from fedualex import compiling
-from fedualex.compiling import SMALL, compiled, moderately, quickly
+from fedualex.compiling import SMALL, compiled, quickly
 
 
 @pytest.fixture
@@ -32,9 +32,6 @@ def test_the_size_of_all_arguments_decides(used):
         assert used.pop() is quick
     quickly(lambda a: a)(np.zeros(2 * SMALL))
     assert used.pop()
-    for size, moderate in ((SMALL, True), (SMALL + 1, False)):
-        moderately(lambda a: a)(np.zeros(size))
-        assert used.pop() is moderate
 
 
 def test_part_of_another_program_is_compiled_as_that_one(used):

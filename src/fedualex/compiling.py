@@ -12,8 +12,6 @@ import numpy as np
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """Compiled five times as fast, to run half as fast."""
-MODERATE = {**QUICK, "xla_backend_optimization_level": 1}
-"""Compiled twice as fast, to run about as fast: for loops of many small operations."""
 
 SMALL = 2**17
 """Numbers in all arguments of a program up to which it is compiled quickly."""
@@ -31,10 +29,10 @@ class Program(Generic[P, R]):
 
     As `eqx.filter_jit` for a function that returns arrays, but trees are flattened once, and what is not computation
     takes 0.1 ms a call instead of 0.5. small: so many numbers all arguments together may hold to be compiled
-    with the options `quick`.
+    with the options QUICK.
     """
 
-    def __init__(self, function: Callable[P, R], small: float | int, quick: dict[str, Any] = QUICK):
+    def __init__(self, function: Callable[P, R], small: float | int):
         def of_leaves(constant: tuple[Any, tuple[Any, ...]], arrays: list[Any]) -> R:
             (structure, others), following = constant, iter(arrays)
             leaves = [next(following) if other is None else other[1] for other in others]
@@ -43,7 +41,7 @@ class Program(Generic[P, R]):
 
         of_leaves.__name__ = function.__name__  # by which the compiler calls it
         functools.update_wrapper(self, function)
-        self._quick, self._thorough = jitted(of_leaves, compiler_options=quick), jitted(of_leaves)
+        self._quick, self._thorough = jitted(of_leaves, compiler_options=QUICK), jitted(of_leaves)
         self._small = small
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
@@ -75,11 +73,6 @@ def jitted(function: Callable[..., R], **settings: Any) -> Callable[..., R]:
 def compiled(function: Callable[P, R]) -> Program[P, R]:
     """The function compiled with little optimization where all arguments together hold at most SMALL numbers."""
     return Program(function, SMALL)
-
-
-def moderately(function: Callable[P, R]) -> Program[P, R]:
-    """The function compiled with some optimization where it is small: for what a run waits for, and is large itself."""
-    return Program(function, SMALL, MODERATE)
 
 
 def quickly(function: Callable[P, R]) -> Program[P, R]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from support.games import GAME, game
+from support.plain_rows import rows
 from support.simulating import SIZES, few_digits, simulate
 
 import fedualex as fx
@@ -48,6 +49,16 @@ def test_new_numbers_never_recompile():
     fx.solve(game(7), fx.FeDualEx(0.2), noise=noise, tol=1e-8, **options)
     fx.solve(GAME, fx.FeDualEx(0.2), noise=noise, tol=1e-8, z0=fx.Saddle(np.ones(5), np.ones(4)), **options)
     fx.simulate(GAME, fx.FeDualEx(0.2), noise=noise, **(options | {"rounds": 9, "record_every": 4}))
+    assert COMPILED == []
+
+
+def test_records_of_a_problem_with_a_known_floor_never_recompile():
+    """Their surveys are remembered, with the values of f, which are new numbers at every record."""
+    options = {"local_steps": 2, "tol": 1e-9, "record_every": 2}
+    fx.solve(rows("logistic"), fx.FeDualExCorrected(0.01), rounds=2, **options)
+    COMPILED.clear()
+    run = fx.solve(rows("logistic"), fx.FeDualExCorrected(0.01), rounds=8, **options)
+    assert "gap_bounds" in run.history
     assert COMPILED == []
 
 

@@ -1,8 +1,7 @@
 """The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers.
 
-Every exchange waits for them, and most of all for `weighed`, two loops of a few hundred small operations: some
-optimization halves their time, and all of it would take the compiler that of hundreds of exchanges more. The scale of x
-is an argument of its own, because a new `Flat` takes as long as a program does.
+Every exchange waits for them, and most of all for `weighed`, two loops of a few hundred small operations. The scale of
+x is an argument of its own, because a new `Flat` takes as long as a small program does.
 """
 
 import jax
@@ -11,7 +10,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..bundle import Bounds, Cuts, Flat, Known, improved, level_weights, nearest, pair_of
-from ..compiling import compiled, moderately
+from ..compiling import compiled
 from ..tree import Saddle
 
 FACTOR, MOVED = 10.0, 1e-9
@@ -57,7 +56,7 @@ def absorbed(
     return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(g, g))
 
 
-@moderately
+@compiled
 def weighed(
     flat: Flat, scale: Array, known: Known, cuts: Cuts, bounds: Bounds, level: Array, center: Array
 ) -> tuple[Cuts, Bounds, Array, Array]:

@@ -71,8 +71,8 @@ def norm_of_blocks(x: float, xy: float, y: float = 0.0) -> float:
 
 
 def _examples(data: Any, m: int) -> Tree:
-    count = int(data.counts[m])
-    return jax.tree.map(lambda leaf: np.asarray(leaf[m])[:count], data.examples)
+    count = int(np.asarray(data.counts)[m])
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[m][:count], data.examples)
 
 
 @quickly

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from .. import tree
 from ..algorithms import AbstractMethod
@@ -42,7 +43,8 @@ class Reader:
         if isinstance(outputs, Missing) or self.trace is None:
             return outputs
         several = [outputs["last"], min(outputs.values(), key=gap_of)]
-        points = [(output.z, output.operator, output.value) for output in several]
+        # The value as an array: as a number of Python it would be part of the program, and compiled for.
+        points = [(output.z, output.operator, np.asarray(output.value)) for output in several]
         self.trace = traced(self.evaluator.problem, self.trace, points)
         return outputs | self._traced()
 

@@ -31,6 +31,11 @@ def no_trace(problem: AbstractProblem) -> Trace:
     flat = flat_of(problem)
     size = sum(leaf.size for leaf in jax.tree.leaves(flat.like))
     rows = max(2, min(SURVEYS, ENTRIES // size))
+    return _nothing(flat, rows, size)
+
+
+@compiled
+def _nothing(flat: Flat, rows: int, size: int) -> Trace:
     return Trace(no_cuts(rows, size), no_bounds(flat, rows), jnp.asarray(0))
 
 
