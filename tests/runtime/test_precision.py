@@ -69,9 +69,9 @@ def test_a_noisy_run_is_in_float32_with_the_bits_of_one_that_asks_for_it(tmp_pat
 
 @pytest.mark.parametrize(
     ("before", "after", "due"),
-    [(0, 1, True), (0, 10, True), (1, 3, False), (3, 4, True), (4, 15, False), (10, 20, True)],
+    [(0, 10, False), (0, 16, True), (10, 20, True), (16, 255, False), (255, 256, True), (300, 4000, False)],
 )
-def test_precision_is_looked_at_when_a_run_is_four_times_as_long(before, after, due):
+def test_precision_is_looked_at_after_16_rounds_and_16_times_as_many(before, after, due):
     assert is_due(before, after) is due
 
 
@@ -81,14 +81,14 @@ QUIET = OPTIONS | {"rounds": 40, "record_every": 5, "noise": fx.GaussianNoise(1e
 def test_rounds_continue_in_float64_once_their_rounding_shows(tmp_path):
     """Noise of 1e-7 is below float32's rounding from the start; of 0.1 it is far above it."""
     whole = fx.simulate(GAME, METHOD, **QUIET)
-    assert whole.precision.startswith("float32: operators are noisy; float64 after round 5,")
+    assert whole.precision.startswith("float32: operators are noisy; float64 after round 20,")
     assert kinds(whole) == {"float64"}
     narrow, wide = (fx.simulate(GAME, METHOD, **QUIET, dtype=dtype) for dtype in ("float32", "float64"))
     assert (kinds(narrow), narrow.precision) == ({"float32"}, "float32, as was asked for")
-    # Five rounds of float32's bytes, then twice as many bytes a round.
-    assert whole.history["bytes_up"][-1] == narrow.history["bytes_up"][1] + wide.history["bytes_up"][-2]
+    # Twenty rounds of float32's bytes, then twice as many bytes a round.
+    assert whole.history["bytes_up"][-1] == narrow.history["bytes_up"][4] + wide.history["bytes_up"][4]
     file = tmp_path / "run"
-    for last in (5, 20):  # right after the change, and later
+    for last in (20, 30):  # right after the change, and later
         fx.simulate(GAME, METHOD, **QUIET, checkpoint=file, callback=lambda record, last=last: record["round"] == last)
     resumed = fx.simulate(GAME, METHOD, **QUIET, checkpoint=file)
     equal_states(resumed, whole)

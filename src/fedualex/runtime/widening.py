@@ -12,10 +12,10 @@ from .rounds import advance
 from .sharding import local
 from .state import Setup, State
 
-SHARE = 1 / 64
+SHARE = 1 / 128
 """Of the noise of a round that its rounding may have: rounding is no noise, it has a mean, and its errors add up."""
-SPACING = 4
-"""It is looked once a run is so many times as long as it was at the last look."""
+SPACING = 16
+"""A run is looked at after so many rounds, and when it is so many times as long as at the last look."""
 ELSEWHERE = 2**30
 """Rounds that no run reaches: their noise is other noise."""
 
@@ -24,12 +24,12 @@ Wider = Callable[[], Setup]
 
 
 def is_due(before: int, after: int) -> bool:
-    """Whether a run that went from one number of rounds to another is to be looked at: at 1, SPACING, SPACING^2, ..."""
+    """Whether a run that went from one number of rounds to another is to be looked at: at SPACING, SPACING^2, ..."""
     return _powers(after) > _powers(before)
 
 
 def _powers(rounds: int) -> int:
-    return 0 if rounds == 0 else 1 + int(math.log(rounds + 0.5, SPACING))
+    return int(math.log(rounds + 0.5, SPACING)) if rounds else 0
 
 
 def rounding_shows(setup: Setup, state: State) -> bool:
