@@ -6,17 +6,17 @@ import pytest
 from support.games import GAME
 
 from fedualex import compiling
-from fedualex.compiling import SMALL, compiled, quickly
+from fedualex.compiling import MODERATE, QUICK, SMALL, TINY, compiled, moderately, quickly
 
 
 @pytest.fixture
 def used(monkeypatch):
-    """Whether each call was of a program with little optimization."""
+    """The options of the compiler for each call."""
     calls = []
 
     def jit(function, **options):
         def call(*arguments):
-            calls.append(bool(options))
+            calls.append(options.get("compiler_options", {}))
             return function(*arguments)
 
         return call
@@ -27,17 +27,21 @@ def used(monkeypatch):
 
 def test_the_size_of_all_arguments_decides(used):
     program = compiled(lambda a, b: a)
-    for size, quick in ((SMALL // 2, True), (SMALL, False)):
+    for size, options in ((SMALL // 2, QUICK), (SMALL, {})):
         program({"a": np.zeros(size)}, np.zeros((2, SMALL // 4)))
-        assert used.pop() is quick
+        assert used.pop() == options
     quickly(lambda a: a)(np.zeros(2 * SMALL))
-    assert used.pop()
+    assert used.pop() == QUICK
+    for size, options in ((TINY, QUICK), (TINY + 1, MODERATE), (SMALL, MODERATE), (SMALL + 1, {})):
+        moderately(lambda a: a)(np.zeros(size))
+        assert used.pop() == options
 
 
-def test_part_of_another_program_is_compiled_as_that_one(used):
-    program = compiled(lambda a: a + 1)
+@pytest.mark.parametrize("kind", [compiled, quickly, moderately])
+def test_part_of_another_program_is_compiled_as_that_one(used, kind):
+    program = kind(lambda a: a + 1)
     assert jax.jit(lambda a: program(a))(1.0) == 2.0
-    assert used == [False]
+    assert used == [{}]
 
 
 @pytest.mark.parametrize("unknown", [True, False])

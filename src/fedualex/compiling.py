@@ -12,9 +12,13 @@ import numpy as np
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """Compiled five times as fast, to run half as fast."""
+MODERATE = {**QUICK, "xla_backend_optimization_level": 1}
+"""Compiled twice as fast, to run about as fast: for loops of many small operations."""
 
 SMALL = 2**17
 """Numbers in all arguments of a program up to which it is compiled quickly."""
+TINY = 10_000
+"""The same for a program that a run waits for again and again."""
 
 MAPS, LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 LOOK = 256
@@ -28,11 +32,11 @@ class Program(Generic[P, R]):
     """A function of trees that is compiled: arrays are traced, and whatever else is in them is part of the program.
 
     As `eqx.filter_jit` for a function that returns arrays, but trees are flattened once, and what is not computation
-    takes 0.1 ms a call instead of 0.5. small: so many numbers all arguments together may hold to be compiled
-    with the options QUICK.
+    takes 0.1 ms a call instead of 0.5. levels: how many numbers all arguments together may hold to be compiled with the
+    options beside, the fewest first; beyond all of them the compiler has its own settings.
     """
 
-    def __init__(self, function: Callable[P, R], small: float | int):
+    def __init__(self, function: Callable[P, R], *levels: tuple[float, dict[str, Any]]):
         def of_leaves(constant: tuple[Any, tuple[Any, ...]], arrays: list[Any]) -> R:
             (structure, others), following = constant, iter(arrays)
             leaves = [next(following) if other is None else other[1] for other in others]
@@ -41,16 +45,16 @@ class Program(Generic[P, R]):
 
         of_leaves.__name__ = function.__name__  # by which the compiler calls it
         functools.update_wrapper(self, function)
-        self._quick, self._thorough = jitted(of_leaves, compiler_options=QUICK), jitted(of_leaves)
-        self._small = small
+        self._levels = [(limit, jitted(of_leaves, compiler_options=options)) for limit, options in levels]
+        self._thorough = jitted(of_leaves)
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         """The function, with little optimization where its arguments are small."""
         constant, arrays = _flattened(arguments, keywords)
-        if not is_small(arrays, self._small):
-            return self._thorough(constant, arrays)
+        size = numbers_in(arrays)
+        fitting = next((program for limit, program in self._levels if size <= limit), self._thorough)
         try:
-            return self._quick(constant, arrays)
+            return fitting(constant, arrays)
         except jax.errors.JaxRuntimeError as error:
             if "compile option" not in str(error):  # of another version of the compiler, which does not know them
                 raise
@@ -72,17 +76,22 @@ def jitted(function: Callable[..., R], **settings: Any) -> Callable[..., R]:
 
 def compiled(function: Callable[P, R]) -> Program[P, R]:
     """The function compiled with little optimization where all arguments together hold at most SMALL numbers."""
-    return Program(function, SMALL)
+    return Program(function, (SMALL, QUICK))
+
+
+def moderately(function: Callable[P, R]) -> Program[P, R]:
+    """The function compiled with more optimization the larger it is: for what a run waits for, and is large itself."""
+    return Program(function, (TINY, QUICK), (SMALL, MODERATE))
 
 
 def quickly(function: Callable[P, R]) -> Program[P, R]:
     """The function compiled with little optimization whatever its size: for what runs a few times."""
-    return Program(function, np.inf)
+    return Program(function, (np.inf, QUICK))
 
 
 def optimized(function: Callable[P, R]) -> Program[P, R]:
     """The function compiled with all optimization however small it is: for what a run waits for again and again."""
-    return Program(function, -1)
+    return Program(function)
 
 
 def drop_programs() -> None:
@@ -116,6 +125,6 @@ def _share_of_maps() -> float:
         return 0.0
 
 
-def is_small(arrays: list[Any], small: float | int) -> bool:
-    """Whether arrays hold at most so many numbers; part of another program is none, as that decides."""
-    return sum(array.size for array in arrays) <= small and not any(isinstance(a, jax.core.Tracer) for a in arrays)
+def numbers_in(arrays: list[Any]) -> float:
+    """How many numbers arrays hold; in part of another program nan, which no level admits, because that one decides."""
+    return np.nan if any(isinstance(a, jax.core.Tracer) for a in arrays) else sum(array.size for array in arrays)

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..bundle import Bounds, Cuts, Flat, Known, improved, level_weights, nearest, pair_of
-from ..compiling import compiled
+from ..compiling import compiled, moderately
 from ..tree import Saddle
 
 FACTOR, MOVED = 10.0, 1e-9
@@ -56,7 +56,7 @@ def absorbed(
     return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(g, g))
 
 
-@compiled
+@moderately
 def weighed(
     flat: Flat, scale: Array, known: Known, cuts: Cuts, bounds: Bounds, level: Array, center: Array
 ) -> tuple[Cuts, Bounds, Array, Array]:
