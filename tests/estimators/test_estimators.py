@@ -152,8 +152,8 @@ def test_neyman_pearson_keeps_its_limit():
         assert model.status_ is fx.Status.OPTIMAL
         loss = np.logaddexp(0, -np.where(label == "malignant", 1, -1) * model.decision_function(X))
         losses[limited] = {name: loss[label == name].mean() for name in ("benign", "malignant")}
-        assert model.violation_ == pytest.approx(losses[limited][limited] - 0.05, abs=1e-9)
-        assert model.violation_ < 0.01
+        # A bound, and exact where the answer was surveyed itself; as a mean of surveys it may be better than what they say.
+        assert losses[limited][limited] - 0.05 <= model.violation_ + 1e-9 < 0.01
         assert np.mean(model.predict(X[label == limited]) != limited) <= losses[limited][limited] / np.log(2)
     # What is limited is paid for by the other class.
     assert losses["benign"]["malignant"] > 0.06 < losses["malignant"]["benign"]

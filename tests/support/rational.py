@@ -16,7 +16,7 @@ from fedualex.problems.feasibility import Lagrangian
 from fedualex.problems.losses import Huber, Logistic, Softmax, Squared
 from fedualex.problems.mixtures import Weighted
 from fedualex.problems.of_score import OfScore
-from fedualex.problems.pairwise import PairwiseSquare
+from fedualex.problems.pairwise import CenteredSquare, PairwiseSquare
 from fedualex.problems.robust import SignedResidual
 from fedualex.regularizers import (
     KL,
@@ -298,6 +298,8 @@ def exact_value(problem, z):
         row = numbers(example["row"])
         score = [dot(row, column) + b_k for column, b_k in zip(zip(*w, strict=True), b, strict=True)]
         total += share * exact_example(problem.f, score, y, center, example)
+        if isinstance(problem.f, CenteredSquare):
+            total += share * (1 - dot(numbers(problem.f.difference), [entry for (entry,) in w])) ** 2
     return total
 
 
@@ -311,6 +313,8 @@ def exact_example(f, score, y, center, example):
         case Lagrangian():
             first, *shares = numbers(example["shares"])
             return (first + dot(shares, y)) * loss_of(f.loss, score, example["target"]) - dot(y, numbers(f.limits))
+        case CenteredSquare():  # the part that depends on the row
+            return number(example.get("weight", 1.0)) * score[0] ** 2
         case PairwiseSquare():
             weight, sign = number(example["weight"]), number(example["sign"])
             apart = score[0] - center["a" if sign > 0 else "b"]

@@ -7,7 +7,7 @@ from .cuts import Cuts
 from .flat import Flat
 from .nonnegative import minimize_nonnegative
 
-EVALUATIONS = 100
+EVALUATIONS = 300
 """Of the quasi-Newton method, at most. It ends by itself after 10 to 60, but not where cuts are almost parallel, or if
 no point reaches the level: then there is no minimum, and the weights so far prove a gap below the level."""
 ACCURACY = 1e-4

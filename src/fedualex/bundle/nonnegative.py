@@ -41,9 +41,10 @@ def minimize_nonnegative(
 
         p = - (B + damping)^-1 grad f on the free weights, those that are > 0 or would grow;  c <- max(c + p, 0)
 
-    A step counts that decreases f as its slope promises, or, where f's digits are used up, the slope itself; then the
-    damping falls, else it grows. So a short step along the gradient is found even where B is nearly singular, and where
-    f has no minimum the steps become longer and longer. accuracy: the entries of the gradient that count as 0.
+    A step counts that decreases f as its slope promises; or at whose end f still falls along it, which proves the
+    decrease of a convex f without its last digits; or, where these are used up, that halves the slope. Then the damping
+    falls, else it grows. So a short step along the gradient is found even where B is nearly singular, and where f has no
+    minimum the steps become longer and longer. accuracy: the entries of the gradient that count as 0.
     One loop evaluates f at one place, so that it is compiled once.
     """
     size = start.size
@@ -59,10 +60,11 @@ def minimize_nonnegative(
         promised = 1e-4 * jnp.vdot(now.gradient, c - now.weights)
         rounding = SMALL * jnp.abs(now.value)
         decreases = (value <= now.value + promised) & (value < now.value - rounding)
+        downhill = jnp.vdot(gradient, c - now.weights) <= 0
         flattens = (value <= now.value + rounding) & (
             _slope(c, gradient, used) < 0.5 * _slope(now.weights, now.gradient, used)
         )
-        good = begins | decreases | flattens
+        good = begins | decreases | downhill | flattens
         hessian = jnp.where(begins, now.hessian, _updated(now.hessian, c - now.weights, gradient - now.gradient))
         c, value, gradient, hessian = (
             jnp.where(good, new, old)
