@@ -26,7 +26,7 @@ class NeymanPearsonClassifier(FederatedClassifier):
 
     limited: the class whose loss is limited; None is the first in sorted order. A loss of at most `limit` leaves at
     most a share limit / log 2 of that class's rows on the wrong side. Some model meets every limit: a large enough
-    bias alone does. A fit also sets violation_, by how much the limit is exceeded in training. Weights of classes would
+    bias alone does. A fit also sets violation_, by how much the limit is exceeded in training at most. Weights of classes would
     change nothing. radius: None, or a bound of ||w||_2.
 
     rate: None, or the largest share of the limited class that may be on the wrong side. A share `calibration` of that
