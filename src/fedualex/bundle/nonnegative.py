@@ -43,8 +43,8 @@ def minimize_nonnegative(
 
     A step counts that decreases f as its slope promises; or at whose end f still falls along it, which proves the
     decrease of a convex f without its last digits; or, where these are used up, that halves the slope. Then the damping
-    falls, else it grows. So a short step along the gradient is found even where B is nearly singular, and where there is
-    no minimum the steps become longer and longer. accuracy: the entries of the gradient that count as 0.
+    falls, else it grows. So a short step along the gradient is found even where B is nearly singular, and without a
+    minimum the steps become longer and longer. accuracy: the entries of the gradient that count as 0.
     One loop evaluates f at one place, so that it is compiled once.
     """
     size = start.size

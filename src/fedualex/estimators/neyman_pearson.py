@@ -26,8 +26,8 @@ class NeymanPearsonClassifier(FederatedClassifier):
 
     limited: the class whose loss is limited; None is the first in sorted order. A loss of at most `limit` leaves at
     most a share limit / log 2 of that class's rows on the wrong side. Some model meets every limit: a large enough
-    bias alone does. A fit also sets violation_, by how much the limit is exceeded in training at most. Weights of classes would
-    change nothing. radius: None, or a bound of ||w||_2.
+    bias alone does. A fit also sets violation_, by how much the limit is exceeded in training at most. Weights
+    of classes would change nothing. radius: None, or a bound of ||w||_2.
 
     rate: None, or the largest share of the limited class that may be on the wrong side. A share `calibration` of that
     class's rows is then held out of training, as nearly as can be the same one of each client, and the intercept is
