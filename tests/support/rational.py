@@ -283,6 +283,11 @@ def exact_operator(problem, z):
         g["bias"] = [old + share * slope for old, slope in zip(g["bias"], slopes, strict=True)]
         for (name, i), slope in more.items():
             others[name][i] += share * slope * (-1 if name == "y" else 1)
+        if isinstance(problem.f, CenteredSquare):  # the part that no row is in
+            difference = numbers(problem.f.difference)
+            short = 1 - dot(difference, [entry for (entry,) in w])
+            for j, entry in enumerate(difference):
+                g["weights"][j][0] -= share * 2 * short * entry
     g["weights"] = [entry for row in g["weights"] for entry in row]
     return {**g, **others, "multipliers": others["y"]}
 
@@ -346,6 +351,8 @@ def derivatives(f, score, y, center, example):
             limits = numbers(f.limits)
             more = {("y", i): share * loss - limits[i] for i, share in enumerate(shares)}
             return [weight * slope for slope in slopes_of(f.loss, score, example["target"])], more
+        case CenteredSquare():
+            return [2 * number(example.get("weight", 1.0)) * score[0]], {}
         case PairwiseSquare():
             weight, sign = number(example["weight"]), number(example["sign"])
             name = "a" if sign > 0 else "b"
