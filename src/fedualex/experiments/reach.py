@@ -47,8 +47,9 @@ class Begun:
 
     def setup_of(self, state: State) -> Setup:
         """What the rounds that led to this state were computed with."""
-        narrow = self.wider is None or state.sums.weight.dtype == self.setup.weights.dtype
-        return self.setup if narrow or self.wider is None else self.wider()
+        if self.wider is None or state.sums.weight.dtype == self.setup.weights.dtype:
+            return self.setup
+        return self.wider()
 
 
 def reach(run: StoredRun, *, trust: bool) -> Reached:
