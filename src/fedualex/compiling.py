@@ -14,6 +14,8 @@ QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": Fal
 """Compiled five times as fast, to run half as fast."""
 MODERATE = {**QUICK, "xla_backend_optimization_level": 1}
 """Compiled twice as fast, to run about as fast: for loops of many small operations."""
+WIDE = {"xla_cpu_prefer_vector_width": 512}
+"""Vectors as wide as the processor has them, where the compiler would stop at half of that."""
 
 SMALL = 2**17
 """Numbers in all arguments of a program up to which it is compiled quickly."""
@@ -33,7 +35,7 @@ class Program(Generic[P, R]):
 
     As `eqx.filter_jit` for a function that returns arrays, but trees are flattened once, and what is not computation
     takes 0.1 ms a call instead of 0.5. levels: how many numbers all arguments together may hold to be compiled with the
-    options beside, the fewest first; beyond all of them the compiler has its own settings.
+    options beside, the fewest first; beyond all of them the compiler optimizes all it can.
     """
 
     def __init__(self, function: Callable[P, R], *levels: tuple[float, dict[str, Any]]):
@@ -45,20 +47,23 @@ class Program(Generic[P, R]):
 
         of_leaves.__name__ = function.__name__  # by which the compiler calls it
         functools.update_wrapper(self, function)
-        self._levels = [(limit, jitted(of_leaves, compiler_options=options)) for limit, options in levels]
-        self._thorough = jitted(of_leaves)
+        self._levels = [
+            (limit, jitted(of_leaves, compiler_options=options)) for limit, options in (*levels, (np.inf, WIDE))
+        ]
+        self._within = jitted(of_leaves)
+        """In another program, which has its own options; and for a compiler that does not know ours."""
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         """The function, with little optimization where its arguments are small."""
         constant, arrays = _flattened(arguments, keywords)
         size = numbers_in(arrays)
-        fitting = next((program for limit, program in self._levels if size <= limit), self._thorough)
+        fitting = next((program for limit, program in self._levels if size <= limit), self._within)
         try:
             return fitting(constant, arrays)
         except jax.errors.JaxRuntimeError as error:
-            if "compile option" not in str(error):  # of another version of the compiler, which does not know them
+            if "compile option" not in str(error):
                 raise
-            return self._thorough(constant, arrays)
+            return self._within(constant, arrays)
 
 
 def _flattened(arguments: Any, keywords: Any) -> tuple[tuple[Any, tuple[Any, ...]], list[Any]]:
