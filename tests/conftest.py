@@ -10,7 +10,9 @@ from pathlib import Path
 import jax
 import pytest
 
-QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+QUICK = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
 """Most programs of a test run once: they are compiled five times as fast, to run half as fast. `make test-all` compiles
 as users do."""
 MEMORY = limit = 1.5 * 2**30

@@ -6,7 +6,7 @@ import pytest
 from support.games import GAME
 
 from fedualex import compiling
-from fedualex.compiling import MODERATE, QUICK, SMALL, TINY, compiled, moderately, quickly
+from fedualex.compiling import MODERATE, QUICK, SMALL, TINY, WIDE, compiled, moderately, optimized, quickly
 
 
 @pytest.fixture
@@ -27,17 +27,19 @@ def used(monkeypatch):
 
 def test_the_size_of_all_arguments_decides(used):
     program = compiled(lambda a, b: a)
-    for size, options in ((SMALL // 2, QUICK), (SMALL, {})):
+    for size, options in ((SMALL // 2, QUICK), (SMALL, WIDE)):
         program({"a": np.zeros(size)}, np.zeros((2, SMALL // 4)))
         assert used.pop() == options
     quickly(lambda a: a)(np.zeros(2 * SMALL))
     assert used.pop() == QUICK
-    for size, options in ((TINY, QUICK), (TINY + 1, MODERATE), (SMALL, MODERATE), (SMALL + 1, {})):
+    optimized(lambda a: a)(np.zeros(2))
+    assert used.pop() == WIDE
+    for size, options in ((TINY, QUICK), (TINY + 1, MODERATE), (SMALL, MODERATE), (SMALL + 1, WIDE)):
         moderately(lambda a: a)(np.zeros(size))
         assert used.pop() == options
 
 
-@pytest.mark.parametrize("kind", [compiled, quickly, moderately])
+@pytest.mark.parametrize("kind", [compiled, quickly, moderately, optimized])
 def test_part_of_another_program_is_compiled_as_that_one(used, kind):
     program = kind(lambda a: a + 1)
     assert jax.jit(lambda a: program(a))(1.0) == 2.0

@@ -10,8 +10,12 @@ import jax
 import jax.monitoring
 import numpy as np
 
-QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-"""Compiled five times as fast, to run half as fast."""
+QUICK = {
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+"""Compiled five times as fast, to run half as fast; small programs lose more by being split than threads win."""
 MODERATE = {**QUICK, "xla_backend_optimization_level": 1}
 """Compiled twice as fast, to run about as fast: for loops of many small operations."""
 WIDE = {"xla_cpu_prefer_vector_width": 512}
