@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fedualex.precision import double
-from fedualex.random import fold_in, normal, threefry
+from fedualex.random import fold_in, key_of, normal, threefry
 
 # The known answers published with the generator (Random123, threefry2x32 with 20 rounds): key, counter, result.
 KNOWN = [
@@ -30,6 +30,14 @@ def test_keys_are_those_of_jax(number):
     keys = jax.random.split(jax.random.key(7), 3)
     ours, theirs = (jax.vmap(lambda key, fold=fold: fold(key, number))(keys) for fold in (fold_in, jax.random.fold_in))
     np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(theirs))
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**32 - 1, 2**32, 2**63 - 1])
+def test_seeds_are_those_of_jax(seed):
+    with jax.enable_x64(True):
+        ours, theirs = key_of(seed), jax.random.key(seed, impl="threefry2x32")
+        np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(theirs))
+    assert ours.dtype == theirs.dtype
 
 
 def test_rows_of_many_keys_are_those_of_each_key():

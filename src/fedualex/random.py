@@ -23,6 +23,12 @@ VECTOR = 8
 """Rows are as long as a multiple of this, so that no tail of a row is computed number by number."""
 
 
+def key_of(seed: int) -> Array:
+    """`jax.random.key` of a seed from 0 to 2^63 - 1, bit for bit, without the two programs that it compiles."""
+    words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+
 def fold_in(key: Array, number: Any) -> Array:
     """`jax.random.fold_in`, bit for bit, without its loop: a step of a run makes several keys for each client."""
     left, right = threefry(jax.random.key_data(key), jnp.zeros(1, np.uint32), jnp.asarray(number, np.uint32)[None])

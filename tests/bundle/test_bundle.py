@@ -48,7 +48,7 @@ def test_weights_that_are_not_used_stay_zero():
 @pytest.mark.parametrize("top", [0.0, 0.3, 1.0])
 def test_golden_sections_find_the_largest_value(top):
     tops = jnp.asarray([top, 0.5])
-    shares, values = largest_of_concave(lambda t: -jnp.abs(t - tops), 2)
+    shares, values = largest_of_concave(lambda t: -jnp.abs(t - tops), -jnp.abs(1 - tops))
     np.testing.assert_allclose(shares, tops, atol=1e-8)
     np.testing.assert_allclose(values, 0, atol=1e-8)
 

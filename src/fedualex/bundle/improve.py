@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from .. import tree
@@ -17,7 +18,7 @@ from .level import model_weights
 GOLDEN = (5**0.5 - 1) / 2
 STIFF = 30.0
 """How many times the mass of the level problem's weights those of the model may have, about."""
-SECTIONS = 40
+SECTIONS = 42
 """Golden sections of a line search: the interval ends below 1e-8."""
 
 
@@ -27,7 +28,7 @@ def improved(flat: Flat, cuts: Cuts, known: Known, bounds: Bounds, *, model: boo
     Tried from above: every survey alone, and the weighted mean. From below the same, and, mixed with what is known
     beforehand, the best of them, the mean, and with `model` the multipliers of the model of all surveys.
     """
-    alone = jnp.where(cuts.used[:, None], jnp.eye(cuts.used.size), 0.0)
+    alone = jnp.where(cuts.used[:, None], np.eye(cuts.used.size), 0.0)
     mean = _normalized(cuts.weights)
     upper = _upper(flat, cuts, jnp.concatenate([alone, mean[None]]), bounds.upper)
     tried = jnp.pad(tree.depend_on(jnp.concatenate([alone, mean[None]]), upper.bound), ((0, 0), (0, 1)))
@@ -73,7 +74,9 @@ def _lower(flat: Flat, cuts: Cuts, known: Known, tried: Array, present: Side) ->
     def mixed(share: Array, *row: Array) -> Array:
         return lower_value(flat, *(share * own + (1 - share) * other for own, other in zip(row, beside, strict=True)))
 
-    shares, mixtures = largest_of_concave(lambda at: jax.vmap(mixed)(at, *(part[chosen] for part in rows)), chosen.size)
+    shares, mixtures = largest_of_concave(
+        lambda at: jax.vmap(mixed)(at, *(part[chosen] for part in rows)), values[chosen]
+    )
     mixtures = jnp.where(known.there & (values[chosen] > -UNKNOWN), mixtures, -UNKNOWN)
     weights = shares[:, None] * tried[chosen] + (1 - shares[:, None]) * beforehand
     tried, values = jnp.concatenate([tried, weights]), jnp.concatenate([values, mixtures])
@@ -104,10 +107,11 @@ def _better(condition: Array, one: Side, other: Side) -> Side:
     return chosen
 
 
-def largest_of_concave(f: Callable[[Array], Array], count: int) -> tuple[Array, Array]:
-    """Where each of so many concave functions of [0, 1] is largest, and its value there, by golden sections.
+def largest_of_concave(f: Callable[[Array], Array], at_one: Array) -> tuple[Array, Array]:
+    """Where each of several concave functions of [0, 1] is largest, and its value there, by golden sections.
 
-    f: all of them at once, each at its own place.
+    f: all of them at once, each at its own place. at_one: what is known already, their values at 1. The first interval
+    is one that has 1 as its left section: beyond 1 they are -inf, and f is compiled once, in the loop.
     """
 
     def narrower(_: Any, now: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -116,15 +120,11 @@ def largest_of_concave(f: Callable[[Array], Array], count: int) -> tuple[Array, 
         low, high = jnp.where(up, left, low), jnp.where(up, high, right)
         kept, at_kept = jnp.where(up, right, left), jnp.where(up, at_right, at_left)
         new = jnp.where(up, low + GOLDEN * (high - low), high - GOLDEN * (high - low))
-        at_new = f(new)
+        at_new = jnp.where(new <= 1, f(jnp.minimum(new, 1.0)), -jnp.inf)
         left, right = jnp.where(up, kept, new), jnp.where(up, new, kept)
         return low, left, right, high, jnp.where(up, at_kept, at_new), jnp.where(up, at_new, at_kept)
 
-    low, high = jnp.zeros(count), jnp.ones(count)
-    left, right = high - GOLDEN, low + GOLDEN
-    # Both in one loop, so that f is compiled once more and not twice.
-    at_left, at_right = jax.lax.map(f, jnp.stack([left, right]))
-    _, left, right, _, at_left, at_right = jax.lax.fori_loop(
-        0, SECTIONS, narrower, (low, left, right, high, at_left, at_right)
-    )
+    one = jnp.ones_like(at_one)
+    start = 0 * one, one, one / GOLDEN, one / GOLDEN**2, at_one, -jnp.inf * one
+    _, left, right, _, at_left, at_right = jax.lax.fori_loop(0, SECTIONS, narrower, start)
     return jnp.where(at_left < at_right, right, left), jnp.maximum(at_left, at_right)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array
 
@@ -19,6 +20,8 @@ class _State(NamedTuple):
     weights: Array
     value: Array
     gradient: Array
+    slope: Array
+    """The largest entry of the gradient along which the weights may move."""
     hessian: Array
     damping: Array
     failures: Array
@@ -48,32 +51,29 @@ def minimize_nonnegative(
     One loop evaluates f at one place, so that it is compiled once.
     """
     size = start.size
-    mean = jnp.trace(curvature) / size + jnp.finfo(start.dtype).tiny
+    mean = jnp.mean(jnp.diagonal(curvature)) + jnp.finfo(start.dtype).tiny
     zero, none, nothing = jnp.zeros(()), jnp.asarray(0), jnp.zeros(size)
-    first = _State(start, zero, nothing, curvature, FIRST * mean, none, none, jnp.asarray(False))
+    first = _State(start, zero, nothing, zero, curvature, FIRST * mean, none, none, jnp.asarray(False))
 
     def evaluated(now: _State) -> _State:
         step = _step(now.weights, now.gradient, now.hessian, used, now.damping)
         c = jnp.maximum(now.weights + step, 0.0)
         value, gradient = f(c)
+        slope = jnp.max(jnp.where(used, jnp.abs(jnp.where(c > 0, gradient, jnp.minimum(gradient, 0.0))), 0.0))
         begins = now.evaluations == 0
         promised = 1e-4 * jnp.vdot(now.gradient, c - now.weights)
         rounding = SMALL * jnp.abs(now.value)
         decreases = (value <= now.value + promised) & (value < now.value - rounding)
         downhill = jnp.vdot(gradient, c - now.weights) <= 0
-        flattens = (value <= now.value + rounding) & (
-            _slope(c, gradient, used) < 0.5 * _slope(now.weights, now.gradient, used)
-        )
+        flattens = (value <= now.value + rounding) & (slope < 0.5 * now.slope)
         good = begins | decreases | downhill | flattens
         hessian = jnp.where(begins, now.hessian, _updated(now.hessian, c - now.weights, gradient - now.gradient))
-        c, value, gradient, hessian = (
-            jnp.where(good, new, old)
-            for new, old in ((c, now.weights), (value, now.value), (gradient, now.gradient), (hessian, now.hessian))
-        )
+        found = c, value, gradient, slope, hessian
+        c, value, gradient, slope, hessian = (jnp.where(good, *both) for both in zip(found, now[:5], strict=True))
         damping = jnp.where(good, jnp.maximum(now.damping / FACTOR, LEAST * mean), now.damping * FACTOR)
         failures = jnp.where(good, 0, now.failures + 1)
-        ended = (failures > FAILURES) | (_slope(c, gradient, used) <= accuracy)
-        return _State(c, value, gradient, hessian, damping, failures, now.evaluations + 1, ended)
+        ended = (failures > FAILURES) | (slope <= accuracy)
+        return _State(c, value, gradient, slope, hessian, damping, failures, now.evaluations + 1, ended)
 
     last = lax.while_loop(lambda now: (now.evaluations < evaluations) & ~now.ended, evaluated, first)
     return last.weights
@@ -82,17 +82,12 @@ def minimize_nonnegative(
 def _step(c: Array, gradient: Array, hessian: Array, used: Array, damping: Array) -> Array:
     """- (B + damping)^-1 grad f on the free weights, 0 on the others; no number where rounding left B indefinite."""
     free = used & ((c > 0) | (gradient < 0))
-    damped = hessian + damping * jnp.eye(c.size)
-    matrix = jnp.where(free[:, None] & free[None, :], damped, jnp.eye(c.size))
+    identity = np.eye(c.size)
+    matrix = jnp.where(free[:, None] & free[None, :], hessian + damping * identity, identity)
     root = lax.linalg.cholesky(matrix, symmetrize_input=False)
     half = lax.linalg.triangular_solve(root, jnp.where(free, -gradient, 0.0)[:, None], left_side=True, lower=True)
     whole = lax.linalg.triangular_solve(root, half, left_side=True, lower=True, transpose_a=True)
     return jnp.where(free, whole[:, 0], 0.0)
-
-
-def _slope(c: Array, gradient: Array, used: Array) -> Array:
-    """The largest entry of the gradient along which c may move."""
-    return jnp.max(jnp.where(used, jnp.abs(jnp.where(c > 0, gradient, jnp.minimum(gradient, 0.0))), 0.0))
 
 
 def _updated(hessian: Array, moved: Array, change: Array) -> Array:

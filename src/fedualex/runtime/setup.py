@@ -13,6 +13,7 @@ from ..algorithms import AbstractMethod
 from ..compiling import compiled
 from ..geometry import Product
 from ..problems import AbstractOracle, AbstractProblem, Exact
+from ..random import key_of
 from ..tree import Saddle, Tree
 from .choice import chosen_precision
 from .kinds import AVERAGES, no_sums
@@ -47,7 +48,7 @@ def build_setup(
         oracle=tree.cast_module(oracle, kind),
         weights=jax.device_put(np.asarray(problem.client_weights(clients), kind)),
         steps=jax.device_put(np.array(per_client)),
-        key=jax.random.key(options.seed, impl="threefry2x32"),
+        key=key_of(options.seed),
         clients=clients,
         cohort=cohort,
         local_steps=int(per_client.max()),
