@@ -1,6 +1,7 @@
 """Step sizes, precision, compilation, progress, and memory."""
 
 import io
+import os
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from support.plain_rows import rows
 from support.simulating import SIZES, few_digits, simulate
 
 import fedualex as fx
+from fedualex.runtime import compilation
 
 # --- step sizes, precision, compilation, progress ------------------------------------------------------------------
 
@@ -141,6 +143,18 @@ print(one < two < three, maps_after(6) < two)
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=True
     )
     assert done.stdout.split() == ["True", "True"]
+
+
+def test_of_too_many_kept_programs_the_half_goes_that_was_not_read_for_longest(tmp_path, monkeypatch):
+    monkeypatch.setattr(compilation, "KEPT", 4)
+    for age, name in enumerate("abcdef"):
+        (tmp_path / f"{name}-cache").write_text("")
+        os.utime(tmp_path / f"{name}-cache", (100 - age, 100 - age))
+    (tmp_path / "mine").write_text("")
+    os.utime(tmp_path / "f-cache", (200, 0))  # the oldest, read since
+    for _ in range(2):  # what is left is few enough
+        compilation._make_room(tmp_path)
+        assert {path.name for path in tmp_path.iterdir()} == {"a-cache", "b-cache", "f-cache", "mine"}
 
 
 def test_no_progress_where_there_is_no_terminal(capfd):
