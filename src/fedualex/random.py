@@ -26,7 +26,7 @@ VECTOR = 8
 def key_of(seed: int) -> Array:
     """`jax.random.key` of a seed from 0 to 2^63 - 1, bit for bit, without the two programs that it compiles."""
     words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
-    return jax.random.wrap_key_data(words, impl="threefry2x32")
+    return jax.random.wrap_key_data(jax.device_put(words), impl="threefry2x32")
 
 
 def fold_in(key: Array, number: Any) -> Array:
