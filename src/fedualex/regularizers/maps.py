@@ -20,9 +20,10 @@ def norm(x: Vector) -> Array:
     x = as_real(x)
     # The unit that squares are taken in is a constant: the norm does not depend on it.
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), initial=0))
-    unit = jnp.where(jnp.isinf(largest), 0, x) / nonzero(largest)
+    infinite = largest == jnp.inf
+    unit = jnp.where(infinite, 0, x) / nonzero(largest)
     length = jnp.sqrt(nonzero(jnp.sum(unit**2)))  # never the root of 0: its slope is infinite
-    return jnp.where(jnp.isinf(largest), largest, largest * length)
+    return jnp.where(infinite, largest, largest * length)
 
 
 def radial(omega: Vector, radius: Scalar) -> Array:
