@@ -6,7 +6,7 @@ import pytest
 from support.games import GAME
 
 from fedualex import compiling
-from fedualex.compiling import MODERATE, QUICK, SMALL, TINY, WIDE, compiled, moderately, optimized, quickly
+from fedualex.compiling import LARGE, MODERATE, QUICK, SMALL, TINY, WIDE, compiled, moderately, optimized, quickly
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def used(monkeypatch):
 
 def test_the_size_of_all_arguments_decides(used):
     program = compiled(lambda a, b: a)
-    for size, options in ((SMALL // 2, QUICK), (SMALL, WIDE)):
+    for size, options in ((SMALL // 2, QUICK), (SMALL, MODERATE), (LARGE, WIDE)):
         program({"a": np.zeros(size)}, np.zeros((2, SMALL // 4)))
         assert used.pop() == options
     quickly(lambda a: a)(np.zeros(2 * SMALL))
     assert used.pop() == QUICK
     optimized(lambda a: a)(np.zeros(2))
     assert used.pop() == WIDE
-    for size, options in ((TINY, QUICK), (TINY + 1, MODERATE), (SMALL, MODERATE), (SMALL + 1, WIDE)):
+    for size, options in ((TINY, QUICK), (TINY + 1, MODERATE), (LARGE, MODERATE), (LARGE + 1, WIDE)):
         moderately(lambda a: a)(np.zeros(size))
         assert used.pop() == options
 

@@ -25,6 +25,8 @@ SMALL = 2**17
 """Numbers in all arguments of a program up to which it is compiled quickly."""
 TINY = 10_000
 """The same for a program that a run waits for again and again."""
+LARGE = 2**21
+"""The same up to which it is compiled moderately: beyond, the optimizer saves more than it costs."""
 
 MAPS, LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 LOOK = 256
@@ -84,13 +86,13 @@ def jitted(function: Callable[..., R], **settings: Any) -> Callable[..., R]:
 
 
 def compiled(function: Callable[P, R]) -> Program[P, R]:
-    """The function compiled with little optimization where all arguments together hold at most SMALL numbers."""
-    return Program(function, (SMALL, QUICK))
+    """The function compiled with more optimization the larger all its arguments are together."""
+    return Program(function, (SMALL, QUICK), (LARGE, MODERATE))
 
 
 def moderately(function: Callable[P, R]) -> Program[P, R]:
-    """The function compiled with more optimization the larger it is: for what a run waits for, and is large itself."""
-    return Program(function, (TINY, QUICK), (SMALL, MODERATE))
+    """The same with more of it for small arguments: for what a run waits for, and is large itself."""
+    return Program(function, (TINY, QUICK), (LARGE, MODERATE))
 
 
 def quickly(function: Callable[P, R]) -> Program[P, R]:
