@@ -166,6 +166,7 @@ def test_progress_on_a_terminal(monkeypatch):
     screen = io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100, color_system=None)
     monkeypatch.setattr("rich.console.Console", lambda **_: terminal)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     simulate(rounds=6)
     assert "6/6" in screen.getvalue()
     assert "gap <= " in screen.getvalue()

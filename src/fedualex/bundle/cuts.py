@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 
@@ -26,9 +27,14 @@ class Cuts(eqx.Module):
 
     def added(self, point: Array, operator: Array, value: Array, height: Array, weight: Array) -> "Cuts":
         """With one more, in the first empty row; call `with_room` before."""
-        row = jnp.argmin(self.used)
-        new = Cuts(point, operator, value, height, weight, jnp.asarray(True))
-        return jax.tree.map(lambda rows, one: rows.at[row].set(one), self, new)
+        return self.with_row(jnp.argmin(self.used), Cuts(point, operator, value, height, weight, jnp.asarray(True)))
+
+    def with_row(self, row: Array, new: "Cuts") -> "Cuts":
+        """With another survey in a row; new: its parts, each without the axis of the rows."""
+        # Not `.at[row].set(one)`, a scatter: XLA makes a loop of each, which takes longer to compile than all the rest.
+        return jax.tree.map(
+            lambda rows, one: jax.lax.dynamic_update_index_in_dim(rows, one.astype(rows.dtype), row, 0), self, new
+        )
 
     def with_room(self, slack: Array) -> "Cuts":
         """With an empty row: if there is none, a survey is forgotten.
@@ -37,10 +43,9 @@ class Cuts(eqx.Module):
         Where the weight is 0, as it nearly always is, all weighted sums stay as they are.
         """
         least = jnp.argmin(jnp.where(self.weights > 0, self.weights, -jnp.maximum(slack, 0.0)))
-        used, weights = self.used.at[least].set(False), self.weights.at[least].set(0.0)
-        emptied = eqx.tree_at(lambda cuts: (cuts.used, cuts.weights), self, (used, weights))
-        full = jnp.all(self.used)
-        return jax.tree.map(lambda a, b: jnp.where(full, a, b), emptied, self)
+        kept = (np.arange(self.used.size) != least) | ~jnp.all(self.used)
+        changed = self.used & kept, jnp.where(kept, self.weights, 0.0)
+        return eqx.tree_at(lambda cuts: (cuts.used, cuts.weights), self, changed)
 
     def reweighted(self, weights: Any) -> "Cuts":
         """With other weights."""

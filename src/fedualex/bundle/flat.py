@@ -84,11 +84,11 @@ class Flat(eqx.Module):
     def dual(self, v: Array) -> Array:
         """grad ell."""
         omega = self.vector(self.geometry.dual(self.point(v)).omega)
-        return omega.at[: self.split].multiply(self.scale)
+        return jnp.concatenate([self.scale * omega[: self.split], omega[self.split :]])
 
     def in_dual_metric(self, rows: Array) -> Array:
         """Vectors whose products are those of these rows in the metric of ell^*: x's entries divided by sqrt(s)."""
-        return rows.at[:, : self.split].divide(jnp.sqrt(self.scale))
+        return jnp.concatenate([rows[:, : self.split] / jnp.sqrt(self.scale), rows[:, self.split :]], axis=1)
 
     def interior(self, v: Array) -> Array:
         """A point near v from which nothing is too far away."""

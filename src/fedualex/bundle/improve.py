@@ -60,7 +60,7 @@ def _upper(flat: Flat, cuts: Cuts, tried: Array, present: Side) -> Side:
 
 def _lower(flat: Flat, cuts: Cuts, known: Known, tried: Array, present: Side) -> Side:
     """tried: weights of the surveys and of what is known; the last two rows are means of several surveys."""
-    beforehand = jnp.zeros(tried.shape[1]).at[-1].set(1.0)
+    beforehand = np.eye(tried.shape[1])[-1]
     tried = jnp.concatenate([tried, known.there * beforehand[None]])
     parts = minorants(flat, cuts, known)
     rows = tuple(tried @ part for part in parts)

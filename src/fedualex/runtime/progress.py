@@ -1,5 +1,6 @@
 """A progress bar on a terminal, nothing anywhere else."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,13 +11,12 @@ from ..display import rounded_up
 @contextmanager
 def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that shows a record: rounds done, the best certificate in it, rounds a second, time left."""
-    from rich.console import Console  # a site of a deployment starts without it
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not (shown and console.is_terminal):
+    if not (shown and sys.stderr is not None and sys.stderr.isatty()):
         yield lambda record: None
         return
+    from rich.console import Console  # which takes its time, and a site of a deployment starts without it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     line = (
         TextColumn("round"),
         MofNCompleteColumn(),
@@ -24,7 +24,7 @@ def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str
         TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*line, console=console, transient=True) as bar:
+    with Progress(*line, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("rounds", total=rounds, note="compiling")
 
         def show(record: dict[str, Any]) -> None:

@@ -51,6 +51,6 @@ def _traced(flat: Flat, known: Known, trace: Trace, surveys: list[tuple[Saddle, 
     true, zero = jnp.asarray(True), jnp.zeros(())
     for z, g, value in surveys:
         new = Cuts(flat.vector(z), flat.vector(g), jnp.asarray(value, jnp.float64), zero, zero, true)
-        cuts = jax.tree.map(lambda rows, one, row=row: rows.at[row].set(one), cuts, new)
+        cuts = cuts.with_row(row, new)
         row = (row + 1) % cuts.used.size
     return Trace(cuts, improved(flat, cuts, known, trace.bounds, model=False), row)
