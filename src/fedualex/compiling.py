@@ -60,7 +60,7 @@ class Program(Generic[P, R]):
         """In another program, which has its own options; and for a compiler that does not know ours."""
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
-        """The function, with little optimization where its arguments are small."""
+        """The function, with as much optimization as the level of its arguments has."""
         constant, arrays = _flattened(arguments, keywords)
         size = numbers_in(arrays)
         fitting = next((program for limit, program in self._levels if size <= limit), self._within)

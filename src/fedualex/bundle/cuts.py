@@ -31,7 +31,7 @@ class Cuts(eqx.Module):
 
     def with_row(self, row: Array, new: "Cuts") -> "Cuts":
         """With another survey in a row; new: its parts, each without the axis of the rows."""
-        # Not `.at[row].set(one)`, a scatter: XLA makes a loop of each, which takes longer to compile than all the rest.
+        # Not `.at[row].set(one)`: XLA makes a loop of each of these scatters, which takes long to compile.
         return jax.tree.map(
             lambda rows, one: jax.lax.dynamic_update_index_in_dim(rows, one.astype(rows.dtype), row, 0), self, new
         )
