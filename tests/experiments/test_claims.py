@@ -2,17 +2,17 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.paper_runs import PAPER, as_the_paper_says, write_experiment
+from support.paper_runs import L1, as_the_paper_says, write_experiment
 
 from fedualex.experiments import claims
-from fedualex.experiments.claims import CLAIMS, judge, write_claims
+from fedualex.experiments.claims import PAPER, Claim, Found, Trend, judge, settled, write_claims
 from fedualex.experiments.folder import StoredRun
-from fedualex.experiments.readings import Claim, Found, settled
-from fedualex.experiments.summary import Spread, complete, final, seed_runs, steps_text
+from fedualex.experiments.summary import Spread, complete, final, gaps_at_equal_cost, seed_runs, steps_text
 
 
 def opposite(label, output, seed, r):
@@ -46,8 +46,8 @@ def test_each_claim_gets_each_verdict(tmp_path, values, verdict, why):
     for name in ALL:
         write_experiment(tmp_path, name, values)
     table = write_claims(tmp_path)
-    assert [one["claim"] for one in table] == [claim.sentence for claim in CLAIMS]
-    assert {one["claim"]: one["verdict"] for one in table} == dict.fromkeys([c.sentence for c in CLAIMS], verdict)
+    assert [one["claim"] for one in table] == [claim.sentence for claim in PAPER]
+    assert {one["claim"]: one["verdict"] for one in table} == dict.fromkeys([c.sentence for c in PAPER], verdict)
     assert all(one["why"].startswith(why) for one in table)
     if values is last_only:
         assert all("last point" in one["why"] and "ergodic average" not in one["why"].split(".")[0] for one in table)
@@ -58,11 +58,40 @@ def test_readings_by_the_servers_rule(tmp_path):
     for name in ALL:
         write_experiment(tmp_path, name, plain_only)
     found = {one["claim"]: one for one in write_claims(tmp_path)}
-    only = "Only: plain averaging, last point; plain averaging, ergodic average."
-    for claim in CLAIMS:
-        depends = any("as printed" in reading for reading in claim.readings)
+    for claim in PAPER:
+        plain = [reading for reading in claim.readings if "as printed" not in reading]
+        depends = len(plain) < len(claim.readings)
         assert found[claim.sentence]["verdict"] == ("agrees only if" if depends else "agrees"), claim.sentence
-        assert found[claim.sentence]["why"].startswith(only if depends else "In every reading."), claim.sentence
+        only = f"Only: {'; '.join(plain)}." if depends else "In every reading."
+        assert found[claim.sentence]["why"].startswith(only), claim.sentence
+
+
+def test_readings_by_what_feddualavg_averages(tmp_path):
+    """E36: the same iterates, two averages, and a verdict that depends on which is meant."""
+
+    def values(label, output, seed, r):
+        gap, density, ranks = as_the_paper_says(label, output, seed, r)
+        worse = label == "FedDualAvg" and output == "ergodic"
+        return (4.0 if worse else gap), density, ranks
+
+    for name in ALL:
+        write_experiment(tmp_path, name, values)
+    found = {one["claim"]: one for one in write_claims(tmp_path)}
+    one = found["nuclear: dual methods do better in gap"]
+    assert one["verdict"] == "agrees only if"
+    assert "after its steps" in one["why"]
+    assert "before its steps" not in one["why"]
+
+
+def test_equal_ranks_are_not_better(tmp_path):
+    def values(label, output, seed, r):
+        gap, density, _ = as_the_paper_says(label, output, seed, r)
+        return gap, density, [10, 10]
+
+    write_experiment(tmp_path, "nuclear-k1", values)
+    found = {one["claim"]: one["verdict"] for one in write_claims(tmp_path)}
+    assert found["nuclear: dual methods do better in gap and rank"] == "does not agree"
+    assert found["nuclear: dual methods do better in gap"] == "agrees"
 
 
 def test_a_claim_that_holds_for_one_K_says_for_which(tmp_path):
@@ -79,9 +108,9 @@ def test_what_was_not_run_is_left_out(tmp_path):
     assert write_claims(tmp_path) == []
     write_experiment(tmp_path, "nuclear-k10", as_the_paper_says)
     table = write_claims(tmp_path)
-    assert [one["claim"] for one in table] == [c.sentence for c in CLAIMS if "nuclear-k10" in c.experiments]
+    assert [one["claim"] for one in table] == [c.sentence for c in PAPER if "nuclear-k10" in c.experiments]
     assert all("nuclear-k10" in one["measured"] and "nuclear-k1 " not in one["measured"] for one in table)
-    assert judge(CLAIMS[0], {"nuclear-k10": {}}) is None
+    assert judge(PAPER[0], {"nuclear-k10": {}}) is None
 
 
 def test_an_experiment_counts_when_all_its_seeds_are_there(tmp_path):
@@ -91,7 +120,7 @@ def test_an_experiment_counts_when_all_its_seeds_are_there(tmp_path):
     assert not complete(tmp_path / "l1-k1", seed_runs(tmp_path / "l1-k1"))
     assert write_claims(tmp_path) == []
     shutil.rmtree(tmp_path / "l1-k1" / "runs" / "FedDualAvg")  # not even begun
-    assert list(seed_runs(tmp_path / "l1-k1")) == [label for label in PAPER if label != "FedDualAvg"]
+    assert list(seed_runs(tmp_path / "l1-k1")) == [label for label in L1 if label != "FedDualAvg"]
     assert write_claims(tmp_path) == []
 
 
@@ -106,7 +135,8 @@ def test_measured_are_means_and_deviations(tmp_path):
     assert final(seed_runs(tmp_path / "nuclear-k1")["FedMiP as printed"], "last", "rank") == Spread(40.0, 0.0)  # both
     (found,) = [one for one in write_claims(tmp_path) if "FedDualAvg stays above" in one["claim"]]
     each = "l1-k1 gap 2.01 ± 0.008 (eta_s 1, eta_c 0.1)"
-    assert found["measured"] == f"last point: {each}; ergodic average: {each}"
+    averages = [f"ergodic average, FedDualAvg's of the points {when} its steps: {each}" for when in ("before", "after")]
+    assert found["measured"] == "; ".join([f"last point: {each}", *averages])
 
 
 @pytest.mark.parametrize(
@@ -192,3 +222,37 @@ def test_every_verdict_says_if_its_instance_is_small(tmp_path, quick):
     table = write_claims(tmp_path)
     assert len(table) > 5
     assert {one["small"] for one in table} == {quick}
+
+
+def test_a_trend_needs_all_its_cases():
+    trend = Trend("a sentence", ("one", "two"), lambda runs: Found(len(runs) == 2, "together"))
+    assert judge(trend, {"one": {}}) is None
+    assert judge(trend, {"one": {}, "two": {}, "three": {}})["verdict"] == "agrees"
+
+
+def test_slopes_and_promises_of_a_study(tmp_path):
+    """Gaps that fall like 1/R, below what theory.json says of one theorem and above what it says of the other."""
+    for value in (50, 100, 200, 400, 800):
+        name = f"rates-R-{value}"
+        write_experiment(tmp_path, name, lambda label, output, seed, r, v=value: (10 / v, 0.5, None))
+        manifest = json.loads((tmp_path / name / "manifest.json").read_text())
+        manifest["plan"]["case"] = {"study": "rates", "axis": "rounds R", "value": value}
+        (tmp_path / name / "manifest.json").write_text(json.dumps(manifest))
+        bounds = [
+            {"result": "Theorem 1", "version": "printed", "total": 9 / value},
+            {"result": "Theorem 1", "version": "corrected", "total": 11 / value},
+        ]
+        (tmp_path / name / "theory.json").write_text(json.dumps({"bounds": bounds}))
+    found = {one["claim"]: one for one in write_claims(tmp_path)}
+    assert found["rates: the ergodic gap falls with R at least like R^(-1/2)"]["verdict"] == "agrees"
+    assert "slope -1.00" in found["rates: the ergodic gap falls with R at least like R^(-1/2)"]["measured"]
+    assert found["rates: the ergodic gap is below Theorem 1 as printed"]["verdict"] == "does not agree"
+    assert found["rates: the ergodic gap is below Theorem 1 as corrected"]["verdict"] == "agrees"
+
+
+def test_methods_are_compared_after_as_many_exchanges(tmp_path):
+    """A record of more exchanges than the others have made does not count."""
+    write_experiment(tmp_path, "unequal-1", lambda label, output, seed, r: (1.0 if r <= 5 else 0.1, 0.5, None))
+    runs = seed_runs(tmp_path / "unequal-1")
+    groups = {"short": [replace(run, history=run.history[:2]) for run in runs["FeDualEx"]], "long": runs["FedDualAvg"]}
+    assert {label: gap.mean for label, gap in gaps_at_equal_cost(groups, "last").items()} == {"short": 1.0, "long": 1.0}

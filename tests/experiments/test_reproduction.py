@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.interrupting import start_interruptible
-from support.paper_runs import PAPER
+from support.paper_runs import L1
 
 import fedualex as fx
 from fedualex.cli import main
 from fedualex.experiments import folder, protocol
 from fedualex.experiments.claims import CLAIMS, write_claims
 from fedualex.experiments.configuration import start_point
-from fedualex.experiments.plan import SMALL, Experiment, paper_experiments
+from fedualex.experiments.plan import SMALL, paper_experiments, read_experiments
 from fedualex.experiments.registry import ConfigurationError, build_method
 from fedualex.experiments.reproduce import chosen, reproduce
 from fedualex.experiments.summary import seed_runs
@@ -79,7 +79,8 @@ def tiny_file(path):
 
 @pytest.fixture
 def tiny(tmp_path):
-    return Experiment.read(tiny_file(tmp_path))
+    (experiment,) = read_experiments(tiny_file(tmp_path))
+    return experiment
 
 
 def store_scores(experiment, root, scores):
@@ -87,7 +88,7 @@ def store_scores(experiment, root, scores):
     for task in protocol.grid_tasks(experiment):
         path = protocol.result_path(root, task)
         path.parent.mkdir(parents=True, exist_ok=True)
-        score = scores[experiment.grid().index(task["steps"])]
+        score = scores[experiment.grid(task["method"]).index(task["steps"])]
         path.write_text(json.dumps(task | {"score": score, "outputs": {}}))
 
 
@@ -105,7 +106,7 @@ def test_the_smallest_certified_gap_wins(tiny, tmp_path, scores, best):
     for label, steps in protocol.tuned_steps(tiny, tmp_path).items():
         assert (steps["eta_s"], steps["eta_c"]) == best, label
     tasks = protocol.seed_tasks(tiny, tmp_path)
-    assert [(task["method"], task["seed"]) for task in tasks] == [(label, s) for label in PAPER for s in range(10)]
+    assert [(task["method"], task["seed"]) for task in tasks] == [(label, s) for label in L1 for s in range(10)]
     assert {(task["steps"]["eta_s"], task["steps"]["eta_c"]) for task in tasks} == {best}
 
 
@@ -239,7 +240,7 @@ def results(root):
 def finished(tmp_path_factory):
     """The tiny experiment, quick, through real workers: the folder, its experiment, and what was shown on the way."""
     path = tmp_path_factory.mktemp("reproduction")
-    experiment, shown = Experiment.read(tiny_file(path), quick=True), []
+    (experiment,), shown = read_experiments(tiny_file(path), quick=True), []
     root = path / "out"
     reproduce([experiment], root, resume=False, show=lambda *event: shown.append(event))
     write_claims(root)
@@ -259,7 +260,7 @@ def test_every_task_is_done_and_shown(finished):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", PAPER)
+@pytest.mark.parametrize("label", L1)
 def test_the_grid_is_what_tune_finds(finished, label):
     root, experiment, _ = finished
     problem, run = experiment.problem(), experiment.settings["run"]
@@ -392,12 +393,12 @@ CHILD = """
 import sys
 from pathlib import Path
 from fedualex.experiments.claims import write_claims
-from fedualex.experiments.plan import Experiment
+from fedualex.experiments.plan import read_experiments
 from fedualex.experiments.reproduce import reproduce
 
 if __name__ == "__main__":
     file, root = map(Path, sys.argv[1:3])
-    experiment = Experiment.read(file, quick=True)
+    (experiment,) = read_experiments(file, quick=True)
     reproduce([experiment], root, resume=True, show=lambda *event: None)
     write_claims(root)
 """

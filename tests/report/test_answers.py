@@ -124,7 +124,7 @@ def test_a_reproduction_begins_with_its_verdicts_and_says_if_it_is_small(tmp_pat
         data = collect(root)
         check_report(data)
         assert data["headline"] == verdicts(data["claims"])
-        assert data["headline"].startswith("Of 11 sentences of the paper, 11 hold in every reading")
+        assert data["headline"].startswith("Of 12 sentences, 12 hold in every reading")
         assert ("small instance" in data["small"]) == quick
         assert ("small instance" in collect(root / "l1-k1")["small"]) == quick
         assert data["styles"]["FeDualEx"]["color"] == "#0072B2"

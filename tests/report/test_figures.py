@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.paper_runs import OUTPUTS, PAPER, UNPROJECTED, as_the_paper_says, write_experiment, write_run
+from support.paper_runs import NUCLEAR, OUTPUTS, as_the_paper_says, write_experiment, write_run
 
 from fedualex.experiments import folder
 from fedualex.palette import styles
@@ -84,8 +84,8 @@ def test_an_experiment_is_one_panel(tmp_path):
     write_experiment(tmp_path, "nuclear-k1", as_the_paper_says)
     panel = experiment_panel(tmp_path / "nuclear-k1")
     assert panel["structure"] == "rank"
-    assert list(dict.fromkeys(one["method"] for one in panel["curves"])) == [*PAPER, *UNPROJECTED]
-    assert len(panel["curves"]) == len(panel["table"]) == 2 * 8
+    assert list(dict.fromkeys(one["method"] for one in panel["curves"])) == [*NUCLEAR]
+    assert len(panel["curves"]) == len(panel["table"]) == 2 * len(NUCLEAR)
     assert "over 2 seeds" in " ".join(panel["notes"])
     blocks = panel["solutions"][0]["blocks"]
     assert [(block["kind"], block["values"]) for block in blocks] == [("singular values", [0.5, 0.3])] * 2

@@ -15,7 +15,17 @@ PAPER = {
     "FedMiD plain averaging": {"name": "FedMiD", "server_prox": "none"},
     "Extra Step Local SGD": {"name": "ExtraStepLocalSGD"},
 }
-UNPROJECTED = {"FeDualEx unprojected start": {"name": "FeDualEx", "run": {"init": "paper"}}}
+AFTER = {"FedDualAvg averaged after the step": {"name": "FedDualAvg", "average": "after"}}
+STARTS = {
+    "unprojected start": {"init": "paper"},
+    "unprojected small start": {"init": "paper", "start": {"uniform": 0.05}},
+}
+L1 = PAPER | AFTER
+NUCLEAR = L1 | {
+    f"{name} {start}": {"name": name, "run": run}
+    for name in ("FeDualEx", "FedDualAvg")
+    for start, run in STARTS.items()
+}
 OUTPUTS = ("last", "ergodic", "client_average", "polished")
 
 
@@ -58,7 +68,7 @@ def write_run(path, label, numbers, rounds=(0, 5, 10), eta_c=0.1, data="a game")
 def write_experiment(root, name, values, seeds=2, quick=False):
     """An experiment by hand. values(label, output, seed, round) is (gap, density, ranks)."""
     nuclear = name.startswith("nuclear")
-    methods = PAPER | (UNPROJECTED if name == "nuclear-k1" else {})
+    methods = NUCLEAR if nuclear else L1
     plan = {"name": name, "seeds": seeds, "settings": {"methods": methods}, **({"quick": True} if quick else {})}
     folder.write_collection(root / name, "experiment", title=name, plan=plan)
     for label in methods:
@@ -76,5 +86,5 @@ def as_the_paper_says(label, output, seed, r):
     """Final numbers with which every sentence holds in every reading."""
     gap = {"FeDualEx": 0.1, "FedMiP": 0.2, "FedDualAvg": 2.0, "FedMiD": 3.0}.get(label.split(" ")[0], 1.0)
     density = {"FeDualEx": 0.7, "FedMiP": 0.95, "FedDualAvg": 0.8, "FedMiD": 0.9}.get(label.split(" ")[0], 1.0)
-    rank = {"FeDualEx": 10, "FedMiP": 20, "FedDualAvg": 10, "FedMiD": 10}.get(label.split(" ")[0], 20)
+    rank = {"FeDualEx": 10, "FedMiP": 20, "FedDualAvg": 10, "FedMiD": 20}.get(label.split(" ")[0], 20)
     return gap + 0.01 * seed, density + 0.004 * seed, [rank, rank] if r >= 5 else [20, 20]

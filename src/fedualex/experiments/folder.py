@@ -22,7 +22,7 @@ from .registry import ConfigurationError
 from .seal import sealed
 
 SCHEMA = 3
-KINDS = ("run", "experiment", "comparison", "reproduction")
+KINDS = ("run", "experiment", "comparison", "comparisons", "reproduction")
 
 
 @dataclass(frozen=True)

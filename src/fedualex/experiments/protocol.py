@@ -16,7 +16,8 @@ from ..runtime.keywords import fields_of
 from ..runtime.options import SimulatorOptions, SolveOptions
 from ..storage import write_json
 from . import folder
-from .configuration import RUN_DEFAULTS, run_options
+from .bounds import bounds_of
+from .configuration import RUN_DEFAULTS, configure, run_options
 from .plan import Experiment
 from .registry import ConfigurationError, build_method
 
@@ -48,7 +49,7 @@ def grid_tasks(experiment: Experiment) -> list[Task]:
     return [
         {"kind": "grid", "method": label, "steps": steps, "seed": seed}
         for label in experiment.methods
-        for steps in experiment.grid()
+        for steps in experiment.grid(label)
     ]
 
 
@@ -78,7 +79,7 @@ def result_path(root: Path, task: Task) -> Path:
     method = task["method"].replace(" ", "-")
     if task["kind"] == "seed":
         return root / "runs" / method / f"seed-{task['seed']}" / "status.json"
-    steps = "_".join(f"{value:g}" for value in task["steps"].values())
+    steps = "_".join(f"{value:g}" for value in task["steps"].values()) or "no-steps"
     return root / task["kind"] / method / f"{steps}.json"
 
 
@@ -94,26 +95,30 @@ def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: 
         return
     result = _whole_run(problem, method, options)
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = score(result, experiment.settings["tuning"]["output"])
+    found = score(result, tuned_output(experiment, result))
     write_json(path, {**task, "score": None if math.isinf(found) else found, "outputs": _outputs(result)})
 
 
 def configuration_of(experiment: Experiment, task: Task) -> dict[str, Any]:
     """The run of a task as plain data, as its manifest keeps it."""
-    settings = dict(experiment.methods[task["method"]])
-    own_run = settings.pop("run", {})
-    run = {**RUN_DEFAULTS, **experiment.settings["run"], **own_run, "seed": task["seed"]}
+    own_run = experiment.methods[task["method"]].get("run", {})
+    # With this output all are in the history.
+    run = {**RUN_DEFAULTS, **experiment.settings["run"], "output": "polished", **own_run, "seed": task["seed"]}
     if task["kind"] != "seed":
         run["record_every"] = run["rounds"]
-    # With this choice all outputs are in the history.
-    run["output"] = "polished"
     return {
         "label": task["method"],
         "problem": experiment.settings["problem"],
-        "method": {**settings, **task["steps"]},
+        "method": {**experiment.method_settings(task["method"]), **task["steps"]},
         "run": run,
         "stopping": False,
     }
+
+
+def tuned_output(experiment: Experiment, run: Run) -> str:
+    """The output that steps are chosen by; the answer of a method that has no such output."""
+    output: str = experiment.settings["tuning"]["output"]
+    return output if output in run.outputs else run.output
 
 
 AVERAGED = ("FedMiP plain averaging", "FeDualEx")
@@ -126,12 +131,20 @@ def measure_averaging(experiment: Experiment, problem: AbstractProblem, root: Pa
     run = experiment.settings["run"]
     exact = json.loads((root / "exact.json").read_text())
     for label in AVERAGED if exact["density"] is not None else ():
-        method = build_method({**experiment.methods[label], **tuned_steps(experiment, root)[label]})
+        method = build_method({**experiment.method_settings(label), **tuned_steps(experiment, root)[label]})
         options = fields_of(run_options(SolveOptions, {**RUN_DEFAULTS, **run}, problem), SolveOptions)
         chosen = {key: options[key] for key in ("clients", "local_steps", "noise", "seed", "z0", "dtype")}
         rounds = run["rounds"]
         series[label] = averaging(problem, method, rounds=rounds, every=max(1, rounds // 20), **chosen)
     write_json(root / "averaging.json", {"series": series, "exact": exact["density"]})
+
+
+def write_theory(experiment: Experiment, root: Path) -> None:
+    """What the theorems promise about the runs of a case, as printed and as corrected."""
+    label = next(filter(experiment.uses_theory, experiment.methods))
+    resolved = configuration_of(experiment, {"kind": "seed", "method": label, "steps": {}, "seed": 0})
+    given = {table: resolved[table] for table in ("problem", "method", "run")}
+    write_json(root / "theory.json", bounds_of(configure(given, Path())))
 
 
 Stage = tuple[str, Callable[[], list[Task]]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..storage import write_json
 from . import folder, protocol
 from .exact import write_exact
-from .plan import Experiment, paper_experiments
+from .plan import Experiment, paper_experiments, read_experiments
 from .registry import ConfigurationError, named
 from .workers import Pool, pool
 
@@ -27,7 +27,7 @@ def chosen(names: Sequence[str], *, seeds: int | None, quick: bool) -> list[Expe
     for name in names:
         named("experiment", name, {**known, "all": None})
     wanted = list(known) if "all" in names or not names else list(dict.fromkeys(names))
-    return [Experiment.read(known[name], seeds=seeds, quick=quick) for name in wanted]
+    return [one for name in wanted for one in read_experiments(known[name], seeds=seeds, quick=quick)]
 
 
 def reproduce(experiments: Sequence[Experiment], root: Path, *, resume: bool, show: Show) -> None:
@@ -45,7 +45,7 @@ def reproduce(experiments: Sequence[Experiment], root: Path, *, resume: bool, sh
 
 def _perform(experiment: Experiment, path: Path, perform: Pool, show: ShowStage) -> None:
     """All stages of one experiment, but for what was done before."""
-    if not (path / "exact.json").exists():
+    if experiment.case is None and not (path / "exact.json").exists():
         with _stage(path, "exact optimum", 1, show) as done:
             write_exact(path / "exact.json", experiment.problem())
             done()
@@ -53,7 +53,11 @@ def _perform(experiment: Experiment, path: Path, perform: Pool, show: ShowStage)
         tasks = tasks_of()
         with _stage(path, stage, len(tasks), show) as done:
             perform(experiment, path, tasks, done)
-    if not (path / "averaging.json").exists():
+    if any(map(experiment.uses_theory, experiment.methods)) and not (path / "theory.json").exists():
+        with _stage(path, "theory", 1, show) as done:
+            protocol.write_theory(experiment, path)
+            done()
+    if experiment.case is None and not (path / "averaging.json").exists():
         with _stage(path, "averaging", 1, show) as done:
             protocol.measure_averaging(experiment, experiment.problem(), path)
             done()

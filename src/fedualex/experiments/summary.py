@@ -1,5 +1,6 @@
 """Finished seeds of an experiment, and their final numbers as mean and standard deviation."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +51,36 @@ def is_small(path: Path) -> bool:
     return bool(folder.read_manifest(path, "experiment")["plan"].get("quick", False))
 
 
+def is_case(path: Path) -> bool:
+    """Whether an experiment is one case of a study."""
+    return folder.read_manifest(path, "experiment")["plan"].get("case") is not None
+
+
 def final(runs: list[StoredRun], output: str, key: str) -> Spread:
     """The final gap, density or total rank of an output over seeds."""
     return Spread.of([np.sum(run.status["outputs"][output][key]) for run in runs if run.status])
+
+
+def gaps_at_equal_cost(groups: Mapping[str, Sequence[StoredRun]], output: str) -> dict[str, Spread]:
+    """The gap of each method over seeds after as many exchanges as all of them have made.
+
+    A round of a method with a fresh survey has one exchange more. A method without this output is read by its answer.
+    """
+    common = min(run.history[-1]["exchanges"] for runs in groups.values() for run in runs)
+
+    def gap(run: StoredRun) -> float:
+        record = [one for one in run.history if one["exchanges"] <= common][-1]
+        key = f"gap_{output}"
+        return float(record[key if key in record else f"gap_{(run.status or {})['output']}"])
+
+    return {label: Spread.of([gap(run) for run in runs]) for label, runs in groups.items()}
+
+
+def theory_of(path: Path, result: str, version: str) -> float:
+    """What a theorem promises about the runs of a case at its own best step; infinite where it promises nothing."""
+    bounds = json.loads((path / "theory.json").read_text())["bounds"]
+    (bound,) = [one for one in bounds if one["result"] == result and one["version"] == version]
+    return float("inf") if bound["total"] is None else float(bound["total"])
 
 
 def steps_text(run: StoredRun) -> str:

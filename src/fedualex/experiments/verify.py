@@ -32,6 +32,8 @@ def verify(path: Path, *, trust: bool = False) -> Result:
             return _verify_run(path, trust)
         case "comparison":
             runs = [_attempt(path / name, lambda one: _verify_run(one, trust)) for name in manifest["runs"]]
+        case "comparisons":
+            runs = [_attempt(path / name, lambda one: verify(one, trust=trust)) for name in manifest["comparisons"]]
         case "experiment":
             return _verify_experiment(path, trust)
         case _:

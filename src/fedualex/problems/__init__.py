@@ -22,7 +22,14 @@ from .glm_recipe import SparseGlmRecipe
 from .low_rank import LowRankRecipe, low_rank
 from .metrics import ClientMetrics, client_metrics, roc_auc
 from .oracles import AbstractOracle, Exact, GaussianNoise, Minibatch
-from .paper import paper_l1, paper_nuclear
+from .paper import (
+    federated_lasso,
+    federated_low_rank,
+    noisy_matrix_game,
+    paper_l1,
+    paper_l1_unequal,
+    paper_nuclear,
+)
 from .recipe import AbstractRecipe, assemble, gather
 from .robust import RobustRecipe, robust_regression
 from .survey import Surveyed
@@ -59,10 +66,14 @@ __all__ = [
     "check_convex_concave",
     "client_metrics",
     "constrained",
+    "federated_lasso",
+    "federated_low_rank",
     "gather",
     "low_rank",
     "matrix_game",
+    "noisy_matrix_game",
     "paper_l1",
+    "paper_l1_unequal",
     "paper_nuclear",
     "phase_one",
     "robust_regression",

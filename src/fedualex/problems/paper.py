@@ -1,15 +1,25 @@
-"""The two games of the paper's experiments, from seeds."""
+"""The two games of the paper's experiments, and the problems that its theorems ask for, from seeds."""
 
+from typing import Any
+
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from ..regularizers import L1, Box, Spectral
-from ..validation import whole_number
-from ..validation.accepted import Whole
-from .bilinear import Bilinear, bilinear
+from ..regularizers import L1, Box, Simplex, Spectral
+from ..tree import Saddle
+from ..validation import nonnegative, one_of, whole_number
+from ..validation.accepted import Number, Whole
+from .bilinear import Bilinear, bilinear, matrix_game
 from .built_from import built_from
+from .general import Problem
+from .glm import sparse_glm
+from .low_rank import low_rank
 
 ROWS, COLUMNS, MATRIX_COLUMNS = 300, 600, 20
 LAM, RADIUS = 0.1, 0.05
+CLIENTS, CLIENT_ROWS = 64, 128
+"""Of the regressions: as in the experiments of Yuan, Zaheer and Reddi (2021)."""
 
 
 @built_from()
@@ -41,3 +51,76 @@ def paper_nuclear(seed: Whole = 0) -> Bilinear:
     free = rng.uniform(-1, 1, (ROWS, MATRIX_COLUMNS // 2))
     mixing = rng.uniform(-1, 1, (MATRIX_COLUMNS // 2, MATRIX_COLUMNS // 2))
     return bilinear(A, np.hstack([free, free @ mixing]), x=psi, y=psi)
+
+
+@built_from()
+def paper_l1_unequal(heterogeneity: Number = 1.0, clients: Whole = 10, seed: Whole = 0) -> Problem:
+    """The paper's l1 game whose clients differ: f_m(x, y) = <A_m x - b_m, y> with mean game `paper_l1(seed)`.
+
+    A_m = A + heterogeneity * D_m and b_m = b + heterogeneity * d_m, where the entries of D_m and d_m are uniform on
+    [-1, 1], less their means over the clients. So the saddle point does not depend on heterogeneity, and at 1 a
+    client's own part is as large as the common one.
+
+    seed: decides A, b and the clients' parts.
+    """
+    spread, count = float(nonnegative("heterogeneity", heterogeneity)), whole_number("clients", clients)
+    game = paper_l1(seed)
+    rng = np.random.default_rng([1, whole_number("seed", seed, 0)])
+    parts = [rng.uniform(-1, 1, (count, *shape)) for shape in ((ROWS, COLUMNS), (ROWS,))]
+    A, b = (
+        np.asarray(whole) + spread * (part - part.mean(0)) for whole, part in zip((game.A, game.b), parts, strict=True)
+    )
+    psi = L1(LAM) + Box(RADIUS)
+    like = Saddle(np.zeros(COLUMNS), np.zeros(ROWS))
+    data = [(A[m : m + 1], b[m : m + 1]) for m in range(count)]
+    return Problem(_payoff, x=psi, y=psi, like=like, data=data, by_construction=True)
+
+
+def _payoff(x: Array, y: Array, game: tuple[Array, Array]) -> Array:
+    A, b = game
+    return jnp.vdot(A @ x - b, y)
+
+
+@built_from()
+def noisy_matrix_game(size: Whole = 100, geometry: str = "entropic", seed: Whole = 0) -> Bilinear:
+    """min max <A x, y> over two simplices; A is size-by-size, with entries uniform on [-1, 1].
+
+    geometry: "entropic" or "euclidean", of both simplices. seed: decides A.
+    """
+    count, kind = whole_number("size", size), one_of("geometry", geometry, ("entropic", "euclidean"))
+    A = np.random.default_rng(whole_number("seed", seed, 0)).uniform(-1, 1, (count, count))
+    return matrix_game(A) if kind == "entropic" else bilinear(A, np.zeros(count), x=Simplex(), y=Simplex())
+
+
+@built_from()
+def federated_lasso(features: Whole = 1024, nonzeros: Whole = 64, seed: Whole = 0) -> Problem:
+    """Sparse regression of the kind of Yuan, Zaheer and Reddi (2021): 64 clients with 128 rows each, l1 = 0.05.
+
+    Rows are standard normal, and the answers <w, X_i> + N(0, 1), where `nonzeros` entries of w are 1 and the others 0.
+
+    seed: decides the rows.
+    """
+    count, active = whole_number("features", features), whole_number("nonzeros", nonzeros)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    X, clients = _rows(rng, count)
+    w = (np.arange(count) < active).astype(float)
+    return sparse_glm("squared", X, X @ w + rng.normal(size=len(X)), clients, l1=0.05)
+
+
+@built_from()
+def federated_low_rank(features: Whole = 32, rank: Whole = 16, seed: Whole = 0) -> Problem:
+    """Regression of low rank of the same kind: W is features-by-features with `rank` singular values 1, nuclear = 0.1.
+
+    seed: decides the rows, of which 64 clients have 128 each.
+    """
+    count, ones = whole_number("features", features), whole_number("rank", rank)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    X, clients = _rows(rng, count)
+    W = np.diag((np.arange(count) < ones).astype(float))
+    return low_rank(X, X @ W + rng.normal(size=X.shape), clients, nuclear=0.1)
+
+
+def _rows(rng: np.random.Generator, features: int) -> tuple[Any, Any]:
+    """Standard normal rows, and whose they are."""
+    clients = np.repeat(np.arange(CLIENTS), CLIENT_ROWS)
+    return rng.normal(size=(len(clients), features)), clients

@@ -11,6 +11,7 @@ from . import figures
 from .captions import caption
 from .collect import collect
 from .page import render
+from .studies import save_study
 
 __all__ = ["write_figures", "write_report"]
 
@@ -34,6 +35,12 @@ def write_figures(path: Path) -> list[Path]:
             axis = {} if x == "round" else {"x": x}
             files += draw(panel, output, looks, stem, mark=mark, **axis)
             captions.append(f"**{stem.name}**: {caption(panel, output, x, data['small'])}")
+    for study in data["studies"]:
+        stem = path / "figures" / study["name"]
+        files += save_study(study, stem, mark)
+        captions.append(
+            f"**{stem.name}**: {study['title']}. Certified gaps of the {study['output']} output. {mark}".strip()
+        )
     for file in (path / "averaging.json", *sorted(path.glob("*/averaging.json"))):
         found = json.loads(file.read_text()) if file.exists() else {}
         if found.get("series"):

@@ -88,13 +88,13 @@ def megabytes(value: float) -> str:
 
 
 def verdicts(claims: Sequence[Mapping[str, Any]]) -> str:
-    """How many of the paper's sentences hold, in one sentence."""
+    """How many of the paper's sentences, and of the questions that its theorems ask, hold, in one sentence."""
     if not claims:
         return "No sentence of the paper has been judged yet."
     words = [claim["verdict"] for claim in claims]
     counts = [words.count(word) for word in ("agrees", "agrees only if", "does not agree")]
     return (
-        f"Of {len(claims)} sentences of the paper, {counts[0]} hold in every reading of the text, "
+        f"Of {len(claims)} sentences, {counts[0]} hold in every reading of the text, "
         f"{counts[1]} in some readings only, and {counts[2]} in none."
     )
 

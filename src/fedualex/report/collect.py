@@ -9,11 +9,12 @@ from ..experiments.claims import judged
 from ..experiments.fitting import RUN
 from ..experiments.folder import StoredRun
 from ..experiments.plan import SMALL
-from ..experiments.summary import is_small
+from ..experiments.summary import is_case, is_small
 from ..palette import styles
 from .answers import verdicts
 from .fitted import fit_around, model_beside
 from .panels import compared_panel, exact_of, experiment_panel, runs_panel
+from .studies import Study, collect_studies
 
 
 def collect(path: Path) -> dict[str, Any]:
@@ -33,15 +34,25 @@ def collect(path: Path) -> dict[str, Any]:
             panel = compared_panel(manifest["title"], runs, exact_of(path)) | {"model": model_beside(path)}
             panel["findings"] += manifest.get("findings", [])
             return report(manifest["title"], [panel], manifest, seeds_text(runs))
+        case "comparisons":
+            parts = [collect(path / name) for name in manifest["comparisons"]]
+            panels = [panel for part in parts for panel in part["panels"]]
+            for panel, name in zip(panels, manifest["comparisons"], strict=True):
+                panel["name"] = name
+            findings, seeds = manifest["findings"], parts[0]["repeat"]["seeds"]
+            headline = " ".join(findings)
+            return report(manifest["title"], panels, manifest, seeds) | {"headline": headline, "findings": findings}
         case "experiment":
             title, seeds = manifest["title"], f"0 to {manifest['plan']['seeds'] - 1}"
             small = SMALL if is_small(path) else ""
             return report(title, [experiment_panel(path)], manifest, seeds, small=small)
         case _:
             names = [name for name in manifest["experiments"] if any((path / name / "runs").glob("*/*/status.json"))]
-            panels, seeds = [experiment_panel(path / name) for name in names], f"0 to {manifest['seeds'] - 1}"
+            plain = [name for name in names if not is_case(path / name)]
+            panels, seeds = [experiment_panel(path / name) for name in plain], f"0 to {manifest['seeds'] - 1}"
             small = SMALL if any(is_small(path / name) for name in names) else ""
-            return report("The paper's experiments", panels, manifest, seeds, judged(path), small)
+            studies = collect_studies(path, names)
+            return report("The paper's experiments", panels, manifest, seeds, judged(path), small, studies)
 
 
 def report(
@@ -51,6 +62,7 @@ def report(
     seeds: str,
     claims: Sequence[Mapping[str, Any]] = (),
     small: str = "",
+    studies: Sequence[Study] = (),
 ) -> dict[str, Any]:
     """All that the page shows."""
     methods = {label: method for panel in panels for label, method in panel["methods"].items()}
@@ -61,6 +73,7 @@ def report(
         "panels": panels,
         "styles": {label: style._asdict() for label, style in styles(methods).items()},
         "claims": list(claims),
+        "studies": list(studies),
         "repeat": {key: manifest[key] for key in ("command", "versions", "machine", "created")} | {"seeds": seeds},
     }
 

@@ -59,7 +59,7 @@ def draw(panel: Mapping[str, Any], output: str, looks: Looks, stem: Path, *, mar
     """
     curves = curves_of(panel, output)
     blocks = list(curves[0]["structure"])
-    figure, axes = _figure(1 + len(blocks), mark)
+    figure, axes = new_figure(1 + len(blocks), mark)
     _draw_gaps(axes[0], curves, "round", looks, panel["tol"])
     for axis, block in zip(axes[1:], blocks, strict=True):
         for curve in curves:
@@ -78,7 +78,7 @@ def draw_gap(
     panel: Mapping[str, Any], output: str, looks: Looks, stem: Path, *, x: str = "megabytes", mark: str = ""
 ) -> list[Path]:
     """The certified gap of one output alone."""
-    figure, axes = _figure(1, mark)
+    figure, axes = new_figure(1, mark)
     curves = curves_of(panel, output)
     _draw_gaps(axes[0], curves, x, looks, panel["tol"])
     _legend(figure, axes[0], len(curves), 2)
@@ -89,7 +89,7 @@ def draw_averaging(
     series: Mapping[str, Mapping[str, Sequence[int | float]]], exact: float | None, stem: Path, *, mark: str = ""
 ) -> list[Path]:
     """The curse of primal averaging: densities of the clients' points and of the server's point after averaging."""
-    figure, axes = _figure(len(series), mark, share_y=True)
+    figure, axes = new_figure(len(series), mark, share_y=True)
     clients, server = style(7), style(6)  # grey and black: not methods, which have colors of their own
     for axis, (method, found) in zip(axes, series.items(), strict=True):
         rounds = found["round"]
@@ -117,7 +117,8 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     return paths
 
 
-def _figure(columns: int, mark: str, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+def new_figure(columns: int, mark: str, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+    """A figure of so many panels side by side, and these."""
     # An object of its own, without pyplot: nothing global, no display.
     with matplotlib.rc_context(LOOK):
         figure = Figure(figsize=(COLUMN if columns == 1 else PAGE, 2.75), layout="constrained")

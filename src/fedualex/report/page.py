@@ -8,6 +8,7 @@ from typing import Any
 
 from ..runtime import NONZERO
 from .shape import check_report
+from .studies import study_section
 
 SCRIPTS = ("text.js", "axes.js", "chart.js", "touch.js", "tables.js", "curves.js", "model.js", "panel.js", "page.js")
 """In the order in which they build on each other; together they are one script."""
@@ -15,6 +16,8 @@ SCRIPTS = ("text.js", "axes.js", "chart.js", "touch.js", "tables.js", "curves.js
 
 def render(data: dict[str, Any]) -> str:
     """The page of `data`, which has the shape DATA; nan and infinities become null, which is never drawn."""
+    studies = "".join(study_section(study, data["small"]) for study in data.get("studies", ()))
+    data = {key: value for key, value in data.items() if key not in ("studies", "findings")}
     check_report(data)
     # nan and infinities are the only constants that Python's JSON has beyond the standard's.
     finite = json.loads(json.dumps(data | {"nonzero": NONZERO}), parse_constant=lambda name: None)
@@ -23,6 +26,7 @@ def render(data: dict[str, Any]) -> str:
         headline=escape(data["headline"]),
         small=f'<p class="banner" role="note">This is {escape(data["small"])}.</p>' if data["small"] else "",
         panels="\n".join(_shell(panel, i, data["title"]) for i, panel in enumerate(data["panels"])),
+        studies=studies,
         css=_read("page.css"),
         js="\n".join(map(_read, SCRIPTS)),
         # Within a script element only "<" can end it or open a comment; within a JSON string it may be escaped.

@@ -18,7 +18,8 @@ class Constants:
 
     beta: ||g_m(z) - g_m(z')||_* <= beta ||z - z'||.
     sigma: sqrt(sup E||g_m(z; xi) - g_m(z)||_*^2), of the whole vector.
-    grad_bound: G = sqrt(sup ||g_m||_*^2 + sigma^2).
+    grad_bound: G with E||g_m(z; xi)||_*^2 <= G^2: sqrt(sup ||g_m||_*^2 + sigma^2) where the norm is a Hilbert norm,
+        sup ||g_m||_* + sigma in every other.
     B: the paper's sup of the divergence between any two points; infinite for the entropy.
     B0: the sup of the divergence from the start, which is what the proofs need.
     diameter: sup ||z - z'|| over the domain.

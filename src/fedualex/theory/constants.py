@@ -62,7 +62,7 @@ def constants(
         return Constants(
             beta=beta,
             sigma=sigma,
-            grad_bound=float(np.hypot(size, sigma)),
+            grad_bound=_mean_square_bound([part for part, _ in parts], float(size), float(sigma)),
             B=sum(
                 float(d) ** 2 / 2 if isinstance(p, Euclidean) else np.inf
                 for (p, _), d in zip(parts, sizes.each, strict=True)
@@ -72,6 +72,14 @@ def constants(
             kappa=kappa,
             how=how | {"B0": "exact", "kappa": "exact" if kappa == 1 else "bound"},
         )
+
+
+def _mean_square_bound(parts: list[Any], size: float, sigma: float) -> float:
+    """G with E||g(z) + noise||_*^2 <= G^2: noise of mean 0 adds its square in Hilbert norms; in others, by Minkowski's
+    inequality, the root of its square.
+    """
+    hilbert = all(isinstance(part, Euclidean) for part in parts)
+    return float(np.hypot(size, sigma)) if hilbert else size + sigma
 
 
 def smoothness(problem: AbstractProblem) -> float:
