@@ -13,8 +13,8 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.precision import double
 from fedualex.problems import agnostic
-from fedualex.problems.losses import Logistic, Softmax
-from fedualex.problems.mixtures import Weighted
+from fedualex.problems.agnostic import Weighted
+from fedualex.problems.scores import Logistic, Softmax
 
 OPTIONS = {
     "l1": {"l1": 0.03},

@@ -9,7 +9,7 @@ from support.catalogue import CATALOGUE, catalogue
 
 import fedualex as fx
 from fedualex.precision import double
-from fedualex.problems.disproof import disproof, unchecked
+from fedualex.problems.convexity import disproof, unchecked
 from fedualex.tree import cast_module
 
 

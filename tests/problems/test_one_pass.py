@@ -6,7 +6,7 @@ import pytest
 
 import fedualex as fx
 from fedualex.precision import double
-from fedualex.problems import one_pass
+from fedualex.problems import user_loss as one_pass
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(400, 6))

@@ -12,7 +12,7 @@ import pytest
 import fedualex as fx
 from fedualex import tree
 from fedualex.precision import double
-from fedualex.problems.stacking import padded_length
+from fedualex.problems.rows import padded_length
 
 RNG = np.random.default_rng(0)
 

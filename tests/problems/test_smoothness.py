@@ -10,7 +10,7 @@ import fedualex as fx
 from fedualex.compiling import quickly
 from fedualex.precision import double
 from fedualex.problems import assemble, gather, split_rows
-from fedualex.problems.smoothness import beta_of, slope_of, smoothness_of
+from fedualex.problems.known import beta_of, slope_of, smoothness_of
 from fedualex.summaries import merged
 
 KINDS = ("random", "constant columns", "weights", "one row of each class weighs")
@@ -139,7 +139,7 @@ def test_two_clients_that_become_one_never_raise_it(name):
 def test_sparse_rows_have_the_bound_of_full_ones(build, large, monkeypatch):
     """Of the plain AUC, whose sparse rows keep their classes' means, one that is not much larger."""
     if large:
-        monkeypatch.setattr("fedualex.problems.score_rows.FEW", 1)
+        monkeypatch.setattr("fedualex.problems.scores.FEW", 1)
     rng = np.random.default_rng(0)
     X = np.where(rng.uniform(size=(40, 6)) < 0.5, 0.0, rng.normal(size=(40, 6)))
     y, o = rng.integers(0, 2, 40).astype(float), rng.integers(0, 3, 40)

@@ -10,7 +10,7 @@ from support.pooled import CASES, DELTA, L1, L2, ROWS, owners, tables
 import fedualex as fx
 from fedualex.precision import double
 from fedualex.problems import Rows, assemble, gather, split_rows
-from fedualex.problems.sparse_row import SparseRow, example_rows
+from fedualex.problems.rows import SparseRow, example_rows
 from fedualex.testing import check_problem
 
 P = fx.problems

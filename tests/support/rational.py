@@ -12,12 +12,11 @@ from math import inf
 import numpy as np
 
 from fedualex.geometry import EntropicSimplex
+from fedualex.problems.agnostic import Weighted
+from fedualex.problems.auc import CenteredSquare, PairwiseSquare
 from fedualex.problems.feasibility import Lagrangian
-from fedualex.problems.losses import Huber, Logistic, Softmax, Squared
-from fedualex.problems.mixtures import Weighted
-from fedualex.problems.of_score import OfScore
-from fedualex.problems.pairwise import CenteredSquare, PairwiseSquare
 from fedualex.problems.robust import SignedResidual
+from fedualex.problems.scores import Huber, Logistic, OfScore, Softmax, Squared
 from fedualex.regularizers import (
     KL,
     L1,

@@ -7,8 +7,7 @@ from tempfile import TemporaryDirectory
 from ..algorithms import AbstractMethod
 from ..precision import keep_precision
 from ..problems import AbstractProblem
-from ..problems.floor import floor_of_views, with_floor
-from ..problems.smoothness import smoothness_of, with_smoothness
+from ..problems.known import floor_of_views, smoothness_of, with_floor, with_smoothness
 from ..runtime import Run
 from ..runtime.driver import RunHooks
 from ..runtime.keywords import fields_of, takes

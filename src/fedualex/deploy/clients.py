@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..compiling import optimized
-from ..problems.survey import Surveyed
+from ..problems.base import Surveyed
 from ..runtime import Stop
 from ..runtime.kinds import accumulated
 from ..runtime.missing import Missing

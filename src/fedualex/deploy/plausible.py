@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..problems import AbstractProblem
-from ..problems.survey import Surveyed
+from ..problems.base import Surveyed
 from ..tree import Tree
 
 SLACK = 1e-6

@@ -14,7 +14,7 @@ from .. import tree
 from ..compiling import optimized
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem
-from ..problems.survey import Surveyed
+from ..problems.base import Surveyed
 from ..runtime.kinds import KINDS, no_sums
 from ..runtime.local_steps import local_rounds
 from ..runtime.state import Contribution, Setup, State

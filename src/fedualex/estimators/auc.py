@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 from numpy.typing import NDArray
 
 from ..problems import AbstractProblem, auc
-from ..problems.pairwise import middle_bias
+from ..problems.auc import middle_bias
 from ..tree import Tree
 from .classifier import FederatedClassifier
 

@@ -10,20 +10,12 @@ from ..deploy.engines import ENGINES
 from ..deploy.layout import check_address, check_name
 from ..deploy.secure.layout import chosen_roster, why_not_secure
 from ..problems import AbstractProblem
-from ..problems.built_from import sources_of
+from ..problems.recipe import sources_of
 from ..summaries import Known
 from ..validation import short
 from .configuration import check_tables, read_toml, run_defaults, run_options, with_defaults
 from .consortium.settings import has_tables, server_view, site_weights
-from .registry import (
-    METHODS,
-    PROBLEMS,
-    ConfigurationError,
-    build_method,
-    build_problem,
-    check_keys,
-    named,
-)
+from .registry import METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
 
 SETTINGS = "deployment.json"
 DEFAULT_METHOD = "FeDualSlide"

@@ -14,7 +14,7 @@ from ..bundle.bounds import Side
 from ..precision import double
 from ..problems import AbstractProblem
 from ..problems.evidence import flat_of, measure_bounds
-from ..problems.floor import Floor
+from ..problems.known import Floor
 from ..runtime.outputs import exact_problem, survey_at
 from ..tree import Saddle
 from . import recheck

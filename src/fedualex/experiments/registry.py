@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from .. import algorithms, geometry, problems, regularizers
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem, AbstractRecipe
-from ..problems.built_from import sources_of
+from ..problems.recipe import sources_of
 from ..storage import read_arrays
 from ..validation import hint, short
 from . import tables

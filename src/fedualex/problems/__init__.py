@@ -1,38 +1,25 @@
 """Problems: operators, data, oracles, certificates, and a catalogue of ready constructors."""
 
 from .active import active_bounds
-from .adversarial import AdversarialRecipe, universal_adversarial
-from .agnostic import agnostic
-from .agnostic_recipe import AgnosticRecipe
-from .attack_report import AttackReport, attack_report
-from .auc import auc
-from .auc_recipe import AucRecipe
-from .base import AbstractProblem
+from .adversarial import AdversarialRecipe, AttackReport, attack_report, universal_adversarial
+from .agnostic import AgnosticRecipe, agnostic
+from .auc import AucRecipe, auc
+from .base import AbstractProblem, Surveyed
 from .bilinear import Bilinear, bilinear, matrix_game
 from .certificate import Certificate
-from .client_rows import Rows, split_rows
-from .constrained import constrained
-from .constrained_recipe import ConstrainedRecipe
+from .constrained import ConstrainedRecipe, constrained
 from .convexity import ConvexityCheck, check_convex_concave
 from .feasibility import phase_one, violation
-from .floor import Floor
 from .general import Problem
-from .glm import sparse_glm
-from .glm_recipe import SparseGlmRecipe
+from .known import Floor
 from .low_rank import LowRankRecipe, low_rank
 from .metrics import ClientMetrics, client_metrics, roc_auc
 from .oracles import AbstractOracle, Exact, GaussianNoise, Minibatch
-from .paper import (
-    federated_lasso,
-    federated_low_rank,
-    noisy_matrix_game,
-    paper_l1,
-    paper_l1_unequal,
-    paper_nuclear,
-)
+from .paper import federated_lasso, federated_low_rank, noisy_matrix_game, paper_l1, paper_l1_unequal, paper_nuclear
 from .recipe import AbstractRecipe, assemble, gather
 from .robust import RobustRecipe, robust_regression
-from .survey import Surveyed
+from .rows import Rows, split_rows
+from .sparse_glm import SparseGlmRecipe, sparse_glm
 
 __all__ = [
     "AbstractOracle",

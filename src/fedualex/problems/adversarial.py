@@ -1,6 +1,6 @@
 """Logistic regression against one sparse perturbation of all examples."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,19 +11,26 @@ from numpy.typing import NDArray
 from ..regularizers import L1, Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, positive
+from ..validation import nonnegative, of_type, positive, real_array
 from ..validation.accepted import Column, Matrix, Number, Numbers
 from .active import domain_of
-from .built_from import built_from
-from .client_rows import Rows, checked_weights, split_rows
 from .general import Problem
-from .losses import Logistic, linear_score, row_weight
-from .penalties import Penalty, class_bias_box, class_shares
-from .recipe import CLASSES, AbstractRecipe, assemble
-from .rows import class_column, features
-from .score_rows import linear_rows
-from .smoothness import Smooth, norm_of_blocks
-from .totals import class_means, known_classes, sums_by_class, total_mass
+from .known import Smooth, norm_of_blocks
+from .recipe import (
+    CLASSES,
+    AbstractRecipe,
+    Penalty,
+    assemble,
+    built_from,
+    class_bias_box,
+    class_means,
+    class_shares,
+    known_classes,
+    sums_by_class,
+    total_mass,
+)
+from .rows import Rows, checked_weights, class_column, features, labels_of_model, split_rows
+from .scores import Logistic, linear_rows, linear_score, row_weight
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 
@@ -132,3 +139,48 @@ class AttackedLogistic(Smooth):
 
 def _set_of(part: Any) -> Any:
     return domain_of(part.regularizer)
+
+
+# How a model does on rows as they are, and under an attack.
+
+
+@dataclass(frozen=True)
+class AttackReport:
+    """Accuracy without and with the attack, and the share of the attack's entries that are not zero.
+
+    clean, attacked: shares of right answers without and with the attack. density: the share of its entries.
+    """
+
+    clean: float
+    attacked: float
+    density: float
+
+
+def attack_report(X: Matrix, y: Column, z: Saddle, *, labels: Column | None = None, zero: float = 1e-5) -> AttackReport:
+    """How a model z.x does on rows X with labels y, as they are and with the attack z.y added to each.
+
+    labels: the two labels of the training data, needed where y has only one of them.
+    zero: entries of the attack up to this size count as zero.
+    """
+    rows = features(X)
+    label = labels_of_model(y, rows.shape[0], labels, 2)
+    weights, bias, delta = _model(z, rows.shape[1])
+    zero = float(nonnegative("zero", zero))
+
+    def accuracy(scores: Any) -> float:
+        return float(np.mean((scores > 0) == (label == 1)))
+
+    scores = rows @ weights + bias
+    return AttackReport(accuracy(scores), accuracy(scores + delta @ weights), float(np.mean(np.abs(delta) > zero)))
+
+
+def _model(z: Any, features: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Weights, bias and attack of an answer."""
+    accepted = f"the answer of `universal_adversarial` for {features} features"
+    of_type("z", z, Saddle, accepted)
+    of_type("z.x", z.x, Mapping, f"weights and bias, as in {accepted}")
+    given = {"weights": z.x.get("weights"), "bias": z.x.get("bias"), "attack": z.y}
+    weights, bias, delta = (real_array(f"z: {name}", array) for name, array in given.items())
+    if weights.shape != (features,) or delta.shape != (features,) or bias.shape != ():
+        raise ValueError(f"z must be {accepted}, got arrays of shapes {weights.shape}, {bias.shape}, {delta.shape}")
+    return weights, bias, delta

@@ -1,12 +1,13 @@
 """What every problem offers: client operators, a geometry, and certificates."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
@@ -18,8 +19,63 @@ from ..tree import Saddle, Tree
 from ..validation import of_type
 from .certificate import Certificate
 from .domains import point_like, why_unbounded
+from .known import Floor, Smoothness
+from .operator_error import OperatorError
 from .rounding import Measured, certificate_of, measure
-from .survey import AbstractSurveyed
+from .value_error import LossError, unseen_error
+
+# What f itself offers besides its domain: values, operators, how far float64 may be from them, a lower bound.
+
+
+class Surveyed(NamedTuple):
+    """What all clients together say of one point: g(z) = sum_m p_m g_m(z) and f(z) = sum_m p_m f_m(z), exact.
+
+    operator, value: g(z) and f(z).
+    """
+
+    operator: Saddle
+    value: Any
+
+
+class AbstractSurveyed(eqx.Module):
+    """f = sum_m p_m f_m, convex in x and concave in y, through its values and operators."""
+
+    floor: ClassVar[Floor | None] = None
+    """A known lower bound of f in x at one y, as `Floor` says; None if none is known."""
+
+    smoothness: ClassVar[Smoothness | None] = None
+    """What is known of the operators of all clients, where their data is elsewhere; None if nothing was told."""
+
+    @abstractmethod
+    def loss(self, z: Saddle) -> Array:
+        """f(x, y) = sum_m p_m f_m(x, y), without psi."""
+
+    @abstractmethod
+    def operator(self, z: Saddle) -> Saddle:
+        """g(z) = sum_m p_m g_m(z), exact."""
+
+    def survey(self, z: Saddle) -> Surveyed:
+        """g(z) and f(z) at a point z; a class that has both from one pass says so here."""
+        return Surveyed(self.operator(z), self.loss(z))
+
+    @abstractmethod
+    def client_operator(self, client: Tree, z: Saddle) -> Saddle:
+        """g_m(z), exact; `client` is one client's slice of `data`."""
+
+    @abstractmethod
+    def minibatch_operator(self, client: Tree, z: Saddle, size: int, key: Array) -> Saddle:
+        """The operator of `size` of the client's examples, drawn uniformly with replacement."""
+
+    @abstractmethod
+    def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
+        """How far g, the operator at z as float64 computed it, may be from the exact one."""
+
+    def value_error(self, z: Saddle, found: Surveyed) -> LossError:
+        """How far found.value, f(z) as float64 computed it, may be from the exact one.
+
+        found: the survey at z. Where a class knows nothing better, an estimate from its numbers alone (`unseen_error`).
+        """
+        return unseen_error(z, found.operator, found.value)
 
 
 class AbstractProblem(AbstractSurveyed):
@@ -129,3 +185,24 @@ class AbstractProblem(AbstractSurveyed):
 def as_problem(value: object, name: str = "problem") -> AbstractProblem:
     """`value`, if it is a problem."""
     return of_type(name, value, AbstractProblem, "a problem such as fx.problems.paper_l1()")
+
+
+# Whose gradient is nan or infinite at a point, in one sentence.
+
+
+def where_not_finite(problem: AbstractProblem, z: Saddle, point: str) -> str:
+    """Which client's f has a gradient that is not finite at z, and in which array; empty if none has.
+
+    point: what z is, for the sentence, such as "the start".
+    """
+    with double():
+        z = problem.validate_point(z)
+        count = problem.clients or 1
+        for m in range(count):
+            g = tree.cast_module(problem.of_client(m), jnp.float64).operator(z)
+            for name, leaf in tree.leaves_with_names(g):
+                if not np.all(np.isfinite(leaf)):
+                    kind = "nan" if np.any(np.isnan(leaf)) else "infinite"
+                    whose = "f" if problem.clients is None else f"client {m}'s f (of {count} clients, from 0)"
+                    return f"the gradient of {whose} by {name} is not finite ({kind}) at {point}"
+    return ""

@@ -15,12 +15,11 @@ from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree, Vector, cast_like
 from ..validation import real_array
 from ..validation.accepted import Numbers
-from .base import AbstractProblem
-from .built_from import built_from
+from .base import AbstractProblem, Surveyed
 from .domains import build_geometry
 from .operator_error import OperatorError
+from .recipe import built_from
 from .rounding import FEASIBLE
-from .survey import Surveyed
 from .value_error import LossError
 
 

@@ -1,15 +1,228 @@
 """Learning under constraints on losses: Neyman-Pearson, limits for clients, limits for any groups of rows."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..regularizers import Box
+from ..summaries import Known, Summary
+from ..tree import Saddle
+from ..validation import one_of, positive, short
 from ..validation.accepted import Column, Matrix, Number, Numbers
-from .built_from import built_from
-from .client_rows import split_rows
-from .constrained_recipe import ConstrainedRecipe
+from .feasibility import Lagrangian
 from .general import Problem
-from .groups import group_column
-from .recipe import assemble
-from .rows import class_column, features, targets
+from .known import Floor
+from .recipe import (
+    CLASSES,
+    NUMBERS,
+    AbstractRecipe,
+    Ball,
+    Penalty,
+    assemble,
+    bias_box,
+    built_from,
+    known_classes,
+    largest_product,
+    total_mass,
+)
+from .rows import Rows, class_column, features, label_column, split_rows, targets
+from .scores import Huber, Logistic, Squared, constant_losses, regression_loss
+
+# Groups of rows with limits on their losses, and bounds of their multipliers.
+
+
+def group_column(y: object, clients: object, groups: object, rows: int) -> NDArray[Any]:
+    """The group of each row: whose it is, its class, or what was given."""
+    if isinstance(groups, str):
+        if one_of("groups", groups, ("clients", "classes")) == "classes":
+            return class_column(y, rows)
+        return np.zeros(rows, int) if clients is None else label_column("clients", clients, rows)
+    return label_column("groups", groups, rows)
+
+
+def check_limits(limits: object) -> None:
+    """Refuse limits that are none, whatever groups there are."""
+    if not isinstance(limits, Mapping):
+        positive("limits", limits)
+    elif not limits:
+        raise ValueError("limits must hold at least one limit")
+    else:
+        for name, limit in limits.items():
+            positive(f"limits[{name!r}]", limit)
+
+
+def limited_groups(names: NDArray[Any], limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The numbers of the groups with a limit among the sorted names of all groups, and their limits."""
+    if not isinstance(limits, Mapping):
+        return np.arange(len(names)), np.full(len(names), float(limits))
+    numbers, found = _numbers_by_name(names), dict[int, float]()
+    for name, limit in limits.items():
+        if len(numbers.get(name, ())) != 1:
+            raise ValueError(f"limits must be for groups of {short(names.tolist())}, got one for {short(name)}")
+        (number,) = numbers[name]
+        if number in found:
+            raise ValueError(f"limits must hold one limit for each group, got two for {short(names[number])}")
+        found[number] = float(limit)
+    limited = sorted(found)
+    return np.array(limited), np.array([found[g] for g in limited])
+
+
+def multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: object) -> NDArray[Any]:
+    """The bounds of `constrained`; row c of `constant` holds loss_0 and the groups' losses of one constant score."""
+    if multiplier is not None:
+        return np.full(tau.size, float(positive("multiplier", multiplier)))
+    feasible = constant[np.all(constant[:, 1:] < tau, axis=1)]
+    if not len(feasible):
+        raise ValueError(
+            "multiplier must be given: no constant score meets all limits strictly, so nothing bounds the multipliers"
+        )
+    with np.errstate(over="ignore"):  # refused below
+        bound = np.min(feasible[:, :1] / (tau - feasible[:, 1:]), axis=0)
+    if not np.all(np.isfinite(bound)):
+        raise ValueError(f"limits must be so large that float64 holds loss / limit, got {tau.min():.3g}")
+    return np.asarray(bound)
+
+
+def _numbers_by_name(names: NDArray[Any]) -> dict[Any, list[int]]:
+    """The numbers of the groups of each name: a label, or its text, as a configuration file has it."""
+    found: dict[Any, list[int]] = {}
+    for number, label in enumerate(names.tolist()):
+        whole = isinstance(label, float) and label.is_integer()
+        for name in {label, str(label), *([str(int(label))] if whole else [])}:
+            found.setdefault(name, []).append(number)
+    return found
+
+
+# `constrained` before anybody's data was seen.
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedRecipe(AbstractRecipe):
+    """`constrained` without data, in two exchanges. The group of a row is what `Rows` says.
+
+    First labels of groups, and of classes or the range of the targets; then sums over the rows of loss_0 and of each
+    limited group: their weights, their losses at a grid of constant scores, and what bounds the bias: for "logistic"
+    weights and sums of rows of each class, otherwise sums of targets and rows of loss_0.
+
+    limits, loss, delta, l1, l2, radius, multiplier: as for `fx.problems.constrained`.
+    """
+
+    limits: Any
+    loss: str = "logistic"
+    delta: Any = 1.0
+    l1: Any = 0.0
+    l2: Any = 0.0
+    radius: Any = None
+    multiplier: Any = None
+    exchanges: ClassVar[int] = 2
+    row_groups: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        one_of("loss", self.loss, ("logistic", "squared", "huber"))
+        check_limits(self.limits)
+        Penalty(self.l1, self.l2, self.radius)
+        self._rule()
+        if self.multiplier is not None:
+            positive("multiplier", self.multiplier)
+
+    @property
+    def answers(self) -> str:
+        """Classes for the logistic loss, else numbers."""
+        return CLASSES if self.loss == "logistic" else NUMBERS
+
+    def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
+        """Labels and ranges, then sums of loss_0 and each group."""
+        logistic = self.loss == "logistic"
+        if not known:
+            counted = rows.y[rows.shares > 0]
+            groups, labels = {"groups": rows.labels(_group(rows))}, {"classes": np.unique(counted)}
+            if logistic:
+                return self.opening(rows, client, labels=groups | labels)
+            ends = np.array([np.max(side, initial=-np.inf) for side in (-counted, counted)])
+            return self.opening(rows, client, labels=groups, largest={"range": ends})
+        masses, target = self._members(rows, known) * rows.shares, self._target(rows, known)
+        losses = constant_losses(self._rule(), self._constants(known), target, masses)
+        sums = {"group_mass": masses.sum(axis=1), "grid_losses": losses}
+        if not logistic:
+            return Summary(sums={**sums, "target_sum": np.asarray(masses[0] @ target), "row_sum": masses[0] @ rows.X})
+        within = [masses * (target == sign) for sign in (-1, 1)]
+        by_class = {"class_mass": [w.sum(axis=1) for w in within], "class_rows": [w @ rows.X for w in within]}
+        return Summary(sums={**sums, **{name: np.stack(parts) for name, parts in by_class.items()}})
+
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+        """Rows with targets, and for loss_0 and each group the weight of all rows over that of its rows."""
+        shares = self._members(rows, known).T * (total_mass(known) / known[1]["group_mass"])
+        return {"row": rows.features, "target": self._target(rows, known), "shares": rows.factors[:, None] * shares}
+
+    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+        """The bounds of `constrained`."""
+        _, tau = limited_groups(known[0]["groups"], self.limits)
+        constant = known[1]["grid_losses"] / known[1]["group_mass"]
+        bound = multiplier_bounds(constant, tau, self.multiplier)
+        budget = float(np.min(constant[:, 0] + np.maximum(constant[:, 1:] - tau, 0) @ bound))
+        penalty = Penalty(self.l1, self.l2, self.radius)
+        ball = penalty.ball(budget)
+        bias = (
+            self._class_bias(known, budget, bound, ball) if self.loss == "logistic" else self._bias(known, budget, ball)
+        )
+        features = known[1]["class_rows" if self.loss == "logistic" else "row_sum"].shape[-1]
+        zero = {"multipliers": np.zeros(tau.size)}
+        return self.built(
+            Lagrangian(self._rule(), tau, feasible=self.multiplier is None),
+            known,
+            data,
+            x={"weights": penalty.regularizer(ball, (features,)), "bias": bias},
+            y={"multipliers": Box(lower=np.zeros_like(bound), upper=bound)},
+            like=Saddle({"weights": np.zeros(features), "bias": np.zeros(())}, zero),
+            floor=Floor(zero, 0.0, each=True),
+            by_construction=True,
+        )
+
+    def _rule(self) -> Logistic | Squared | Huber:
+        return Logistic() if self.loss == "logistic" else regression_loss(self.loss, self.delta)
+
+    def _target(self, rows: Rows, known: Sequence[Known]) -> NDArray[Any]:
+        return rows.signs(known_classes(known, two=True)) if self.loss == "logistic" else rows.y
+
+    def _members(self, rows: Rows, known: Sequence[Known]) -> NDArray[np.bool_]:
+        """Which rows count in loss_0 and in each limited group's loss."""
+        names = known[0]["groups"]
+        limited, _ = limited_groups(names, self.limits)
+        group = rows.numbers(_group(rows), names)
+        free = ~np.isin(group, limited) if limited.size < names.size else np.ones(len(group), bool)
+        return np.concatenate([free[None], group == limited[:, None]])
+
+    def _constants(self, known: Sequence[Known]) -> NDArray[Any]:
+        """The grid of `constrained`; for "logistic" so far that the rows of one class meet the least limit."""
+        if self.loss != "logistic":
+            return np.linspace(-known[0]["range"][0], known[0]["range"][1], 101)
+        _, tau = limited_groups(known[0]["groups"], self.limits)
+        enough = -np.log(np.expm1(min(tau.min(), 1.0)))  # log(1 + exp(-enough)) = limit
+        end = max(15.0, enough + 1)
+        return np.linspace(-end, end, 301)
+
+    def _bias(self, known: Sequence[Known], budget: float, ball: Ball) -> Box:
+        sums, mass = known[1], known[1]["group_mass"][0]
+        reach = regression_loss(self.loss, self.delta).reach(budget)
+        return bias_box(sums["target_sum"] / mass, sums["row_sum"] / mass, ball, reach)
+
+    def _class_bias(self, known: Sequence[Known], budget: float, bound: NDArray[Any], ball: Ball) -> Box:
+        _, tau = limited_groups(known[0]["groups"], self.limits)
+        most, ends = np.array([budget, *(tau + budget / bound)]), []
+        for within, rows in zip(known[1]["class_mass"], known[1]["class_rows"], strict=True):
+            has = within > 0
+            share = (within / known[1]["group_mass"])[has]
+            ends.append(float(np.min(most[has] / share + largest_product(ball, rows[has] / within[has, None]))))
+        return Box(lower=-ends[1], upper=ends[0])
+
+
+def _group(rows: Rows) -> NDArray[Any]:
+    if rows.group is None:
+        raise ValueError("rows must have groups, whose losses have limits; got rows without")
+    return rows.group
 
 
 @built_from("X", "y", "clients", recipe=ConstrainedRecipe)

@@ -12,9 +12,9 @@ from ..bundle import Bounds, Flat, Known
 from ..regularizers import for_reports
 from ..regularizers.rounding import UNIT
 from ..tree import Saddle
+from .base import Surveyed
 from .operator_error import Majorized
 from .rounding import Measured, measure
-from .survey import Surveyed
 
 ESTIMATE = 4.0
 """How many times larger than at one survey the error of others may be, where it is an estimate anyway."""

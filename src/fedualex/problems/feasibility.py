@@ -17,12 +17,10 @@ from ..validation import short
 from .active import TOLERANCE, domain_of
 from .base import AbstractProblem
 from .certificate import Certificate
-from .floor import Floor, with_floor
 from .general import Problem
-from .losses import Loss, linear_score
+from .known import Floor, Smooth, norm_of_blocks, with_floor, with_smoothness
 from .operator_error import Majorized
-from .score_rows import distances, linear_rows
-from .smoothness import Smooth, norm_of_blocks, with_smoothness
+from .scores import Loss, distances, linear_rows, linear_score
 
 
 class Lagrangian(Majorized, Smooth):

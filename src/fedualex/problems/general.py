@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 from ..geometry import Product
 from ..tree import Saddle, Tree
 from ..validation import short
-from .base import AbstractProblem
-from .data import ELSEWHERE, Clients, objective_weights
+from .base import AbstractProblem, Surveyed
 from .domains import build_geometry
-from .floor import Floor, checked_floor, floor_of_views, with_floor
-from .one_pass import loss_and_gradient
+from .known import Floor, Smoothness, checked_floor, floor_of_views, with_floor, with_smoothness
 from .operator_error import OperatorError, error_of_loss
-from .smoothness import Smoothness, with_smoothness
-from .stacking import problem_data
-from .survey import Surveyed
-from .user_loss import check_loss, of_example, operator_of, saddle_gradient, template, weighted_loss
+from .rows import ELSEWHERE, Clients, objective_weights, problem_data
+from .user_loss import check_loss, loss_and_gradient, of_example, operator_of, saddle_gradient, template, weighted_loss
 from .value_error import LossError, error_of_value
 
 

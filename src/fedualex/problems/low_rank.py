@@ -12,15 +12,11 @@ from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, positive
 from ..validation.accepted import Column, Matrix, Number, Numbers
-from .built_from import built_from
-from .client_rows import Rows, checked_weights, split_rows
-from .floor import Floor
 from .general import Problem
-from .losses import Squared
-from .of_score import OfScore
-from .recipe import NUMBERS, AbstractRecipe, assemble
-from .rows import features, matrix
-from .totals import mean_of, sums_of_means, total_mass
+from .known import Floor
+from .recipe import NUMBERS, AbstractRecipe, assemble, built_from, mean_of, sums_of_means, total_mass
+from .rows import Rows, checked_weights, features, matrix, split_rows
+from .scores import OfScore, Squared
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from ..tree import Tree
 from ..validation import encode_labels, one_of, real_array, short
 from ..validation.accepted import Column, Matrix, Number, Numbers
-from .losses import CLASSIFICATION, REGRESSION, Logistic, Softmax, regression_loss
-from .row_losses import each_loss
 from .rows import features, labels_of_model, targets, two_classes
+from .scores import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
 
 
 def roc_auc(scores: Numbers, y: Column) -> float:

@@ -13,7 +13,7 @@ from .. import tree
 from ..regularizers.maps import norm
 from ..regularizers.rounding import UNIT
 from ..tree import Saddle, Tree
-from .one_pass import loss_and_gradient
+from .user_loss import loss_and_gradient
 
 SHAKE = 8 * UNIT
 """By how much inputs are moved, relative to their size, to see what rounding may do to an operator."""

@@ -11,10 +11,10 @@ from ..tree import Saddle
 from ..validation import nonnegative, one_of, whole_number
 from ..validation.accepted import Number, Whole
 from .bilinear import Bilinear, bilinear, matrix_game
-from .built_from import built_from
 from .general import Problem
-from .glm import sparse_glm
 from .low_rank import low_rank
+from .recipe import built_from
+from .sparse_glm import sparse_glm
 
 ROWS, COLUMNS, MATRIX_COLUMNS = 300, 600, 20
 LAM, RADIUS = 0.1, 0.05

@@ -14,18 +14,12 @@ from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import of_type
 from ..validation.accepted import Column, Matrix, Number, Numbers
-from .built_from import built_from
-from .client_rows import Rows, checked_weights, split_rows
-from .floor import Floor
 from .general import Problem
-from .losses import linear_score, row_weight
+from .known import Floor, Smooth
 from .operator_error import Majorized
-from .penalties import Penalty, bias_box
-from .recipe import NUMBERS, AbstractRecipe, assemble
-from .rows import features, targets
-from .score_rows import linear_rows
-from .smoothness import Smooth
-from .totals import mean_of, sums_of_means, total_mass
+from .recipe import NUMBERS, AbstractRecipe, Penalty, assemble, bias_box, built_from, mean_of, sums_of_means, total_mass
+from .rows import Rows, checked_weights, features, split_rows, targets
+from .scores import linear_rows, linear_score, row_weight
 
 
 @dataclass(frozen=True, eq=False)

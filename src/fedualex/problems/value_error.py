@@ -9,8 +9,8 @@ from jaxtyping import Array
 from .. import tree
 from ..regularizers.rounding import UNIT
 from ..tree import Saddle
-from .one_pass import loss_and_gradient
 from .operator_error import SEEDS, UNSEEN, Majorized, longest_sum, majorized, shaken_problem
+from .user_loss import loss_and_gradient
 
 
 class LossError(NamedTuple):

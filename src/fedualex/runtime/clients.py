@@ -9,7 +9,7 @@ import numpy as np
 from .. import tree
 from ..algorithms.exchanging import exchanging
 from ..problems import AbstractProblem
-from ..problems.survey import Surveyed
+from ..problems.base import Surveyed
 from ..tree import Tree
 from .kinds import AVERAGES
 from .missing import Missing

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from .. import tree
 from ..problems import AbstractProblem
-from ..problems.disproof import CHECKED, Disproof, disproof, unchecked
+from ..problems.convexity import CHECKED, Disproof, disproof, unchecked
 from ..tree import Saddle
 
 TRUSTED = "f was taken to be convex in x and concave in y, as asked"

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from .. import tree
 from ..algorithms.exchanging import Exchanging, exchanging
 from ..problems import AbstractProblem
+from ..problems.base import Surveyed
 from ..problems.evidence import flat_of, known_of
-from ..problems.survey import Surveyed
 from ..tree import Saddle, Tree
 from .clients import Clients
 from .kinds import no_sums

@@ -16,7 +16,7 @@ from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import Product, is_geometry
 from ..problems import AbstractProblem, Certificate
-from ..problems.survey import Surveyed
+from ..problems.base import Surveyed
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
 from .status import Status

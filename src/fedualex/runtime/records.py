@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..problems import AbstractProblem
-from ..problems.survey import Surveyed
+from ..problems.base import Surveyed
 from . import checkpoint as checkpoints
 from .clients import Clients
 from .evaluator import Evaluator

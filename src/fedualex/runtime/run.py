@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..display import html_table, rounded_up
-from ..problems.disproof import Disproof
+from ..problems.convexity import Disproof
 from ..tree import Saddle
 from .drawing import draw_gaps
 from .frame import frame_of

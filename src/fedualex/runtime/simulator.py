@@ -8,7 +8,7 @@ from .. import tree
 from ..algorithms import AbstractMethod
 from ..precision import double, keep_precision
 from ..problems import AbstractProblem
-from ..problems.finiteness import where_not_finite
+from ..problems.base import where_not_finite
 from . import checkpoint as checkpoints
 from .choice import chosen_method
 from .clients import SimulatedClients

@@ -9,10 +9,9 @@ import numpy as np
 from ..geometry import EntropicSimplex, Euclidean, PNorm, is_geometry
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
-from ..problems.base import as_problem
-from ..problems.finiteness import where_not_finite
-from ..problems.score_rows import spectral_norm
-from ..problems.smoothness import beta_of, slope_of
+from ..problems.base import as_problem, where_not_finite
+from ..problems.known import beta_of, slope_of
+from ..problems.scores import spectral_norm
 from ..regularizers import CappedSimplex, for_reports
 from ..tree import Saddle, Tree
 from ..validation import of_type, whole_number

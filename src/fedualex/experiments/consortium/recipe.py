@@ -11,8 +11,7 @@ from ...data import Encoder, Standardizer, Table
 from ...models import NUMBERS, Answers, Model
 from ...models.answers import standardized
 from ...problems import AbstractRecipe, Problem
-from ...problems.client_rows import Rows
-from ...problems.rows import class_column, label_column
+from ...problems.rows import Rows, class_column, label_column
 from ...summaries import Known, Summary
 from ...validation import row_weights
 from ..goals import GOALS, arguments_of, check_labels, check_target, names_of
