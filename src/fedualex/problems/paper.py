@@ -96,9 +96,9 @@ def noisy_matrix_game(size: Whole = 100, geometry: str = "entropic", seed: Whole
 def federated_lasso(features: Whole = 1024, nonzeros: Whole = 64, seed: Whole = 0) -> Problem:
     """Sparse regression of the kind of Yuan, Zaheer and Reddi (2021): 64 clients with 128 rows each, l1 = 0.05.
 
-    Rows are standard normal, and the answers <w, X_i> + N(0, 1), where `nonzeros` entries of w are 1 and the others 0.
+    Rows are standard normal, answers <w, X_i> + N(0, 1); `nonzeros` of the entries of w are 1, the others 0.
 
-    seed: decides the rows.
+    features: how many entries w has. seed: decides the rows.
     """
     count, active = whole_number("features", features), whole_number("nonzeros", nonzeros)
     rng = np.random.default_rng(whole_number("seed", seed, 0))
