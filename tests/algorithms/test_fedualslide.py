@@ -13,9 +13,9 @@ from fedualex.algorithms.fedualex import extrapolate
 from fedualex.algorithms.pace import UNTRIED, Balance, Turns
 from fedualex.algorithms.pulled import Pull, PulledSteps
 from fedualex.bundle import pair_of
+from fedualex.certificates.surveys import flat_of, known_of
 from fedualex.geometry import Product
 from fedualex.precision import double
-from fedualex.problems.evidence import flat_of, known_of
 from fedualex.runtime.choice import chosen_method
 from fedualex.runtime.options import SolveOptions
 from fedualex.runtime.outputs import exact_problem

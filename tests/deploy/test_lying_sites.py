@@ -10,7 +10,7 @@ from support.plain_rows import rows
 import fedualex as fx
 from fedualex.deploy.plausible import Plausible
 from fedualex.precision import double
-from fedualex.problems.base import Surveyed
+from fedualex.problems import Surveyed
 from fedualex.runtime.outputs import exact_problem
 
 CONVEX = "two of its answers cannot both be of a loss that is convex in x and concave in y"

@@ -13,7 +13,7 @@ from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Quantile
 import fedualex as fx
 from fedualex.experiments.registry import build_problem
 from fedualex.problems import (
-    adversarial as attack_report,
+    attack_report,
     low_rank,
     robust_regression,
     sparse_glm,

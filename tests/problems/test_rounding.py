@@ -12,11 +12,10 @@ from support.rational import exact_certificate, exact_gap, number
 
 import fedualex as fx
 from fedualex import tree
+from fedualex.certificates.certificate import Measured, certificate_of
 from fedualex.precision import double
 from fedualex.problems import Certificate
-from fedualex.problems.rounding import Measured, certificate_of
-from fedualex.regularizers.fenchel import fenchel
-from fedualex.regularizers.rounding import UNIT
+from fedualex.regularizers.fenchel import UNIT, fenchel
 from fedualex.runtime.evaluator import Evaluator
 from fedualex.runtime.outputs import exact_problem
 

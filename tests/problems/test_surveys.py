@@ -13,12 +13,12 @@ from support.rational import dot, exact_value, number, numbers
 
 import fedualex as fx
 from fedualex import tree
+from fedualex.certificates.rounding import UNSEEN
 from fedualex.deploy import thread_engine
 from fedualex.deploy.clients import SiteClients
 from fedualex.deploy.plausible import Plausible
 from fedualex.precision import double
-from fedualex.problems.operator_error import UNSEEN
-from fedualex.regularizers.rounding import UNIT
+from fedualex.regularizers.fenchel import UNIT
 from fedualex.runtime import fingerprint
 from fedualex.runtime.clients import SimulatedClients
 from fedualex.runtime.outputs import exact_problem, survey_at

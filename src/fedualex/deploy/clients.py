@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
+from ..certificates.surveys import Surveyed
 from ..compiling import optimized
-from ..problems.base import Surveyed
 from ..runtime import Stop
 from ..runtime.kinds import accumulated
 from ..runtime.missing import Missing

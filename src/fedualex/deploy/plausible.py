@@ -17,8 +17,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ..certificates.surveys import Surveyed
 from ..problems import AbstractProblem
-from ..problems.base import Surveyed
 from ..tree import Tree
 
 SLACK = 1e-6

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tree
+from ..certificates.surveys import Surveyed
 from ..compiling import optimized
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem
-from ..problems.base import Surveyed
 from ..runtime.kinds import KINDS, no_sums
 from ..runtime.local_steps import local_rounds
 from ..runtime.state import Contribution, Setup, State

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from .. import tree
+from ..certificates.surveys import flat_of, pair_with_slopes
 from ..precision import double
 from ..problems import AbstractProblem
-from ..problems.evidence import flat_of, pair_with_slopes
 from ..runtime import Stop, checkpoint as checkpoints
 from ..runtime.outputs import exact_problem, project
 from ..runtime.reader import points_of

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from .. import tree
 from ..bundle import Bounds
 from ..bundle.bounds import Side
+from ..certificates.surveys import flat_of, measure_bounds
 from ..precision import double
 from ..problems import AbstractProblem
-from ..problems.evidence import flat_of, measure_bounds
 from ..problems.known import Floor
 from ..runtime.outputs import exact_problem, survey_at
 from ..tree import Saddle

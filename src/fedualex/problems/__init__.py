@@ -1,12 +1,13 @@
 """Problems: operators, data, oracles, certificates, and a catalogue of ready constructors."""
 
+from ..certificates.certificate import Certificate
+from ..certificates.surveys import Surveyed
 from .active import active_bounds
 from .adversarial import AdversarialRecipe, AttackReport, attack_report, universal_adversarial
 from .agnostic import AgnosticRecipe, agnostic
 from .auc import AucRecipe, auc
-from .base import AbstractProblem, Surveyed
+from .base import AbstractProblem
 from .bilinear import Bilinear, bilinear, matrix_game
-from .certificate import Certificate
 from .constrained import ConstrainedRecipe, constrained
 from .convexity import ConvexityCheck, check_convex_concave
 from .feasibility import phase_one, violation

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..certificates.rounding import Majorized
 from ..geometry import EntropicSimplex
 from ..regularizers import KL, Box, CappedSimplex
 from ..summaries import Known, Summary
@@ -16,7 +17,6 @@ from ..validation import nonnegative, of_type, one_of, positive, real_array, sho
 from ..validation.accepted import Column, Matrix, Number, Numbers
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks
-from .operator_error import Majorized
 from .recipe import (
     CLASSES,
     NUMBERS,

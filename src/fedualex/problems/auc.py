@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..certificates.rounding import Majorized
 from ..regularizers import Box, SquaredL2
-from ..regularizers.rounding import UNIT
+from ..regularizers.fenchel import UNIT
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
 from ..validation import nonnegative, of_type
@@ -18,7 +19,6 @@ from ..validation.accepted import Column, Matrix, Number, Numbers
 from ..validation.sparse import issparse
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks
-from .operator_error import Majorized
 from .recipe import (
     RANKING,
     AbstractRecipe,

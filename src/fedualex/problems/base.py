@@ -1,7 +1,7 @@
 """What every problem offers: client operators, a geometry, and certificates."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,30 +11,19 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
+from ..certificates.certificate import Certificate, Measured, certificate_of, measure
+from ..certificates.rounding import LossError, OperatorError, unseen_error
+from ..certificates.surveys import Surveyed
 from ..compiling import drop_programs
 from ..geometry import Product
 from ..precision import double
 from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 from ..validation import of_type
-from .certificate import Certificate
 from .domains import point_like, why_unbounded
 from .known import Floor, Smoothness
-from .operator_error import OperatorError
-from .rounding import Measured, certificate_of, measure
-from .value_error import LossError, unseen_error
 
 # What f itself offers besides its domain: values, operators, how far float64 may be from them, a lower bound.
-
-
-class Surveyed(NamedTuple):
-    """What all clients together say of one point: g(z) = sum_m p_m g_m(z) and f(z) = sum_m p_m f_m(z), exact.
-
-    operator, value: g(z) and f(z).
-    """
-
-    operator: Saddle
-    value: Any
 
 
 class AbstractSurveyed(eqx.Module):

@@ -8,19 +8,19 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
+from ..certificates.certificate import FEASIBLE
+from ..certificates.rounding import LossError, OperatorError
+from ..certificates.surveys import Surveyed
 from ..geometry import EntropicSimplex, Product
 from ..precision import double
 from ..regularizers import for_reports
-from ..regularizers.rounding import UNIT
+from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree, Vector, cast_like
 from ..validation import real_array
 from ..validation.accepted import Numbers
-from .base import AbstractProblem, Surveyed
+from .base import AbstractProblem
 from .domains import build_geometry
-from .operator_error import OperatorError
 from .recipe import built_from
-from .rounding import FEASIBLE
-from .value_error import LossError
 
 
 class Bilinear(AbstractProblem):

@@ -9,17 +9,17 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..certificates.certificate import Certificate
+from ..certificates.rounding import Majorized
 from ..geometry import EntropicSimplex, Euclidean, Product
 from ..precision import double
-from ..regularizers.rounding import UNIT
+from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree, cast_like
 from ..validation import short
 from .active import TOLERANCE, domain_of
 from .base import AbstractProblem
-from .certificate import Certificate
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks, with_floor, with_smoothness
-from .operator_error import Majorized
 from .scores import Loss, distances, linear_rows, linear_score
 
 

@@ -9,16 +9,16 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..certificates.rounding import LossError, OperatorError, error_of_loss, error_of_value
+from ..certificates.surveys import Surveyed
 from ..geometry import Product
 from ..tree import Saddle, Tree
 from ..validation import short
-from .base import AbstractProblem, Surveyed
+from .base import AbstractProblem
 from .domains import build_geometry
 from .known import Floor, Smoothness, checked_floor, floor_of_views, with_floor, with_smoothness
-from .operator_error import OperatorError, error_of_loss
 from .rows import ELSEWHERE, Clients, objective_weights, problem_data
 from .user_loss import check_loss, loss_and_gradient, of_example, operator_of, saddle_gradient, template, weighted_loss
-from .value_error import LossError, error_of_value
 
 
 class Problem(AbstractProblem):
@@ -117,8 +117,12 @@ class Problem(AbstractProblem):
 
     def survey(self, z: Saddle) -> Surveyed:
         """The operator and f, from one pass."""
-        value, gradient = loss_and_gradient(self, z)
+        value, gradient = self.loss_and_gradient(z)
         return Surveyed(operator_of(gradient), value)
+
+    def loss_and_gradient(self, z: Saddle) -> tuple[Array, Saddle]:
+        """f and (grad_x f, grad_y f), from one pass over the examples of all clients."""
+        return loss_and_gradient(self, z)
 
     def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
         """A bound if f is `Majorized`, else an estimate."""

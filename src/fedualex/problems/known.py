@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..certificates.certificate import FEASIBLE
 from ..compiling import quickly
 from ..geometry import Product
 from ..precision import double
@@ -16,7 +17,6 @@ from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 from ..validation import of_type, real_array
 from .domains import point_like
-from .rounding import FEASIBLE
 
 
 @no_type_check  # `checked_floor` refuses what is wrong

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..certificates.rounding import Majorized
 from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
@@ -16,7 +17,6 @@ from ..validation import of_type
 from ..validation.accepted import Column, Matrix, Number, Numbers
 from .general import Problem
 from .known import Floor, Smooth
-from .operator_error import Majorized
 from .recipe import NUMBERS, AbstractRecipe, Penalty, assemble, bias_box, built_from, mean_of, sums_of_means, total_mass
 from .rows import Rows, checked_weights, features, split_rows, targets
 from .scores import linear_rows, linear_score, row_weight

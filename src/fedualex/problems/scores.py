@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..certificates.rounding import Majorized
 from ..precision import double
 from ..regularizers import L1Ball
 from ..tree import Tree, cast_like
@@ -16,7 +17,6 @@ from ..validation import positive
 from ..validation.sparse import issparse
 from .active import domain_of
 from .known import Smooth
-from .operator_error import Majorized
 from .rows import is_sparse
 
 # The losses of one example that the catalogue's problems are made of: convex functions of a linear score.

@@ -11,11 +11,11 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array
 
 from .. import tree
+from ..certificates.certificate import Measured, certificate_of
 from ..geometry import Product
 from ..precision import double
 from ..problems import AbstractProblem
 from ..problems.feasibility import excess, lower_bound, phase_one
-from ..problems.rounding import Measured, certificate_of
 from ..tree import Saddle, Tree
 from ..validation import short
 

@@ -1,14 +1,10 @@
 """Regularizers: convex functions of one array that know their closed forms."""
 
-from .balls import L1Ball, L2Ball
 from .base import AbstractPenalty, AbstractRegularizer, AbstractSet
-from .boxes import Box, NonNegative
-from .entropies import KL, Entropy
-from .norms import L1, GroupL2, Zero
-from .quadratic import ElasticNet, Linear, SquaredL2, WithQuadratic, constant_of, split
-from .simplices import CappedSimplex, Simplex
+from .norms import KL, L1, Entropy, GroupL2, Zero
+from .sets import Box, CappedSimplex, L1Ball, L2Ball, NonNegative, Simplex
 from .spectral import Spectral, for_reports, is_spectral
-from .sums import InBall, InBox
+from .sums import ElasticNet, InBall, InBox, Linear, SquaredL2, WithQuadratic, constant_of, split
 
 __all__ = [
     "KL",

@@ -8,8 +8,8 @@ import numpy as np
 
 from .. import tree
 from ..algorithms.exchanging import exchanging
+from ..certificates.surveys import Surveyed
 from ..problems import AbstractProblem
-from ..problems.base import Surveyed
 from ..tree import Tree
 from .kinds import AVERAGES
 from .missing import Missing

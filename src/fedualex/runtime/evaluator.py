@@ -12,13 +12,12 @@ import numpy as np
 from jaxtyping import Array
 
 from ..bundle import Bounds
+from ..certificates.certificate import Measured, certificate_of
+from ..certificates.surveys import Surveyed, flat_of, measure_bounds, pair_with_slopes
 from ..compiling import compiled
 from ..geometry import Product
 from ..problems import AbstractProblem, Certificate
-from ..problems.base import Surveyed
-from ..problems.evidence import flat_of, measure_bounds, pair_with_slopes
 from ..problems.feasibility import largest_violation
-from ..problems.rounding import Measured, certificate_of
 from ..tree import Tree
 from .missing import Missing
 from .outputs import Evidence, Output, in_pairs, project, structure_of, surveys_at, unstacked

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..algorithms.exchanging import Exchanging, exchanging
+from ..certificates.surveys import Surveyed, flat_of, known_of
 from ..problems import AbstractProblem
-from ..problems.base import Surveyed
-from ..problems.evidence import flat_of, known_of
 from ..tree import Saddle, Tree
 from .clients import Clients
 from .kinds import no_sums

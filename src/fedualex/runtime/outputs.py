@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
+from ..certificates.surveys import Surveyed
 from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import Product, is_geometry
 from ..problems import AbstractProblem, Certificate
-from ..problems.base import Surveyed
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
 from .status import Status

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..certificates.surveys import Surveyed
 from ..problems import AbstractProblem
-from ..problems.base import Surveyed
 from . import checkpoint as checkpoints
 from .clients import Clients
 from .evaluator import Evaluator

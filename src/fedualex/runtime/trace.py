@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..bundle import Bounds, Cuts, Flat, Known, improved, no_bounds, no_cuts
+from ..certificates.surveys import flat_of, known_of
 from ..compiling import compiled
 from ..problems import AbstractProblem
-from ..problems.evidence import flat_of, known_of
 from ..tree import Saddle
 
 SURVEYS, ENTRIES = 20, 2**22

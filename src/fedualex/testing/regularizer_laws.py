@@ -11,8 +11,7 @@ from jaxtyping import Array
 from ..geometry import calls_lapack
 from ..precision import double
 from ..regularizers import AbstractRegularizer, SquaredL2
-from ..regularizers.fenchel import fenchel
-from ..regularizers.rounding import has_rounding_bound
+from ..regularizers.fenchel import fenchel, has_rounding_bound
 from ..tree import Tree
 from ..validation import of_type
 from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, checked_like, equal, size

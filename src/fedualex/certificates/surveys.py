@@ -1,6 +1,6 @@
 """The certificate of a pair (x, y) whose bounds come from several surveys."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +10,23 @@ from jaxtyping import Array
 from .. import tree
 from ..bundle import Bounds, Flat, Known
 from ..regularizers import for_reports
-from ..regularizers.rounding import UNIT
+from ..regularizers.fenchel import UNIT
 from ..tree import Saddle
-from .base import Surveyed
-from .operator_error import Majorized
-from .rounding import Measured, measure
+from .certificate import Measured, measure
+from .rounding import Majorized
 
 ESTIMATE = 4.0
 """How many times larger than at one survey the error of others may be, where it is an estimate anyway."""
+
+
+class Surveyed(NamedTuple):
+    """What all clients together say of one point: g(z) = sum_m p_m g_m(z) and f(z) = sum_m p_m f_m(z), exact.
+
+    operator, value: g(z) and f(z).
+    """
+
+    operator: Saddle
+    value: Any
 
 
 def flat_of(problem: Any) -> Flat:

@@ -1,0 +1,1 @@
+"""Certificates: bounds on the duality gap from one point or from several surveys, and on what rounding did to them."""

@@ -1,0 +1,278 @@
+"""Indicators of sets: balls, boxes, simplices."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array
+
+from ..tree import Vector, as_real, cast_like
+from ..validation import any_real_array, nonnegative, positive, short
+from .base import AbstractSet, Parameter, relative, show
+from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex, radial
+
+# Norm balls.
+
+
+class AbstractBall(AbstractSet):
+    """All points of norm <= radius around 0."""
+
+    radius: Parameter
+
+    def __init__(self, radius: Any):
+        self.radius = nonnegative(f"{type(self).__name__}: radius", radius)
+
+    def diameter(self, like: Vector) -> Array:
+        """2 radius."""
+        return 2 * cast_like(self.radius, like)
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return True
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({show(self.radius)})"
+
+
+class L2Ball(AbstractBall):
+    """||x||_2 <= radius, over all entries (the Frobenius norm of a matrix)."""
+
+    def project(self, omega: Vector) -> Array:
+        """omega min(1, radius / ||omega||)."""
+        return radial(omega, self.radius)
+
+    def support(self, s: Vector) -> Array:
+        """radius ||s||_2."""
+        return cast_like(self.radius, s) * norm(s)
+
+    def violation(self, x: Vector) -> Array:
+        """(||x||_2 - radius)_+ / radius."""
+        return relative(norm(x) - cast_like(self.radius, x), self.radius)
+
+    def farthest(self, center: Vector) -> Array:
+        """radius + ||center||_2."""
+        return cast_like(self.radius, center) + norm(center)
+
+
+class L1Ball(AbstractBall):
+    """||x||_1 <= radius, over all entries."""
+
+    def project(self, omega: Vector) -> Array:
+        """omega inside; outside, the simplex projection of |omega| with the signs of omega."""
+        omega = as_real(omega)
+        radius = cast_like(self.radius, omega)
+        # Inside, where points nearly always are, nothing is sorted.
+        projected: Array = jax.lax.cond(jnp.sum(jnp.abs(omega)) <= radius, _unchanged, _onto_face, omega, radius)
+        return projected
+
+    def support(self, s: Vector) -> Array:
+        """radius max |s|."""
+        return cast_like(self.radius, s) * jnp.max(jnp.abs(s), initial=0)
+
+    def violation(self, x: Vector) -> Array:
+        """(||x||_1 - radius)_+ / radius."""
+        return relative(jnp.sum(jnp.abs(x)) - cast_like(self.radius, x), self.radius)
+
+    def farthest(self, center: Vector) -> Array:
+        """sqrt(radius^2 + ||center||^2 + 2 radius max |center|), at a vertex."""
+        return jnp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))
+
+
+def _unchanged(omega: Array, radius: Array) -> Array:
+    return omega
+
+
+def _onto_face(omega: Array, radius: Array) -> Array:
+    """The nearest point of l1 norm `radius`."""
+    return jnp.copysign(onto_simplex(jnp.abs(omega), radius), omega)
+
+
+class Box(AbstractSet):
+    """lower <= x <= upper, entry by entry.
+
+    `Box(0.05)` is |x_i| <= 0.05; `Box(lower=..., upper=...)` takes numbers or arrays of the shape of x, may be
+    one-sided and need not contain zero.
+
+    radius: |x_i| <= radius. lower, upper: the ends in place of it, None where there is no end.
+    """
+
+    lower: Parameter
+    upper: Parameter
+
+    def __init__(self, radius: Any = None, *, lower: Any = None, upper: Any = None):
+        if (radius is None) == (lower is None and upper is None):
+            raise TypeError("Box takes either a radius or lower and upper, e.g. Box(0.05) or Box(lower=0, upper=1)")
+        if radius is not None:
+            size = nonnegative("Box: radius", radius)
+            lower, upper = -size, size
+        self.lower = any_real_array("Box: lower", -np.inf if lower is None else lower)
+        self.upper = any_real_array("Box: upper", np.inf if upper is None else upper)
+        try:
+            np.broadcast_shapes(self.lower.shape, self.upper.shape)
+        except ValueError:
+            raise ValueError(
+                f"Box: lower has shape {self.lower.shape} and upper {self.upper.shape}; they must agree, or be numbers"
+            ) from None
+        if np.any(self.lower > self.upper) or np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
+            raise ValueError(
+                f"Box: lower must be <= upper everywhere with a real number between, got {short(lower)}, {short(upper)}"
+            )
+
+    def project(self, omega: Vector) -> Array:
+        """clip(omega, lower, upper)."""
+        omega = as_real(omega)
+        return jnp.clip(omega, cast_like(self.lower, omega), cast_like(self.upper, omega))
+
+    def support(self, s: Vector) -> Array:
+        """sum_i max(lower_i s_i, upper_i s_i)."""
+        s = as_real(s)
+        corner = jnp.where(
+            s > 0, cast_like(self.upper, s), jnp.where(s < 0, cast_like(self.lower, s), self.project(0 * s))
+        )
+        bounded = jnp.isfinite(corner)
+        # Never infinity times s: its slope is infinite where only another entry is asked for.
+        return jnp.sum(jnp.where(bounded, jnp.where(bounded, corner, 0) * s, jnp.inf))
+
+    def violation(self, x: Vector) -> Array:
+        """The largest excess over a bound, relative to the entry's own finite bounds (to x if there are none)."""
+        x = as_real(x)
+        lower, upper = cast_like(self.lower, x), cast_like(self.upper, x)
+        size = jnp.maximum(_finite_size(lower), _finite_size(upper))
+        size = jnp.where(size > 0, size, jnp.max(jnp.abs(x), initial=0))
+        return jnp.max(relative(jnp.maximum(lower - x, x - upper), size), initial=0)
+
+    def farthest(self, center: Vector) -> Array:
+        """||max(|lower - center|, |upper - center|)||_2."""
+        lower, upper = cast_like(self.lower, center), cast_like(self.upper, center)
+        return norm(jnp.maximum(jnp.abs(lower - center), jnp.abs(upper - center)))
+
+    def diameter(self, like: Vector) -> Array:
+        """||upper - lower||_2."""
+        return norm(jnp.broadcast_to(cast_like(self.upper - self.lower, like), jnp.shape(like)))
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return bool(np.all(np.isfinite(self.lower)) and np.all(np.isfinite(self.upper)))
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return bool(np.ndim(self.lower) == np.ndim(self.upper) == 0 and self.lower == -self.upper)
+
+    def __repr__(self) -> str:
+        if self.absolutely_symmetric:
+            return f"Box({show(self.upper)})"
+        return f"Box(lower={show(self.lower)}, upper={show(self.upper)})"
+
+
+def NonNegative() -> Box:
+    """x >= 0, entry by entry: `Box` with lower bound 0 and no upper bound."""
+    return Box(lower=0.0)
+
+
+def _finite_size(bound: Array) -> Array:
+    return jnp.where(jnp.isfinite(bound), jnp.abs(bound), 0)
+
+
+# Mixtures: the simplex, and the simplex with a cap on every entry.
+
+
+class Simplex(AbstractSet):
+    """x >= 0, sum x = radius, over all entries."""
+
+    radius: Parameter
+
+    def __init__(self, radius: Any = 1.0):
+        self.radius = nonnegative("Simplex: radius", radius)
+
+    def project(self, omega: Vector) -> Array:
+        """(omega - kappa)_+ with kappa such that the sum is the radius."""
+        return onto_simplex(omega, self.radius)
+
+    def support(self, s: Vector) -> Array:
+        """radius max s."""
+        return cast_like(self.radius, s) * jnp.max(jnp.asarray(s))
+
+    def violation(self, x: Vector) -> Array:
+        """The larger of the error of the sum and the largest negative entry, over the radius."""
+        x = as_real(x)
+        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - cast_like(self.radius, x)), jnp.max(-x)), self.radius)
+
+    def farthest(self, center: Vector) -> Array:
+        """sqrt(radius^2 + ||center||^2 - 2 radius min center), at a vertex."""
+        center = as_real(center)
+        return jnp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(-center))
+
+    def diameter(self, like: Vector) -> Array:
+        """sqrt(2) radius, between two vertices; 0 if there is only one."""
+        return cast_like(np.sqrt(2) * self.radius if np.size(like) > 1 else 0.0, like)
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return True
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"Simplex({show(self.radius)})"
+
+
+class CappedSimplex(AbstractSet):
+    """0 <= x <= cap, sum x = 1: mixtures in which no entry has more than `cap`, as in CVaR with level 1 / (d cap)."""
+
+    cap: Parameter
+
+    def __init__(self, cap: Any):
+        self.cap = positive("CappedSimplex: cap", cap)
+
+    def check_size(self, size: int) -> None:
+        """Refuse a cap so small that no mixture of `size` entries exists."""
+        if not isinstance(self.cap, Tracer) and float(self.cap) * size < 1 - 1e-12:
+            raise ValueError(
+                f"CappedSimplex: cap must be at least 1/{size} for {size} entries, got {float(self.cap)!r}"
+            )
+
+    def project(self, omega: Vector) -> Array:
+        """clip(omega - kappa, 0, cap) with kappa such that the sum is 1."""
+        self.check_size(np.size(omega))
+        return onto_capped_simplex(omega, self.cap)
+
+    def support(self, s: Vector) -> Array:
+        """cap (sum of the k largest) + (1 - k cap) (the next), k = floor(1 / cap)."""
+        s = as_real(s)
+        return jnp.vdot(capped_profile(s.size, self.cap, s.dtype), -jnp.sort(-s.ravel()))
+
+    def violation(self, x: Vector) -> Array:
+        """The largest of the error of the sum, a negative entry, and an excess over the cap."""
+        x = as_real(x)
+        outside = jnp.maximum(jnp.max(-x), jnp.max(x - cast_like(self.cap, x)))
+        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - 1), outside), 1.0)
+
+    def farthest(self, center: Vector) -> Array:
+        """All extreme points have the same norm, so the farthest one minimizes <center, x>."""
+        center = as_real(center)
+        extreme = norm(capped_profile(center.size, self.cap, center.dtype))
+        return jnp.sqrt(extreme**2 + norm(center) ** 2 + 2 * self.support(-center))
+
+    def diameter(self, like: Vector) -> Array:
+        """Between an extreme point and the one in the opposite order."""
+        profile = capped_profile(np.size(like), self.cap, jnp.result_type(as_real(like)))
+        return norm(profile - profile[::-1])
+
+    @property
+    def finite_conjugate(self) -> bool:
+        return True
+
+    @property
+    def absolutely_symmetric(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"CappedSimplex({show(self.cap)})"
