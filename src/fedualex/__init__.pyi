@@ -73,9 +73,7 @@ from .regularizers import (
     SquaredL2 as SquaredL2,
     Zero as Zero,
 )
-from .report.comparing import (
-    compare as compare,
-)
+from .report.comparing import compare as compare
 from .runtime import (
     Run as Run,
     Status as Status,
@@ -85,8 +83,6 @@ from .runtime import (
     sweep as sweep,
     tune as tune,
 )
-from .tree import (
-    Saddle as Saddle,
-)
+from .tree import Saddle as Saddle
 
 __version__: str

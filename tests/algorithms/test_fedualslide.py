@@ -8,10 +8,9 @@ from support.catalogue import CATALOGUE, catalogue
 from support.plain_rows import ROWS, rows
 
 import fedualex as fx
-from fedualex.algorithms import fedualslide
-from fedualex.algorithms.fedualex import extrapolate
-from fedualex.algorithms.pace import UNTRIED, Balance, Turns
-from fedualex.algorithms.pulled import Pull, PulledSteps
+from fedualex.algorithms import slide as fedualslide
+from fedualex.algorithms.dual import extrapolate
+from fedualex.algorithms.slide import UNTRIED, Balance, Pull, PulledSteps, Turns
 from fedualex.bundle import pair_of
 from fedualex.certificates.surveys import flat_of, known_of
 from fedualex.geometry import Product

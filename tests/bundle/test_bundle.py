@@ -10,7 +10,7 @@ from support.plain_rows import rows
 import fedualex as fx
 from fedualex.bundle import Cuts, improved, level_weights, lower_bound, no_bounds, no_cuts, pair_of, upper_bound
 from fedualex.bundle.improve import largest_of_concave
-from fedualex.bundle.nonnegative import minimize_nonnegative
+from fedualex.bundle.level import minimize_nonnegative
 from fedualex.certificates.surveys import flat_of, known_of
 from fedualex.precision import double
 from fedualex.runtime.outputs import exact_problem

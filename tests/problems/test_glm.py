@@ -12,13 +12,7 @@ from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Quantile
 
 import fedualex as fx
 from fedualex.experiments.registry import build_problem
-from fedualex.problems import (
-    attack_report,
-    low_rank,
-    robust_regression,
-    sparse_glm,
-    universal_adversarial,
-)
+from fedualex.problems import attack_report, low_rank, robust_regression, sparse_glm, universal_adversarial
 
 PENALTIES = {
     "l1": {"l1": 0.05},

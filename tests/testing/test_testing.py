@@ -9,7 +9,7 @@ from support.catalogue import CATALOGUE
 import fedualex as fx
 from fedualex import tree
 from fedualex.algorithms.base import StepSize, step
-from fedualex.algorithms.plain import AbstractPlainMethod, descend
+from fedualex.algorithms.primal import AbstractPlainMethod, descend
 from fedualex.geometry import Euclidean
 from fedualex.precision import double_available
 from fedualex.regularizers import AbstractPenalty

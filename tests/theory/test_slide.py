@@ -11,7 +11,7 @@ from support.sliding import Entropic, Flat, certificate, descend, local_point, r
 
 import fedualex as fx
 from fedualex import theory, tree
-from fedualex.algorithms.fedualex import extrapolate
+from fedualex.algorithms.dual import extrapolate
 from fedualex.geometry import Dual
 from fedualex.precision import double
 

@@ -1,34 +1,27 @@
 """Methods, each written once: what a client does in a step, what it sends, and what the server does with it."""
 
-from .adaptive import AdaptiveDualExtrapolation, BacktrackingCoMP, BacktrackingDualExtrapolation
-from .aliases import (
+from .base import AbstractMethod
+from .dual import FedDualAvg, FeDualEx, FeDualExCorrected, SynchronousDualExtrapolation, SynchronousMirrorProx
+from .lead_sliding import LeadSliding
+from .one_machine import (
+    AdaptiveDualExtrapolation,
+    BacktrackingCoMP,
+    BacktrackingDualExtrapolation,
+    ChambollePock,
     CoMP,
     CompositeDualExtrapolation,
     CompositeMirrorDescent,
     DualAveraging,
     MirrorDescent,
     MirrorProx,
+    NesterovDualExtrapolation,
+    OptimisticMirrorDescent,
     StochasticDualExtrapolation,
     StochasticMirrorProx,
+    TsengAPG,
 )
-from .base import AbstractMethod
-from .chambolle_pock import ChambollePock
-from .extra_step import ExtraStepLocalSGD
-from .fedavg import FedAvg, FedAvgS
-from .feddualavg import FedDualAvg
-from .fedgda_gt import FedGDAGT
-from .fedmid import FedMiD
-from .fedmip import FedMiP
-from .fedualex import FeDualEx, FeDualExCorrected
-from .fedualslide import FeDualSlide
-from .lead_sliding import LeadSliding
-from .local_sgda import LocalSGDA
-from .nesterov import NesterovDualExtrapolation
-from .optimistic import OptimisticMirrorDescent
-from .scaffold_memory import ScaffoldSMemory
-from .scaffold_survey import ScaffoldS
-from .synchronous import SynchronousDualExtrapolation, SynchronousMirrorProx
-from .tseng import TsengAPG
+from .primal import ExtraStepLocalSGD, FedAvg, FedAvgS, FedGDAGT, FedMiD, FedMiP, LocalSGDA, ScaffoldS, ScaffoldSMemory
+from .slide import FeDualSlide
 
 __all__ = [
     "AbstractMethod",

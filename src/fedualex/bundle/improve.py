@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
-from .bounds import UNKNOWN, Bounds, Known, Side, lower_value, majorants, minorants, upper_value
-from .cuts import Cuts
+from .bounds import UNKNOWN, Bounds, Cuts, Known, Side, lower_value, majorants, minorants, upper_value
 from .flat import Flat
 from .level import model_weights
 

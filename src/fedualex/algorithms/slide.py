@@ -1,0 +1,537 @@
+"""FeDualSlide: certified dual extrapolation with a memory of surveys, for clients that differ."""
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .. import tree
+from ..bundle import (
+    Bounds,
+    Cuts,
+    Flat,
+    Known,
+    improved,
+    level_weights,
+    nearest,
+    no_bounds,
+    no_cuts,
+    pair_of,
+    scaled_primal,
+)
+from ..compiling import compiled, moderately
+from ..geometry import AbstractGeometry, Dual
+from ..problems import AbstractProblem
+from ..tree import Saddle, Scalar, Tree
+from ..validation import real_scalar, short, whole_number
+from .base import AbstractMethod, Oracle, Survey, choice
+
+# Step sizes that are found on the way, and which of two ways to go on is the better one.
+
+
+PATIENCE = 8
+"""Steps in a row that are short against T_f before the server's own point is surveyed."""
+UNTRIED = -1e300
+"""A rate that nobody measured."""
+SLACK = 2
+"""How many times as fast the other way must have been to take over before a phase ends."""
+NEAR = 3.0
+"""Scales that differ by less are about the same."""
+TRIAL = 4
+"""Every so many turns the way that was worse is tried again."""
+
+
+class Pace(NamedTuple):
+    """The step sizes of one way to propose."""
+
+    trial: Any
+    """T, which is tried next."""
+    fresh: Any
+    """T_f, which is tried after a survey of the server's own point."""
+    unfailed: Any
+    poor: Any
+    """Short steps in a row; -1 while a proposal from the server's own point is under way."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it is time to survey the server's own point."""
+        return int(self.poor) >= PATIENCE
+
+    def rescaled(self, ratio: float) -> "Pace":
+        """Where x's part of ell is multiplied by this ratio, so is a step that moves x as far as before."""
+        return self._replace(trial=ratio * float(self.trial), fresh=ratio * float(self.fresh))
+
+    def judged(self, step: float, top: float) -> "Pace":
+        """After a proposal of this step, found good up to `top`."""
+        good, taken = top >= step, min(top, step)
+        if self.poor < 0:
+            return self._replace(fresh=1.5 * step if good else step / 2, poor=0)
+        trial = step * (3.0 if self.unfailed else 1.5) if good else max(top, step / 2)
+        if taken < self.fresh / 4:
+            return Pace(trial, self.fresh, self.unfailed and good, self.poor + 1)
+        return Pace(trial, max(self.fresh, taken), self.unfailed and good, 0)
+
+
+class Turns(eqx.Module):
+    """Two ways to propose that take turns; the rate of a way is what an exchange takes off log(gap).
+
+    A gap falls at the end of a phase and may stand still before, so a turn lasts as long as its phase. It ends earlier
+    where the other way was SLACK times as fast as this one could still be, if it ended the phase right now.
+    """
+
+    rates: tuple[Any, Any]
+    """Of the last turn of each way; UNTRIED before the first."""
+    count: Any
+    began: Any
+    """Exchanges when the present turn began."""
+    gap: Any
+    """The gap then."""
+
+    def following(self, way: int, exchanges: int, gap: float, drop: float, *, ended: bool) -> tuple[int, "Turns"]:
+        """The way to go on with after so many exchanges, and the turns then.
+
+        drop: the share of its first gap at which a phase ends. ended: whether one just did.
+        """
+        if float(self.gap) == UNTRIED:
+            return way, replace(self, began=exchanges, gap=gap)
+        spent = exchanges - int(self.began)
+        rate = -math.log(drop) / spent
+        if not ended and SLACK * rate >= float(self.rates[1 - way]):
+            return way, self
+        if ended:
+            rate = math.log(float(self.gap) / gap) / spent if min(float(self.gap), gap) > 0 else 0.0
+        rates = (rate, self.rates[1]) if way == 0 else (self.rates[0], rate)
+        count, better = int(self.count) + 1, int(float(rates[1]) > float(rates[0]))
+        untried = float(rates[1 - way]) == UNTRIED
+        other = 1 - way if untried else (1 - better if count % TRIAL == 0 else better)
+        return other, replace(self, rates=rates, count=count, began=exchanges, gap=gap)
+
+
+def no_turns() -> Turns:
+    """Before the first exchange."""
+    nothing, number = jnp.asarray(0), jnp.asarray(UNTRIED)
+    return Turns((number, number), nothing, nothing, number)
+
+
+class Balance(NamedTuple):
+    """The scale of x's part of ell, as phases find it: so that x and y have equally far to go.
+
+    How far they went in a phase proposes the next scale. But a smaller scale also lets x go farther, so proposals may
+    run away: where a phase ends without success, far from the last successful scale, that one comes back, as a limit.
+    """
+
+    scale: Any
+    proven: Any
+    """The scale of the last phase that was successful, 0 if there is none since one failed at about that scale."""
+    least: Any
+    most: Any
+
+    def after(self, proposed: float, *, success: bool) -> "Balance":
+        """After a phase that proposes another scale; as arrays, because other numbers would be compiled for."""
+        scale, proven, least, most = (float(number) for number in self)
+        if success:
+            proven, scale = scale, min(max(proposed, least), most)
+        elif proven == 0 or proven / NEAR < scale < proven * NEAR:  # nothing better is known
+            scale, proven, least, most = proposed, 0.0, 0.0, -UNTRIED
+        elif scale < proven:
+            scale, least = proven, proven
+        else:
+            scale, most = proven, proven
+        return Balance(*(np.asarray(number, np.float64) for number in (scale, proven, least, most)))
+
+
+def with_pace(paces: tuple[Pace, Pace], way: int, pace: Pace) -> tuple[Pace, Pace]:
+    """The paces of both ways, with one in its place."""
+    return (pace, paces[1]) if way == 0 else (paces[0], pace)
+
+
+# The local steps of FeDualSlide: dual extrapolation that is pulled back to the pair where the round began.
+
+
+class Pull(eqx.Module):
+    """What clients are sent: the pair where a round begins, the step size, and how strongly it pulls back."""
+
+    dual: Dual
+    eta: Any
+    rho: Any
+    scale: Any
+    """Of x's part of ell (`bundle.Flat`)."""
+
+
+class Pulled(eqx.Module):
+    """A client's pair in between, and the weight of its next probe."""
+
+    dual: Dual
+    origin: Pull
+    weight: Any
+
+
+class PulledSteps(AbstractMethod):
+    """Dual extrapolation with a pull back, for operators corrected to g_m(z) - g_m(w) + g(w) at a given reference w.
+
+        back = (1 - rho) local + rho O
+        half = back.descend(eta, g(P(local)));   local <- back.descend(eta, g(P(half)))
+
+    Probes are the points P(half), of weight (1 - rho)^(K - 1 - k) up to a common factor; their weighted mean is all
+    that the server uses. rho = 0 is the local step of `FeDualEx`.
+    """
+
+    survey: ClassVar[Survey] = "given"
+
+    def start(self, dual: Dual, geometry: AbstractGeometry) -> Pull:
+        """The pair, with a step of size 0."""
+        nothing = jnp.zeros((), jnp.result_type(dual.tau))
+        return Pull(dual, nothing, nothing, nothing + 1)
+
+    def local_init(self, server: Pull, memory: None) -> Pulled:
+        """At the pair."""
+        return Pulled(server.dual, server, jnp.ones_like(server.rho))
+
+    def local_step(self, local: Pulled, oracle: Oracle, geometry: Any) -> tuple[Pulled, Tree, Scalar]:
+        """The half point is the probe."""
+        eta, rho, scale = local.origin.eta, local.origin.rho, local.origin.scale
+        back = tree.add(tree.scale(1 - rho, local.dual), tree.scale(rho, local.origin.dual))
+        half = scaled_primal(geometry, back.descend(eta, oracle(scaled_primal(geometry, local.dual, scale), 0)), scale)
+        following = back.descend(eta, oracle(half, 1))
+        return Pulled(following, local.origin, local.weight / (1 - rho)), half, local.weight
+
+    def local_final(self, local: Pulled, server: Pull, memory: None) -> tuple[None, None]:
+        """Nothing but the mean of the probes is used."""
+        return None, None
+
+    def server_step(self, server: Pull, message: None, geometry: AbstractGeometry, fraction: Scalar) -> Pull:
+        """What becomes of the probes is decided elsewhere."""
+        return server
+
+    def point(self, server: Pull, geometry: Any) -> Tree:
+        """P of the pair."""
+        return scaled_primal(geometry, server.dual, server.scale)
+
+    def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
+        """The half point."""
+        return probe
+
+    def memory(self, server: Pull) -> None:
+        """None."""
+        return
+
+
+# The server of FeDualSlide: what it remembers between two exchanges.
+
+
+START, PROBE, FRESH, LOCAL = range(4)
+"""What the next exchange is: the first survey, one of a proposal, one of the server's own point, or local steps."""
+SURVEY, STEPS = range(2)
+"""How proposals are made: by the server alone, or by local steps of the clients."""
+ASKED = PROBE, LOCAL
+"""The exchange that a proposal of each way begins with."""
+SPAN = 10
+"""Surveys that the first phase lasts at most."""
+PHASES = 6
+"""New phases that one survey may begin at most."""
+
+
+class SlideServer(NamedTuple):
+    """Everything that the server remembers, in float64."""
+
+    center: Array
+    """The point from which the level problem measures distances."""
+    balance: Balance
+    cuts: Cuts
+    bounds: Bounds
+    phase: Any
+    """The gap when the phase began."""
+    age: Any
+    """Surveys since then."""
+    span: Any
+    """Surveys after which a phase ends in any case; doubled whenever one does."""
+    paces: tuple[Pace, Pace]
+    way: Any
+    """How proposals are made at present."""
+    turns: Turns
+    omega: Array
+    tau: Array
+    """(omega, tau) = O(c), where the next proposal starts."""
+    row: Any
+    """Of the survey whose operator is the reference of that proposal."""
+    step: Any
+    """T of the proposal that is under way."""
+    want: Any
+    at: Saddle
+    """Where the next survey is, or the last one was."""
+    surveys: Any
+    local_rounds: Any
+
+    @property
+    def scale(self) -> Any:
+        """Of x's part of ell."""
+        return self.balance.scale
+
+    @property
+    def exchanges(self) -> int:
+        """Round trips so far."""
+        return int(self.surveys) + int(self.local_rounds)
+
+    def in_new_phase(self, center: Array, scale: float, *, success: bool) -> "SlideServer":
+        """With another center, the scale that the last phase and its success make, and no weights."""
+        balance = self.balance.after(scale, success=success)
+        first, second = (pace.rescaled(float(balance.scale) / float(self.scale)) for pace in self.paces)
+        cuts = self.cuts.reweighted(np.zeros(self.cuts.weights.shape))
+        return self._replace(center=center, balance=balance, cuts=cuts, paces=(first, second))
+
+
+@compiled
+def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
+    """Before the first exchange, which is a survey of the projection of z."""
+    z = flat.geometry.project(z)
+    center, one, zero, none = flat.interior(flat.vector(z)), jnp.ones(()), jnp.zeros(()), jnp.asarray(0)
+    pace = Pace(one, one, jnp.asarray(True), none)
+    return SlideServer(
+        center=center,
+        balance=Balance(one, zero, zero, jnp.asarray(-UNTRIED)),
+        cuts=no_cuts(memory, center.size),
+        bounds=no_bounds(flat, memory),
+        phase=zero,
+        age=none,
+        span=jnp.asarray(SPAN),
+        paces=(pace, pace),
+        way=jnp.asarray(way),
+        turns=no_turns(),
+        omega=flat.dual(center),
+        tau=zero,
+        row=none,
+        step=zero,
+        want=jnp.asarray(START),
+        at=z,
+        surveys=none,
+        local_rounds=none,
+    )
+
+
+def share(name: str, default: float) -> Any:
+    """The field of a number above 0 and below 1, which is compiled in."""
+
+    def checked(value: Any) -> float:
+        number = float(real_scalar(name, value, "a number above 0 and below 1"))
+        if not 0 < number < 1:
+            raise ValueError(f"{name} must be a number above 0 and below 1, got {number!r}")
+        return number
+
+    return eqx.field(static=True, default=default, converter=checked)
+
+
+# The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers.
+#
+# Every exchange waits for them, and most of all for `weighed`, two loops of a few hundred small operations. The scale
+# of x is an argument of its own, because a new `Flat` takes as long as a small program does.
+
+
+FACTOR, MOVED = 10.0, 1e-9
+"""By how much a phase may change the scale, and divergences that say nothing about it."""
+BISECTIONS = 52
+
+
+@compiled
+def absorbed(
+    flat: Flat,
+    scale: Array,
+    cuts: Cuts,
+    pair: tuple[Array, Array],
+    step: Array,
+    at: Saddle,
+    operator: Saddle,
+    value: Array,
+) -> tuple[Cuts, Array, Array]:
+    """The cuts with a new survey, up to which step its proposal was good, and the size of its operator.
+
+    That is the largest c <= step with Err(c) = pot(O.descend(c, g)) - pot(O) + c (<g, u> + psi(u)) <= 0, which is the
+    weight of the survey. Err is convex. step: that of the proposal; 0 where the survey was not of one.
+    """
+    flat = flat.scaled(scale)
+    g, u, (omega, tau) = flat.vector(operator), flat.vector(at), pair
+    height = jnp.vdot(g, u) + flat.psi(u)
+    omega = tree.depend_on(omega, height)  # one LAPACK call at a time
+    z, psi, here = flat.mapped(omega, tau)
+
+    def fits(c: Array) -> Array:
+        return flat.mapped(omega - c * g, tau + c).potential - here + c * height <= 1e-15 * jnp.abs(here)
+
+    def narrower(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, low, high = now
+        # The whole step first, in the loop, so that it is compiled once.
+        tried = jnp.where(count == 0, step, (low + high) / 2)
+        good = fits(tried)
+        return count + 1, jnp.where(good, tried, low), jnp.where(good, high, tried)
+
+    start = jnp.asarray(0), jnp.zeros(()), step
+    top = jax.lax.while_loop(lambda now: (now[0] <= BISECTIONS) & (now[1] < now[2]), narrower, start)[1]
+    cuts = cuts.with_room(cuts.heights - cuts.operators @ z - psi)
+    return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(g, g))
+
+
+@moderately
+def weighed(
+    flat: Flat, scale: Array, known: Known, cuts: Cuts, bounds: Bounds, level: Array, center: Array
+) -> tuple[Cuts, Bounds, Array, Array]:
+    """Weights of the level problem, bounds that they make better, and scale and center of a phase that begins here.
+
+    The scale is the geometric mean of what it was and of D_y / D_x, by the divergences of the surveys' weighted mean
+    from the center, and moves by FACTOR at most. The new center is the best point, a little inside of the domain.
+    """
+    flat = flat.scaled(scale)
+    cuts = cuts.reweighted(level_weights(flat, cuts, flat.dual(center), level))
+    bounds = improved(flat, cuts, known, bounds, model=True)
+    total = jnp.sum(cuts.weights)
+    mean = cuts.weights / jnp.where(total > 0, total, 1.0) @ cuts.points
+    x, y = flat.divergences(mean, center)
+    moved = (total > 0) & (x > MOVED) & (y > MOVED)
+    ratio = jnp.sqrt(jnp.where(moved, y / jnp.where(moved, x, 1.0), flat.scale) / flat.scale)
+    return cuts, bounds, jnp.clip(ratio, 1 / FACTOR, FACTOR) * flat.scale, flat.interior(bounds.point)
+
+
+@compiled
+def proposal(
+    flat: Flat, scale: Array, cuts: Cuts, center: Array, step: Array
+) -> tuple[Array, Array, Saddle, Array, Saddle]:
+    """The pair O(c), its point, the row of the survey nearest to it, and P(O(c).descend(step, g)) with that row's g."""
+    flat = flat.scaled(scale)
+    omega, tau = pair_of(cuts, flat.dual(center))
+    z = flat.mapped(omega, tau).point
+    row = nearest(cuts, z)
+    ahead = flat.mapped(omega - step * cuts.operators[row], tau + step).point
+    return omega, tau, flat.point(z), row, flat.point(ahead)
+
+
+class FeDualSlide(PulledSteps):
+    """Dual extrapolation whose server remembers exact surveys and weighs them anew after each (docs/slide.md).
+
+    A survey is one exchange that returns the mean operator g(u) and the value f(u) at a point u. A round is one
+    exchange, a survey or local steps; there is no step size to choose.
+
+        repeat                                                        # on the server alone
+            c = argmin_{c >= 0} pot(O(c)) + sum c_i (e_i - level)     # O(c) = (omega_c - sum c_i g_i, sum c_i)
+            better bounds of the optimal value from the surveys and their weights c
+            if gap > drop * (gap when the phase began), and the phase is not too old: stop repeating
+            a new phase: level = kappa * gap, omega_c = grad ell(best point)
+        propose u: by the server, P(O(c).descend(T, g_i)) with the nearest survey i, or by `local_steps` of clients
+        survey u; weigh it by the largest step <= T for which the potential pays; T grows or shrinks
+
+    mode: "local" proposes by local steps (two exchanges a proposal), "survey" by the server alone (one); "auto" uses
+        what takes more off log(gap) an exchange. With one local step all of them are "survey".
+    remember: how many surveys. sigma: how far local steps are pulled back in total. kappa, drop: the level of
+        a phase and the gap at which it ends, as shares of the gap with which it began.
+    Proved for exact surveys of all clients, whatever noise local steps have: every gap, and a rate as long as surveys
+    are forgotten only when they have no weight (docs/slide.md).
+    """
+
+    mode: str = choice("FeDualSlide: mode", "auto", "local", "survey")
+    remember: int = eqx.field(static=True, default=20, converter=lambda value: whole_number("remember", value, 2))
+    sigma: float = share("sigma", 0.5)
+    kappa: float = share("kappa", 0.1)
+    drop: float = share("drop", 0.3)
+    exchanging: ClassVar[bool] = True
+    patience: ClassVar[int] = 40
+    """Bounds may stand still until a phase ends by age, which is after 10, 20, 40 surveys."""
+
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+        """Its clients take equally many steps, and its gaps need finite conjugates."""
+        if np.min(local_steps) != np.max(local_steps):
+            return f"FeDualSlide takes the same number of local_steps on all clients, got {short(local_steps)}"
+        if reason := problem.why_uncertifiable():
+            return f"FeDualSlide works with certificates, and there is none here: {reason}"
+        return ""
+
+    def point(self, server: Any, geometry: Any) -> Tree:
+        """Where the next survey is; of a `Pull`, the point of its pair."""
+        return server.at if isinstance(server, SlideServer) else super().point(server, geometry)
+
+    def traffic(self, server: SlideServer, clients: int, itemsize: int) -> dict[str, int]:
+        """Bytes up and down so far: surveys in float64, local steps in the precision of the rounds."""
+        size, surveys, rounds = server.omega.size, clients * int(server.surveys), clients * int(server.local_rounds)
+        up = surveys * (size + 1) * 8 + rounds * (size + 1) * itemsize
+        return {"bytes_up": up, "bytes_down": surveys * size * 8 + rounds * (3 * size + 4) * itemsize}
+
+    def opened(self, flat: Flat, z: Saddle, local_steps: int) -> SlideServer:
+        """The server before its first exchange, a survey of the projection of z."""
+        way = SURVEY if self.mode == "survey" or local_steps == 1 else STEPS
+        return first_server(flat, self.remember, z, way)
+
+    def pull(self, flat: Flat, server: SlideServer, local_steps: int) -> tuple[Pull, Tree] | None:
+        """What local steps start from and the reference (w, g(w)) they are corrected by; None if a survey is next.
+
+        rho = 1 - (1 - sigma)^(1/K) and eta = rho T / sigma make all K steps together one of size T.
+        """
+        if int(server.want) != LOCAL:
+            return None
+        rho = 1 - (1 - self.sigma) ** (1 / local_steps)
+        row, eta = int(server.row), rho * float(server.step) / self.sigma
+        reference = flat.point(server.cuts.points[row]), flat.point(server.cuts.operators[row])
+        return Pull(Dual(flat.point(server.omega), server.tau), eta, rho, server.scale), reference
+
+    def after_steps(self, flat: Flat, server: SlideServer, mean: Saddle) -> SlideServer:
+        """After local steps: the weighted mean of all half points is what is surveyed next."""
+        at = flat.geometry.project(mean)
+        return server._replace(want=PROBE, at=at, local_rounds=int(server.local_rounds) + 1)
+
+    def after_survey(
+        self, flat: Flat, known: Known, server: SlideServer, operator: Saddle, value: Any, local_steps: int
+    ) -> SlideServer:
+        """After a survey: its cut, new weights, better bounds, and what is asked for next."""
+        was, paces, way = int(server.want), server.paces, int(server.way)
+        pair, step = (server.omega, server.tau), _number(server.step if was == PROBE else 0.0)
+        cuts, top, size = absorbed(flat, server.scale, server.cuts, pair, step, server.at, operator, value)
+        server = server._replace(cuts=cuts, surveys=int(server.surveys) + 1)
+        if was == FRESH:
+            return self._proposed(flat, server, float(paces[way].fresh), ASKED[way])
+        if was == PROBE:
+            paces = with_pace(paces, way, paces[way].judged(float(server.step), float(top)))
+        if was == START:
+            unit = 1 / max(float(size), np.finfo(float).tiny)
+            paces = Pace(unit, unit, True, 0), Pace(unit, unit, True, 0)
+        server = self._weighed(flat, known, server._replace(paces=paces), start=was == START)
+        return self._next_proposal(flat, server, local_steps)
+
+    def _weighed(self, flat: Flat, known: Known, server: SlideServer, *, start: bool) -> SlideServer:
+        """Weights and bounds; a new phase whenever the gap has dropped enough or the phase has lasted long enough."""
+        phase, age, span = np.inf if start else float(server.phase), int(server.age), int(server.span)
+        for _ in range(PHASES):
+            level, held = _number(self.kappa * phase if np.isfinite(phase) else 0.0), (server.cuts, server.bounds)
+            cuts, bounds, scale, center = weighed(flat, server.scale, known, *held, level, server.center)
+            server, gap = server._replace(cuts=cuts, bounds=bounds), bounds.gap
+            success = gap <= self.drop * phase
+            if not success and age < span:
+                break
+            server = server.in_new_phase(center, float(scale), success=bool(success and np.isfinite(phase)))
+            phase, age, span = gap, 0, span if success else 2 * span
+        return server._replace(phase=phase, age=age + 1, span=span)
+
+    def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
+        """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
+        way, turns = int(server.way), server.turns
+        if self.mode == "auto" and local_steps > 1:
+            gap, ended = server.bounds.gap, int(server.age) == 1
+            way, turns = turns.following(way, server.exchanges, gap, self.drop, ended=ended)
+        pace, want = server.paces[way], ASKED[way]
+        if pace.exhausted:
+            pace, want = pace._replace(poor=-1), FRESH
+        server = server._replace(way=way, turns=turns, paces=with_pace(server.paces, way, pace))
+        return self._proposed(flat, server, float(pace.trial), want)
+
+    def _proposed(self, flat: Flat, server: SlideServer, step: float, want: int) -> SlideServer:
+        """What is asked for next: a survey of the pair's point, local steps, or a survey of the server's own proposal.
+
+        The operator of the survey nearest to the pair's point is the reference of the proposal.
+        """
+        omega, tau, z, row, ahead = proposal(flat, server.scale, server.cuts, server.center, _number(step))
+        server = server._replace(omega=omega, tau=tau, row=int(row), step=step, want=want)
+        return server._replace(at={FRESH: z, PROBE: ahead, LOCAL: server.at}[want])
+
+
+def _number(value: Any) -> Any:
+    """As an array of one type, whatever it was: another one would be compiled for."""
+    return np.asarray(value, np.float64)
