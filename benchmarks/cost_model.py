@@ -17,8 +17,8 @@ import numpy as np
 import fedualex as fx
 from fedualex.precision import double
 from fedualex.runtime.options import RunOptions
+from fedualex.runtime.prepare import build_setup, first_state
 from fedualex.runtime.rounds import advance
-from fedualex.runtime.setup import build_setup, first_state
 from fedualex.runtime.sharding import local
 
 

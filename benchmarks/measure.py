@@ -19,8 +19,8 @@ import peers
 import fedualex as fx
 from fedualex.precision import double
 from fedualex.runtime.options import RunOptions
+from fedualex.runtime.prepare import build_setup, first_state
 from fedualex.runtime.rounds import advance
-from fedualex.runtime.setup import build_setup, first_state
 
 CLIENTS, ETA, SIGMA = 100, 0.01, 0.1
 

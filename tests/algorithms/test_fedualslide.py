@@ -15,9 +15,9 @@ from fedualex.bundle import pair_of
 from fedualex.certificates.surveys import flat_of, known_of
 from fedualex.geometry import Product
 from fedualex.precision import double
-from fedualex.runtime.choice import chosen_method
 from fedualex.runtime.options import SolveOptions
 from fedualex.runtime.outputs import exact_problem
+from fedualex.runtime.prepare import chosen_method
 
 
 def exchanges(problem, count, local_steps=1, method=None):

@@ -408,7 +408,7 @@ def test_a_run_whose_certificates_were_withdrawn(here, tmp_path, monkeypatch):
         return finish(records, *arguments)
 
     # As if the surroundings of the start had been convex.
-    monkeypatch.setattr("fedualex.runtime.examination.disproof", lambda *_, **__: None)
+    monkeypatch.setattr("fedualex.runtime.records.disproof", lambda *_, **__: None)
     monkeypatch.setattr(Records, "finish", examined_from_now_on)
     tables = {"problem": {"entry": "verify_own:concave"}, "method": METHOD, "run": {"rounds": 2}}
     solve_into(tmp_path / "run", configure(tables, here))

@@ -17,7 +17,7 @@ from fedualex.precision import double
 from fedualex.problems import constrained, phase_one, violation
 from fedualex.problems.feasibility import excess, lower_bound
 from fedualex.reference import LeastViolation, least_violation
-from fedualex.runtime.feasibility import UNDECIDED, asked, proof
+from fedualex.runtime.driver import UNDECIDED, asked, proof
 
 
 def noise(classes=2):

@@ -16,7 +16,7 @@ from support.plain_rows import rows
 from support.simulating import SIZES, few_digits, simulate
 
 import fedualex as fx
-from fedualex.runtime import compilation
+from fedualex.runtime import simulator as compilation
 
 # --- step sizes, precision, compilation, progress ------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ def test_certificates_are_withdrawn_if_the_disproof_comes_late(monkeypatch):
         monkeypatch.undo()
         return finish(records, *arguments)
 
-    monkeypatch.setattr("fedualex.runtime.examination.disproof", lambda *_, **__: None)
+    monkeypatch.setattr("fedualex.runtime.records.disproof", lambda *_, **__: None)
     monkeypatch.setattr(Records, "finish", honest_from_now_on)
     seen = []
     run = minimize(concave, callback=lambda record: seen.append(record["gap_last"]))

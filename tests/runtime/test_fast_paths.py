@@ -11,10 +11,9 @@ from fedualex import tree
 from fedualex.geometry import AbstractGeometry
 from fedualex.precision import double
 from fedualex.random import normal
-from fedualex.runtime.local_steps import CachedPrimal
 from fedualex.runtime.options import RunOptions
-from fedualex.runtime.rounds import one_round
-from fedualex.runtime.setup import build_setup, first_state
+from fedualex.runtime.prepare import build_setup, first_state
+from fedualex.runtime.rounds import CachedPrimal, one_round
 
 ETA, SIGMA, CLIENTS = 0.3, 0.4, 6
 METHODS = [fx.FeDualEx(ETA, 0.7), pytest.param(fx.FedDualAvg(ETA, 0.7), marks=pytest.mark.slow)]

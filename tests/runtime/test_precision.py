@@ -10,9 +10,9 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.precision import double
 from fedualex.problems import AbstractOracle
-from fedualex.runtime.choice import chosen_precision
+from fedualex.runtime.clients import is_due
 from fedualex.runtime.options import RunOptions
-from fedualex.runtime.widening import is_due
+from fedualex.runtime.prepare import chosen_precision
 
 METHOD = fx.FeDualEx(0.1)
 OPTIONS = {"rounds": 4, "record_every": 2, "clients": 3, "noise": fx.GaussianNoise(0.1)}

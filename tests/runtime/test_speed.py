@@ -33,7 +33,7 @@ def measure_ratios():
     from measure import CLIENTS, contender, rounds_alone, times
 
     import fedualex as fx
-    from fedualex.runtime.compilation import keep_compiled_programs
+    from fedualex.runtime.simulator import keep_compiled_programs
 
     keep_compiled_programs()
     game, ratios = fx.problems.paper_l1(0), {}

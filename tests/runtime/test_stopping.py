@@ -9,7 +9,7 @@ from support.games import PSI
 from support.simulating import NAMES, Status, Stop, assert_finite, few_digits, simulate, solve
 
 import fedualex as fx
-from fedualex.runtime import rules
+from fedualex.runtime import status as rules
 
 
 def test_optimal_stops_early_and_returns_the_sparsest_output_that_meets_tol():

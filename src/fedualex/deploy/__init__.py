@@ -10,7 +10,7 @@ from ..problems import AbstractProblem
 from ..problems.known import floor_of_views, smoothness_of, with_floor, with_smoothness
 from ..runtime import Run
 from ..runtime.driver import RunHooks
-from ..runtime.keywords import fields_of, takes
+from ..runtime.options import fields_of, takes
 from .engine import Arrays, Engine, RefusedError, Reply, Request
 from .guard import Guard
 from .guarding import rehearsed

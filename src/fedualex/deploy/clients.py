@@ -14,10 +14,9 @@ from .. import tree
 from ..certificates.surveys import Surveyed
 from ..compiling import optimized
 from ..runtime import Stop
-from ..runtime.kinds import accumulated
-from ..runtime.missing import Missing
+from ..runtime.outputs import accumulated
 from ..runtime.rounds import draw_cohort, survey_point
-from ..runtime.state import Contribution, Setup, State
+from ..runtime.state import Contribution, Missing, Setup, State
 from ..tree import Tree
 from .adding import Adding, round_factors
 from .engine import Engine

@@ -6,10 +6,18 @@ from typing import Any, no_type_check
 
 from numpy.typing import NDArray
 
-from ..runtime.accepted import a_function, a_path, anything, one_word_of, optional
-from ..runtime.keywords import option, options
-from ..runtime.kinds import averages_of
-from ..runtime.options import RunOptions, StoppingOptions
+from ..runtime.options import (
+    RunOptions,
+    StoppingOptions,
+    a_function,
+    a_path,
+    anything,
+    one_word_of,
+    option,
+    optional,
+    options,
+)
+from ..runtime.outputs import averages_of
 from ..validation import of_type, positive, whole_number
 from .privacy import Privacy
 from .secure.layout import AUTO, OFF, ON

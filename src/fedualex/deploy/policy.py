@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, no_type_check
 
-from ..runtime.accepted import optional
-from ..runtime.keywords import built, meanings, option, options
+from ..runtime.options import built, meanings, option, optional, options
 from ..storage import write_atomically
 from ..validation import of_type, positive, short, whole_number
 from .privacy import Privacy

@@ -15,8 +15,8 @@ from ..certificates.surveys import Surveyed
 from ..compiling import optimized
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem
-from ..runtime.kinds import KINDS, no_sums
-from ..runtime.local_steps import local_rounds
+from ..runtime.outputs import KINDS, no_sums
+from ..runtime.rounds import local_rounds
 from ..runtime.state import Contribution, Setup, State
 from ..tree import Saddle, Tree
 from ..validation import short

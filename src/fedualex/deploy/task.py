@@ -16,16 +16,13 @@ from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractProblem, Minibatch
 from ..runtime import Run, checkpoint as checkpoints, fingerprint
-from ..runtime.choice import chosen_precision
+from ..runtime.clients import AVERAGE, asked_by
 from ..runtime.driver import Driver, Keeping, RunHooks
-from ..runtime.exchanges import AVERAGE, asked_by
-from ..runtime.keywords import decisive
+from ..runtime.options import decisive
 from ..runtime.outputs import exact_problem
-from ..runtime.prepare import check_clients, start_of
+from ..runtime.prepare import build_setup, check_clients, chosen_precision, polish_grid, start_of, with_theory_steps
 from ..runtime.records import Judgement, Records
-from ..runtime.setup import build_setup
 from ..runtime.state import Setup, State
-from ..runtime.steps import polish_grid, with_theory_steps
 from ..validation import real_array, short
 from .adding import own_factors
 from .clients import SiteClients

@@ -16,7 +16,7 @@ from ..data import Standardizer
 from ..display import rounded_up
 from ..problems import AbstractProblem, Minibatch, active_bounds
 from ..runtime import Status, Stop, solve
-from ..runtime.progress import smallest_gap
+from ..runtime.simulator import smallest_gap
 from ..tree import Saddle
 from ..validation import positive, refuse_masked, short, whole_number
 from ..validation.sparse import issparse

@@ -11,8 +11,8 @@ from ..certificates.surveys import flat_of, pair_with_slopes
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import Stop, checkpoint as checkpoints
+from ..runtime.evaluator import points_of
 from ..runtime.outputs import exact_problem, project
-from ..runtime.reader import points_of
 from ..runtime.records import without_gaps
 from ..runtime.state import State
 from ..tree import Tree

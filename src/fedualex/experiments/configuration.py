@@ -13,8 +13,7 @@ import numpy as np
 
 from ..algorithms import AbstractMethod
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
-from ..runtime.keywords import file_defaults
-from ..runtime.options import RunOptions, SolveOptions
+from ..runtime.options import RunOptions, SolveOptions, file_defaults
 from ..runtime.prepare import check_simulation
 from ..tree import Saddle
 from ..validation import positive

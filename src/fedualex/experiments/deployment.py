@@ -13,7 +13,7 @@ from ..deploy.guarding import guarded
 from ..models.store import JSON, MODEL
 from ..problems import AbstractProblem
 from ..runtime import Run, Status, Stop
-from ..runtime.compilation import keep_compiled_programs
+from ..runtime.simulator import keep_compiled_programs
 from ..storage import read_arrays, write_json
 from ..summaries import Known
 from . import folder

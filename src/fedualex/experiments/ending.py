@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..runtime import Stop
-from ..runtime.kinds import polishing
-from ..runtime.rules import answer_of, stop_of
-from ..runtime.status import status_of
+from ..runtime.outputs import polishing
+from ..runtime.status import answer_of, status_of, stop_of
 from . import seal
 from .folder import StoredRun
 from .reach import averages, is_deployment, method_of

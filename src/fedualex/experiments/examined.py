@@ -7,7 +7,7 @@ import numpy as np
 
 from ..precision import double
 from ..runtime import Stop
-from ..runtime.examination import Examination
+from ..runtime.records import Examination
 from .evidence import point_of
 from .folder import StoredRun
 from .reach import Reached, is_deployment

@@ -7,8 +7,7 @@ from typing import Any
 from ..algorithms import AbstractMethod
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
 from ..runtime import Run
-from ..runtime.keywords import file_defaults
-from ..runtime.options import SolveOptions
+from ..runtime.options import SolveOptions, file_defaults
 from ..validation import short
 from . import folder
 from .history import plain

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..problems.feasibility import lagrangian_of, largest_violation
 from ..runtime import Stop
-from ..runtime.feasibility import asked, proof
+from ..runtime.driver import asked, proof
 from .evidence import point_of
 from .folder import StoredRun
 from .history import finite

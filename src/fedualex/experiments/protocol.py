@@ -12,8 +12,7 @@ from typing import Any
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem
 from ..runtime import Run, Stop, averaging, score, simulate
-from ..runtime.keywords import fields_of
-from ..runtime.options import SimulatorOptions, SolveOptions
+from ..runtime.options import SimulatorOptions, SolveOptions, fields_of
 from ..storage import write_json
 from . import folder
 from .bounds import bounds_of

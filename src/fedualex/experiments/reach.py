@@ -10,11 +10,11 @@ from ..algorithms import AbstractMethod
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import fingerprint
-from ..runtime.kinds import AVERAGES, averages_of
+from ..runtime.clients import Wider
 from ..runtime.options import SolveOptions
+from ..runtime.outputs import AVERAGES, averages_of
 from ..runtime.prepare import prepare
 from ..runtime.state import Setup, State
-from ..runtime.widening import Wider
 from ..validation import short
 from .configuration import run_options, weighted_problem
 from .consortium.settings import has_tables, known_at

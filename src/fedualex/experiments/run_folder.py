@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime import Run, Stop, solve
-from ..runtime.keywords import fields_of
-from ..runtime.options import SolveOptions
+from ..runtime.options import SolveOptions, fields_of
 from ..validation import short
 from . import folder
 from .configuration import Configuration

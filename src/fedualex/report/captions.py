@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..experiments.folder import StoredRun
-from ..runtime.kinds import KINDS
+from ..runtime.outputs import KINDS
 
 OUTPUT_WORDS = {name: kind.label for name, kind in KINDS.items()} | {
     "best": "an earlier record whose certificate was smaller than that of all outputs at the end"

@@ -8,8 +8,7 @@ from ..algorithms import AbstractMethod
 from ..experiments.labels import unique
 from ..problems import AbstractProblem
 from ..runtime import Stop, solve
-from ..runtime.keywords import fields_of, option, options, takes_several
-from ..runtime.options import SolveOptions
+from ..runtime.options import SolveOptions, fields_of, option, options, takes_several
 from ..runtime.sweeps import not_here
 from ..validation import of_type, short, whole_number
 from .comparison import Comparison

@@ -16,9 +16,9 @@ from ..experiments.labels import folder_names
 from ..palette import styles
 from ..problems import AbstractProblem
 from ..runtime import Run
-from ..runtime.drawing import X_LABELS, along, gaps_of, labeled, line, new_axes
 from ..runtime.options import SolveOptions
-from ..runtime.steps import untuned
+from ..runtime.prepare import untuned
+from ..runtime.run import X_LABELS, along, gaps_of, labeled, line, new_axes
 from ..validation import one_of, short
 from . import write_report
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..palette import Style, style
-from ..runtime.drawing import X_LABELS, line
+from ..runtime.run import X_LABELS, line
 
 X_AXES = {
     "round": X_LABELS["rounds"],

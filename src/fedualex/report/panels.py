@@ -10,7 +10,7 @@ from ..experiments import folder
 from ..experiments.folder import StoredRun
 from ..experiments.registry import ConfigurationError
 from ..experiments.summary import seed_runs
-from ..runtime.steps import untuned
+from ..runtime.prepare import untuned
 from .answers import answer_of, findings, headline
 from .captions import OUTPUT_WORDS, settings_text
 from .statistics import blocks, common_outputs, curve, recorded_outputs, row, stored_outputs, traffic

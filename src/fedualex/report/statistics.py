@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..experiments.exact import structure_values
 from ..experiments.folder import StoredRun
 from ..experiments.summary import steps_text
-from ..runtime.kinds import KINDS
+from ..runtime.outputs import KINDS
 
 OUTPUTS = (*KINDS, "best")
 

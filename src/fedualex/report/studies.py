@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from ..experiments import folder
 from ..experiments.summary import Spread, gaps_at_equal_cost, seed_runs, theory_of
 from ..palette import Style, styles
-from ..runtime.drawing import line
+from ..runtime.run import line
 from .figures import LOOK, SMALL_LINES, new_figure, save
 
 PROMISES = {"Theorem 1 as printed": "printed", "Theorem 1 as corrected": "corrected"}

@@ -1,12 +1,11 @@
 """The simulator: rounds on many clients, records, certificates, stopping, checkpoints."""
 
-from .averaging import averaging
 from .checkpoint import fingerprint
 from .outputs import NONZERO, Output, structure_of
 from .run import Run
 from .simulator import simulate, solve
 from .status import Status, Stop
-from .sweeps import Tuned, score, sweep, tune
+from .sweeps import Tuned, averaging, score, sweep, tune
 
 __all__ = [
     "NONZERO",

@@ -1,23 +1,70 @@
 """The seam between a run and those who hold its data: they are asked for surveys, and for rounds of local steps."""
 
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
 
 from .. import tree
-from ..algorithms.exchanging import exchanging
-from ..certificates.surveys import Surveyed
+from ..algorithms.exchanging import Exchanging, exchanging
+from ..certificates.surveys import Surveyed, flat_of, known_of
 from ..problems import AbstractProblem
-from ..tree import Tree
-from .kinds import AVERAGES
-from .missing import Missing
-from .outputs import in_pairs, survey_at, surveys_at
+from ..tree import Saddle, Tree
+from .outputs import AVERAGES, in_pairs, no_sums, survey_at, surveys_at
 from .rounds import advance
 from .sharding import local
-from .state import Setup, State
-from .widening import Wider, is_due, rounding_shows
+from .state import Missing, Setup, State
+from .status import Stop
+
+# When rounds in float32 continue in float64: once their rounding is no longer far below their noise.
+
+
+SHARE = 1 / 128
+"""Of the noise of a round that its rounding may have: rounding is no noise, it has a mean, and its errors add up."""
+SPACING = 16
+"""A run is looked at after so many rounds, and when it is so many times as long as at the last look."""
+ELSEWHERE = 2**30
+"""Rounds that no run reaches: their noise is other noise."""
+
+Wider = Callable[[], Setup]
+"""What float64 rounds of the same run are computed with."""
+
+
+def is_due(before: int, after: int) -> bool:
+    """Whether a run that went from one number of rounds to another is to be looked at: at SPACING, SPACING^2, ..."""
+    return _powers(after) > _powers(before)
+
+
+def _powers(rounds: int) -> int:
+    return int(math.log(rounds + 0.5, SPACING)) if rounds else 0
+
+
+def rounding_shows(setup: Setup, state: State) -> bool:
+    """Whether the rounding of the server's state in a round is above SHARE of what the noise of the round makes of it.
+
+    A dual state grows with the rounds and its increments do not, so that its rounding, eps |server| / 4 in the mean,
+    comes near the noise at last. The noise is half the squared difference of two rounds that begin alike.
+    """
+    elsewhere = replace(state, round=np.asarray(int(state.round) + ELSEWHERE, np.asarray(state.round).dtype))
+    one, other = (
+        _numbers(local(setup.mesh, advance(setup, start, np.asarray(1))).server) for start in (state, elsewhere)
+    )
+    noise = math.sqrt(sum(float(np.sum((u - v) ** 2)) for u, v in zip(one, other, strict=True)) / 2)
+    size = math.sqrt(sum(float(np.sum(u**2)) for u in one))
+    return float(np.finfo(setup.weights.dtype).eps) * size / 4 > SHARE * noise
+
+
+def _numbers(server: tree.Tree) -> list[np.ndarray]:
+    """The floating numbers of a state, in float64."""
+    return [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(server) if tree.is_floating(leaf)]
 
 
 @runtime_checkable
@@ -154,3 +201,115 @@ def bytes_per_round(setup: Setup) -> tuple[int, int]:
     asked = method.surveys * setup.clients
     up, down = setup.cohort * (size(message) + size(like)) + asked * (size(like) + number), setup.cohort * size(server)
     return up, down + (asked + bool(asked) * setup.cohort) * size(like)
+
+
+# Clients of a method that decides itself, exchange by exchange, whether they are surveyed or take local steps.
+
+
+T = TypeVar("T")
+
+AVERAGE = "client_average"
+"""The sum that the points of local steps come back in."""
+
+
+def first_exchange(method: Exchanging, setup: Setup, problem: AbstractProblem, z: Saddle) -> State:
+    """The state before the first exchange, which is a survey of the projection of z."""
+    flat = flat_of(problem)
+    server = method.opened(flat, tree.cast(z, jnp.float64), setup.local_steps)
+    return State(server, None, None, no_sums(setup, ()), np.asarray(0))
+
+
+def asked_by(clients: Clients, exact: AbstractProblem, setup: Setup) -> Clients:
+    """The clients as a driver asks them: for rounds, or for what a method decides on."""
+    method = exchanging(setup.method)
+    return clients if method is None else ExchangeClients(clients, method, exact, setup)
+
+
+class ExchangeClients:
+    """The clients of a run, asked for one exchange at a time; `clients` are those who are asked.
+
+    exact: the problem in float64, of which the domain and what is known of f are used, not the data.
+    """
+
+    averages: tuple[str, ...] = ()
+
+    def __init__(self, clients: Clients, method: Exchanging, exact: AbstractProblem, setup: Setup):
+        self.clients, self.method, self.setup = clients, method, setup
+        self.flat = flat_of(exact)
+        self.known = known_of(exact, self.flat)
+        self.elsewhere, self.unsurveyed, self.sum_error = clients.elsewhere, clients.unsurveyed, clients.sum_error
+        self.server_seconds = 0.0
+
+    def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
+        """As they answer."""
+        return self.clients.survey(points)
+
+    def local(self, state: State, rounds: int) -> State | Missing:
+        """The state after the exchange that the method asks for."""
+        server, steps = state.server, self.setup.local_steps
+        pull = self._own(lambda: self.method.pull(self.flat, server, steps))
+        if pull is None:
+            found = self.clients.attempted(self.clients.survey([server.at]))
+            if isinstance(found, Missing):
+                return found
+            if not tree.known_finite(found[0]):
+                return Missing("an operator or a value of f is not finite where it was surveyed", Stop.NUMERICAL_ERROR)
+            about = found[0].operator, found[0].value
+            following = self._own(
+                lambda: as_arrays(self.method.after_survey(self.flat, self.known, server, *about, steps))
+            )
+        else:
+            mean = self._mean_point(state, *pull)
+            if isinstance(mean, Missing):
+                return mean
+            following = self._own(lambda: as_arrays(self.method.after_steps(self.flat, server, mean)))
+        return replace(state, server=following, round=np.asarray(int(state.round) + 1))
+
+    def _own(self, step: Callable[[], T]) -> T:
+        """A step of the server itself, of which the time is taken."""
+        began = time.perf_counter()
+        found: T = jax.block_until_ready(step())
+        self.server_seconds += time.perf_counter() - began
+        return found
+
+    def _mean_point(self, state: State, pull: Tree, reference: Tree) -> Tree | Missing:
+        """The weighted mean of all points that clients probe in their local steps from `pull`."""
+        kind = self.setup.weights.dtype
+        sums = no_sums(self.setup, (AVERAGE,))
+        start = State(tree.cast(pull, kind), None, tree.cast(reference, kind), sums, state.round)
+        found = self.clients.local(start, 1)
+        if isinstance(found, Missing):
+            return found
+        return tree.cast(tree.scale(1 / found.sums.weight, found.sums.points[AVERAGE]), jnp.float64)
+
+    def attempted(self, found: Any) -> Any:
+        """As they judge."""
+        return self.clients.attempted(found)
+
+    def announce(self) -> bool:
+        """As they do."""
+        return self.clients.announce()
+
+    def spent(self, state: State) -> dict[str, Any]:
+        """As they count, and the seconds of the server's own steps."""
+        return {**self.clients.spent(state), "server_seconds": self.server_seconds}
+
+    def ledger(self) -> Tree:
+        """Theirs, and the seconds of the server."""
+        return self.clients.ledger(), np.asarray(self.server_seconds)
+
+    def restore(self, ledger: Tree) -> None:
+        """Continue to count."""
+        theirs, seconds = ledger
+        self.clients.restore(theirs)
+        self.server_seconds = float(seconds)
+
+
+def as_arrays(server: Tree) -> Tree:
+    """The same with arrays for Python's numbers, as a checkpoint has them, and of one type whatever came before."""
+    return jax.tree.map(_as_array, server)
+
+
+def _as_array(leaf: Any) -> Array | NDArray[Any]:
+    """Python's numbers become arrays of numpy, which take a tenth of the time that those of jax take."""
+    return leaf if isinstance(leaf, jax.Array) and not leaf.weak_type else np.asarray(leaf)

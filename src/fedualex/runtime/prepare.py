@@ -1,5 +1,6 @@
 """A run before its first round: options checked, steps chosen, and the fingerprint by which its checkpoint is known."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,23 +10,245 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import Array
 
-from .. import tree
-from ..algorithms import AbstractMethod
+from .. import theory, tree
+from ..algorithms import AbstractMethod, FeDualEx, FeDualExCorrected, FeDualSlide
 from ..algorithms.exchanging import exchanging
-from ..problems import AbstractProblem
+from ..compiling import compiled
+from ..geometry import Product
+from ..problems import AbstractOracle, AbstractProblem, Exact
+from ..random import key_of
 from ..regularizers import is_spectral
-from ..tree import Saddle
-from ..validation import short
+from ..theory.constants import smoothness
+from ..tree import Saddle, Tree
+from ..validation import positive, short
 from . import checkpoint as checkpoints
-from .choice import chosen_precision
-from .exchanges import first_exchange
-from .keywords import decisive
-from .options import RunOptions, SimulatorOptions
-from .setup import build_setup, first_state
+from .clients import Wider, first_exchange
+from .options import RunOptions, SimulatorOptions, decisive
+from .outputs import AVERAGES, no_sums
+from .sharding import clients_per_device, spread
 from .state import Setup, State
-from .steps import with_theory_steps
-from .widening import Wider
+
+# Which method and which precision a run has that nobody chose them for, and why.
+
+
+def chosen_method(problem: AbstractProblem, options: RunOptions) -> tuple[AbstractMethod, str]:
+    """The method that fits a problem and the options of a run, and the reason in one sentence.
+
+    FeDualSlide where every exchange can reach all clients and their exact operators; else FeDualEx for clients that
+    share one f, and FeDualExCorrected for clients that differ.
+    """
+    hindered = _why_no_surveys(problem, options)
+    if not hindered:
+        return FeDualSlide(), "FeDualSlide: all clients can be asked for exact operators"
+    if problem.clients in (None, 1):
+        return FeDualEx(), f"FeDualEx: all clients share one f, and {hindered}"
+    return FeDualExCorrected(), f"FeDualExCorrected: clients differ, and {hindered}"
+
+
+def _why_no_surveys(problem: AbstractProblem, options: RunOptions) -> str:
+    """What keeps FeDualSlide from being the choice; empty if nothing does."""
+    if options.noise is not None:
+        return "operators are noisy"
+    if options.cohort is not None:
+        return "a round reaches a cohort only"
+    if np.min(options.local_steps) != np.max(options.local_steps):
+        return "they take unequally many local steps"
+    if problem.why_uncertifiable():
+        return "there is no certificate to work with"
+    return ""
+
+
+def chosen_precision(method: AbstractMethod, options: RunOptions) -> tuple[str, str]:
+    """The precision of a run's rounds, 'float32' or 'float64', and the reason in one sentence.
+
+    Noise is far above the rounding of float32, and rounds then take half the time; where operators are exact, nothing
+    but the rounding keeps a certificate from becoming smaller.
+    """
+    if options.dtype is not None:
+        return str(options.dtype), f"{options.dtype}, as was asked for"
+    if method.exchanging:
+        return "float64", "float64: the method works with exact operators"
+    noise: Any = options.noise
+    if noise is None or not noise.noisy or (noise.gaussian and noise.sigma == 0):
+        return "float64", "float64: operators are exact"
+    return "float32", "float32: operators are noisy"
+
+
+# From a user's options to what a compiled round needs.
+
+
+CHUNK_ENTRIES = 2**19
+"""About how many numbers of one variable a chunk of clients holds."""
+
+
+def build_setup(
+    problem: AbstractProblem,
+    method: AbstractMethod,
+    options: RunOptions,
+    clients: int,
+    *,
+    chunk: int | None = None,
+    fast: str | None = None,
+    mesh: Mesh | None = None,
+) -> Setup:
+    """Everything in one precision, step sizes as arrays, and as many clients at once as memory likes."""
+    kind = jnp.dtype(chosen_precision(method, options)[0])
+    per_client = np.broadcast_to(np.asarray(options.local_steps, int), (clients,))
+    cohort = clients if options.cohort is None else int(options.cohort)
+    cohort = cohort if method.lead is None else 1
+    at_once = clients_per_device(mesh, clients, cohort, settled=problem.clients is not None)
+    oracle = oracle_of(options)
+    return Setup(
+        problem=tree.cast_module(spread(problem, mesh), kind),
+        method=tree.cast_module(method, kind),
+        oracle=tree.cast_module(oracle, kind),
+        weights=jax.device_put(np.asarray(problem.client_weights(clients), kind)),
+        steps=jax.device_put(np.array(per_client)),
+        key=key_of(options.seed),
+        clients=clients,
+        cohort=cohort,
+        local_steps=int(per_client.max()),
+        chunk=chunk or _even_chunk(problem, at_once),
+        equal_steps=bool(np.all(per_client == per_client[0])),
+        # The same law needs all of this; elsewhere nothing is replaced.
+        merge_noise=bool(
+            fast == "law"
+            and problem.shared_affine
+            and oracle.gaussian
+            and method.linear_sample is not None
+            and method.survey == "none"
+            and per_client.max() == 1
+        ),
+        mesh=mesh,
+    )
+
+
+def oracle_of(options: RunOptions) -> AbstractOracle:
+    """Where clients have their operators from."""
+    return Exact() if options.noise is None else options.noise
+
+
+def _even_chunk(problem: AbstractProblem, count: int) -> int:
+    """Clients at once of so many, so that all chunks are about equally full."""
+    limit = max(1, CHUNK_ENTRIES // max(np.size(leaf) for leaf in jax.tree.leaves(problem.like)))
+    return -(-count // -(-count // limit))
+
+
+def first_state(setup: Setup, z0: Saddle, options: RunOptions, averages: Iterable[str] = AVERAGES) -> State:
+    """The method's start from the dual image of z0, with nothing summed up yet for these averages."""
+    projected = options.init == "project"
+    server, point, memory = _begun(setup.method, setup.problem.geometry, z0, setup.weights, projected)
+    return State(server, memory, point, no_sums(setup, averages), np.asarray(0))
+
+
+@compiled
+def _begun(
+    method: AbstractMethod, geometry: Product, z0: Saddle, weights: Array, projected: bool
+) -> tuple[Tree, Tree, Tree]:
+    """The server's state, its point, and the memories of all clients, in the precision of the weights."""
+    z0 = tree.cast(z0, weights.dtype)
+    server = method.start(geometry.dual(geometry.project(z0) if projected else z0), geometry)
+    memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (weights.size, *leaf.shape)), method.memory(server))
+    return server, method.point(server, geometry), memory
+
+
+# Step sizes for methods that were built without: from theory where there is a theorem, a heuristic elsewhere.
+
+
+FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Multiples of a step size that are tried where none is known to be the best."""
+
+
+def with_theory_steps(
+    method: AbstractMethod,
+    problem: AbstractProblem,
+    options: RunOptions,
+    z0: Saddle,
+    *,
+    clients: int,
+    rounds: int,
+    alone: bool = False,
+) -> tuple[AbstractMethod, str]:
+    """The method with every missing step size filled in, and a sentence that says what was chosen and why.
+
+    alone: whether the theorems for one machine are asked instead of the one for clients.
+    """
+    names = method.missing_steps()
+    if not names:
+        return method, ""
+    constants = theory.constants(problem, oracle_of(options), z0)
+    label, bound = _bound(method, constants, options, clients=clients, rounds=rounds, alone=alone)
+    eta = float(bound.best_step)
+    if not 0 < eta < np.inf:
+        raise ValueError(
+            f"theory gives no step size here (beta={constants.beta:.3g}, B0={constants.B0:.3g}, "
+            f"sigma={constants.sigma:.3g}); give {', '.join(names)} yourself"
+        )
+    rule = method.theory_steps(eta, constants.beta, rounds)
+    chosen = {name: rule[name] for name in names}
+    filled = with_steps(method, chosen)
+    why = label if _covers(method, problem, options, constants) else f"heuristic: the step of {label}"
+    shown = ", ".join(f"{name}={value:.4g}" for name, value in chosen.items())
+    return filled, f"{shown} ({why}; beta={constants.beta:.4g}, sigma={constants.sigma:.3g}, B0={constants.B0:.3g})"
+
+
+def untuned(steps: Mapping[str, str]) -> str:
+    """One sentence about the methods whose step sizes nobody tuned; empty if there are none.
+
+    steps: for each method what `with_theory_steps` says that it chose.
+    """
+    labels = [label for label, chosen in steps.items() if chosen]
+    if not labels:
+        return ""
+    names = " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
+    return (
+        f"The step sizes of {names} are theory's defaults and untuned: fx.tune(problem, method, rounds=...) looks for "
+        "better ones."
+    )
+
+
+def with_steps(method: AbstractMethod, steps: Mapping[str, float]) -> AbstractMethod:
+    """The method with these step sizes."""
+    return eqx.tree_at(
+        lambda m: [getattr(m, name) for name in steps],
+        method,
+        [positive(name, value) for name, value in steps.items()],
+        is_leaf=lambda leaf: leaf is None,
+    )
+
+
+def _bound(
+    method: AbstractMethod, constants: Any, options: RunOptions, *, clients: int, rounds: int, alone: bool
+) -> tuple[str, Any]:
+    """The theorem whose step is taken, by name, and its bound."""
+    if alone:
+        if constants.sigma == 0:
+            return "Theorem 4", theory.theorem4(constants, steps=rounds).corrected
+        return "Theorem 3", theory.theorem3(constants, steps=rounds).corrected
+    eta_s = min(float(getattr(method, "eta_s", None) or 1.0), 1.0)  # nothing is known above 1
+    local_steps = int(np.max(options.local_steps))
+    return "proposition B", theory.proposition_b(
+        constants, clients=clients, local_steps=local_steps, rounds=rounds, eta_s=eta_s
+    )
+
+
+def _covers(method: AbstractMethod, problem: AbstractProblem, options: RunOptions, constants: Any) -> bool:
+    """Whether the run starts and steps as the theorems assume, on a problem whose constants are known."""
+    equal_steps = bool(np.min(options.local_steps) == np.max(options.local_steps))
+    known = np.inf > constants.B0 and "estimate" not in (constants.how.get("beta"), constants.how.get("sigma"))
+    as_assumed = options.init == "project" and equal_steps and problem.clients in (None, 1)
+    return method.covered and float(getattr(method, "eta_s", None) or 1) <= 1 and as_assumed and known
+
+
+def polish_grid(problem: AbstractProblem) -> Any:
+    """Steps around 1 / beta for the polished output."""
+    try:
+        beta = smoothness(problem)
+    except ValueError:  # an operator that is nan somewhere in the domain has no constants
+        beta = np.inf
+    return np.asarray(FACTORS) / (beta if np.isfinite(beta) and beta > 0 else 1.0)
 
 
 @dataclass(frozen=True)

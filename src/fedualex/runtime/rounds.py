@@ -1,9 +1,11 @@
 """Rounds as pure functions: a cohort, local steps in chunks of clients, aggregation, sums behind the outputs."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -12,12 +14,140 @@ from .. import tree
 from ..algorithms import AbstractMethod
 from ..compiling import optimized
 from ..geometry import AbstractGeometry
+from ..problems import AbstractOracle
 from ..random import fold_in
 from ..tree import Tree
-from .kinds import accumulated
-from .local_steps import CachedPrimal, local_rounds
+from .outputs import accumulated
 from .sharding import collect, over_devices, shard_memory
 from .state import Contribution, Setup, State
+
+# A round of local steps on clients side by side.
+
+
+CLIENTS = "clients"
+"""The name of the axis along which clients are computed side by side."""
+
+
+class CachedPrimal:
+    """A geometry that maps the same dual pair to its point once, however often it is asked.
+
+    Extra-step methods map their half pair for its operator, and the outputs read that pair again. XLA removes such
+    repetitions itself, except for LAPACK calls that wait for one another (`tree.depend_on`), the dearest of all.
+    """
+
+    def __init__(self, geometry: AbstractGeometry):
+        self._geometry = geometry
+        self._points: list[tuple[Any, Tree]] = []
+
+    def primal(self, dual: Any) -> Tree:
+        """The geometry's own, remembered."""
+        for known, point in self._points:
+            if known is dual:
+                return point
+        self._points.append((dual, self._geometry.primal(dual)))
+        return self._points[-1][1]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._geometry, name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """Passes for what it stands for, where types are checked."""
+        return type(self._geometry)
+
+
+def local_rounds(
+    setup: Setup, state: State, survey: Tree, data: Tree, memory: Tree, ids: Array, a: Array, mean_steps: Array
+) -> tuple[Contribution, Tree]:
+    """A round of local steps on clients side by side: their weighted sums, and their memories."""
+    method, problem, steps = setup.method, setup.problem, setup.steps.at[ids].get(mode="fill", fill_value=1)
+    own = (
+        None
+        if survey is None
+        else jax.vmap(lambda client: problem.client_operator(client, survey[0]), axis_size=a.size)(data)
+    )
+    # In the only step of a round all clients stand at one point: what depends on it alone is computed once.
+    together = setup.local_steps == 1 and not jax.tree.leaves(memory)
+    # With one sample for all at the end of that step, they also end at one point.
+    after = None if setup.merge_noise else 0
+    before = None if together else 0
+    step_of = _step_of_a_client(setup, state, survey, ids, a.dtype)
+    side_by_side = jax.vmap(step_of, (before, 0, 0, 0, 0, None), (after, 0, 0, 0), axis_name=CLIENTS)
+
+    def step(carry: tuple[Tree, Tree, Array], k: Array) -> Any:
+        local, points, point_weight = carry
+        following, probe, weight, point = side_by_side(local, data, own, ids, a, k)
+        active = (k < steps).astype(a.dtype)
+        if not setup.equal_steps:
+            following = jax.tree.map(lambda new, old: jnp.where(_along(active, new) > 0, new, old), following, local)
+        share = a * active * weight * mean_steps / steps
+        points = tree.add(points, _weighted(share, point))
+        sums = _weighted(a * active, probe), jnp.vdot(a * active, weight), jnp.sum(a * active)
+        return (following, points, point_weight + jnp.sum(share)), sums
+
+    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), a.dtype), problem.like)
+    nothing = zero, jnp.zeros((), a.dtype)
+    if together:
+        carry, sums = step((method.local_init(state.server, None), *nothing), jnp.asarray(0))
+        sums = jax.tree.map(lambda leaf: leaf[None], sums)
+    else:
+        start = jax.vmap(method.local_init, (None, 0), axis_size=a.size)(state.server, memory)
+        carry, sums = jax.lax.scan(step, (start, *nothing), jnp.arange(setup.local_steps))
+    (local, points, point_weight), (probes, weights, shares) = carry, sums
+    message, memory = _message(setup, state, local, memory, a, a if setup.equal_steps else a * mean_steps / steps)
+    return Contribution(message, probes, weights, shares, points, point_weight), memory
+
+
+def _step_of_a_client(setup: Setup, state: State, survey: Any, ids: Array, dtype: Any) -> Callable[..., Any]:
+    """One local step of one client: its state after it, the probe, the probe's weight and its point."""
+    method, problem = setup.method, setup.problem
+    round_key = fold_in(setup.key, state.round)
+
+    def step_of(local: Tree, client: Tree, own_reference: Tree, m: Array, share: Array, k: Array) -> Any:
+        def oracle(z: Tree, sample: int) -> Tree:
+            draw, whose = setup.oracle, m
+            if setup.merge_noise and sample == method.linear_sample:
+                z, draw, whose = *_merged(z, draw, share), ids[0]
+            step_key = fold_in(fold_in(round_key, whose + 1), k)
+            g = draw(problem, client, z, fold_in(step_key, sample))
+            return g if survey is None else tree.add(g, tree.subtract(survey[1], own_reference))
+
+        once: Any = CachedPrimal(problem.geometry)
+        local, probe, weight = method.local_step(local, oracle, once)
+        return local, probe, jnp.asarray(weight, dtype), method.read(probe, once)
+
+    return step_of
+
+
+def _message(setup: Setup, state: State, local: Tree, memory: Tree, a: Array, shares: Array) -> tuple[Tree, Tree]:
+    """What the clients send after their last step, as one weighted sum, and their memories."""
+    final = setup.method.local_final
+    if setup.merge_noise:  # they stand at one point
+        message, memory = final(local, state.server, memory)
+        return tree.scale(jnp.sum(a), message), memory
+    messages, memory = jax.vmap(final, (0, None, 0), axis_size=a.size)(local, state.server, memory)
+    return _weighted(shares, messages), memory
+
+
+def _merged(z: Tree, oracle: Any, share: Array) -> tuple[Tree, AbstractOracle]:
+    """The mean point of the clients side by side, and an oracle with the noise of the mean of their samples.
+
+    sum_m a_m (g(z_m) + xi_m) = s g(sum_m a_m z_m / s) + N(0, sigma^2 sum_m a_m^2), s = sum_m a_m, for affine g.
+    """
+    total = jax.lax.psum(share, CLIENTS)
+    total = jnp.where(total > 0, total, 1)  # a device may have no clients
+    mean = jax.tree.map(lambda leaf: jax.lax.psum(share * leaf, CLIENTS) / total, z)
+    shrink = jnp.sqrt(jax.lax.psum(share**2, CLIENTS)) / total
+    return mean, eqx.tree_at(lambda o: o.sigma, oracle, oracle.sigma * shrink)
+
+
+def _weighted(a: Array, stacked: Tree) -> Tree:
+    """sum_m a_m leaf_m."""
+    return jax.tree.map(lambda leaf: jnp.tensordot(a.astype(leaf.dtype), leaf, 1), stacked)
+
+
+def _along(a: Array, leaf: Array) -> Array:
+    return a.reshape(a.shape + (1,) * (leaf.ndim - 1))
 
 
 @optimized

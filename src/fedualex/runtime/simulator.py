@@ -1,30 +1,120 @@
 """`simulate` and `solve`: many rounds on one machine, with records, certificates and a stopping rule."""
 
+import functools
+import os
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import jax
+from jax.experimental.compilation_cache import compilation_cache
 
 from .. import tree
 from ..algorithms import AbstractMethod
+from ..compiling import drop_programs
+from ..display import rounded_up
 from ..precision import double, keep_precision
 from ..problems import AbstractProblem
 from ..problems.base import where_not_finite
 from . import checkpoint as checkpoints
-from .choice import chosen_method
-from .clients import SimulatedClients
-from .compilation import keep_compiled_programs
+from .clients import SimulatedClients, asked_by
 from .driver import Driver, Keeping, RunHooks
-from .exchanges import asked_by
-from .keywords import fields_of, meanings, takes_or_chooses
-from .options import SimulatorOptions, SolveOptions, StoppingOptions
+from .evaluator import points_in_domain
+from .options import SimulatorOptions, SolveOptions, StoppingOptions, fields_of, meanings, takes_or_chooses
 from .outputs import exact_problem
-from .prepare import Prepared, check_length, prepare
-from .progress import progress_bar
-from .reader import points_in_domain
+from .prepare import Prepared, check_length, chosen_method, polish_grid, prepare
 from .records import Judgement, Record, Records
 from .run import Run
 from .sharding import agreed, check_shared, is_writer, spread
-from .steps import polish_grid
+
+# A progress bar on a terminal, nothing anywhere else.
+
+
+@contextmanager
+def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that shows a record: rounds done, the best certificate in it, rounds a second, time left."""
+    if not (shown and sys.stderr is not None and sys.stderr.isatty()):
+        yield lambda record: None
+        return
+    from rich.console import Console  # which takes its time, and a site of a deployment starts without it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    line = (
+        TextColumn("round"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*line, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("rounds", total=rounds, note="compiling")
+
+        def show(record: dict[str, Any]) -> None:
+            speed = record["round"] / max(record["seconds"], 1e-9)
+            bar.update(task, completed=record["round"], note=f"{smallest_gap(record)}  {speed:.1f} rounds/s")
+
+        yield show
+
+
+def smallest_gap(record: dict[str, Any]) -> str:
+    """The best certificate of a record, in words."""
+    gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
+    return f"gap <= {rounded_up(min(gaps), 3)}" if gaps else "not certifiable"
+
+
+# Compiled programs kept between processes: the second start of a program does not compile again.
+
+
+SWITCH = "FEDUALEX_CACHE"
+"""The environment variable that names another folder, or turns the cache off with "off"."""
+KEPT = 8192
+"""Programs in the folder, of some 20 kB each, above which the half is removed that was not read for longest."""
+
+
+def keep_compiled_programs() -> None:
+    """Point jax's persistent cache at the user's cache folder, unless the user has chosen one or switched it off.
+
+    In memory, programs are kept until there are too many (`drop_programs`).
+    """
+    _point_at_folder()
+    drop_programs()
+
+
+@functools.cache
+def _point_at_folder() -> None:
+    choice = os.environ.get(SWITCH, "")
+    if choice == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
+        return
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = Path(choice) if choice else home / "fedualex" / "jax"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a cache that cannot be written is no reason to fail
+        return
+    _make_room(folder)
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    # Ours are many small programs: by default jax keeps only what took a second to compile.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
+
+
+def _make_room(folder: Path) -> None:
+    """Remove old programs where there are too many; every version of jax and of ours leaves its own behind."""
+    programs = [entry for entry in os.scandir(folder) if entry.name.endswith("-cache")]
+    if len(programs) <= KEPT:
+        return
+    used = []
+    for entry in programs:
+        with suppress(OSError):  # another process makes room as well
+            used.append((max(entry.stat().st_atime, entry.stat().st_mtime), entry.path))
+    for _, path in sorted(used)[: len(used) // 2]:
+        with suppress(OSError):
+            os.unlink(path)
 
 
 @takes_or_chooses(SolveOptions)

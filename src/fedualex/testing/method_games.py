@@ -13,15 +13,12 @@ from .. import tree
 from ..algorithms import AbstractMethod
 from ..problems import AbstractProblem, Problem, bilinear, matrix_game
 from ..regularizers import Box, SquaredL2
-from ..runtime.evaluator import Evaluator
-from ..runtime.kinds import AVERAGES
-from ..runtime.missing import Missing
+from ..runtime.evaluator import Evaluator, points_of
 from ..runtime.options import RunOptions
-from ..runtime.outputs import exact_problem
-from ..runtime.reader import points_of
+from ..runtime.outputs import AVERAGES, exact_problem
+from ..runtime.prepare import build_setup, first_state, with_steps
 from ..runtime.rounds import advance
-from ..runtime.setup import build_setup, first_state
-from ..runtime.steps import with_steps
+from ..runtime.state import Missing
 from ..tree import Saddle, Tree
 
 ROUNDS = 300
