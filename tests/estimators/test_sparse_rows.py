@@ -19,8 +19,7 @@ from fedualex.estimators import (
     FederatedLogisticRegression,
     NeymanPearsonClassifier,
 )
-from fedualex.estimators.base import Scale, checked_data
-from fedualex.estimators.weights import by_client
+from fedualex.estimators.base import Scale, by_client, checked_data
 
 ROOT = Path(__file__).parents[2]
 GIB = 2.0

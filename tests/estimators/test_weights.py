@@ -17,7 +17,7 @@ from fedualex.estimators import (
     FederatedRobustRegression,
     NeymanPearsonClassifier,
 )
-from fedualex.estimators.weights import with_class_weight
+from fedualex.estimators.base import with_class_weight
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

@@ -6,11 +6,11 @@ import equinox as eqx
 import numpy as np
 
 from .. import tree
+from ..accepted import Number
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
 from ..validation import short
-from ..validation.accepted import Number
 from .base import AbstractMethod, Oracle, StepSize, Survey, choice, step, step_size, switch
 
 

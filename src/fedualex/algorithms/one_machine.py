@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
+from ..accepted import Number
 from ..geometry import AbstractGeometry, Dual, Euclidean
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
 from ..validation import real_scalar
-from ..validation.accepted import Number
 from .base import AbstractMethod, Oracle, StepSize, step, step_size
 from .dual import FedDualAvg, FeDualEx, extrapolate
 from .primal import ExtraStepLocalSGD, FedAvgS, FedMiD, FedMiP

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tree
+from ..accepted import Number
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
 from ..validation import short
-from ..validation.accepted import Number
 from .base import AbstractMethod, Oracle, StepSize, Survey, choice, step
 
 

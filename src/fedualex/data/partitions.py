@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Column, Number, Numbers, Whole
 from ..validation import classes, encode_labels, positive, real_array, rows_of, short, whole_number
-from ..validation.accepted import Column, Number, Numbers, Whole
 
 Owner = NDArray[np.int64]
 """For each row the number of its client, 0, 1, ...; every client has at least one row."""

@@ -1,6 +1,7 @@
 """A table of named columns, and the checksum of what it holds."""
 
 import hashlib
+import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,6 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..validation import hint, plain_array, refuse_masked, short
+
+# Packages that only some sources of data need.
+
+
+def required(module: str, package: str, extra: str, purpose: str) -> Any:
+    """The module of an optional package; what to install if it is not there."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ImportError(f"{purpose} needs {package}: pip install 'fedualex[{extra}]'") from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,15 +6,20 @@ except ImportError:
     raise ImportError("fedualex.estimators needs scikit-learn: pip install 'fedualex[estimators]'") from None
 
 from .agnostic import AgnosticClassifier, AgnosticRegressor
-from .auc import FederatedAUCClassifier
 from .base import AbstractFederated
-from .classifier import FederatedClassifier
-from .lasso import FederatedGroupLasso, FederatedLasso
-from .logistic import FederatedLogisticRegression
-from .multi_task import FederatedMultiTask
-from .neyman_pearson import NeymanPearsonClassifier
-from .regressor import FederatedRegressor
-from .robust import FederatedRobustRegression
+from .classifiers import (
+    FederatedAUCClassifier,
+    FederatedClassifier,
+    FederatedLogisticRegression,
+    NeymanPearsonClassifier,
+)
+from .regressors import (
+    FederatedGroupLasso,
+    FederatedLasso,
+    FederatedMultiTask,
+    FederatedRegressor,
+    FederatedRobustRegression,
+)
 
 __all__ = [
     "AbstractFederated",

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from ..problems import AbstractProblem, agnostic
 from ..validation import one_of
-from .classifier import ProbabilisticClassifier
-from .penalty import penalty
-from .regressor import FederatedRegressor
+from .base import penalty
+from .classifiers import ProbabilisticClassifier
+from .regressors import FederatedRegressor
 
 
 @dataclass(eq=False, repr=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data import Standardizer
 from ..models import NUMBERS, RANKING, Answers, Model, save
-from ..models.answers import standardized
+from ..models.model import standardized
 from ..problems import gather, split_rows
 from ..validation import classes
 from .folder import StoredRun

@@ -1,18 +1,105 @@
 """A linear model of a table: what it was fitted to, how it answers, and what is certified about it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Encoder
+from ..data import Encoder, Standardizer
 from ..display import rounded_up
-from ..problems.recipe import RANKING
+from ..problems.recipe import CLASSES, NUMBERS, RANKING
 from ..validation import short
-from .answers import Answers
-from .coefficients import Coefficient, intercept, named
+
+# What the scores of a linear model mean: classes with probabilities, a ranking, or numbers.
+
+
+KINDS = (CLASSES, RANKING, NUMBERS)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """kind "classes": a score above `threshold` is the second of two classes; of more, the class of the largest score.
+
+    "ranking": the same for two classes, but only the order of scores has a meaning, so there are no probabilities.
+    "numbers": center + scale * score, in the units of the target; one of each for several targets.
+
+    labels: the classes in sorted order; none of "numbers".
+    """
+
+    kind: str
+    labels: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+    threshold: float = 0.0
+    center: Any = 0.0
+    scale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"the kind of a model's answers must be one of {', '.join(KINDS)}, got {self.kind!r}")
+
+    def of(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """The answer for each row."""
+        if self.kind == NUMBERS:
+            return np.asarray(self.center + self.scale * scores)
+        number = (scores > self.threshold).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.labels[number])
+
+    def probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """One column for each class; refused where scores are none of a probability model."""
+        if self.kind != CLASSES:
+            reason = "its scores only order rows" if self.kind == RANKING else "it predicts numbers"
+            raise ValueError(f"this model has no probabilities: {reason}")
+        from scipy.special import expit, softmax  # a site of a deployment starts without them
+
+        link: Callable[..., Any] = softmax
+        if scores.ndim > 1:
+            return np.asarray(link(scores, axis=1))
+        return np.stack([expit(-scores), expit(scores)], axis=1)
+
+
+def standardized(kind: str, scale: Standardizer, several: bool) -> Answers:
+    """Numbers for targets that were standardized so; one number for each score if there are several targets."""
+    center, size = scale.mean, np.where(scale.deviation > 0, scale.deviation, 1.0)
+    return Answers(kind, center=center, scale=size) if several else Answers(kind, center=center[0], scale=size[0])
+
+
+# Named coefficients of a linear model for rows as people have them.
+
+
+class Coefficient(NamedTuple):
+    """What one feature adds to the score, one number for each score of the model."""
+
+    feature: str
+    per_unit: NDArray[np.float64]
+    """For one more of what the column holds; for a category, for being in it."""
+    per_deviation: NDArray[np.float64]
+    """For one standard deviation more; of a category, whose deviation nobody is told, the same as per_unit."""
+
+    @property
+    def size(self) -> float:
+        """The largest |per_deviation|, by which features can be compared."""
+        return float(np.max(np.abs(self.per_deviation)))
+
+
+def named(encoder: Encoder, weights: NDArray[np.float64]) -> list[Coefficient]:
+    """All coefficients, the largest first: w_j / deviation_j for a number, w_j for a category."""
+    deviations = np.ones(len(encoder.features))
+    if encoder.standardizer is not None:
+        deviations[: len(encoder.numbers)] = encoder.standardizer.deviation
+    found = []
+    for name, w, deviation in zip(encoder.features, np.atleast_2d(weights.T).T, deviations, strict=True):
+        found.append(Coefficient(name, w / deviation if deviation > 0 else 0 * w, w))
+    return sorted(found, key=lambda c: -c.size)
+
+
+def intercept(encoder: Encoder, weights: NDArray[np.float64], bias: NDArray[np.float64]) -> NDArray[np.float64]:
+    """b - sum_j w_j mean_j / deviation_j: the score of a row of zeros that is in no category."""
+    if encoder.standardizer is None:
+        return np.asarray(bias)
+    mean, deviation = encoder.standardizer.mean, encoder.standardizer.deviation
+    share = np.where(deviation > 0, mean / np.where(deviation > 0, deviation, 1.0), 0.0)
+    return np.asarray(bias - share @ weights[: len(encoder.numbers)])
 
 
 @dataclass(frozen=True, eq=False)

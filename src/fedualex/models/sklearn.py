@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.optional import required
+from ..data.tables import required
 from ..problems.recipe import CLASSES, NUMBERS
 from .model import Model
 

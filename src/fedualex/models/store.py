@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from ..data import Encoder, Standardizer
 from ..storage import read_arrays, write_atomically, write_json
 from ..validation import short
-from .answers import Answers
-from .model import Model
+from .model import Answers, Model
 
 SCHEMA = 1
 JSON, ARRAYS = "model.json", "model.npz"

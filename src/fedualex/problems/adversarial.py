@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..accepted import Column, Matrix, Number, Numbers
 from ..regularizers import L1, Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, of_type, positive, real_array
-from ..validation.accepted import Column, Matrix, Number, Numbers
 from .active import domain_of
 from .general import Problem
 from .known import Smooth, norm_of_blocks

@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..accepted import Column, Matrix, Number, Numbers
 from ..certificates.rounding import Majorized
 from ..geometry import EntropicSimplex
 from ..regularizers import KL, Box, CappedSimplex
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, of_type, one_of, positive, real_array, short
-from ..validation.accepted import Column, Matrix, Number, Numbers
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks
 from .recipe import (

@@ -9,14 +9,13 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..accepted import Column, Matrix, Number, Numbers
 from ..certificates.rounding import Majorized
 from ..regularizers import Box, SquaredL2
 from ..regularizers.fenchel import UNIT
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
-from ..validation import nonnegative, of_type
-from ..validation.accepted import Column, Matrix, Number, Numbers
-from ..validation.sparse import issparse
+from ..validation import issparse, nonnegative, of_type
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks
 from .recipe import (

@@ -8,6 +8,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
+from ..accepted import Numbers
 from ..certificates.certificate import FEASIBLE
 from ..certificates.rounding import LossError, OperatorError
 from ..certificates.surveys import Surveyed
@@ -17,7 +18,6 @@ from ..regularizers import for_reports
 from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree, Vector, cast_like
 from ..validation import real_array
-from ..validation.accepted import Numbers
 from .base import AbstractProblem
 from .domains import build_geometry
 from .recipe import built_from

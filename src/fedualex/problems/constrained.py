@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Column, Matrix, Number, Numbers
 from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import one_of, positive, short
-from ..validation.accepted import Column, Matrix, Number, Numbers
 from .feasibility import Lagrangian
 from .general import Problem
 from .known import Floor

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Column, Matrix, Number, Numbers
 from ..regularizers import L1, Box, L1Ball, Spectral
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, positive
-from ..validation.accepted import Column, Matrix, Number, Numbers
 from .general import Problem
 from .known import Floor
 from .recipe import NUMBERS, AbstractRecipe, assemble, built_from, mean_of, sums_of_means, total_mass

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Column, Matrix, Number, Numbers
 from ..tree import Tree
 from ..validation import encode_labels, one_of, real_array, short
-from ..validation.accepted import Column, Matrix, Number, Numbers
 from .rows import features, labels_of_model, targets, two_classes
 from .scores import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
 

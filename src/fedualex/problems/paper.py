@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..accepted import Number, Whole
 from ..regularizers import L1, Box, Simplex, Spectral
 from ..tree import Saddle
 from ..validation import nonnegative, one_of, whole_number
-from ..validation.accepted import Number, Whole
 from .bilinear import Bilinear, bilinear, matrix_game
 from .general import Problem
 from .low_rank import low_rank

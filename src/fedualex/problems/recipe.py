@@ -8,11 +8,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Number, Numbers
 from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2
 from ..summaries import Known, Summary, merged
 from ..tree import Tree
 from ..validation import encode_labels, nonnegative, positive
-from ..validation.accepted import Number, Numbers
 from .general import Problem
 from .known import Smoothness, floor_of_views, smoothness_of, with_smoothness
 from .rows import Rows, objective_weights

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..accepted import Column, Matrix, Number, Numbers
 from ..certificates.rounding import Majorized
 from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import of_type
-from ..validation.accepted import Column, Matrix, Number, Numbers
 from .general import Problem
 from .known import Floor, Smooth
 from .recipe import NUMBERS, AbstractRecipe, Penalty, assemble, bias_box, built_from, mean_of, sums_of_means, total_mass

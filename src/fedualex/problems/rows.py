@@ -11,8 +11,17 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..tree import Tree, is_floating
-from ..validation import classes, encode_labels, plain_array, real_array, real_csr, refuse_sparse, row_weights, short
-from ..validation.sparse import issparse
+from ..validation import (
+    classes,
+    encode_labels,
+    issparse,
+    plain_array,
+    real_array,
+    real_csr,
+    refuse_sparse,
+    row_weights,
+    short,
+)
 
 # Client data: unequal clients stacked into one pytree, and the weights of the objective.
 

@@ -13,8 +13,7 @@ from ..certificates.rounding import Majorized
 from ..precision import double
 from ..regularizers import L1Ball
 from ..tree import Tree, cast_like
-from ..validation import positive
-from ..validation.sparse import issparse
+from ..validation import issparse, positive
 from .active import domain_of
 from .known import Smooth
 from .rows import is_sparse

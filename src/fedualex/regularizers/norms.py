@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..accepted import Number
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import nonnegative, plain_array, real_array, short
-from ..validation.accepted import Number
 from .base import AbstractPenalty, AbstractRegularizer, Parameter, indicator, relative, show
 from .maps import nonzero, soft, wright
 

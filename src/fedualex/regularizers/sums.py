@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..accepted import Number, Numbers
 from ..tree import Scalar, Vector, as_real, cast_like, depend_on
 from ..validation import nonnegative, real_array, short
-from ..validation.accepted import Number, Numbers
 from .base import AbstractRegularizer, AbstractSet, Parameter, show
 from .maps import nonzero, norm, soft
 from .norms import L1, GroupL2, Zero

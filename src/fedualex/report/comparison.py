@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import AbstractMethod
-from ..data.optional import required
+from ..data.tables import required
 from ..display import gap_text, html_table, rounded_up, text_table
 from ..experiments import folder, in_python
 from ..experiments.labels import folder_names

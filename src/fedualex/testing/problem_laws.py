@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,13 +10,149 @@ from jaxtyping import Array
 
 from .. import tree
 from ..precision import double
-from ..problems import AbstractProblem, Surveyed, check_convex_concave
+from ..problems import AbstractProblem, Floor, Surveyed, check_convex_concave
 from ..regularizers import for_reports
+from ..runtime.outputs import exact_problem, operator_at
 from ..tree import Saddle, Tree
 from ..validation import of_type, whole_number
-from .floor_laws import floor_laws
-from .problem_views import view_laws
 from .sampling import FEASIBLE, Laws, Margins, equal, holds, require, same_arrays, size
+
+# The laws between the views of a problem: all of it, a client's own, a server's, a sample, other weights.
+
+
+SAME = 1e-9
+"""By how much operators that are computed in two ways may differ, relative to their sizes."""
+DRAWS = 1000
+DEVIATIONS = 7.0
+"""How many standard errors the mean of DRAWS minibatches may be off: less than one entry in 1e11 is, by chance."""
+
+
+def view_laws(problem: AbstractProblem, z: Saddle, rng: np.random.Generator) -> dict[str, float]:
+    """The margins of all laws between views, with operators at z."""
+    with double():
+        exact, point = tree.cast_module(problem, jnp.float64), tree.cast(z, jnp.float64)
+        whole, server = operator_at(exact, point), exact.without_data()
+        laws = {
+            "without_data keeps the domain": holds(eqx.tree_equal(server.geometry, exact.geometry)),
+            "without_data holds no data": holds(problem.data is None or not _sizes(server.data)),
+            "sampled with room for all is the problem": _agree(_sampled(problem, rng, point), whole),
+        }
+        if problem.clients is None:
+            return laws | {"without data client_operator is the operator": _agree(_own(exact, None, point), whole)}
+        return laws | _client_laws(exact, point, whole, rng)
+
+
+def _client_laws(problem: AbstractProblem, z: Saddle, whole: Saddle, rng: np.random.Generator) -> dict[str, float]:
+    clients = int(problem.clients or 1)
+    p = np.asarray(problem.client_weights(clients))
+    data = [jax.tree.map(lambda leaf, m=m: leaf[m], problem.data) for m in range(clients)]
+    own = [_own(problem, client, z) for client in data]
+    mean = tree.scale(0.0, whole)
+    for share, g in zip(p, own, strict=True):
+        mean = tree.add(mean, tree.scale(share, g))
+    m = int(rng.integers(clients))
+    laws = {
+        "client_weights are >= 0 and sum to 1": SAME - abs(p.sum() - 1) if np.all(p >= 0) else -1.0,
+        "the weighted mean of client operators is the operator": _agree(mean, whole, *own),
+        "of_client has the operator of that client": _agree(operator_at(problem.of_client(m), z), own[m]),
+        "minibatches are unbiased": _bias(problem, data[m], z, own[m], int(rng.integers(2**31))),
+    }
+    try:
+        alone = problem.reweighted(np.eye(clients)[m])
+    except (TypeError, ValueError):  # its domains hold for its own weights
+        return laws
+    return laws | {"reweighted to one client has its operator": _agree(operator_at(alone, z), own[m])}
+
+
+def _bias(problem: AbstractProblem, client: Tree, z: Saddle, expected: Saddle, seed: int) -> float:
+    """The smallest margin of |mean of minibatches - g_m| <= DEVIATIONS standard errors, over all entries."""
+    keys = jax.random.split(jax.random.key(seed), DRAWS)
+    drawn = eqx.filter_jit(lambda keys: jax.lax.map(lambda key: problem.minibatch_operator(client, z, 2, key), keys))
+    margins = []
+    for sample, exact in zip(jax.tree.leaves(drawn(keys)), jax.tree.leaves(expected), strict=True):
+        rounding = SAME * (1e-12 + np.max(np.abs(sample)))
+        allowed = DEVIATIONS * np.std(sample, axis=0) / np.sqrt(DRAWS) + rounding
+        margins.append(np.min(allowed - np.abs(np.mean(sample, axis=0) - np.asarray(exact))))
+    return float(min(margins))
+
+
+def _sampled(problem: AbstractProblem, rng: np.random.Generator, z: Saddle) -> Saddle:
+    clients = problem.clients or 1
+    room = clients * max((np.size(leaf) for leaf in jax.tree.leaves(problem.data)), default=1)
+    sampled: Saddle = operator_at(tree.cast_module(problem.sampled(room, rng), jnp.float64), z)
+    return sampled
+
+
+@eqx.filter_jit
+def _own(problem: AbstractProblem, client: Any, z: Saddle) -> Saddle:
+    return problem.client_operator(client, z)
+
+
+def _sizes(data: Tree) -> int:
+    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(data))
+
+
+def _agree(found: Saddle, expected: Saddle, *terms: Saddle) -> float:
+    """The margin of equality, relative to the largest entry of what was compared or added up."""
+    largest = max(float(jnp.max(jnp.abs(leaf))) for leaf in jax.tree.leaves((expected, terms)))
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    return SAME * (1e-12 + largest) - max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs)
+
+
+# The laws of a known lower bound: f is nowhere below it, in the problem and in the views that keep it.
+
+
+STEPS = 10
+"""Descents from a random point: most points are far above a floor that is a little too high."""
+SIZES = 10.0 ** np.arange(-6, 7, 2)
+"""Sizes of the steps that each of them tries, relative to 1 and to the size of x over that of the gradient."""
+
+
+def floor_laws(problem: AbstractProblem, z: Saddle, rng: np.random.Generator) -> dict[str, float]:
+    """The margins of all laws of problem.floor, from a point z of the domain; none if there is no floor."""
+    if problem.floor is None:
+        return {}
+    server = problem.without_data().floor
+    laws = {
+        "f is never below its floor": _margin(problem, problem.floor, z),
+        "without_data keeps the floor": holds(server is not None and bool(eqx.tree_equal(server, problem.floor))),
+    }
+    if problem.clients is not None:
+        own = problem.of_client(int(rng.integers(problem.clients)))
+        if own.floor is not None:
+            laws["f of a client is never below the floor that it keeps"] = _margin(own, own.floor, z)
+    return laws
+
+
+def _margin(problem: AbstractProblem, floor: Floor, z: Saddle) -> float:
+    """The least f(x, floor.y) that a few steps of projected descent find, with its rounding, less the floor."""
+    with double():
+        exact, at = exact_problem(problem), tree.cast(Saddle(z.x, floor.y), jnp.float64)
+        least = np.inf
+        for _ in range(STEPS + 1):
+            at, above = _descend(exact, at)
+            least = min(least, float(above))
+        return least - float(floor.value)
+
+
+@eqx.filter_jit
+def _descend(problem: AbstractProblem, at: Saddle) -> tuple[Saddle, Array]:
+    """The best of some points along the projected gradient in x, and how large f may be at this one."""
+    found = problem.survey(at)
+    above = found.value + problem.value_error(at, found).size
+    g, y = found.operator, tree.depend_on(at.y, above)
+    length = jnp.sqrt(tree.dot(at.x, at.x) / jnp.maximum(tree.dot(g.x, g.x), 1e-300))
+    steps = jnp.concatenate([jnp.zeros(1), jnp.asarray(SIZES), jnp.asarray(SIZES) * length])
+
+    def step(eta: Array) -> tuple[Saddle, Array]:
+        moved = problem.geometry.project(Saddle(tree.subtract(at.x, tree.scale(eta, g.x)), y))
+        there = Saddle(moved.x, at.y)
+        return there, problem.loss(there)
+
+    points, values = jax.lax.map(step, steps)
+    best = jnp.nanargmin(values)
+    return jax.tree.map(lambda leaf: leaf[best], points), above
+
 
 STEP = 1e-5
 SMOOTH = 1e-5

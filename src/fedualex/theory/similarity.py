@@ -12,6 +12,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from jaxtyping import Array
 
 from .. import tree
+from ..accepted import Whole
 from ..geometry import Euclidean, is_geometry
 from ..precision import double
 from ..problems import AbstractProblem
@@ -19,8 +20,7 @@ from ..problems.base import as_problem
 from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 from ..validation import whole_number
-from ..validation.accepted import Whole
-from .sampling import SWEEPS, aligned, feasible_points
+from .constants import SWEEPS, aligned, feasible_points
 
 SMALL = 200  # unknowns up to which the whole matrix is formed
 

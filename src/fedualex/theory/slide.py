@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from math import expm1, inf, log1p, sqrt
 from typing import Any
 
+from ..accepted import Number, Whole
 from ..tree import Scalar
 from ..validation import of_type, one_of, real_scalar, whole_number
-from ..validation.accepted import Number, Whole
-from .bounds import Bound, Constants, Term, inverse, product
+from .theorems import Bound, Constants, Term, inverse, product
 
 FIRST = {("hilbert", "fresh"): 2, ("hilbert", "optimistic"): 3, ("any", "fresh"): 8, ("any", "optimistic"): 12}
 """1 / (gamma delta) that suffices whatever sigma is, by norm and reference."""

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data import Table
-from ...data.columns import is_text, plain_column
+from ...data.encoder import is_text, plain_column
 from ...deploy import SiteFacts
 from ...validation import missing
 from .recipe import TableRecipe

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...data import Encoder, Standardizer, Table
 from ...models import NUMBERS, Answers, Model
-from ...models.answers import standardized
+from ...models.model import standardized
 from ...problems import AbstractRecipe, Problem
 from ...problems.rows import Rows, class_column, label_column
 from ...summaries import Known, Summary

@@ -1,0 +1,320 @@
+"""Classifiers: sparse logistic models, the best ranking, a limit on errors of one class."""
+
+from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from scipy.stats import binom
+from sklearn.base import ClassifierMixin
+from sklearn.utils import _safe_indexing as rows_of
+from sklearn.utils.validation import check_is_fitted
+
+from ..display import rounded_up
+from ..problems import AbstractProblem, auc, constrained, sparse_glm
+from ..problems.auc import middle_bias
+from ..tree import Saddle, Tree
+from ..validation import classes, encode_labels, positive, refuse_mixed, short
+from .base import AbstractFederated, Scale, by_client, checked_data, penalty, weighed, with_class_weight
+
+
+class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[misc]
+    """A linear classifier: scores <w, row> + b, of one column for two classes and one column a class for more.
+
+    A subclass says what problem it solves for rows in a common scale.
+    """
+
+    multiclass: ClassVar[bool] = True
+    class_weight: Any = None
+    fit_intercept: Any = True
+    radius: Any = None
+
+    def _penalty(self, size: float) -> dict[str, Any]:
+        """l1, l2 and radius for rows that were divided by `size`."""
+        return penalty(size, self.l1, self.l2, self.radius)
+
+    @abstractmethod
+    def _problem(
+        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any
+    ) -> AbstractProblem:
+        """The problem for rows that were divided by `size`; sample_weight is None if all rows weigh alike."""
+
+    def _bias(self, x: Tree, problem: AbstractProblem) -> Any:
+        """What is added to the scores of rows in the common scale."""
+        return x.get("bias", 0.0)
+
+    def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
+        """Set more attributes after a fit."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.multiclass
+        return tags
+
+    def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> "FederatedClassifier":
+        """Fit to rows X with labels y; clients: whose row it is; sample_weight: how much it counts."""
+        return self._fit(X, y, sample_weight, clients=clients)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, **columns: Any) -> "FederatedClassifier":
+        """columns: what `_problem` is given for each row beside its weight."""
+        refuse_mixed("y", y)
+        X, y = checked_data(self, X, y)
+        X, y, rows = weighed(X, y, sample_weight, **columns)
+        label = self._labels(y)
+        weight = with_class_weight(self.class_weight, self.classes_, label, rows["sample_weight"])
+        rows |= {"sample_weight": weight, "clients": np.zeros(len(y)) if rows["clients"] is None else rows["clients"]}
+        scale = Scale(X, rows["clients"], self.fit_intercept, weight, self.centers)
+        order = by_client(rows["clients"], len(label))
+        rows = {name: None if column is None else column[order] for name, column in rows.items()}
+        rows |= {"center": scale.center} if self.centers else {}
+        # The rows in the common scale are not kept during the run: they are as large as the data.
+        problem = self._problem(scale.rows(X, order), label[order], size=scale.size, **rows)
+        x = (z := self._solve(problem)).x
+        weights, bias = scale.model(x["weights"], self._bias(x, problem))
+        self.coef_ = np.atleast_2d(weights.T)
+        self.intercept_ = np.broadcast_to(bias, len(self.coef_)).copy()
+        self._keep(problem, z)
+        return self
+
+    def _labels(self, y: NDArray[Any]) -> NDArray[Any]:
+        """The number of each row's class; sets the classes, of which there are enough and not too many."""
+        self.classes_, label = classes("y", y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold at least two classes, but there is only one class, {self.classes_[0]!r}")
+        if len(self.classes_) > 2 and not self.multiclass:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"y holds {len(self.classes_)} classes, {type(self).__name__} accepts two"
+            )
+        return label
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """The score of each row: above 0 for the second of two classes; one column a class for more."""
+        check_is_fitted(self)
+        scores = checked_data(self, X, reset=False) @ self.coef_.T + self.intercept_
+        return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row."""
+        scores = self.decision_function(X)
+        number = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[number])
+
+
+class ProbabilisticClassifier(FederatedClassifier):
+    """A classifier whose scores are those of the logistic or the softmax loss."""
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """The probability of each class."""
+        scores = self.decision_function(X)
+        scores = np.stack([np.zeros_like(scores), scores], axis=1) if scores.ndim == 1 else scores
+        return np.asarray(softmax(scores, axis=1))
+
+
+# A threshold whose rate of errors on one class is bounded with confidence, from rows held out of training.
+
+
+ROUNDING = 1e-12
+"""Scores that are equal may differ by rounding, relative to their size; the threshold is above all of them."""
+
+
+class Threshold(NamedTuple):
+    """A score above which at most a share `rate` of a class's rows is, but with a probability of at most `risk`."""
+
+    score: float
+    risk: float
+    rows: int
+
+
+def threshold(scores: NDArray[Any], rate: float, confidence: float) -> Threshold:
+    """The k-th smallest of n scores, k the least with sum_{j >= k} C(n, j) (1 - rate)^j rate^(n - j) <= 1 - confidence.
+
+    That sum bounds the probability, over n independent rows of one distribution, that more than a share `rate` of its
+    further rows has a larger score, whatever the distribution (Tong, Feng, Li, Neyman-Pearson classification algorithms
+    and NP receiver operating characteristics, Science Advances 2018, Proposition 1).
+    """
+    k, risk = order_statistic(len(scores), rate, confidence)
+    ordered = np.sort(scores)
+    return Threshold(float(ordered[k - 1] + ROUNDING * np.max(np.abs(ordered))), risk, len(scores))
+
+
+def order_statistic(rows: int, rate: float, confidence: float) -> tuple[int, float]:
+    """k and the sum of `threshold`, or a refusal if there is no such k."""
+    tails = binom.sf(np.arange(rows), rows, 1 - rate)  # entry k - 1 is P(at least k)
+    enough = np.flatnonzero(tails <= 1 - confidence)
+    if not enough.size:
+        least = int(np.ceil(np.log(1 - confidence) / np.log(1 - rate)))
+        raise ValueError(
+            f"rate={rate} with confidence={confidence} must have {least} rows of the limited class for calibration, "
+            f"got {rows}: give more rows, or a larger calibration or rate, or a smaller confidence"
+        )
+    return int(enough[0]) + 1, float(tails[enough[0]])
+
+
+def held_out(limited: NDArray[np.bool_], clients: Any, share: float) -> NDArray[np.bool_]:
+    """A share of the limited rows, of each client up to one row; which ones depends on the order of the rows alone."""
+    number = np.zeros(len(limited), int) if clients is None else encode_labels("clients", clients, len(limited))[1]
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(limited))
+    rows = rows[np.argsort(number[rows], kind="stable")]
+    count = np.floor(share * np.arange(len(rows) + 1) + 1e-9)
+    held = np.zeros(len(limited), bool)
+    held[rows[np.diff(count) > 0]] = True
+    return held
+
+
+def a_share(name: str, value: Any) -> float:
+    """A number strictly between 0 and 1."""
+    number = isinstance(value, float | np.floating) and 0 < value < 1
+    if not number:
+        raise ValueError(f"{name} must be a number > 0 and < 1, got {short(value)}")
+    return float(value)
+
+
+# Sparse logistic regression.
+
+
+@dataclass(eq=False, repr=False)
+class FederatedLogisticRegression(ProbabilisticClassifier):
+    """min_{w, b} mean logistic loss + l1 ||w||_1 + l2/2 ||w||^2 over the rows of all clients; softmax for more classes.
+
+    With l2 = 0 this is scikit-learn's with C = 1 / (l1 n). class_weight: None, "balanced" or a mapping from classes to
+    numbers, by which the weights of their rows are multiplied. radius: None, or a bound of ||w||_2. fit_intercept=False
+    leaves out b. For all else see `AbstractFederated`.
+    """
+
+    centers: ClassVar[bool] = True
+
+    l1: Any = 0.01
+    l2: Any = 0.0
+    _: KW_ONLY
+    class_weight: Any = None
+    fit_intercept: Any = True
+    radius: Any = None
+    tol: Any = 1e-4
+
+    def _problem(
+        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any, center: Any = None
+    ) -> AbstractProblem:
+        rows = {"sample_weight": sample_weight, "center": center}
+        return sparse_glm("logistic", X, label, clients, intercept=self.fit_intercept, **rows, **self._penalty(size))
+
+
+# A classifier that ranks.
+
+
+@dataclass(eq=False, repr=False)
+class FederatedAUCClassifier(FederatedClassifier):
+    """min_w mean over pairs of (1 - <w, row> + <w, row'>)^2 + l1 ||w||_1 + l2/2 ||w||^2 (`fx.problems.auc`).
+
+    row is of the second class, row' of the first; the pairs are those of different clients too. Pairs decide
+    no threshold: `predict` cuts halfway between the mean scores of the two classes. Weights of classes would change
+    nothing. radius: None, or a bound of ||w||_2. For all else see `AbstractFederated`.
+    """
+
+    multiclass: ClassVar[bool] = False
+
+    l1: Any = 0.01
+    l2: Any = 0.01
+    _: KW_ONLY
+    radius: Any = None
+    tol: Any = 1e-2
+
+    def _problem(
+        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any
+    ) -> AbstractProblem:
+        return auc(X, label, clients, saddle=False, sample_weight=sample_weight, **self._penalty(size))
+
+    def _bias(self, x: Tree, problem: AbstractProblem) -> Any:
+        return middle_bias(cast(Any, problem).f.means, x["weights"])
+
+
+# A classifier with a limit on the loss of one class.
+
+
+SMALLEST = 1e-15
+"""Below about this the multiplier, which is up to loss / limit, makes rounding errors as large as the loss."""
+
+
+@dataclass(eq=False, repr=False)
+class NeymanPearsonClassifier(FederatedClassifier):
+    """The least logistic loss of one class + l1 ||w||_1 + l2/2 ||w||^2 with that of the other <= limit.
+
+    limited: the class whose loss is limited; None is the first in sorted order. A loss of at most `limit` leaves at
+    most a share limit / log 2 of that class's rows on the wrong side. Some model meets every limit: a large enough
+    bias alone does. A fit also sets violation_, by how much the limit is exceeded in training at most. Weights
+    of classes would change nothing. radius: None, or a bound of ||w||_2.
+
+    rate: None, or the largest share of the limited class that may be on the wrong side. A share `calibration` of that
+    class's rows is then held out of training, as nearly as can be the same one of each client, and the intercept is
+    moved by threshold_, an order statistic of their scores. Proved: if held-out rows and further rows of the class are
+    independent and of one distribution, the rate among further rows is above `rate` with a probability of at most
+    1 - confidence; rate_bound_ says so with the probability itself. Nothing is proved for one client, for rows that
+    are drawn otherwise, or for the other class; weights of rows do not count here. Between parties clients would send
+    how many of their scores are below some thresholds; here the scores are in one process.
+    For all else see `AbstractFederated`.
+    """
+
+    multiclass: ClassVar[bool] = False
+
+    limit: Any = 0.1
+    limited: Any = None
+    l1: Any = 0.01
+    l2: Any = 0.0
+    _: KW_ONLY
+    rate: Any = None
+    confidence: Any = 0.95
+    calibration: Any = 0.3
+    radius: Any = None
+    tol: Any = 1e-2
+
+    def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> "NeymanPearsonClassifier":
+        """Fit to rows X with labels y; clients: whose row it is; sample_weight: how much it counts in training."""
+        if self.rate is None:
+            self._fit(X, y, sample_weight, clients=clients)
+            return self
+        rate, confidence = a_share("rate", self.rate), a_share("confidence", self.confidence)
+        held = self._held_out(X, y, clients, sample_weight)
+        order_statistic(int(held.sum()), rate, confidence)  # refused before the run
+        kept = [None if v is None else rows_of(v, np.flatnonzero(~held)) for v in (X, y, clients, sample_weight)]
+        self._fit(kept[0], kept[1], kept[3], clients=kept[2])
+        sign = 1 if self._limited_class() == 0 else -1  # rows of the first class are wrong above the threshold
+        found = threshold(sign * self.decision_function(rows_of(X, np.flatnonzero(held))), rate, confidence)
+        self._cut(sign * found.score, found)
+        return self
+
+    def _cut(self, score: float, found: Threshold) -> None:
+        self.threshold_ = score
+        self.intercept_ = self.intercept_ - score
+        self.rate_bound_ = (
+            f"P(more than {self.rate:g} of class {self.classes_[self._limited_class()]} is on the wrong side) "
+            f"<= {rounded_up(found.risk)}, of {found.rows} held-out rows"
+        )
+
+    def _held_out(self, X: Any, y: Any, clients: Any, sample_weight: Any) -> NDArray[np.bool_]:
+        refuse_mixed("y", y)
+        rows, y = checked_data(self, X, y)
+        weighed(rows, y, sample_weight, clients=clients)  # refused here, where all rows are there
+        label = self._labels(y)
+        there = True if sample_weight is None else np.asarray(sample_weight) > 0
+        return held_out((label == self._limited_class()) & there, clients, a_share("calibration", self.calibration))
+
+    def _problem(
+        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any
+    ) -> AbstractProblem:
+        limit = positive("limit", self.limit)
+        if limit < SMALLEST:
+            raise ValueError(f"limit must be at least {SMALLEST:g}, about the rounding of a loss, got {self.limit!r}")
+        limits = {self._limited_class(): limit}
+        given = {"limits": limits, "sample_weight": sample_weight, **self._penalty(size)}
+        return constrained(X, label, clients, groups="classes", **given)
+
+    def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
+        self.violation_, self.threshold_, self.rate_bound_ = self.run_.violation, 0.0, ""
+
+    def _limited_class(self) -> int:
+        found = [0] if self.limited is None else np.flatnonzero(self.classes_ == self.limited)
+        if len(found) != 1:
+            raise ValueError(f"limited must be one of the classes {list(self.classes_)}, got {short(self.limited)}")
+        return int(found[0])
