@@ -73,7 +73,7 @@ from .regularizers import (
     SquaredL2 as SquaredL2,
     Zero as Zero,
 )
-from .report.comparing import compare as compare
+from .report.comparison import compare as compare
 from .runtime import (
     Run as Run,
     Status as Status,

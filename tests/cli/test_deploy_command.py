@@ -31,7 +31,12 @@ from support.deployments import (
 )
 from support.in_threads import run_in_threads, threads  # noqa: F401
 
-from fedualex.cli import deploy_follow, deploy_missing, deploy_sending, deploy_watch
+from fedualex.cli import (
+    deploy_run as deploy_follow,
+    deploy_run as deploy_missing,
+    deploy_run as deploy_sending,
+    deploy_run as deploy_watch,
+)
 from fedualex.deploy import engines
 from fedualex.deploy.local import control
 from fedualex.display import rounded_up

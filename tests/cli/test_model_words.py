@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedualex.cli.model_words import show
+from fedualex.cli.fit import show
 from fedualex.data import Encoder
 from fedualex.models import CLASSES, Answers, Model
 

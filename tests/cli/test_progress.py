@@ -1,6 +1,6 @@
 """What long commands say on the way where there is no terminal."""
 
-from fedualex.cli import reproduce
+from fedualex.cli import paper as reproduce
 
 
 def test_lines_when_a_stage_begins_and_ends_and_in_between_every_ten_seconds(monkeypatch, capsys):

@@ -7,7 +7,7 @@ from support.pages import ROOT
 
 import fedualex as fx
 from fedualex.cli.common import STOPS, BadInput, exit_code
-from fedualex.cli.verify import VERIFIED
+from fedualex.cli.runs import VERIFIED
 
 PAGE = (ROOT / "docs/faq.md").read_text()
 ROWS = dict(re.findall(r"^\| `?(\w+)`? \| (.*) \|$", PAGE, flags=re.MULTILINE))

@@ -9,11 +9,10 @@ from support.paper_runs import as_the_paper_says, write_experiment, write_run
 from fedualex.data import Encoder, Standardizer
 from fedualex.experiments import folder
 from fedualex.models import Answers, Model, save
-from fedualex.report.answers import answer_of, findings, headline, verdicts
-from fedualex.report.captions import settings_text
 from fedualex.report.collect import collect
-from fedualex.report.panels import compared_panel
-from fedualex.report.shape import check_report
+from fedualex.report.figures import settings_text
+from fedualex.report.page import check_report
+from fedualex.report.panels import answer_of, compared_panel, findings, headline, verdicts
 
 
 def stored(path, label="A", gap=0.0125, density=0.5, **changes):

@@ -9,9 +9,8 @@ from support.paper_runs import NUCLEAR, OUTPUTS, as_the_paper_says, write_experi
 from fedualex.experiments import folder
 from fedualex.palette import styles
 from fedualex.report import figures, write_figures
-from fedualex.report.captions import caption
-from fedualex.report.panels import experiment_panel
-from fedualex.report.statistics import curve, row
+from fedualex.report.figures import caption
+from fedualex.report.panels import curve, experiment_panel, row
 
 
 def by_seed(numbers, lengths, tmp_path):

@@ -15,7 +15,7 @@ from fedualex.deploy.options import DeploymentOptions, RehearsalOptions
 from fedualex.deploy.policy import Policy
 from fedualex.experiments import deployment_settings
 from fedualex.experiments.configuration import RUN_DEFAULTS, configure, run_defaults, run_options
-from fedualex.report.comparing import CompareOptions
+from fedualex.report.comparison import CompareOptions
 from fedualex.runtime.options import SimulatorOptions, SolveOptions, decisive, listing, option, options, table, takes
 from fedualex.runtime.sweeps import SweepOptions, TuneOptions
 from fedualex.validation import whole_number

@@ -16,8 +16,8 @@ from fedualex.display import rounded_up
 from fedualex.experiments import folder
 from fedualex.experiments.labels import folder_names, unique
 from fedualex.experiments.verify import verify
-from fedualex.report.captions import caption
 from fedualex.report.collect import collect
+from fedualex.report.figures import caption
 from fedualex.runtime.run import columns
 
 SIZES = {"clients": 3, "local_steps": 2, "rounds": 12, "noise": fx.GaussianNoise(0.1), "record_every": 2}

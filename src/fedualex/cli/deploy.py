@@ -1,19 +1,163 @@
 """`fedualex deploy init | up | run | status | fetch | stop | resume`: the same problem, by real servers and sites."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from . import deploy_watch
-from .audit import audit
-from .common import json_option, out_option, plain_errors, print_json, say
-from .deploy_follow import engine_of, run_folder, stored_run
-from .deploy_init import check, init
-from .deploy_members import add_site, remove_site, renew
-from .deploy_sending import note_stop
-from .deployed_run import run_deployment
+from . import deploy_run as deploy_watch
+from .common import json_option, one_line_errors, out_option, plain_errors, print_json, say, writable
+from .deploy_run import engine_of, note_stop, run_deployment, run_folder, stored_run
+from .fit import goal_options
+
+# `fedualex deploy audit`: what left a site, from its own ledger.
+
+
+@click.command()
+@click.argument("site_folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--acknowledge", metavar="NOTE", help="Note that the damage was seen, so that the site answers again.")
+@json_option
+@one_line_errors
+def audit(site_folder: Path, acknowledge: str | None, as_json: bool) -> None:
+    """Print every release of a site, and its totals. Exit code 1: the ledger is damaged."""
+    from ..deploy import audit as ledgers
+
+    if acknowledge is not None:
+        ledgers.acknowledge(site_folder, acknowledge)
+    found = ledgers.audit(site_folder)
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+    if found["damage"]:
+        raise SystemExit(1)
+
+
+def _show(found: dict[str, Any]) -> None:
+    for line in found["lines"]:
+        what = [_arrays(line, "in_the_clear"), _arrays(line, "under_masks"), line["note"]]
+        if line["epsilon"] is not None:
+            what.append(f"epsilon {line['epsilon']:.3g}")
+        task = f"{line['task']} {line['round']}" if line["task"] else line["kind"]
+        head = f"{line['time'][:19]}  {line['run'][:8]:8}  {task:12}  {line['size']:>9} bytes"
+        click.echo("  ".join([head, *filter(None, what)]))
+    totals = found["totals"]
+    tasks = ", ".join(f"{count} {task}" for task, count in totals["tasks"].items()) or "none"
+    click.echo(f"releases: {totals['releases']} ({tasks}) in {totals['runs']} runs, {totals['bytes']} bytes")
+    masked, clear = totals["under_masks"], totals["in_the_clear"]
+    click.echo(f"with something in the clear: {clear}; under masks: {masked}; with noise: {totals['with_noise']}")
+    if totals["epsilon"] is not None:
+        click.echo(f"epsilon spent: {totals['epsilon']:.4g} (delta {totals['delta']:g})")
+    click.echo(f"head: {found['head']}")
+    click.echo(f"ledger: DAMAGED, {found['damage']}" if found["damage"] else "ledger: whole")
+
+
+def _arrays(line: dict[str, Any], how: str) -> str:
+    """The arrays of a line that left in this way, each with its shape; nothing if there are none."""
+    named = " ".join(f"{name}{line['arrays'][name]}" for name in line[how])
+    return f"{how.replace('_', ' ')}: {named}" if named else ""
+
+
+# `fedualex deploy init | check`: a kit for each party, and what a site would send, before anybody is connected.
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), callback=writable)
+@click.option("--sites", help="The names of the sites, with commas between them; each brings its own table.")
+@goal_options
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="A TOML file with [fit], or with [problem]; an example."
+)
+@click.option("--engine", help="local, nvflare or flower.")
+@click.option("--host", help="The name by which sites reach the server; localhost.")
+@click.option("--port", type=int, help="The port at which they do; 8002.")
+@json_option
+@plain_errors
+def init(
+    folder: Path,
+    sites: str | None,
+    config: Path | None,
+    engine: str | None,
+    host: str | None,
+    port: int | None,
+    as_json: bool,
+    **fit: Any,
+) -> None:
+    """Write a ready deployment: keys, settings and a start script for each party, and a README.
+
+    With --goal, --target and --sites every site brings a table of its own, and the run ends with a model. Without any
+    of them the problem is that of --config.
+    """
+    from ..experiments.consortium.init import init_deployment
+
+    server = {"engine": engine, "host": host, "port": port}
+    names = init_deployment(
+        folder, config, sites, fit, {key: value for key, value in server.items() if value is not None}
+    )
+    line = f"{folder}: server and {len(names)} sites ({', '.join(names)}); {folder / 'README.md'} says who runs what"
+    say(line, {"folder": str(folder), "sites": names}, as_json)
+
+
+@click.command()
+@click.argument("site", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@json_option
+@plain_errors
+def check(site: Path, as_json: bool) -> None:
+    """Read a site's table and rules, in its folder SITE, and show what would leave it; needs no network."""
+    from ..experiments.consortium.check import checked
+
+    found = checked(site)
+    if as_json:
+        print_json(found.plain())
+        return
+    click.echo(found.words)
+
+
+# `fedualex deploy add-site | remove-site | renew`: who takes part, and with which keys.
+
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+DISTRIBUTE = "all parties have new keys: stop them, give each its new folder, and start them again"
+
+
+@click.command("add-site")
+@folder_argument
+@click.argument("name")
+@click.option("--data", help="The new site's own data or table; it can be named later in the site's folder.")
+@json_option
+@plain_errors
+def add_site(folder: Path, name: str, data: str | None, as_json: bool) -> None:
+    """Add a site, with new keys for everybody; the earlier run is set aside."""
+    from ..experiments import membership
+
+    _told(f"{name} is a site now", membership.add_site(folder, name, data), as_json)
+
+
+@click.command("remove-site")
+@folder_argument
+@click.argument("name")
+@json_option
+@plain_errors
+def remove_site(folder: Path, name: str, as_json: bool) -> None:
+    """Remove a site, whose keys become worthless; the earlier run is set aside."""
+    from ..experiments import membership
+
+    _told(f"{name} is no site any more", membership.remove_site(folder, name), as_json)
+
+
+@click.command()
+@folder_argument
+@json_option
+@plain_errors
+def renew(folder: Path, as_json: bool) -> None:
+    """Make new keys and certificates for everybody; a run that was cut off can be resumed with them."""
+    from ..experiments import membership
+
+    _told("keys and certificates are renewed", membership.renew(folder), as_json)
+
+
+def _told(what: str, parties: list[str], as_json: bool) -> None:
+    say(f"{what}; {DISTRIBUTE} ({', '.join(parties)})", {"parties": parties}, as_json)
 
 
 @click.group()

@@ -1,14 +1,181 @@
 """`fedualex fit`, `predict`, `explain`: from a table to a certified model, and what it is good for."""
 
+import csv
+import io
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .common import json_option, one_line_errors, out_option, print_json, resumable
-from .goal_options import goal_options
-from .model_words import FEW, as_text, description, predictions, show
+from ..display import rounded_up
+from .common import json_option, one_line_errors, out_option, print_json, print_table, resumable
+
+# A model on the screen: its certificate in words, its test, its coefficients; and its predictions as text.
+
+
+POSITIVES = "positives"
+"""The measure that is the share of the second class, whose name people see instead."""
+FEW = 12
+"""Coefficients that a fit shows; `explain` shows all that are not 0."""
+
+
+def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
+    """The columns of the file that `predict` writes."""
+    scores = model.decision_function(table)
+    if not isinstance(model.target, str):
+        found = zip(model.target, model.answers.of(scores).T.tolist(), strict=True)
+        return {f"prediction of {name}": column for name, column in found}
+    columns = {"prediction": model.answers.of(scores).tolist()}
+    if model.answers.kind == "numbers":
+        return columns
+    if scores.ndim == 1:
+        columns["score"] = scores.tolist()
+    if model.answers.kind == "classes":
+        for label, share in zip(model.classes.tolist(), model.answers.probabilities(scores).T, strict=True):
+            columns[f"probability of {label}"] = share.tolist()
+    return columns
+
+
+def as_text(columns: dict[str, list[Any]], as_json: bool) -> str:
+    """Columns as a CSV file or as one JSON document."""
+    if as_json:
+        return json.dumps(columns, indent=1, allow_nan=False) + "\n"
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def description(model: Any) -> dict[str, Any]:
+    """A model as JSON."""
+    return {
+        "target": model.target,
+        "answers": model.answers.kind,
+        "classes": model.classes.tolist(),
+        "certificate": model.certificate,
+        "intercept": model.intercept.tolist(),
+        "coefficients": {c.feature: c.per_unit.tolist() for c in model.coefficients if c.size > 0},
+        "training": model.training,
+    }
+
+
+def show(model: Any, most: int | None) -> None:
+    """A model for people: what is certified, how it fares, and its coefficients."""
+    click.echo(claim(model))
+    _show_measures(model, model.training.get("held_out"))
+    for part in model.parts():
+        _show_coefficients(part, most)
+
+
+def claim(model: Any) -> str:
+    """The certificate in words."""
+    found, gap, tol = model.certificate, model.certificate.get("gap"), model.certificate.get("tol")
+    clients = len(model.training.get("clients", ()))
+    cost = f"{found.get('exchanges')} exchanges with {clients} client{'s' * (clients != 1)}"
+    if gap is None:
+        return f"Nothing is certified ({found.get('meaning')}) after {cost}."
+    above = found.get("violation")
+    limit = "" if above is None else f" Its limit is exceeded by at most {rounded_up(above, 3)}."
+    known = (
+        f"no model of this kind has an objective lower by more than {rounded_up(gap, 3)}, known after {cost}.{limit}"
+    )
+    if tol is None or gap <= tol:
+        return f"Certified: {known}"
+    return f"Tolerance {tol:g} not reached: {known}"
+
+
+def _show_measures(model: Any, measures: dict[str, Any] | None) -> None:
+    if measures is None:
+        return
+    from ..experiments.measures import worst
+
+    overall, clients = measures["overall"], measures["clients"]
+    rows = {"all clients": overall}
+    if len(clients) > 1:
+        rows |= {"worst of each": {name: worst(name, clients) for name in overall}, **clients}
+    click.echo(f"On {measures['rows']} rows that were held out:")
+    names = [f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name for name in overall]
+    _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
+    share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
+    if share is not None and accuracy is not None and accuracy <= max(share, 1 - share):
+        often = model.classes.tolist()[int(share >= 0.5)]
+        click.echo(
+            f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows."
+        )
+
+
+def _show_coefficients(model: Any, most: int | None) -> None:
+    used = [c for c in model.coefficients if c.size > 0]
+    several = model.weights.ndim > 1
+    names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit", "per deviation"]
+    words = {f"{name}={word}" for name, known in model.encoder.categories.items() for word in known}
+    rows = []
+    for c in used[:most]:
+        deviation = ["-" if c.feature in words else f"{c.per_deviation[0]:+.4g}"] * (not several)
+        rows.append([c.feature, *(f"{value:+.4g}" for value in c.per_unit), *deviation])
+    alone = [f"{value:+.4g}" for value in model.intercept.reshape(-1).tolist()]
+    shown = [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
+    features = len(model.encoder.features)
+    click.echo(f"Coefficients of {_score(model)}: {len(used)} of {features} are not 0, the largest first:")
+    _print_rows(["feature", *names], shown)
+    if len(used) > len(rows):
+        click.echo(f"{len(used) - len(rows)} more: fedualex explain")
+
+
+def _score(model: Any) -> str:
+    """What coefficients add up to."""
+    if model.answers.kind == "numbers":
+        return str(model.target)
+    if model.weights.ndim > 1:
+        return "the scores, of which the largest wins"
+    return f"the score, which is above 0 for {model.target} = {model.classes.tolist()[1]}"
+
+
+def _print_rows(names: list[str], rows: list[list[str]]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*names, box=box.SIMPLE_HEAD, collapse_padding=True)
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+# What a person can choose about a model of a table, whether the table is here or at several sites.
+
+
+OPTIONS = (
+    click.option("--target", help="The column to predict; low-rank: several, with commas between them."),
+    click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
+    click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
+    click.option("--goal", help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust or low-rank."),
+    click.option("--l1", type=float, help="Weight of the l1 penalty; larger is sparser."),
+    click.option("--l2", type=float, help="Weight of the squared l2 penalty."),
+    click.option(
+        "--cvar", type=float, help="fair: the share of clients that is served worst, not the worst one alone."
+    ),
+    click.option("--nuclear", type=float, help="low-rank: weight of the nuclear norm; larger has fewer directions."),
+    click.option("--limit", type=float, help="neyman-pearson: the largest mean loss of the limited class."),
+    click.option("--limited", help="neyman-pearson: the class whose loss is limited; the first in sorted order."),
+    click.option("--tol", type=float, help="The certified gap at which the fit ends."),
+    click.option("--rounds", type=int, help="The most exchanges with the clients."),
+    click.option("--holdout", type=float, help="The share of rows kept for the test; 0.2."),
+)
+
+
+def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with all of them, in this order."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
 
 
 @click.command()

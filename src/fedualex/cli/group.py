@@ -3,14 +3,11 @@
 import click
 
 from .catalogue import methods, problems, theory
-from .comparison import compare
-from .demo import demo
+from .common import Commands
 from .deploy import deploy
-from .ending import Commands
 from .fit import explain, fit, predict
-from .reproduce import reproduce
-from .runs import figures, report, solve
-from .verify import verify
+from .paper import demo, reproduce
+from .runs import compare, figures, report, solve, verify
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

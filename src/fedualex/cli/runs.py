@@ -1,6 +1,7 @@
-"""`fedualex solve`, `report`, `figures`: a run, and what can be drawn from its folder."""
+"""Commands about runs: `solve`, `compare`, `report`, `figures`, `verify`."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,100 @@ from .common import (
     status_line,
 )
 
+# `fedualex compare`, and `fedualex solve` with several methods: runs of one problem side by side.
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@out_option(default=None, help="Also write a comparison with report.html and figures into this folder.")
+@json_option
+@one_line_errors
+def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+    """Runs of one problem side by side; those that differ in their seeds alone are one, with mean and deviation.
+
+    What is no run is ignored, so that FOLDER/* is all runs of a folder.
+    """
+    from ..experiments import folder
+    from ..experiments.several import runs_among, title_of
+    from ..report import write_report
+    from ..report.panels import compared_panel
+
+    loaded, ignored = runs_among(runs)
+    if ignored:
+        click.echo(f"ignored, for they are no runs: {', '.join(path.name for path in ignored)}", err=True)
+    title = title_of(loaded[0].manifest["configuration"]["problem"])
+    panel = compared_panel(title, loaded)
+    if out is not None:
+        folder.check_collection(out, "comparison")
+        names = [str(run.path.resolve()) for run in loaded]
+        folder.write_collection(out, "comparison", title=title, runs=names)
+        write_report(out)
+    if as_json:
+        print_json(panel["table"])
+        return
+    print_comparison(panel)
+    if out is not None:
+        click.echo(f"report: {out / 'report.html'}")
+
+
+def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) -> int:
+    """A run of each method of a file into folders of `path`, their comparison and its report; the worst exit code.
+
+    given: the tables of the file. home: where its relative paths start from.
+    """
+    from ..experiments.several import configure_each, keep_best, solve_each
+    from ..models.store import MODEL
+    from ..report import write_report
+    from ..report.collect import collect
+
+    configurations = configure_each(given, home)
+    first = next(iter(configurations.values()))
+    tol = first.options.tol
+    if not as_json:
+        click.echo(repr(first.problem))
+
+    def announce(label: str, status: dict[str, Any]) -> None:
+        if not as_json:
+            click.echo(f"{label}: {status_line(status, tol)}")
+
+    statuses = solve_each(path, configurations, announce)
+    kept = keep_best(path, configurations, [label for label in statuses if statuses[label]["stop"] not in STOPS])
+    page, panel = write_report(path), collect(path)["panels"][0]
+    if as_json:
+        print_json({"folder": str(path), "runs": statuses, "table": panel["table"]})
+    else:
+        print_comparison(panel)
+        click.echo(f"report: {page}")
+        if kept:
+            click.echo(f"model of {kept}: {path / MODEL}")
+    return max(exit_code(status, tol) for status in statuses.values())
+
+
+def print_comparison(panel: dict[str, Any]) -> None:
+    """One row for each method: certified gap and density or rank of every output; and whose steps are untuned."""
+    from rich import box
+    from rich.table import Table
+
+    outputs = list(dict.fromkeys(row["output"] for row in panel["table"]))
+    title = f"certified gap <= ({panel['structure']}) of each output, * the answer"
+    names = ("method", *(output.replace("_", "_\n") for output in outputs), "cost", "status")
+    table = Table(*names, title=title, box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for method in dict.fromkeys(row["method"] for row in panel["table"]):
+        rows = {row["output"]: row for row in panel["table"] if row["method"] == method}
+        cells = [_cell(rows[output]) if output in rows else "" for output in outputs]
+        answer = next((row for row in rows.values() if row["answer"]), next(iter(rows.values())))
+        cost = f"{answer['seconds']:.0f} s\n{answer['megabytes']:.0f} MB"
+        table.add_row(method, *cells, cost, f"{answer['status']}\n{answer['stop']}")
+    print_table(table)
+    if panel["untuned"]:
+        click.echo(panel["untuned"])
+
+
+def _cell(row: dict[str, Any]) -> str:
+    """The certified gap of an output, starred if it is the answer, and its structure."""
+    return f"{shown(row['gap'])}{' *' if row['answer'] else ''}\n({row['structure']})"
+
+
 run_argument = click.Path(path_type=Path)
 
 
@@ -35,7 +130,6 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
     from ..experiments.run_folder import solve_into
     from ..experiments.several import has_several
     from ..models.store import MODEL
-    from .comparison import solve_several
 
     path, given = out or Path("runs") / file.stem, read_toml(file)
     if has_several(given):
@@ -134,3 +228,72 @@ def _settings(method: dict[str, Any]) -> str:
     """A method as it was configured."""
     given = ", ".join(f"{key}={value!r}" for key, value in method.items() if key != "name" and value is not None)
     return f"{method['name']}({given})"
+
+
+# `fedualex verify`: the certificates of a run, computed again.
+
+
+VERIFIED = {"VERIFIED": 0, "DIFFERS": 1, "CANNOT_BE_READ": 2, "NOT_FULLY_CHECKED": 3, "DATA_CHANGED": 5}
+"""Exit codes of `verify`."""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--trust", is_flag=True, help='Run the code that the folder names as entry = "module:function".')
+@click.option("-v", "--verbose", is_flag=True, help="Show every check, also those that agree.")
+@json_option
+@one_line_errors
+def verify(folder: Path, trust: bool, verbose: bool, as_json: bool) -> None:
+    """Compute the certificates of a run again, in plain numpy, and compare; or of all runs in a folder of them.
+
+    One line, and above it what does not agree or could not be checked.
+
+    Exit code 0: all agrees. 1: something differs. 2: it cannot be read. 3: nothing differs, but not everything could
+    be checked. 5: the data has changed, nothing else differs. Of several runs the worst: 1, 2, 5, 3, 0.
+    """
+    from ..experiments import verify as verification
+
+    result = verification.verify(folder, trust=trust)
+    if as_json:
+        print_json(result.plain())
+    else:
+        _print_results(result, verbose)
+        click.echo(result.headline)
+    sys.exit(VERIFIED[result.verdict.name])
+
+
+def _print_results(result: Any, verbose: bool) -> None:
+    """What does not agree, a line each, or with verbose all checks; of each run of a collection below its headline."""
+    if verbose and result.checks:
+        _print_table(result.checks)
+    for check in result.checks if not verbose else ():
+        if not check.agrees:
+            click.echo(_line(check))
+    for run in result.runs:
+        if verbose or run.headline != "VERIFIED":
+            click.echo(f"{run.path}: {run.headline}")
+        _print_results(run, verbose)
+
+
+def _line(check: Any) -> str:
+    of = f"{check.output}: " if check.output else ""
+    if check.agrees is None:
+        return f"  not checked: {of}{check.what}"
+    found = "" if check.found is None else f" (stored {_text(check.stored)}, found {_text(check.found)})"
+    return f"  DIFFERS: {of}{check.what}{found}"
+
+
+def _print_table(checks: Iterable[Any]) -> None:
+    from rich.table import Table
+
+    words = {True: "agrees", False: "DIFFERS", None: "not checked"}
+    table = Table("output", "what", "stored", "found", "")
+    for check in checks:
+        table.add_row(check.output, check.what, _text(check.stored), _text(check.found), words[check.agrees])
+    print_table(table)
+
+
+def _text(value: Any) -> str:
+    """A cell of a table; of a hash its beginning."""
+    text = "" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
+    return f"{text[:8]}..." if isinstance(value, str) and len(value) == 64 else text

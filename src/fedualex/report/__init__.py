@@ -8,8 +8,8 @@ from typing import Any
 from ..palette import Style
 from ..storage import write_atomically
 from . import figures
-from .captions import caption
 from .collect import collect
+from .figures import caption
 from .page import render
 from .studies import save_study
 

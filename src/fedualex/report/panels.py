@@ -4,16 +4,291 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from statistics import multimode
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..display import rounded_up
 from ..experiments import folder
+from ..experiments.exact import structure_values
 from ..experiments.folder import StoredRun
 from ..experiments.registry import ConfigurationError
-from ..experiments.summary import seed_runs
+from ..experiments.summary import seed_runs, steps_text
+from ..runtime.outputs import KINDS
 from ..runtime.prepare import untuned
-from .answers import answer_of, findings, headline
-from .captions import OUTPUT_WORDS, settings_text
-from .statistics import blocks, common_outputs, curve, recorded_outputs, row, stored_outputs, traffic
+from .figures import OUTPUT_WORDS, settings_text
+
+# Curves, table rows and solution blocks of methods: means and deviations over seeds.
+
+
+OUTPUTS = (*KINDS, "best")
+
+
+def curve(label: str, output: str, runs: Sequence[StoredRun]) -> dict[str, Any]:
+    """Mean and standard deviation over seeds at every recorded round that all seeds have."""
+    length = min(len(run.history) for run in runs)
+    histories = [run.history[:length] for run in runs]
+
+    def column(key: str) -> NDArray[Any]:
+        return np.array([[_number(record.get(key)) for record in history] for history in histories], float)
+
+    traffic = column("bytes_up") + column("bytes_down")
+    if histories[0][0].get(f"rank_{output}") is not None:
+        ranks = np.array([[record[f"rank_{output}"] for record in history] for history in histories], float)
+        structure = {name: spread(ranks[:, :, i]) for i, name in enumerate(_block_names(ranks.shape[2]))}
+    else:
+        structure = {"all": spread(column(f"density_{output}"))}
+    return {
+        "method": label,
+        "output": output,
+        "round": [record["round"] for record in histories[0]],
+        "exchanges": _listed(column("exchanges").mean(0)),
+        "seconds": _listed(column("seconds").mean(0)),
+        "megabytes": _listed(traffic.mean(0) / 1e6),
+        "gap": spread(column(f"gap_{output}")),
+        "structure": structure,
+    }
+
+
+def row(label: str, output: str, runs: Sequence[StoredRun], exact: dict[str, Any] | None) -> dict[str, Any]:
+    """The final numbers of one output: mean and deviation over seeds."""
+    found = [stored_outputs(run)[output] for run in runs]
+    gaps = [one["gap"] for one in found]
+    certified = all(gap is not None for gap in gaps)
+    ended = [run.status for run in runs if run.status]
+    return {
+        "method": label,
+        "steps": steps_text(runs[0]),
+        "output": output,
+        "gap": float(np.mean(gaps)) if certified else None,
+        "gap_std": float(np.std(gaps)) if certified and len(gaps) > 1 else None,
+        "structure": structure_text(found),
+        "distance": float(np.mean([abs(one["objective"] - exact["value"]) for one in found])) if exact else None,
+        "rounds": float(np.mean([status["rounds"] for status in ended])),
+        "exchanges": float(np.mean([status["exchanges"] for status in ended])),
+        "seconds": float(np.mean([status["seconds"] for status in ended])),
+        "megabytes": float(np.mean([traffic(status) for status in ended])),
+        "status": _each_once([one["status"] for one in found]),
+        "stop": _each_once([status["stop"] for status in ended]),
+        "answer": all(status["output"] == output for status in ended),
+    }
+
+
+def traffic(status: Mapping[str, Any]) -> float:
+    """Megabytes that a run has sent, up and down together; 0 where nothing was counted."""
+    return ((status["bytes_up"] or 0) + (status["bytes_down"] or 0)) / 1e6
+
+
+def structure_text(found: Sequence[Mapping[str, Any]]) -> str:
+    """Density or ranks over seeds, as text."""
+    if found[0]["rank"] is not None:
+        ranks = np.array([one["rank"] for one in found], float)
+        return " / ".join(_plus_minus(ranks[:, i], ".3g") for i in range(ranks.shape[1]))
+    return _plus_minus(np.array([one["density"] for one in found], float), ".3f")
+
+
+def blocks(run: StoredRun, output: str, exact: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The structure of a solution, block by block: sizes of entries, or singular values."""
+    spectral = stored_outputs(run)[output]["rank"] is not None
+    return [
+        {
+            "name": name,
+            "kind": "singular values" if spectral and array.ndim == 2 else "entries",
+            "values": structure_values(array, spectral and array.ndim == 2),
+            "exact": exact["blocks"].get(name) if exact else None,
+        }
+        for name, array in run.points(output)[0].items()
+    ]
+
+
+def spread(values: NDArray[Any]) -> dict[str, list[float | None]]:
+    """Mean and standard deviation over the first axis; None where a number is missing, and no deviation of one run."""
+    several = len(values) > 1
+    return {"mean": _listed(values.mean(0)), "std": _listed(values.std(0)) if several else [None] * values.shape[1]}
+
+
+def stored_outputs(run: StoredRun) -> dict[str, Any]:
+    """What a run's status says of each output."""
+    found = (run.status or {}).get("outputs", {})
+    return {name: found[name] for name in OUTPUTS if name in found}
+
+
+def common_outputs(runs: Sequence[StoredRun]) -> list[str]:
+    """The outputs that all runs have."""
+    return [output for output in stored_outputs(runs[0]) if all(output in stored_outputs(run) for run in runs)]
+
+
+def _each_once(words: Sequence[str]) -> str:
+    return ", ".join(sorted(set(words)))
+
+
+def recorded_outputs(run: StoredRun) -> list[str]:
+    """The outputs that have a column in the history."""
+    return [output for output in OUTPUTS if f"gap_{output}" in run.history[0]]
+
+
+def _block_names(count: int) -> tuple[str, ...]:
+    return ("x", "y") if count == 2 else tuple(f"block {i + 1}" for i in range(count))
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _listed(values: NDArray[Any]) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in values]
+
+
+def _plus_minus(values: NDArray[Any], form: str) -> str:
+    mean = f"{values.mean():{form}}"
+    return f"{mean} ± {values.std():{form}}" if len(values) > 1 else mean
+
+
+# What runs found, in sentences: the answer first, then what the numbers say of methods side by side.
+
+
+Panel = Mapping[str, Any]
+
+
+def answer_of(label: str, runs: Sequence[StoredRun]) -> dict[str, str]:
+    """Which output is a method's answer, and the recorded one whose curve stands for it.
+
+    Over seeds the answer is that of most of them. Without a curve of its own, as an earlier record has none, the
+    recorded output with the smallest final gap stands for it.
+    """
+    output = multimode(run.status["output"] for run in runs if run.status)[0]
+    recorded = recorded_outputs(runs[0])
+    last = runs[0].history[-1]
+    gaps = {name: last.get(f"gap_{name}") for name in recorded}
+    certified = {name: gap for name, gap in gaps.items() if gap is not None}
+    other = min(certified, key=lambda name: certified[name]) if certified else (recorded or [output])[0]
+    return {"method": label, "output": output, "curve": output if output in recorded else other}
+
+
+def headline(groups: Mapping[str, Sequence[StoredRun]]) -> str:
+    """The answer in one sentence; of several methods those of the two with the smallest certified gaps."""
+    found = {label: _ending(runs) for label, runs in groups.items()}
+    if len(found) == 1:
+        (only,) = found.values()
+        return _sentence(only)
+    certified = {label: end for label, end in found.items() if end["gap"] is not None}
+    if not certified:
+        return f"Nothing is certified: {next(iter(found.values()))['reason']}."
+    first, *others = sorted(certified, key=lambda label: certified[label]["gap"])
+    text = f"{first} is certified within {rounded_up(certified[first]['gap'], 3)} of optimal {_cost(certified[first])}"
+    if others:
+        second = certified[others[0]]
+        text += f"; {others[0]}, the next, within {rounded_up(second['gap'], 3)} {_cost(second)}"
+    return f"{text}."
+
+
+def _ending(runs: Sequence[StoredRun]) -> dict[str, Any]:
+    """How the runs of one method ended: means over seeds."""
+    ended = [run.status for run in runs if run.status]
+    gaps = [status["gap"] for status in ended]
+    sent = [traffic(status) for status in ended]
+    violations = [status["violation"] for status in ended if status.get("violation") is not None]
+    settings = runs[0].manifest["configuration"]["run"]
+    first = ended[0]
+    return {
+        "gap": None if None in gaps else sum(gaps) / len(gaps),
+        "reason": stored_outputs(runs[0])[first["output"]]["reason"],
+        "violation": max(violations, default=None),
+        "tol": settings.get("tol"),
+        "stop": first["stop_meaning"],
+        "rounds": sum(status["rounds"] for status in ended) / len(ended),
+        "unit": "steps" if settings.get("steps") else "rounds",
+        "megabytes": sum(sent) / len(sent),
+        "seeds": len(ended),
+    }
+
+
+def _sentence(end: Mapping[str, Any]) -> str:
+    if end["gap"] is None:
+        return f"Nothing is certified {_cost(end)}: {end['reason']}."
+    text = f"Certified within {rounded_up(end['gap'], 3)} of optimal {_cost(end)}"
+    if end["violation"] is not None:
+        text += f", with limits exceeded by at most {rounded_up(end['violation'], 3)}"
+    if end["tol"] is not None and end["gap"] > end["tol"]:
+        text += f"; the tolerance {end['tol']:g} was not reached ({end['stop']})"
+    return f"{text}."
+
+
+def _cost(end: Mapping[str, Any]) -> str:
+    seeds = f"on average over {end['seeds']} seeds, " if end["seeds"] > 1 else ""
+    unit = end["unit"].removesuffix("s") if end["rounds"] == 1 else end["unit"]
+    sent = f", {megabytes(end['megabytes'])}" if end["megabytes"] > 0 else ""
+    return f"{seeds}after {end['rounds']:.6g} {unit}{sent}"
+
+
+def megabytes(value: float) -> str:
+    """An amount of traffic as people say it."""
+    return f"{value:.0f} MB" if value >= 10 else f"{value:.2g} MB"
+
+
+def verdicts(claims: Sequence[Mapping[str, Any]]) -> str:
+    """How many of the paper's sentences, and of the questions that its theorems ask, hold, in one sentence."""
+    if not claims:
+        return "No sentence of the paper has been judged yet."
+    words = [claim["verdict"] for claim in claims]
+    counts = [words.count(word) for word in ("agrees", "agrees only if", "does not agree")]
+    return (
+        f"Of {len(claims)} sentences, {counts[0]} hold in every reading of the text, "
+        f"{counts[1]} in some readings only, and {counts[2]} in none."
+    )
+
+
+def findings(panel: Panel) -> list[str]:
+    """What the numbers of several methods say: at equal cost, of structure, of the server's own point, of steps."""
+    if len({curve["method"] for curve in panel["curves"]}) < 2:
+        return []
+    return [text for text in (_at_equal_cost(panel), _structure(panel), _last(panel), panel["untuned"]) if text]
+
+
+def _at_equal_cost(panel: Panel) -> str:
+    """The smallest gap that each method had certified by the time the one that sent least had ended."""
+    spent: dict[str, float] = {}
+    for curve in panel["curves"]:
+        spent[curve["method"]] = curve["megabytes"][-1] or 0.0
+    budget = min(spent.values())
+    if budget <= 0:
+        return ""
+    best: dict[str, tuple[float, str]] = {}
+    for curve in panel["curves"]:
+        for sent, gap in zip(curve["megabytes"], curve["gap"]["mean"], strict=True):
+            if sent is not None and sent <= budget and gap is not None:
+                found = (gap, curve["output"])
+                best[curve["method"]] = min(best.get(curve["method"], found), found)
+    ranked = sorted(best.items(), key=lambda item: item[1])
+    listed = ", ".join(f"{method} {rounded_up(gap, 3)} ({output})" for method, (gap, output) in ranked)
+    return f"At {megabytes(budget)}, the smallest gap that each has certified: {listed}." if len(ranked) > 1 else ""
+
+
+def _structure(panel: Panel) -> str:
+    """How near each polished output comes to the structure of the exact optimum."""
+    exact, rows = panel["exact"], [row for row in panel["table"] if row["output"] == "polished"]
+    level = None if exact is None else exact["density"]
+    if panel["structure"] != "density" or level is None or len(rows) < 2:
+        return ""
+    ranked = sorted(rows, key=lambda row: abs(float(row["structure"].split()[0]) - level))
+    listed = ", ".join(f"{row['method']} {row['structure']}" for row in ranked)
+    return f"Density of the polished outputs, where the exact optimum has {level:.3f}, the nearest first: {listed}."
+
+
+def _last(panel: Panel) -> str:
+    """The server's own point, if another method leads there than among the answers."""
+    rows = [row for row in panel["table"] if row["output"] == "last" and row["gap"] is not None]
+    answers = [row for row in panel["table"] if row["answer"] and row["gap"] is not None]
+    if len(rows) < 2 or not answers:
+        return ""
+    ranked = sorted(rows, key=lambda row: row["gap"])
+    if ranked[0]["method"] == min(answers, key=lambda row: row["gap"])["method"]:
+        return ""
+    name = panel["structure"]
+    listed = ", ".join(f"{row['method']} {rounded_up(row['gap'], 3)} ({name} {row['structure']})" for row in ranked)
+    return f"In last, the server's own point, the order is another one: {listed}."
 
 
 def compared_panel(title: str, runs: Sequence[StoredRun], exact: dict[str, Any] | None = None) -> dict[str, Any]:
