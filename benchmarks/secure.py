@@ -16,9 +16,8 @@ from fedualex.deploy.engine import Request
 from fedualex.deploy.guard import Guard
 from fedualex.deploy.ledger import LEDGER, Ledger, begin_ledger
 from fedualex.deploy.policy import Policy
-from fedualex.deploy.secure.keys import SiteKeys, new_keys
-from fedualex.deploy.secure.masks import Masking
-from fedualex.deploy.secure.totals import revealed
+from fedualex.deploy.secure.masks import Masking, SiteKeys, new_keys
+from fedualex.deploy.secure.sums import revealed
 
 SIZES = {"1 kB": 128, "1 MB": 131072}
 REPEATS = 31

@@ -77,7 +77,7 @@ def test_status_and_a_second_run(finished):
         one_sentence(cli(again, finished.folder, code=2), "already holds a finished run; move it away")
 
 
-COMPLAINT = {"level": "WARNING", "party": "server", "logger": "fedualex.deploy.exchange"}
+COMPLAINT = {"level": "WARNING", "party": "server", "logger": "fedualex.deploy.clients"}
 
 
 def test_a_live_page_and_metrics_on_loopback(finished):

@@ -6,7 +6,7 @@ import pytest
 from support.deployments import AT_SITES, SITES, cli, deploy, one_sentence, simulate, the_game  # noqa: F401
 from support.in_threads import threads  # noqa: F401
 
-from fedualex.deploy.layout import Layout
+from fedualex.deploy.party import Layout
 
 
 def keys_of(folder) -> dict[str, bytes]:

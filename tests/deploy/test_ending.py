@@ -14,7 +14,7 @@ from support.games import GAME
 from support.plain_rows import rows
 
 import fedualex as fx
-from fedualex.deploy import exchange, run as rehearse
+from fedualex.deploy import clients as exchange, run as rehearse
 from fedualex.deploy.clients import UNANSWERED
 from fedualex.experiments.deployment import is_resumable
 

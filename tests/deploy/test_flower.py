@@ -25,10 +25,10 @@ from support.flower_toy import ADDS
 
 from fedualex.deploy import processes
 from fedualex.deploy.engine import Request
-from fedualex.deploy.entry import resolve, write_entry
-from fedualex.deploy.flower import app, carrier, commands, keys, layout, runs, trial
+from fedualex.deploy.flower import app, app as carrier, keys, layout, runs, runs as commands, trial
 from fedualex.deploy.flower.provision import provision
-from fedualex.deploy.messages import CarriedEngine
+from fedualex.deploy.party import resolve, write_entry
+from fedualex.deploy.wire import CarriedEngine
 
 TOY = {"serve": "support.flower_toy:serve", "site": "support.flower_toy:load"}
 NODES = {"a": 11, "b": 12, "c": 13}

@@ -13,11 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from fedualex.cli import main
-from fedualex.deploy.audit import audit
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.guard import Guard
-from fedualex.deploy.ledger import DAY, LEDGER, Ledger, begin_ledger
-from fedualex.deploy.ledger_lines import Line, content_digest, digest, stamp
+from fedualex.deploy.ledger import DAY, LEDGER, Ledger, Line, audit, begin_ledger, content_digest, digest, stamp
 from fedualex.deploy.policy import Policy
 
 ANSWER = {"operators.x": np.arange(3.0), "values": np.ones(2)}
@@ -157,7 +155,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from fedualex.deploy.ledger import Ledger
-from fedualex.deploy.ledger_lines import Line
+from fedualex.deploy.ledger import Line
 ledger = Ledger(Path(sys.argv[1]))
 for number in range(100000):
     with ledger.locked():

@@ -19,11 +19,10 @@ import numpy as np
 import psutil
 import pytest
 
-from fedualex.deploy import encoding
-from fedualex.deploy.layout import Layout
+from fedualex.deploy import wire as encoding
 from fedualex.deploy.local import control
-from fedualex.deploy.local.links import Link, introduce, welcome
-from fedualex.deploy.logs import read_log
+from fedualex.deploy.local.carrier import Link, introduce, welcome
+from fedualex.deploy.party import Layout, read_log
 
 TOYS = {"serve": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
 PATIENCE = 120.0

@@ -8,7 +8,7 @@ from support.deploying import DEAD, NAMES, patience, serve, task_of, works_of  #
 from support.plain_rows import rows
 
 import fedualex as fx
-from fedualex.deploy.plausible import Plausible
+from fedualex.deploy.clients import Plausible
 from fedualex.precision import double
 from fedualex.problems import Surveyed
 from fedualex.runtime.outputs import exact_problem

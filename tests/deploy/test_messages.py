@@ -10,16 +10,17 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pytest
 
-from fedualex.deploy import encoding
-from fedualex.deploy.encoding import (
+from fedualex.deploy import wire as encoding
+from fedualex.deploy.engine import Arrays, RefusedError, Reply, Request
+from fedualex.deploy.wire import (
+    CarriedEngine,
     MessageError,
+    answer,
     reply_from_bytes,
     reply_to_bytes,
     request_from_bytes,
     request_to_bytes,
 )
-from fedualex.deploy.engine import Arrays, RefusedError, Reply, Request
-from fedualex.deploy.messages import CarriedEngine, answer
 
 ARRAYS = {
     "server.omega.x": np.array([[1 / 3, np.pi], [1e-300, -0.0]]),

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import fedualex as fx
-from fedualex.deploy.audit import audit
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.guard import Guard
-from fedualex.deploy.ledger import LEDGER, Ledger, begin_ledger
+from fedualex.deploy.ledger import LEDGER, Ledger, audit, begin_ledger
 from fedualex.deploy.policy import EXAMPLES, POLICY, Policy, SiteFacts, read_policy, write_policy
 
 PRIVATE = fx.deploy.Privacy(clip=1.0, noise=4.0)
@@ -133,7 +132,7 @@ def test_runs_with_different_noise_are_added_up():
         for _ in range(count):
             guard(Policy(epsilon=100.0), about, INCREMENT, ledger).work(ask("round"))
     expected = RdpAccountant().compose(GaussianDpEvent(2.0), 3).compose(GaussianDpEvent(1.0), 1).get_epsilon(1e-5)
-    from fedualex.deploy.privacy import composed_epsilon
+    from fedualex.deploy.policy import composed_epsilon
 
     assert composed_epsilon(ledger.noises(), 1e-5) == pytest.approx(expected)
 

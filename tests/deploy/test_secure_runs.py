@@ -8,7 +8,7 @@ from support.plain_rows import rows
 
 import fedualex as fx
 from fedualex.deploy import run as rehearse
-from fedualex.deploy.guarding import rehearsed
+from fedualex.deploy.guard import rehearsed
 
 AGNOSTIC = rows("agnostic")
 SLIDE = {"rounds": 12, "record_every": 1}

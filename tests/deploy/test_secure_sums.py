@@ -11,15 +11,21 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.guard import Guard
-from fedualex.deploy.layout import Layout
 from fedualex.deploy.ledger import Ledger
+from fedualex.deploy.party import Layout
 from fedualex.deploy.policy import Policy
-from fedualex.deploy.secure.fixed_point import MOST_SITES, UNITS, decoded, encoded, quantization
-from fedualex.deploy.secure.keys import SiteKeys, make_keys, new_keys, read_keys
-from fedualex.deploy.secure.layout import KEY, ROSTER, SECURE
-from fedualex.deploy.secure.masks import Masking
-from fedualex.deploy.secure.roster import UntrustedKeysError
-from fedualex.deploy.secure.totals import CHECK, MaskError, unmasked
+from fedualex.deploy.secure.masks import (
+    KEY,
+    ROSTER,
+    SECURE,
+    Masking,
+    SiteKeys,
+    UntrustedKeysError,
+    make_keys,
+    new_keys,
+    read_keys,
+)
+from fedualex.deploy.secure.sums import CHECK, MOST_SITES, UNITS, MaskError, decoded, encoded, quantization, unmasked
 
 NAMES = ("cork", "amsterdam", "berlin", "delft")
 

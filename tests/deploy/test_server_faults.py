@@ -30,7 +30,7 @@ from support.games import GAME
 
 import fedualex as fx
 from fedualex.deploy import RunHooks, thread_engine
-from fedualex.deploy.fence import FencedError
+from fedualex.deploy.task import FencedError
 from fedualex.runtime.records import Records
 
 

@@ -20,7 +20,7 @@ from support.deploying import (  # noqa: F401
 )
 
 import fedualex as fx
-from fedualex.deploy import Reply, Request, exchange, thread_engine
+from fedualex.deploy import Reply, Request, clients as exchange, thread_engine
 
 
 def at_round(number, act):
@@ -82,7 +82,7 @@ def test_a_bad_reply_costs_a_round_and_changes_nothing(tmp_path, act, undisturbe
     assert engine.asked(DEAD) == engine.asked(NAMES[0]) == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11]
     assert f"nothing from {DEAD}" in caplog.text
     assert "after failure 1 of 5" in caplog.text
-    told = [record for record in caplog.records if record.name != "fedualex.deploy.messages"]  # the site's own log
+    told = [record for record in caplog.records if record.name != "fedualex.deploy.wire"]  # the site's own log
     assert not any("may quote data" in record.getMessage() or record.exc_info for record in told)
 
 

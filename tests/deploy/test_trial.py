@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from fedualex.deploy import processes
-from fedualex.deploy.layout import Layout
+from fedualex.deploy.party import Layout
 
 STUBBORN = "#!/bin/sh\n(trap '' TERM; echo up; sleep 300) & setsid sleep 301 & wait\n"
 

@@ -15,8 +15,7 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.certificates.rounding import UNSEEN
 from fedualex.deploy import thread_engine
-from fedualex.deploy.clients import SiteClients
-from fedualex.deploy.plausible import Plausible
+from fedualex.deploy.clients import Plausible, SiteClients
 from fedualex.precision import double
 from fedualex.regularizers.fenchel import UNIT
 from fedualex.runtime import fingerprint

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import fedualex as fx
-from fedualex.deploy.options import DeploymentOptions, RehearsalOptions
 from fedualex.deploy.policy import Policy
+from fedualex.deploy.task import DeploymentOptions, RehearsalOptions
 from fedualex.experiments import deployment_settings
 from fedualex.experiments.configuration import RUN_DEFAULTS, configure, run_defaults, run_options
 from fedualex.report.comparison import CompareOptions

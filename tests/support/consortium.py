@@ -4,7 +4,7 @@ import numpy as np
 from support.patients import HOSPITALS, columns, write
 
 from fedualex.data import read_csv
-from fedualex.deploy.layout import Layout
+from fedualex.deploy.party import Layout
 from fedualex.deploy.threads import thread_engine
 from fedualex.experiments.consortium.kit import write_table_deployment
 from fedualex.experiments.consortium.recipe import TableRecipe

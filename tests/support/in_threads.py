@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedualex.deploy import engines, thread_engine
-from fedualex.deploy.layout import Layout
 from fedualex.deploy.local import control
+from fedualex.deploy.party import Layout
 from fedualex.experiments import deployment
 
 

@@ -20,7 +20,7 @@ from .fit import goal_options
 @one_line_errors
 def audit(site_folder: Path, acknowledge: str | None, as_json: bool) -> None:
     """Print every release of a site, and its totals. Exit code 1: the ledger is damaged."""
-    from ..deploy import audit as ledgers
+    from ..deploy import ledger as ledgers
 
     if acknowledge is not None:
         ledgers.acknowledge(site_folder, acknowledge)
@@ -237,7 +237,7 @@ def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
 @plain_errors
 def fetch(folder: Path, out: Path, as_json: bool) -> None:
     """Get the run and the model of a run that has ended, through the engine and with the rights of whoever sent it."""
-    from ..deploy.results import check_place
+    from ..deploy.party import check_place
 
     check_place(out)
     control, _ = engine_of(folder)

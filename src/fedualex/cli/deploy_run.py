@@ -24,7 +24,7 @@ from .runs import print_outputs
 
 if TYPE_CHECKING:
     from ..deploy.engines import Control
-    from ..deploy.layout import Layout
+    from ..deploy.party import Layout
 
 
 # The sites that a run waits for: who they are, since when, and what to do, told again and again.
@@ -53,8 +53,7 @@ class MissingSites:
     """
 
     def __init__(self, folder: Path, control: "Control", sites: Sequence[str]):
-        from ..deploy.layout import Layout
-        from ..deploy.logs import LogTail
+        from ..deploy.party import Layout, LogTail
 
         self.folder, self.control, self.sites = folder, control, list(sites)
         self._tail = LogTail(Layout(folder).server)
@@ -189,7 +188,7 @@ def engine_of(folder: Path) -> tuple["Control", dict[str, Any]]:
 
 def layout_of(folder: Path) -> "Layout":
     """Where the parties' files are."""
-    from ..deploy.layout import Layout
+    from ..deploy.party import Layout
 
     return Layout(folder)
 
@@ -289,7 +288,7 @@ table{{border-collapse:collapse}}td,th{{border:1px solid #999;padding:.2rem .6re
 
 def snapshot(folder: Path) -> dict[str, Any]:
     """How a deployment stands: the engine's word, the last record, and what the server's log complains about."""
-    from ..deploy.logs import read_log
+    from ..deploy.party import read_log
 
     control, settings = engine_of(folder)
     said, ended = control.state(folder)

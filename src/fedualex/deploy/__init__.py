@@ -12,13 +12,10 @@ from ..runtime import Run
 from ..runtime.driver import RunHooks
 from ..runtime.options import fields_of, takes
 from .engine import Arrays, Engine, RefusedError, Reply, Request
-from .guard import Guard
-from .guarding import rehearsed
-from .options import DeploymentOptions, RehearsalOptions
-from .policy import Policy, SiteFacts
-from .privacy import Privacy
+from .guard import Guard, rehearsed
+from .policy import Policy, Privacy, SiteFacts
 from .site import Site
-from .task import Task
+from .task import DeploymentOptions, RehearsalOptions, Task
 from .threads import thread_engine
 
 __all__ = [

@@ -1,18 +1,19 @@
 """The last door of a site: what its own rules allow is written to its ledger, and only then leaves."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 
 from .engine import ANSWERED, Arrays, RefusedError, Request
-from .ledger import Ledger
-from .ledger_lines import Line, content_digest
-from .messages import Work
-from .policy import Policy, SiteFacts
-from .privacy import composed_epsilon
-from .secure.summed import first_part, is_summed
-from .wire import size_of
+from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
+from .policy import Policy, SiteFacts, composed_epsilon, read_policy, write_policy
+from .secure.masks import ON, has_keys
+from .secure.sums import first_part, is_summed
+from .site import Site
+from .task import Task
+from .wire import Factors, Work, size_of
 
 NOISY = "round"
 """The task whose answers have noise in them, where a run has privacy."""
@@ -113,3 +114,41 @@ class Guard:
 
 def _listed(words: tuple[str, ...]) -> str:
     return ", ".join(map(repr, words)) or "nothing"
+
+
+# A site as it stands in its folder: its work behind its own rules, its ledger and its keys.
+
+
+def guarded(party: Path, site: str, work: Work, factors: Factors, about: SiteFacts) -> Guard:
+    """The site's work behind what its folder holds.
+
+    factors: what its arrays are multiplied by in secure sums. about: what its rules may be about.
+    """
+    hide = None
+    if has_keys(party):
+        from .secure.masks import Masking, read_keys
+
+        hide = Masking(read_keys(party, site), factors).hide
+    return Guard(work, read_policy(party), Ledger(party / LEDGER), about, hide)
+
+
+def rehearsed(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Work], str]:
+    """The works of sites in one process, and the digest of their list of keys, which are made here for secure sums."""
+    if task.options.secure_sums != ON:
+        return {name: site.work for name, site in sites.items()}, ""
+    from .secure.masks import Masking, SiteKeys, new_keys
+
+    _, roster, own = new_keys(list(sites))
+
+    def door(name: str, site: Site) -> Guard:
+        masking = Masking(SiteKeys(name, roster, own[name]), lambda task: site.factors)
+        return Guard(site.work, Policy(), Ledger(None), hide=masking.hide)
+
+    return {name: door(name, site).work for name, site in sites.items()}, roster.digest
+
+
+def prepare_site(party: Path) -> None:
+    """The files that a site's folder must have: rules to be edited, and an empty ledger."""
+    party.mkdir(parents=True, exist_ok=True)
+    write_policy(party)
+    begin_ledger(party)

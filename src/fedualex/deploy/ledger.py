@@ -1,16 +1,169 @@
 """What left a site: one line for each release, written before it leaves, and chained so that no line can be changed."""
 
 import fcntl
+import hashlib
+import json
 import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..storage import write_atomically
-from .ledger_lines import ACKNOWLEDGED, BEGINNING, BEGUN, TORN, Line, Reading, digest, read, stamp
+from .engine import Arrays
+from .policy import POLICY, composed_epsilon, read_policy
+from .secure.sums import is_summed
+
+# The lines of a ledger: JSON, each with the hash of the line before it, and what a whole file of them says.
+
+
+BEGUN, RELEASE, TORN, ACKNOWLEDGED = "begun", "release", "torn", "acknowledged"
+BEGINNING = "0" * 64
+"""What the first line is chained to."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line. A release says what left; the others what happened to the ledger itself."""
+
+    kind: str = RELEASE
+    time: str = ""
+    run: str = ""
+    task: str = ""
+    round: int = 0
+    nonce: str = ""
+    """Of secure sums; empty where all left in the clear."""
+    arrays: Mapping[str, list[int]] = field(default_factory=dict)
+    """Names and shapes, before masks."""
+    size: int = 0
+    """Bytes of its numbers."""
+    sha256: str = ""
+    """Of what left, as `content_digest` has it; of all lines before it where damage was acknowledged."""
+    noise: float | None = None
+    """The multiplier of the noise in it; None if there is none."""
+    epsilon: float | None = None
+    """What all noisy releases so far are worth, where the site has a budget."""
+    note: str = ""
+    previous: str = BEGINNING
+
+    @property
+    def released(self) -> bool:
+        """Whether something left, or may have left, the site."""
+        return self.kind in (RELEASE, TORN)
+
+    @property
+    def under_masks(self) -> list[str]:
+        """The arrays that left under masks: of an answer in secure sums those that are added up, and no others."""
+        return [name for name in self.arrays if self.nonce and is_summed(name)]
+
+    @property
+    def in_the_clear(self) -> list[str]:
+        """The arrays that left as they are."""
+        return [name for name in self.arrays if name not in self.under_masks]
+
+    @property
+    def seconds(self) -> float:
+        """Its time, in seconds since 1970."""
+        return datetime.fromisoformat(self.time).timestamp()
+
+    def worth(self, epsilon: float | None) -> "Line":
+        """The same, with what all releases are worth after it."""
+        return replace(self, epsilon=epsilon)
+
+    def following(self, previous: str, time: str) -> "Line":
+        """The same, chained to a line with this hash."""
+        return replace(self, previous=previous, time=time)
+
+    def encoded(self) -> bytes:
+        """As it is written."""
+        return json.dumps(vars(self), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A file of lines as it was read."""
+
+    lines: tuple[Line, ...] = ()
+    head: str = BEGINNING
+    """The hash of the last line."""
+    size: int = 0
+    torn: bytes | None = None
+    """The last line, if it has no end."""
+    damage: str = ""
+
+
+def read(content: bytes) -> Reading:
+    """All lines, and the first thing that is wrong with them after the last acknowledgment."""
+    *rows, tail = content.split(b"\n")
+    lines, head, damage, unread, position = list[Line](), BEGINNING, "", 0, 0
+    first = _parsed(rows[0]) if rows else None
+    if first is None or first.kind != BEGUN:
+        damage = "its beginning is missing"
+    for number, row in enumerate(rows, 1):
+        line = _parsed(row)
+        if line is None:
+            unread = unread or number
+        else:
+            if line.previous != head:
+                damage = damage or f"line {number} does not follow from the line before it"
+            if unread and not (line.kind == TORN and unread == number - 1):
+                damage = damage or f"line {unread} cannot be read"
+            if line.kind == ACKNOWLEDGED and line.sha256 == digest(content[:position]):
+                damage = ""
+            unread = 0
+            lines.append(line)
+        head, position = digest(row), position + len(row) + 1
+    if unread:
+        damage = damage or f"line {unread} cannot be read"
+    return Reading(tuple(lines), head, len(content), tail or None, damage)
+
+
+def digest(content: bytes) -> str:
+    """SHA-256."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def content_digest(arrays: Arrays) -> str:
+    """SHA-256 of names, dtypes, shapes and bytes of arrays."""
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode() + b"\n")
+        found.update(array.reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
+
+
+def stamp(seconds: float) -> str:
+    """A time in UTC as a line has it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def _parsed(row: bytes) -> Line | None:
+    try:
+        found = json.loads(row)
+        line = Line(**found) if found.keys() == {one.name for one in fields(Line)} else None
+        return line if line is not None and _is_sound(line) else None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _is_sound(line: Line) -> bool:
+    """Whether what is counted can be counted."""
+    noise: Any = line.noise
+    words = (line.kind, line.nonce, line.previous, line.sha256, line.task, line.run)
+    return (
+        all(isinstance(word, str) for word in words)
+        and line.seconds > 0
+        and (noise is None or (type(noise) is float and noise > 0))
+    )
+
 
 LEDGER = "ledger.jsonl"
 DAY = 86400.0
@@ -158,3 +311,48 @@ def _write(handle: int, content: bytes, size: int) -> None:
     except OSError:
         os.ftruncate(handle, size)
         raise
+
+
+# What a site's ledger says, for its operator: every release, totals, and whether the file is whole.
+
+
+def audit(folder: Path) -> dict[str, Any]:
+    """The lines of a ledger as plain data, with their totals. Changes nothing."""
+    file = folder / LEDGER
+    try:
+        found = read(file.read_bytes())
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{folder} is not the folder of a site: it has no {LEDGER}") from None
+    return {
+        "file": str(file),
+        "damage": found.damage,
+        "head": found.head,
+        "lines": [_row(line) for line in found.lines],
+        "totals": _totals(found, read_policy(folder).delta if (folder / POLICY).exists() else 1e-5),
+    }
+
+
+def acknowledge(folder: Path, note: str) -> None:
+    """An operator's word that damage was seen, after which the site answers again."""
+    Ledger(folder / LEDGER).acknowledge(note)
+
+
+def _row(line: Line) -> dict[str, Any]:
+    plain = {name: getattr(line, name) for name in line.__dataclass_fields__ if name != "previous"}
+    return {**plain, "under_masks": line.under_masks, "in_the_clear": line.in_the_clear}
+
+
+def _totals(found: Reading, delta: float) -> dict[str, Any]:
+    released = [line for line in found.lines if line.released]
+    noises = Counter(line.noise for line in released if line.noise is not None)
+    return {
+        "releases": len(released) + (found.torn is not None),
+        "bytes": sum(line.size for line in released),
+        "runs": len({line.run for line in released if line.run}),
+        "tasks": dict(Counter(line.task or line.kind for line in released)),
+        "under_masks": sum(bool(line.under_masks) for line in released),
+        "in_the_clear": sum(bool(line.in_the_clear) for line in released),
+        "with_noise": sum(noises.values()),
+        "epsilon": composed_epsilon(noises, delta) if noises else None,
+        "delta": delta,
+    }

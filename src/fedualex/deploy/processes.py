@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from ..storage import write_json
-from .layout import Layout
+from .party import Layout
 
 RECORD, LOG = "processes.json", "log.txt"
 MARK = "FEDUALEX_TRIAL"

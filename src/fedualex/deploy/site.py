@@ -21,7 +21,7 @@ from ..runtime.state import Contribution, Setup, State
 from ..tree import Saddle, Tree
 from ..validation import short
 from .engine import Arrays, RefusedError, Request
-from .privacy import Privacy
+from .policy import Privacy
 from .wire import pack, unpack
 
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from weakref import WeakSet
 
-from .inbox import Inbox, collect
-from .messages import CarriedEngine, Work, answer
+from .engine import Inbox, collect
+from .wire import CarriedEngine, Work, answer
 
 AT_ONCE = 4
 """Requests that a site works on at once: a straggler is still at its own while the next round already asks."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..deploy import Engine, Guard, RunHooks, Site, SiteFacts
 from ..deploy.clients import UNANSWERED
-from ..deploy.fence import FencedError
-from ..deploy.guarding import guarded
+from ..deploy.guard import guarded
+from ..deploy.task import FencedError
 from ..models.store import JSON, MODEL
 from ..problems import AbstractProblem
 from ..runtime import Run, Status, Stop

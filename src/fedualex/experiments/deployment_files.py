@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..deploy.engines import ENGINES, control_of
-from ..deploy.guarding import prepare_site
-from ..deploy.layout import SERVER, Layout
-from ..deploy.secure.layout import can_make_keys
-from ..deploy.secure.summed import FEWEST
+from ..deploy.guard import prepare_site
+from ..deploy.party import SERVER, Layout
+from ..deploy.secure.masks import can_make_keys
+from ..deploy.secure.sums import FEWEST
 from ..storage import write_atomically, write_json
 from .deployment import SERVE, SITE
 from .deployment_settings import SETTINGS, read
@@ -100,7 +100,7 @@ def provision(root: Path, settings: Mapping[str, Any]) -> None:
     for name in sites:
         prepare_site(Layout(root).site(name))
     if len(sites) >= FEWEST and can_make_keys():
-        from ..deploy.secure.keys import make_keys
+        from ..deploy.secure.masks import make_keys
 
         make_keys(Layout(root), sites)
 

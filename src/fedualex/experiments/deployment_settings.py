@@ -7,8 +7,8 @@ from typing import Any
 
 from ..deploy import DeploymentOptions, Privacy, Task
 from ..deploy.engines import ENGINES
-from ..deploy.layout import check_address, check_name
-from ..deploy.secure.layout import chosen_roster, why_not_secure
+from ..deploy.party import check_address, check_name
+from ..deploy.secure.masks import chosen_roster, why_not_secure
 from ..problems import AbstractProblem
 from ..problems.recipe import sources_of
 from ..summaries import Known

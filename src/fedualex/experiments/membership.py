@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..deploy import engines
-from ..deploy.layout import SERVER, Layout, check_name
 from ..deploy.ledger import LEDGER
+from ..deploy.party import SERVER, Layout, check_name
 from ..deploy.policy import POLICY
-from ..deploy.secure.layout import SECURE
+from ..deploy.secure.masks import SECURE
 from ..models.store import MODEL
 from ..storage import write_atomically, write_json
 from .consortium.known import KNOWN

@@ -13,9 +13,9 @@ from support.patients import HOSPITALS, columns, write
 from fedualex import models, theory
 from fedualex.data import read_csv
 from fedualex.deploy import Request
-from fedualex.deploy.audit import audit
-from fedualex.deploy.exchange import SilentSitesError
-from fedualex.deploy.summary_wire import pack_known, unpack_json, unpack_summary
+from fedualex.deploy.clients import SilentSitesError
+from fedualex.deploy.ledger import audit
+from fedualex.deploy.wire import pack_known, unpack_json, unpack_summary
 from fedualex.experiments.consortium.known import read_known
 from fedualex.experiments.consortium.own_table import read_own_table
 from fedualex.experiments.consortium.settings import agreement, recipe_of_goal

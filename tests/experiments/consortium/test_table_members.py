@@ -11,9 +11,9 @@ from support.patients import HOSPITALS, columns, write
 
 from fedualex import models
 from fedualex.deploy import Request, clients
-from fedualex.deploy.audit import audit
 from fedualex.deploy.engine import RefusedError
-from fedualex.deploy.summary_wire import pack_known
+from fedualex.deploy.ledger import audit
+from fedualex.deploy.wire import pack_known
 from fedualex.experiments.consortium.settings import agreement
 from fedualex.experiments.deployment import load_site
 from fedualex.experiments.deployment_settings import settings_of

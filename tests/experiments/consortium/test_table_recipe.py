@@ -6,7 +6,7 @@ import pytest
 from support.consortium import GOAL_SETTINGS, known_of, parts_of, recipe_for
 from support.patients import HOSPITALS, write
 
-from fedualex.deploy.summary_wire import pack_known, pack_summary, unpack_known, unpack_summary
+from fedualex.deploy.wire import pack_known, pack_summary, unpack_known, unpack_summary
 from fedualex.experiments.fitting import plan_fit
 
 

@@ -8,8 +8,8 @@ from support.consortium import deployment, noting, run_in_threads, write_tables
 from support.patients import HOSPITALS
 
 from fedualex import models
-from fedualex.deploy.audit import audit
-from fedualex.deploy.exchange import SilentSitesError
+from fedualex.deploy.clients import SilentSitesError
+from fedualex.deploy.ledger import audit
 from fedualex.deploy.policy import POLICY
 from fedualex.experiments.consortium.known import read_known
 

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from ..layout import Layout
+from ..party import Layout
 
 CONNECTION = "deployment"
 """The SuperLink's name in Flower's own configuration file."""

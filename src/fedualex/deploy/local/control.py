@@ -10,8 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..layout import Layout
-from ..results import copy_result
+from ..party import Layout, copy_result
 from . import provision as kits
 from .server import LOCK, OUTCOME
 

@@ -4,9 +4,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..entry import check_entry, write_entry
-from ..kits import private_folder, write_file
-from ..layout import SERVER, Layout, check_sites
+from ..party import SERVER, Layout, check_entry, check_sites, private_folder, write_entry, write_file
 
 KEY, KEYS = "site.key", "keys"
 """A site's key in its own folder, and the folder of all at the server."""

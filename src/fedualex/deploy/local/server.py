@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...storage import write_json
-from ..entry import read_entry, read_settings
-from ..layout import Layout
-from ..logs import write_log
-from ..messages import CarriedEngine
+from ..party import Layout, read_entry, read_settings, write_log
+from ..wire import CarriedEngine
 from .carrier import Processes
 from .provision import KEYS
 

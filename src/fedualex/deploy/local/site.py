@@ -9,11 +9,9 @@ import sys
 import threading
 from pathlib import Path
 
-from ..entry import read_entry, read_settings
-from ..logs import write_log
-from ..messages import answering
-from .carrier import ADDRESS
-from .links import Link, introduce
+from ..party import read_entry, read_settings, write_log
+from ..wire import answering
+from .carrier import ADDRESS, Link, introduce
 from .provision import KEY
 
 log = logging.getLogger("fedualex.deploy.local.site")  # this module is run as __main__

@@ -1,23 +1,57 @@
 """Jobs: written, sent with the administrator's certificate, watched, stopped, sent again."""
 
 import contextlib
+import io
 import json
+import logging
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+from nvflare.apis.fl_exception import FLCommunicationError
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, JobNotDone, JobNotFound, NoConnection
-from nvflare.fuel.flare_api.flare_api import Session
+from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from ...storage import write_json
 from ..engines import OUTSIDE
-from ..layout import Layout
-from ..results import RESULT
-from .policy import SERVER_CLASSES, SITE_CLASSES
-from .sessions import session
+from ..party import RESULT, Layout
+from .provision import KIT, SERVER_CLASSES, SITE_CLASSES
+
+# Sessions with the server: of the administrator or of a viewer, each by its certificate.
+
+
+CONNECT = 10.0
+PAUSE = 0.5
+
+logging.getLogger("nvflare").addHandler(logging.NullHandler())  # what it would print about a lost server, we raise
+
+
+@contextlib.contextmanager
+def session(party: Path) -> Iterator[Session]:
+    """A session of the administrator or viewer in this folder."""
+    kit = party.resolve() / KIT
+    user = json.loads((kit / "startup" / "fed_admin.json").read_text())["admin"]["username"]
+    opened = _log_in(user, str(kit))
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _log_in(user: str, kit: str) -> Session:
+    end = time.monotonic() + CONNECT
+    while True:
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):  # it prints
+                return new_secure_session(user, kit, timeout=CONNECT)
+        except FLCommunicationError as error:  # a busy server answers a log-in with nothing
+            if time.monotonic() > end:
+                raise NoConnection(f"the server does not log {user} in: {error}") from None
+            time.sleep(PAUSE)
+
 
 RECORD = "job.json"
 POLL = 0.5

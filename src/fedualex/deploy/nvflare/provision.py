@@ -3,22 +3,159 @@
 import contextlib
 import io
 import json
+import os
 import shutil
+import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cryptography.x509 import load_pem_x509_certificate
 from nvflare.lighter.constants import CtxKey
 from nvflare.lighter.prov_utils import prepare_builders
 from nvflare.lighter.provision import prepare_project
 from nvflare.lighter.provisioner import Provisioner
 
 from ...storage import write_json
-from ..entry import check_entry, write_entry
-from ..kits import private_folder, write_file, write_unit
-from ..layout import SERVER, Layout, check_address, check_name, check_sites
-from .party import KIT, ORGANIZATION
-from .policy import SUBMITTER, VIEWER, write_policy
+from ..party import (
+    SERVER,
+    Layout,
+    check_address,
+    check_entry,
+    check_name,
+    check_sites,
+    private_folder,
+    read_settings,
+    write_entry,
+    write_file,
+    write_unit,
+)
+
+# One party's folder: its kit, its own settings, and the process that runs from it.
+
+
+KIT = "kit"
+ORGANIZATION = "fedualex"
+
+
+def command(folder: Path) -> list[str]:
+    """The process of a server or a site; it stays in the foreground."""
+    kind = "server" if (folder / KIT / "startup" / "fed_server.json").exists() else "client"
+    settings = ["secure_train=true", f"org={ORGANIZATION}", "config_folder=config"]
+    if kind == "client":
+        settings.append(f"uid={read_settings(folder)['name']}")  # as in its certificate
+    module = f"nvflare.private.fed.app.{kind}.{kind}_train"
+    kit = str(folder / KIT)
+    return [sys.executable, "-u", "-m", module, "-m", kit, "-s", f"fed_{kind}.json", "--set", *settings]
+
+
+def main(folder: Path) -> None:
+    """Become the process of the party in this folder, wherever the folder has been moved to."""
+    if " " in str(folder):
+        raise SystemExit(f"{folder} has a space in its path, which NVFlare cannot start jobs from")
+    check_clock(folder, datetime.now(UTC))
+    resources = folder / KIT / "local" / "resources.json"
+    if (folder / KIT / "startup" / "fed_server.json").exists():
+        found = json.loads(resources.read_text())
+        _place_stores(found, folder / "store")
+        write_json(resources, found)
+    os.environ.setdefault("MALLOC_ARENA_MAX", "4")  # NVFlare's own advice against fragmentation
+    arguments = command(folder)
+    os.execv(arguments[0], arguments)
+
+
+def check_clock(folder: Path, now: datetime) -> None:
+    """Say so if the party's certificate does not hold yet or any more: engines call that a failed handshake."""
+    for file in sorted((folder / KIT / "startup").glob("*.crt")):
+        certificate = load_pem_x509_certificate(file.read_bytes())
+        first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        if not first <= now <= last:
+            raise SystemExit(
+                f"{file} is valid from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC, and this machine's clock "
+                f"says {now:%Y-%m-%d %H:%M} UTC: set the clock, or ask for new keys (`fedualex deploy renew`)"
+            )
+
+
+def _place_stores(resources: dict[str, Any], store: Path) -> None:
+    """NVFlare takes absolute paths only, and by default the system's temporary folder."""
+    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(store / "snapshots")
+    for component in resources["components"]:
+        if component["id"] == "job_manager":
+            component["args"]["uri_root"] = str(store / "jobs")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
+
+
+# Who may do what at a party, and which classes a job may name there.
+
+
+SERVER_CLASSES = ["nvflare.collab.runtime.controller.CollabController", "fedualex.deploy.nvflare.roles.ServerRole"]
+SITE_CLASSES = ["nvflare.collab.runtime.executor.CollabExecutor", "fedualex.deploy.nvflare.roles.SiteRole"]
+
+SUBMITTER = "lead"
+VIEWER = "member"
+
+PERMISSIONS = {
+    "format_version": "1.0",
+    "permissions": {
+        SUBMITTER: {
+            "submit_job": "any",
+            "manage_job": "n:submitter",
+            "download_job": "n:submitter",
+            "clone_job": "none",
+            "view": "any",
+            "operate": "none",
+            "shell_commands": "none",
+            "byoc": "none",
+        },
+        VIEWER: {"view": "any"},
+    },
+}
+"""NVFlare's own policy lets leads bring code ("byoc") and run shell commands; here nobody may, at any party."""
+
+HEARTBEAT = 60
+"""Seconds after which a silent site is no longer given jobs; NVFlare's 600 would hold up a job that is sent again."""
+
+LOG_STREAMS = ("site_log_streamer", "log_receiver")
+
+QUIET = ("nvflare.collab", "nvflare.fuel", "Group", "CellDispatcher", "ClientApp", "ServerApp")
+"""Loggers that write several lines for every call of every round."""
+
+
+def write_policy(party: Path) -> None:
+    """Replace NVFlare's defaults for a server or a site by the narrow ones."""
+    local = party / KIT / "local"
+    is_server = (party / KIT / "startup" / "fed_server.json").exists()
+    resources = json.loads((local / "resources.json.default").read_text())
+    resources["class_allow_list"] = SERVER_CLASSES if is_server else SITE_CLASSES
+    resources["class_list_enforcement_mode"] = "enforce"
+    if is_server:
+        resources["servers"][0]["heart_beat_timeout"] = HEARTBEAT
+        _schedule_at_once(resources)
+    else:
+        resources["allow_log_streaming"] = False  # a site's log may quote its data
+    resources["components"] = [c for c in resources["components"] if c["id"] not in LOG_STREAMS]
+    write_json(local / "resources.json", resources)
+    write_json(local / "authorization.json", PERMISSIONS)
+    logging = json.loads((local / "log_config.json.default").read_text())
+    logging["loggers"] |= {name: {"level": "WARNING"} for name in QUIET}
+    write_json(local / "log_config.json", logging)
+
+
+def _schedule_at_once(resources: dict[str, Any]) -> None:
+    """One job at a time, tried every few seconds until its sites are there, not ten times and never again."""
+    for component in resources["components"]:
+        if component["id"] == "job_scheduler":
+            component["args"] = {
+                "max_jobs": 1,
+                "max_schedule_count": 1_000_000,
+                "min_schedule_interval": 1.0,
+                "max_schedule_interval": 5.0,
+            }
+
 
 PROJECT = "deployment"
 ADMIN = f"admin@{ORGANIZATION}.org"
@@ -128,7 +265,7 @@ def _write_start(layout: Layout, party: Path) -> None:
         who, command = "NVFlare's console", f'-m nvflare.fuel.hci.tools.admin -m "$PWD/{KIT}" -s fed_admin.json'
     else:
         who = "the server" if party == layout.server else f"site {party.name}"
-        command = '-m fedualex.deploy.nvflare.party "$PWD"'
+        command = '-m fedualex.deploy.nvflare.provision "$PWD"'
         write_unit(party, who)
     write_file(party / "start.sh", START.format(who=who, command=command), 0o755)
 

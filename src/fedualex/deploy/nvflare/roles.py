@@ -1,15 +1,58 @@
 """The two classes that a job names: NVFlare makes them from the installed package, no code travels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nvflare.collab import collab
+from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 
-from ..entry import read_entry
-from ..logs import write_log
-from ..messages import CarriedEngine, answering
-from ..results import RESULT, copy_result
-from .carrier import Collab
+from ..party import RESULT, copy_result, read_entry, write_log
+from ..wire import CarriedEngine, answering
+
+# What carries messages: NVFlare's Collab calls, from inside the server's job.
+
+
+TIMEOUT = "timeout"
+STOPPED = "stopped"
+
+
+class Collab:
+    """Made and used in the thread that runs the job's main function: Collab's context is bound to it."""
+
+    def __init__(self) -> None:
+        self._context = collab.context
+        self._sites = sorted(proxy.name for proxy in collab.clients)
+
+    def sites(self) -> list[str]:
+        """The sites of this job. NVFlare fixes them when the job starts."""
+        return list(self._sites)
+
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
+        """One answer of each site: NVFlare itself drops what comes twice or too late."""
+        answers: dict[str, bytes | str] = dict.fromkeys(sites, "not in this job")
+        known = [site for site in sites if site in self._sites]
+        if known:
+            answers |= dict.fromkeys(known, STOPPED)
+            try:
+                found = collab.get_clients(known)(timeout=timeout).work(message)
+            except RunAborted:
+                return answers
+            if not self.stopped():  # else the failures are those of sites that were stopped before us
+                answers |= {site: _reason(error) for site, error in found.failures.items()}
+            answers |= {site: content if isinstance(content, bytes) else "not bytes" for site, content in found}
+        return answers
+
+    def stopped(self) -> bool:
+        """Whether the job was aborted."""
+        return bool(self._context.is_aborted())
+
+    def close(self) -> None:
+        """Nothing to let go of: connections and processes are the job's."""
+
+
+def _reason(error: CollabCallError) -> str:
+    """NVFlare's failure in our words: only its own timeout is a timeout, a site's TimeoutError arrives as text."""
+    return TIMEOUT if isinstance(error.cause, TimeoutError) else str(error.cause)
 
 
 class ServerRole:

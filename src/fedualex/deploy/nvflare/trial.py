@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from .. import processes
-from ..layout import SERVER, Layout
+from ..party import SERVER, Layout
 from .job import connected
 
 

@@ -1,20 +1,221 @@
 """Masks of a site's answer: for every pair of sites a stream of random words that one adds and the other subtracts."""
 
 import json
+import logging
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives import hashes
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from numpy.typing import NDArray
 
-from ..adding import Factors
+from ...algorithms import AbstractMethod
+from ...storage import write_atomically, write_json
 from ..engine import NOT_FINITE, Arrays, RefusedError, Request
-from ..ledger_lines import content_digest, digest
-from .fixed_point import RangeError, encoded
-from .keys import SiteKeys
-from .summed import FEWEST, WORDS, first_part, is_summed
-from .totals import CHECK, CHECK_WORDS
+from ..ledger import content_digest, digest
+from ..party import Layout
+from ..wire import Factors
+from .sums import CHECK, CHECK_WORDS, FEWEST, MOST_SITES, WORDS, RangeError, encoded, first_part, is_summed
+
+# Where the keys of secure sums are in a party's folder, and whether a run uses them.
+
+
+log = logging.getLogger(__name__)
+
+SECURE, ROSTER, AUTHORITY, KEY = "secure", "roster.json", "authority.pub", "key.pem"
+"""A folder with the list of all public keys, the public key of whoever signed it, and the party's own private key."""
+AUTO, ON, OFF = "auto", "on", "off"
+"""Secure sums where they are possible; or a refusal where they are not; or never."""
+
+
+def can_make_keys() -> bool:
+    """Whether the package that has all the cryptography is installed here."""
+    return find_spec("cryptography") is not None
+
+
+def has_keys(party: Path) -> bool:
+    """Whether a party's folder has a list of keys."""
+    return (party / SECURE / ROSTER).exists()
+
+
+def why_not_secure(method: AbstractMethod, sites: int, cohort: int | None, min_replies: int | None) -> str:
+    """Why a run cannot have secure sums, in which all sites take part or nobody; empty if it can."""
+    if not FEWEST <= sites <= MOST_SITES:
+        return f"they are of {FEWEST} to {MOST_SITES} sites, got {sites}"
+    if method.lead is not None:
+        return f"{type(method).__name__} has local steps of one site, and a sum of one hides nothing"
+    if (cohort or sites) < sites or (min_replies or sites) < sites:
+        return "all sites are in every sum, so that cohort and min_replies must be left out"
+    return ""
+
+
+def check_choice(choice: str, method: AbstractMethod, sites: int, cohort: int | None, min_replies: int | None) -> None:
+    """Refuse secure sums where they were asked for and cannot be."""
+    if choice == ON and (reason := why_not_secure(method, sites, cohort, min_replies)):
+        raise ValueError(f"secure_sums = {ON!r}: {reason}")
+
+
+def chosen_roster(party: Path, sites: Sequence[str], choice: str, why_not: str) -> str:
+    """The digest of the server's list of keys, if a run of these sites has secure sums; else nothing.
+
+    why_not: why such a run cannot have them; empty if it can.
+    """
+    if choice == OFF:
+        return ""
+    missing = "" if has_keys(party) else f"{party} has no keys; `deploy init` makes them for {FEWEST} sites or more"
+    if reason := why_not or missing:
+        if choice == ON:
+            raise ValueError(f"secure_sums = {ON!r}: {reason}")
+        log.info("no secure sums, so that the server sees each site's numbers: %s", reason)
+        return ""
+
+    roster = read_roster(party)
+    if set(roster.keys) != set(sites):
+        others = ", ".join(sorted(roster.keys))
+        raise ValueError(f"the list of keys in {party / SECURE} must be of the sites of the run, got {others}")
+    return roster.digest
+
+
+# Who adds up: the public keys of all sites, signed by the authority of the deployment.
+
+
+class UntrustedKeysError(ValueError):
+    """Keys that are not there or not to be trusted; says in one sentence why."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The public keys of all sites. New keys come with a new authority: a list that was replaced is void."""
+
+    deployment: str
+    keys: dict[str, str]
+    """X25519, as hexadecimal words, by the names of the sites."""
+    signature: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What two parties compare."""
+        return digest(self._content())
+
+    def signed(self, authority: Ed25519PrivateKey) -> "Roster":
+        """The same, with the authority's word for it."""
+        return replace(self, signature=authority.sign(self._content()).hex())
+
+    def check(self, authority: Ed25519PublicKey) -> None:
+        """Refuse a list that the authority has not signed, to the letter."""
+        try:
+            authority.verify(bytes.fromhex(self.signature), self._content())
+        except (InvalidSignature, ValueError):
+            raise UntrustedKeysError("the list of keys is not signed by the authority of this deployment") from None
+
+    def _content(self) -> bytes:
+        words = ["fedualex secure sums 1", self.deployment, sorted(self.keys.items())]
+        return json.dumps(words, separators=(",", ":")).encode()
+
+
+def read_roster(party: Path) -> Roster:
+    """The list of keys in a party's folder, which its authority must have signed."""
+    folder = party / SECURE
+    try:
+        roster = _parsed((folder / ROSTER).read_bytes())
+        roster.check(_authority(folder))
+    except (OSError, ValueError) as error:
+        raise UntrustedKeysError(f"{folder / ROSTER}: {error}") from None
+    return roster
+
+
+def write_roster(party: Path, roster: Roster, authority: Ed25519PublicKey) -> None:
+    """Give a party its first list of keys, and whom to believe from now on."""
+    folder = party / SECURE
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / AUTHORITY, authority.public_bytes_raw().hex().encode())
+    write_json(folder / ROSTER, asdict(roster))
+
+
+def _authority(folder: Path) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(bytes.fromhex((folder / AUTHORITY).read_text()))
+
+
+def _parsed(content: bytes) -> Roster:
+    found: Any = json.loads(content)
+    if not isinstance(found, dict) or found.keys() != {one.name for one in fields(Roster)}:
+        raise UntrustedKeysError(f"a list of keys has {', '.join(one.name for one in fields(Roster))}, and no more")
+    roster = Roster(**found)
+    words = [roster.deployment, roster.signature, *roster.keys, *roster.keys.values()]
+    if not all(isinstance(word, str) for word in words):
+        raise UntrustedKeysError("a list of keys has words, and nothing else")
+    return roster
+
+
+# Keys of sites: made with a deployment, each site's own in its folder, and the secrets that two sites share.
+
+
+def make_keys(layout: Layout, sites: Sequence[str]) -> None:
+    """A key for each site and the authority's, each in its own folder, and everywhere the list that it signed."""
+    authority, roster, own = new_keys(sites)
+    for party in (layout.authority, layout.server, *map(layout.site, sites)):
+        write_roster(party, roster, authority.public_key())
+    _write_key(layout.authority, authority)
+    for site, key in own.items():
+        _write_key(layout.site(site), key)
+
+
+def new_keys(sites: Sequence[str]) -> tuple[Ed25519PrivateKey, Roster, dict[str, X25519PrivateKey]]:
+    """An authority, the list that it signed, and the private key of each site."""
+    if len(sites) > MOST_SITES:
+        raise ValueError(f"secure sums are of at most {MOST_SITES} sites, got {len(sites)}")
+    authority, own = Ed25519PrivateKey.generate(), {site: X25519PrivateKey.generate() for site in sites}
+    public = {site: key.public_key().public_bytes_raw().hex() for site, key in own.items()}
+    return authority, Roster(secrets.token_hex(16), public).signed(authority), own
+
+
+class SiteKeys:
+    """A site among the others: its list of keys, and the secret that it shares with each of them."""
+
+    def __init__(self, site: str, roster: Roster, key: X25519PrivateKey):
+        if roster.keys.get(site) != key.public_key().public_bytes_raw().hex():
+            raise UntrustedKeysError(f"the list of keys has another key than this site's own under the name {site!r}")
+        self.site, self.roster = site, roster
+        self.shared = {other: self._secret(key, other) for other in sorted(roster.keys) if other != site}
+        """Pseudorandom keys, by the other's name; nobody but the two has them."""
+
+    def _secret(self, key: X25519PrivateKey, other: str) -> bytes:
+        public = X25519PublicKey.from_public_bytes(bytes.fromhex(self.roster.keys[other]))
+        pair = "/".join(sorted((self.site, other)))
+        derive = HKDF(hashes.SHA256(), 32, bytes.fromhex(self.roster.deployment), f"fedualex pair {pair}".encode())
+        return derive.derive(key.exchange(public))
+
+
+def read_keys(party: Path, site: str) -> SiteKeys:
+    """The keys in a site's folder."""
+    roster = read_roster(party)
+    try:
+        key = serialization.load_pem_private_key((party / SECURE / KEY).read_bytes(), None)
+        if not isinstance(key, X25519PrivateKey):
+            raise UntrustedKeysError("this is no key of X25519")
+        return SiteKeys(site, roster, key)
+    except (OSError, ValueError) as error:
+        raise UntrustedKeysError(f"{party / SECURE / KEY}: {error}") from None
+
+
+def _write_key(party: Path, key: X25519PrivateKey | Ed25519PrivateKey) -> None:
+    folder = party / SECURE
+    folder.mkdir(parents=True, exist_ok=True)
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    content = key.private_bytes(pem, pkcs8, serialization.NoEncryption())
+    with open(os.open(folder / KEY, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(content)
+
 
 Words = NDArray[np.uint64]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...data import Encoder
 from ...deploy.policy import Policy, read_policy
-from ...deploy.secure.layout import OFF, has_keys
+from ...deploy.secure.masks import OFF, has_keys
 from ...display import text_table
 from ...summaries import Known, Summary, merged
 from ..deployment_settings import settings_of

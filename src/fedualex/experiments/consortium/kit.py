@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...deploy.layout import SERVER, Layout
+from ...deploy.party import SERVER, Layout
 from ...storage import write_atomically, write_json
 from ..configuration import read_toml
 from ..deployment_files import provision, write_readme

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...deploy.summary_wire import pack_known, unpack_known
+from ...deploy.wire import pack_known, unpack_known
 from ...storage import read_arrays, write_atomically
 from ...summaries import Known
 from ...validation import short

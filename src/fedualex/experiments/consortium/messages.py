@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...deploy import Arrays
-from ...deploy.encoding import MessageError
-from ...deploy.summary_wire import pack_known, unpack_known
+from ...deploy.wire import MessageError, pack_known, unpack_known
 from ...models import Model
 from ...models.store import SCHEMA, from_parts, to_parts
 

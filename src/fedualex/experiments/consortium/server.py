@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...deploy import Arrays, Engine
-from ...deploy.encoding import MessageError
-from ...deploy.exchange import Exchange, SilentSitesError
-from ...deploy.summary_wire import pack_known, unpack_json, unpack_summary
+from ...deploy.clients import Exchange, SilentSitesError
+from ...deploy.wire import MessageError, pack_known, unpack_json, unpack_summary
 from ...models import Model, save
 from ...models.store import MODEL
 from ...summaries import Known, merged

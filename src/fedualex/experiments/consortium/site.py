@@ -8,7 +8,7 @@ import numpy as np
 
 from ...deploy import Arrays, Request, Site
 from ...deploy.site import DisagreementError
-from ...deploy.summary_wire import pack_json, pack_summary, unpack_known
+from ...deploy.wire import pack_json, pack_summary, unpack_known
 from ...models import save
 from ...models.store import MODEL
 from ...summaries import Known

@@ -1,0 +1,133 @@
+"""Sums in fixed point, of which nobody learns the summands."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine import TOO_LARGE, Arrays
+
+UNITS = (2.0**44, 2.0**-8, 2.0**-60)
+"""What the words of a number count; two words are the last two of these."""
+STEP = 52
+"""Each unit is 2^52 times the next."""
+MOST = 2.0**52
+"""The largest first word of one site."""
+MOST_SITES = 1024
+
+
+class RangeError(ValueError):
+    """A number that does not fit. Says which array, and nothing of the number."""
+
+
+def quantization(sites: int) -> float:
+    """M 2^-61: how far a sum over so many sites may be from the exact one, beyond float64's own rounding."""
+    return sites * UNITS[-1] / 2
+
+
+def encoded(name: str, values: NDArray[Any], words: int) -> NDArray[np.uint64]:
+    """The words of each number along a new first axis; a refusal by name where one does not fit."""
+    units, rest = UNITS[-words:], np.asarray(values, np.float64)
+    found = np.empty((words, *rest.shape), np.int64)
+    if not np.all(np.abs(rest) <= MOST * units[0]):
+        raise RangeError(f"{name} has entries beyond 2^{int(np.log2(MOST * units[0]))}, {TOO_LARGE}")
+    for word, unit in enumerate(units):
+        whole = np.rint(rest / unit)
+        rest = rest - whole * unit
+        found[word] = whole
+    return found.view(np.uint64)
+
+
+def decoded(total: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """The numbers that words, added up over sites modulo 2^64, stand for."""
+    words = total.view(np.int64).copy()
+    for word in range(len(words) - 1, 0, -1):  # what is too much for a word belongs to the one above
+        above = (words[word] + 2 ** (STEP - 1)) >> STEP
+        words[word] -= above << STEP
+        words[word - 1] += above
+    value = np.zeros(words.shape[1:])
+    for count, unit in zip(reversed(words), reversed(UNITS[-len(words) :]), strict=True):
+        value = value + count.astype(np.float64) * unit
+    return np.asarray(value)
+
+
+# Which arrays of an answer are only ever added up over sites, and so can leave under masks.
+
+
+WORDS = {
+    "message": 2,
+    "points": 2,
+    "point_weight": 2,
+    "probes": 2,
+    "probe_weights": 2,
+    "shares": 2,
+    "operators": 2,
+    "values": 2,
+    "sums": 3,
+}
+"""By the first part of their names, and how many words of 64 bits each number takes: sums over the rows of a table may
+be large. What is not here (maxima, labels and what is kept for each site apart) travels as it is."""
+
+SUMMED = ("summary", "survey", "round")
+"""The tasks whose answers are added up; to others a site answers as it is."""
+FEWEST = 3
+"""With two sites each knows the other's numbers from the sum, so that masks would hide nothing from it."""
+
+
+def first_part(name: str) -> str:
+    """`operators` of `operators.x.weights`: what docs/deployment.md calls an array."""
+    return name.partition(".")[0]
+
+
+def is_summed(name: str) -> bool:
+    """Whether this array is added up over sites."""
+    return first_part(name) in WORDS
+
+
+# What the answers of all sites add up to: the server's side of secure sums, which needs no key.
+
+
+CHECK, CHECK_WORDS = "check", 2
+"""Zeros under masks: their sum is zero if the masks of all sites cancel, and else is not, but once in 2^128."""
+
+
+class MaskError(ValueError):
+    """Masks that do not cancel, or answers that cannot be added."""
+
+
+def unmasked(answers: Mapping[str, Arrays]) -> Arrays:
+    """What the answers of ALL sites add up to, as float64; of arrays that travel as they are nothing.
+
+    Raises `MaskError` where masks do not cancel: somebody has other keys, or was asked for something else.
+    """
+    first, *others = answers
+    names = {name for name in answers[first] if name == CHECK or is_summed(name)}
+    for name in sorted(names | {CHECK}):
+        _check_words(first, name, answers[first].get(name))
+    for site in others:
+        for name in sorted(names | {name for name in answers[site] if is_summed(name)}):
+            _check_words(site, name, answers[site].get(name))
+            if name not in names or answers[site][name].shape != answers[first][name].shape:
+                raise MaskError(f"{name} of {site} has another shape than that of {first}")
+    totals = {name: np.asarray(sum(answer[name] for answer in answers.values())) for name in sorted(names)}
+    if np.any(totals.pop(CHECK)):
+        raise MaskError("the masks of the sites do not cancel: one has other keys, or was asked for something else")
+    return {name: decoded(total) for name, total in totals.items()}
+
+
+def _check_words(site: str, name: str, array: Any) -> None:
+    words = CHECK_WORDS if name == CHECK else WORDS[first_part(name)]
+    if array is None or array.dtype != np.uint64 or array.shape[:1] != (words,):
+        raise MaskError(f"{name} of {site} must be {words} words of 64 bits for each number")
+
+
+def revealed(answers: Mapping[str, Arrays]) -> dict[str, Arrays]:
+    """The answers without masks, which add up to the same: the sum is in the first of them, and zeros in the others."""
+    totals = unmasked(answers)
+    nothing = {name: np.zeros_like(total) for name, total in totals.items()}
+    clear = {
+        site: {name: array for name, array in answer.items() if name != CHECK and not is_summed(name)}
+        for site, answer in answers.items()
+    }
+    return {site: own | (nothing if m else totals) for m, (site, own) in enumerate(clear.items())}
