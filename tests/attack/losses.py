@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import fedualex as fx
-from fedualex.experiments.description import describe
+from fedualex.experiments.folder import describe
 from fedualex.problems import Problem
 
 from .exact import Psi

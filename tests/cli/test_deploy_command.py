@@ -40,7 +40,7 @@ from fedualex.cli import (
 from fedualex.deploy import engines
 from fedualex.deploy.local import control
 from fedualex.display import rounded_up
-from fedualex.experiments import deployment_files
+from fedualex.experiments import deployment as deployment_files
 
 # Folders of deployed runs
 

@@ -19,9 +19,8 @@ from support.command_line import (
 )
 
 from fedualex.cli import main
-from fedualex.experiments.configuration import with_defaults
 from fedualex.experiments.demo import METHODS as DEMO
-from fedualex.experiments.registry import METHODS, PROBLEMS, build_method
+from fedualex.experiments.settings import METHODS, PROBLEMS, build_method, with_defaults
 
 
 @pytest.mark.parametrize(

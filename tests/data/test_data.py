@@ -18,9 +18,8 @@ from sklearn.preprocessing import StandardScaler
 import fedualex as fx
 from fedualex import data
 from fedualex.experiments import folder
-from fedualex.experiments.configuration import ConfigurationError, configure
-from fedualex.experiments.registry import build_problem
-from fedualex.experiments.run_folder import solve_into
+from fedualex.experiments.settings import ConfigurationError, build_problem, configure
+from fedualex.experiments.solving import solve_into
 from fedualex.experiments.verify import verify
 from fedualex.problems import split_rows
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fedualex as fx
-from fedualex.experiments.configuration import start_point
+from fedualex.experiments.settings import start_point
 from fedualex.precision import double
 from fedualex.runtime import averaging
 

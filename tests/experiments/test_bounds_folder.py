@@ -9,9 +9,9 @@ from support.verified_folders import GAME, here, solved  # noqa: F401
 
 import fedualex as fx
 from fedualex.experiments import folder
-from fedualex.experiments.configuration import configure
-from fedualex.experiments.run_folder import solve_into
-from fedualex.experiments.verdict import Verdict
+from fedualex.experiments.evidence import Verdict
+from fedualex.experiments.settings import configure
+from fedualex.experiments.solving import solve_into
 from fedualex.experiments.verify import verify
 from fedualex.regularizers import for_reports
 from fedualex.report.collect import collect

@@ -10,9 +10,22 @@ import pytest
 from support.paper_runs import L1, as_the_paper_says, write_experiment
 
 from fedualex.experiments import claims
-from fedualex.experiments.claims import PAPER, Claim, Found, Trend, judge, settled, write_claims
+from fedualex.experiments.claims import (
+    PAPER,
+    Claim,
+    Found,
+    Spread,
+    Trend,
+    complete,
+    final,
+    gaps_at_equal_cost,
+    judge,
+    seed_runs,
+    settled,
+    steps_text,
+    write_claims,
+)
 from fedualex.experiments.folder import StoredRun
-from fedualex.experiments.summary import Spread, complete, final, gaps_at_equal_cost, seed_runs, steps_text
 
 
 def opposite(label, output, seed, r):

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from support.paper_runs import L1, NUCLEAR
 
-from fedualex.experiments import protocol
+from fedualex.experiments import reproduction as protocol
 from fedualex.experiments.claims import CLAIMS
-from fedualex.experiments.plan import paper_experiments, read_experiments
-from fedualex.experiments.registry import ConfigurationError
-from fedualex.experiments.reproduce import chosen
+from fedualex.experiments.reproduction import chosen, paper_experiments, read_experiments
+from fedualex.experiments.settings import ConfigurationError
 
 PAPERS = ("l1-k1", "l1-k10", "nuclear-k1", "nuclear-k10")
 STUDIES = ("cohorts", "convex", "entropic", "last-point", "rates", "unequal")

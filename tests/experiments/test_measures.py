@@ -5,7 +5,7 @@ import pytest
 from sklearn import metrics
 
 from fedualex.data import Encoder, Standardizer, Table
-from fedualex.experiments.measures import mean_over_rows, measured, worst
+from fedualex.experiments.model import mean_over_rows, measured, worst
 from fedualex.models import Answers, Model
 
 ENCODER = Encoder(("a", "b"), {}, Standardizer(np.array([1.0, -1.0]), np.array([2.0, 0.5])))

@@ -3,7 +3,7 @@
 import pytest
 from support.patients import columns, write
 
-from fedualex.experiments.fitting import plan_fit
+from fedualex.experiments.fit import plan_fit
 from fedualex.experiments.goals import arguments_of
 
 FIT = {"table": "patients.csv", "target": "outcome", "clients": "hospital", "goal": "fair"}

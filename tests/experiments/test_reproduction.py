@@ -19,13 +19,10 @@ from support.paper_runs import L1
 
 import fedualex as fx
 from fedualex.cli import main
-from fedualex.experiments import folder, protocol
-from fedualex.experiments.claims import CLAIMS, write_claims
-from fedualex.experiments.configuration import start_point
-from fedualex.experiments.plan import SMALL, paper_experiments, read_experiments
-from fedualex.experiments.registry import ConfigurationError, build_method
-from fedualex.experiments.reproduce import chosen, reproduce
-from fedualex.experiments.summary import seed_runs
+from fedualex.experiments import folder, reproduction as protocol
+from fedualex.experiments.claims import CLAIMS, seed_runs, write_claims
+from fedualex.experiments.reproduction import SMALL, chosen, paper_experiments, read_experiments, reproduce
+from fedualex.experiments.settings import ConfigurationError, build_method, start_point
 from fedualex.problems import Bilinear
 from fedualex.report import write_figures, write_report
 from fedualex.report.collect import collect
@@ -393,8 +390,8 @@ CHILD = """
 import sys
 from pathlib import Path
 from fedualex.experiments.claims import write_claims
-from fedualex.experiments.plan import read_experiments
-from fedualex.experiments.reproduce import reproduce
+from fedualex.experiments.reproduction import read_experiments
+from fedualex.experiments.reproduction import reproduce
 
 if __name__ == "__main__":
     file, root = map(Path, sys.argv[1:3])

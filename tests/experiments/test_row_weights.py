@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from support.patients import columns, write
 
-from fedualex.experiments.fitting import plan_fit
-from fedualex.experiments.registry import ConfigurationError
+from fedualex.experiments.fit import plan_fit
+from fedualex.experiments.settings import ConfigurationError
 from fedualex.precision import double
 from fedualex.runtime.outputs import exact_problem
 

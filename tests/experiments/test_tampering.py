@@ -20,11 +20,10 @@ from support.verified_folders import (  # noqa: F401
 )
 
 from fedualex.experiments import folder
-from fedualex.experiments.configuration import configure
-from fedualex.experiments.ending import seal_checks
-from fedualex.experiments.run_folder import solve_into
-from fedualex.experiments.verdict import Verdict
-from fedualex.experiments.verify import verify
+from fedualex.experiments.evidence import Verdict
+from fedualex.experiments.settings import configure
+from fedualex.experiments.solving import solve_into
+from fedualex.experiments.verify import seal_checks, verify
 from fedualex.runtime import checkpoint as checkpoints
 from fedualex.runtime.records import Records
 

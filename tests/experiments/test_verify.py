@@ -25,9 +25,8 @@ from support.verified_folders import (  # noqa: F401
 
 from fedualex.cli import main
 from fedualex.experiments import folder
-from fedualex.experiments.evidence import rounding_check
-from fedualex.experiments.registry import ConfigurationError
-from fedualex.experiments.verdict import DATA, Verdict
+from fedualex.experiments.evidence import DATA, Verdict, rounding_check
+from fedualex.experiments.settings import ConfigurationError
 from fedualex.experiments.verify import verify
 
 # --- untouched --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from support.rows import GROUPS, REGULARIZERS, Q, kinds_first
 
 import fedualex as fx
-from fedualex.experiments.description import describe
+from fedualex.experiments.folder import describe
 from fedualex.geometry import calls_lapack
 from fedualex.precision import double
 from fedualex.regularizers import AbstractPenalty

@@ -14,7 +14,7 @@ from support.games import GAME
 import fedualex as fx
 from fedualex.display import rounded_up
 from fedualex.experiments import folder
-from fedualex.experiments.labels import folder_names, unique
+from fedualex.experiments.settings import folder_names, unique
 from fedualex.experiments.verify import verify
 from fedualex.report.collect import collect
 from fedualex.report.figures import caption

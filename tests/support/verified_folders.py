@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from fedualex.cli import main
-from fedualex.experiments import folder, protocol
-from fedualex.experiments.configuration import configure
-from fedualex.experiments.plan import Experiment
-from fedualex.experiments.run_folder import solve_into
+from fedualex.experiments import folder, reproduction as protocol
+from fedualex.experiments.reproduction import Experiment
+from fedualex.experiments.settings import configure
+from fedualex.experiments.solving import solve_into
 
 PSI = {"L1": 0.1, "Box": 0.5}
 GAME = {"name": "bilinear", "file": "game.npz", "x": PSI, "y": PSI}

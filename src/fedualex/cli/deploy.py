@@ -88,7 +88,7 @@ def init(
     With --goal, --target and --sites every site brings a table of its own, and the run ends with a model. Without any
     of them the problem is that of --config.
     """
-    from ..experiments.consortium.init import init_deployment
+    from ..experiments.consortium.kit import init_deployment
 
     server = {"engine": engine, "host": host, "port": port}
     names = init_deployment(

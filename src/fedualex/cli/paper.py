@@ -93,9 +93,9 @@ def reproduce(
     Every method on the paper's grid of step sizes, tuned on one seed, then on 10 seeds; figures, a table of claims
     and report.html. Killed and started again with --resume, it goes on where it was.
     """
-    from ..experiments import reproduce as protocol
+    from ..experiments import reproduction as protocol
     from ..experiments.claims import write_claims
-    from ..experiments.plan import SMALL
+    from ..experiments.reproduction import SMALL
     from ..report import write_figures, write_report
 
     root = out or Path("runs/paper-quick" if quick else "runs/paper")

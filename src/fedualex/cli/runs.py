@@ -34,7 +34,7 @@ def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
     What is no run is ignored, so that FOLDER/* is all runs of a folder.
     """
     from ..experiments import folder
-    from ..experiments.several import runs_among, title_of
+    from ..experiments.solving import runs_among, title_of
     from ..report import write_report
     from ..report.panels import compared_panel
 
@@ -61,7 +61,7 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
 
     given: the tables of the file. home: where its relative paths start from.
     """
-    from ..experiments.several import configure_each, keep_best, solve_each
+    from ..experiments.solving import configure_each, keep_best, solve_each
     from ..models.store import MODEL
     from ..report import write_report
     from ..report.collect import collect
@@ -124,11 +124,10 @@ run_argument = click.Path(path_type=Path)
 @one_line_errors
 def solve(file: Path, out: Path | None, as_json: bool) -> None:
     """Solve the problem of a TOML file and keep the run in a folder; with several [[method]] tables a run of each."""
-    from ..experiments.configuration import configure, read_toml
     from ..experiments.folder import load
-    from ..experiments.kept_model import keep_model
-    from ..experiments.run_folder import solve_into
-    from ..experiments.several import has_several
+    from ..experiments.model import keep_model
+    from ..experiments.settings import configure, read_toml
+    from ..experiments.solving import has_several, solve_into
     from ..models.store import MODEL
 
     path, given = out or Path("runs") / file.stem, read_toml(file)

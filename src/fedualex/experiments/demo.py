@@ -6,11 +6,9 @@ from typing import Any
 
 from ..runtime import Stop
 from . import folder
-from .configuration import configure
-from .exact import write_exact
-from .labels import folder_names
-from .registry import ConfigurationError
-from .run_folder import solve_afresh
+from .reproduction import write_exact
+from .settings import ConfigurationError, configure, folder_names
+from .solving import solve_afresh
 
 TITLE = "The paper's l1 game, 100 clients, 10 local steps a round, 100 rounds"
 METHODS: dict[str, dict[str, Any]] = {

@@ -13,9 +13,21 @@ from ..problems import AbstractProblem
 from ..problems.recipe import sources_of
 from ..summaries import Known
 from ..validation import short
-from .configuration import check_tables, read_toml, run_defaults, run_options, with_defaults
-from .consortium.settings import has_tables, server_view, site_weights
-from .registry import METHODS, PROBLEMS, ConfigurationError, build_method, build_problem, check_keys, named
+from .consortium.recipe import has_tables, server_view, site_weights
+from .settings import (
+    METHODS,
+    PROBLEMS,
+    ConfigurationError,
+    build_method,
+    build_problem,
+    check_keys,
+    check_tables,
+    named,
+    read_toml,
+    run_defaults,
+    run_options,
+    with_defaults,
+)
 
 SETTINGS = "deployment.json"
 DEFAULT_METHOD = "FeDualSlide"

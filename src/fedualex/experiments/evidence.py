@@ -1,6 +1,9 @@
 """The surveys that the certificate of an output follows from, checked again: their weights, means, slopes and shift."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import IntEnum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -14,13 +17,145 @@ from ..bundle.bounds import Side
 from ..certificates.surveys import flat_of, measure_bounds
 from ..precision import double
 from ..problems import AbstractProblem
+from ..problems.feasibility import lagrangian_of, largest_violation
 from ..problems.known import Floor
+from ..runtime import Stop
+from ..runtime.driver import asked, proof
 from ..runtime.outputs import exact_problem, survey_at
+from ..runtime.records import Examination
 from ..tree import Saddle
 from . import recheck
-from .registry import ConfigurationError
-from .stored_evidence import Arrays, StoredEvidence
-from .verdict import Check
+from .folder import StoredRun, finite
+from .reach import Reached, is_deployment
+from .settings import ConfigurationError
+
+# What a verification finds: checks, and one verdict over all of them.
+
+
+DATA = "data as it was"
+"""The one check whose failure has a verdict of its own: the folder may be whole, and the data another."""
+
+
+class Verdict(IntEnum):
+    """From the best to the worst; of several the worst counts."""
+
+    VERIFIED = 0
+    NOT_FULLY_CHECKED = 1
+    DATA_CHANGED = 2
+    CANNOT_BE_READ = 3
+    DIFFERS = 4
+
+
+REASONS = {
+    Verdict.NOT_FULLY_CHECKED: "nothing differs",
+    Verdict.DATA_CHANGED: "the configuration leads to another problem than the run's; nothing else differs",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison: what the folder says, what was found again, and whether they agree (None: could not be done)."""
+
+    output: str
+    what: str
+    stored: Any
+    found: Any
+    agrees: bool | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found in a folder: its own checks, and in a collection what was found in each run."""
+
+    path: Path
+    checks: tuple[Check, ...] = ()
+    runs: tuple["Result", ...] = ()
+    trouble: str = ""
+    """Why a run of a collection could not be read."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all."""
+        return max([_verdict(self.checks, self.trouble), *(run.verdict for run in self.runs)])
+
+    @property
+    def headline(self) -> str:
+        """The verdict in words."""
+        reason = self.trouble or REASONS.get(self.verdict)
+        return self.verdict.name.replace("_", " ") + (f": {reason}" if reason else "")
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data; what is not finite as text, because strict JSON has no such numbers."""
+        inner = {"runs": [run.plain() for run in self.runs]} if self.runs else {}
+        return {
+            "folder": str(self.path),
+            "verdict": self.verdict.name,
+            "headline": self.headline,
+            "agrees": self.verdict <= Verdict.NOT_FULLY_CHECKED,
+            "complete": self._complete(),
+            "checks": [asdict(replace(c, stored=_finite(c.stored), found=_finite(c.found))) for c in self.checks],
+            **inner,
+        }
+
+    def _complete(self) -> bool:
+        checked = all(check.agrees is not None for check in self.checks)
+        return checked and not self.trouble and all(run._complete() for run in self.runs)
+
+
+def _verdict(checks: Iterable[Check], trouble: str) -> Verdict:
+    differing = {check.what for check in checks if check.agrees is False}
+    if differing - {DATA}:
+        return Verdict.DIFFERS
+    if trouble:
+        return Verdict.CANNOT_BE_READ
+    if differing:
+        return Verdict.DATA_CHANGED
+    complete = all(check.agrees for check in checks)
+    return Verdict.VERIFIED if complete else Verdict.NOT_FULLY_CHECKED
+
+
+def _finite(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+# The surveys that the certificate of an output follows from, as a folder holds them.
+
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class StoredEvidence:
+    """Points of surveys along the first axis, leaf by leaf, and the weight of each in either bound."""
+
+    points: Arrays
+    upper: NDArray[Any]
+    lower: NDArray[Any]
+    floor: float
+
+    def at(self, i: int) -> Arrays:
+        """The point of one survey."""
+        return {leaf: np.asarray(array[i]) for leaf, array in self.points.items()}
+
+
+def read_evidence(run: StoredRun, output: str, z: Arrays) -> StoredEvidence | None:
+    """The surveys of an output whose point is z; None where its certificate is that of the one at z."""
+    points, weights = run.surveys(output)
+    if not points and not weights:
+        return None
+    wrong = ConfigurationError(f"{run.path / 'solution.npz'} does not hold surveys of the output {output!r}")
+    if weights.keys() != {"upper", "lower", "floor"} or points.keys() != z.keys():
+        raise wrong
+    numbers = [*weights.values(), *points.values()]
+    if any(array.dtype.kind != "f" for array in numbers) or weights["floor"].shape != ():
+        raise wrong
+    count = weights["upper"].shape
+    if len(count) != 1 or weights["lower"].shape != count:
+        raise wrong
+    if any(points[leaf].shape != (*count, *z[leaf].shape) for leaf in z):
+        raise wrong
+    return StoredEvidence(points, weights["upper"], weights["lower"], float(weights["floor"]))
+
 
 ROUNDING = 1e-11
 """Two float64 computations of one number may differ by this share of the sizes that were added up."""
@@ -182,3 +317,71 @@ def _rounding(problem: AbstractProblem, pair: Bounded, mixed: Mixed) -> float:
 
 def _largest(array: Any) -> float:
     return float(np.max(np.abs(array), initial=0.0))
+
+
+# What a stored run says about f: that it was looked at, taken on trust, or seen not to be convex-concave.
+
+
+def convexity_checks(run: StoredRun, reached: Reached) -> list[Check]:
+    """A disproof of f looked for again, where the run looked: at the points that it certified.
+
+    Where certificates were withdrawn the point of the disproof may be gone with them: not found is then not checked.
+    """
+    status, settings = run.status or {}, run.manifest["configuration"]["run"]
+    said, problem = status["stop"] == Stop.DISPROVED.name, reached.problem
+    certified = [name for name, output in status["outputs"].items() if output["gap"] is not None]
+    if problem is None:
+        return [Check("", f"why the run ended (DISPROVED: {reached.why_not})", None, None, None)] if said else []
+    if not said and not certified:
+        return []
+    if is_deployment(run.manifest["configuration"]):
+        problem = problem.without_data()
+    stored = [run.points(name)[0] for name in (status["outputs"] if said else certified)]
+    # A point that is not finite has failed already, as an output.
+    points = [point_of(problem, z) for z in stored if all(np.all(np.isfinite(array)) for array in z.values())]
+    with double():
+        examination = Examination(problem, trust=settings.get("convexity") == "trust")
+        found = examination.reason([problem.validate_point(point) for point in points])
+    if said:
+        return [Check("", "why the run ended (DISPROVED)", _said(status), found, True if found else None)]
+    return [Check("", "what was seen of f", _said(status), examination.sentence, _said(status) == examination.sentence)]
+
+
+def _said(status: Mapping[str, Any]) -> Any:
+    return status.get("convexity")
+
+
+# What a stored run says about the limits of its problem: how far outputs exceed them, and whether they can be met.
+
+
+CLOSE = 1.01
+"""A search for a proof may end a little elsewhere on another machine: a bound up to so many times its own will do."""
+
+
+def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
+    """Violations from the stored operators, and the proof of infeasibility found again; nothing if nothing is said."""
+    status: Mapping[str, Any] = run.status or {}
+    said, problem = status["stop"] == Stop.INFEASIBLE.name, reached.problem
+    if problem is None or problem.clients == 0:
+        why_not = reached.why_not or "the data is elsewhere"
+        return [Check("", f"why the run ended ({status['stop']}: {why_not})", None, None, None)] if said else []
+    if lagrangian_of(problem) is None:
+        return [Check("", "INFEASIBLE: the problem has limits", None, None, False)] if said else []
+    checks = []
+    for name, output in status["outputs"].items():
+        _, g = run.points(name)
+        found = finite(largest_violation(problem, point_of(problem, g) if g else None))
+        checks.append(Check(name, "violation", output["violation"], found, output["violation"] == found))
+    if is_deployment(run.manifest["configuration"]) or status["stop"] == Stop.INTERRUPTED.name:
+        return checks
+    again = proof(asked(problem, status["outputs"][status["output"]]["violation"]))
+    agrees = bool(again) == said and (not said or _bound(status["stop_meaning"]) <= CLOSE * _bound(again))
+    return [*checks, Check("", "limits that cannot be met", status["stop_meaning"] if said else "", again, agrees)]
+
+
+def _bound(sentence: str) -> float:
+    """The number that ends the sentence of a proof; infinite if there is none."""
+    try:
+        return float(sentence.rpartition(" ")[2])
+    except ValueError:
+        return float("inf")

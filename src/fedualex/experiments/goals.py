@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..models import NUMBERS
 from ..validation import classes, hint, missing, real_array
-from .registry import ConfigurationError, recipe_of
+from .settings import ConfigurationError, recipe_of
 
 LEAST_SHARE = 0.05
 MOST_ROWS = 2000

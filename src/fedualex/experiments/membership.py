@@ -17,13 +17,13 @@ from ..deploy.policy import POLICY
 from ..deploy.secure.masks import SECURE
 from ..models.store import MODEL
 from ..storage import write_atomically, write_json
-from .consortium.known import KNOWN
-from .consortium.own_table import SITE_FILE, TEMPLATE
-from .consortium.settings import has_tables
-from .deployment_files import provision
+from .consortium.messages import KNOWN
+from .consortium.recipe import has_tables
+from .consortium.site import SITE_FILE, TEMPLATE
+from .deployment import provision
 from .deployment_settings import SETTINGS, settings_of
 from .goals import names_of
-from .registry import ConfigurationError
+from .settings import ConfigurationError
 
 NEW, EARLIER, REMOVED = ".new", "earlier", "removed"
 """Where keys are made before they take the old ones' place; runs of other sites, at the server; folders of former

@@ -16,13 +16,11 @@ from ..runtime.outputs import AVERAGES, averages_of
 from ..runtime.prepare import prepare
 from ..runtime.state import Setup, State
 from ..validation import short
-from .configuration import run_options, weighted_problem
-from .consortium.settings import has_tables, known_at
+from .consortium.recipe import has_tables, known_at
 from .deployment_settings import server_problem, task_of
-from .folder import StoredRun
-from .in_python import OBJECT
-from .provenance import other_versions
-from .registry import build_method
+from .folder import StoredRun, other_versions
+from .settings import build_method, run_options, weighted_problem
+from .solving import OBJECT
 
 
 @dataclass(frozen=True)

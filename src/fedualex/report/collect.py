@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from ..experiments import folder
-from ..experiments.claims import judged
-from ..experiments.fitting import RUN
+from ..experiments.claims import is_case, is_small, judged
+from ..experiments.fit import RUN
 from ..experiments.folder import StoredRun
-from ..experiments.measures import worst
-from ..experiments.plan import SMALL
-from ..experiments.summary import is_case, is_small
+from ..experiments.model import worst
+from ..experiments.reproduction import SMALL
 from ..models import Model, load
 from ..models.store import JSON, MODEL
 from ..palette import styles

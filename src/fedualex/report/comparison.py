@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ..algorithms import AbstractMethod
 from ..data.tables import required
 from ..display import gap_text, html_table, rounded_up, text_table
-from ..experiments import folder, in_python
-from ..experiments.labels import folder_names, unique
+from ..experiments import folder, solving as in_python
+from ..experiments.settings import folder_names, unique
 from ..palette import styles
 from ..problems import AbstractProblem
 from ..runtime import Run, Stop, solve

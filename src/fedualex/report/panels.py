@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ..display import rounded_up
 from ..experiments import folder
-from ..experiments.exact import structure_values
+from ..experiments.claims import seed_runs, steps_text
 from ..experiments.folder import StoredRun
-from ..experiments.registry import ConfigurationError
-from ..experiments.summary import seed_runs, steps_text
+from ..experiments.reproduction import structure_values
+from ..experiments.settings import ConfigurationError
 from ..runtime.outputs import KINDS
 from ..runtime.prepare import untuned
 from .figures import OUTPUT_WORDS, settings_text

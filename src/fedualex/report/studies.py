@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..experiments import folder
-from ..experiments.summary import Spread, gaps_at_equal_cost, seed_runs, theory_of
+from ..experiments.claims import Spread, gaps_at_equal_cost, seed_runs, theory_of
 from ..palette import Style, styles
 from ..runtime.run import line
 from .figures import LOOK, SMALL_LINES, new_figure, save

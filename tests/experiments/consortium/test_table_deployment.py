@@ -16,12 +16,12 @@ from fedualex.deploy import Request
 from fedualex.deploy.clients import SilentSitesError
 from fedualex.deploy.ledger import audit
 from fedualex.deploy.wire import pack_known, unpack_json, unpack_summary
-from fedualex.experiments.consortium.known import read_known
-from fedualex.experiments.consortium.own_table import read_own_table
-from fedualex.experiments.consortium.settings import agreement, recipe_of_goal
+from fedualex.experiments.consortium.messages import read_known
+from fedualex.experiments.consortium.recipe import agreement, recipe_of_goal
+from fedualex.experiments.consortium.site import read_own_table
 from fedualex.experiments.deployment import load_site, unfinished
 from fedualex.experiments.deployment_settings import settings_of
-from fedualex.experiments.registry import ConfigurationError
+from fedualex.experiments.settings import ConfigurationError
 from fedualex.runtime import Status
 
 

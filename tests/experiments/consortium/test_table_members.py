@@ -14,7 +14,7 @@ from fedualex.deploy import Request, clients
 from fedualex.deploy.engine import RefusedError
 from fedualex.deploy.ledger import audit
 from fedualex.deploy.wire import pack_known
-from fedualex.experiments.consortium.settings import agreement
+from fedualex.experiments.consortium.recipe import agreement
 from fedualex.experiments.deployment import load_site
 from fedualex.experiments.deployment_settings import settings_of
 from fedualex.runtime import Stop

@@ -7,7 +7,7 @@ from support.consortium import GOAL_SETTINGS, known_of, parts_of, recipe_for
 from support.patients import HOSPITALS, write
 
 from fedualex.deploy.wire import pack_known, pack_summary, unpack_known, unpack_summary
-from fedualex.experiments.fitting import plan_fit
+from fedualex.experiments.fit import plan_fit
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from fedualex import models
 from fedualex.deploy.clients import SilentSitesError
 from fedualex.deploy.ledger import audit
 from fedualex.deploy.policy import POLICY
-from fedualex.experiments.consortium.known import read_known
+from fedualex.experiments.consortium.messages import read_known
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,9 @@ from ...display import text_table
 from ...summaries import Known, Summary, merged
 from ..deployment_settings import settings_of
 from ..goals import names_of
-from ..registry import ConfigurationError, build_method
-from .facts import facts_of, smallest_groups
-from .own_table import OwnTable, read_own_table
-from .recipe import TableRecipe
-from .settings import has_tables, recipe_of_goal
+from ..settings import ConfigurationError, build_method
+from .recipe import TableRecipe, has_tables, recipe_of_goal
+from .site import OwnTable, facts_of, read_own_table, smallest_groups
 
 FEW = 4
 """Numbers that are shown one by one."""

@@ -1,7 +1,9 @@
 """Models as the arrays that travel between parties."""
 
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,55 @@ from ...deploy import Arrays
 from ...deploy.wire import MessageError, pack_known, unpack_known
 from ...models import Model
 from ...models.store import SCHEMA, from_parts, to_parts
+from ...storage import read_arrays, write_atomically
+from ...summaries import Known
+from ...validation import short
+from ..settings import ConfigurationError
+
+# What the parties have agreed on: that they have the same columns, and the merged summaries, kept beside the run.
+
+
+KNOWN = "known.npz"
+
+
+def read_known(party: Path) -> list[Known] | None:
+    """The merged summaries that a party keeps; None if there are none yet."""
+    file = party / KNOWN
+    if not file.exists():
+        return None
+    try:
+        return unpack_known(read_arrays(file))
+    except Exception as error:  # a truncated or foreign file can fail in many ways
+        raise ConfigurationError(f"{file} cannot be read as merged summaries: {error}") from None
+
+
+def write_known(party: Path, known: Sequence[Known]) -> None:
+    """Keep them."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **pack_known(known))
+    write_atomically(party / KNOWN, buffer.getvalue())
+
+
+def check_columns(columns: Mapping[str, Collection[str]]) -> None:
+    """Refuse tables of sites that do not have the same columns, in a sentence that names sites and columns."""
+    holders = {
+        name: [site for site, own in columns.items() if name in own]
+        for name in sorted(set[str]().union(*columns.values()))
+    }
+    differences: dict[str, list[str]] = {}
+    for name, sites in holders.items():
+        missing = [site for site in columns if site not in sites]
+        if missing:
+            few = len(missing) <= len(sites)
+            said = f"{', '.join(missing)} without" if few else f"{', '.join(sites)} alone with"
+            differences.setdefault(said, []).append(name)
+    if differences:
+        words = "; ".join(f"{said} {short(names)}" for said, names in differences.items())
+        raise ConfigurationError(
+            f"all sites must have the same columns: {words}; [columns] of site.toml renames columns, ignore leaves "
+            "some out"
+        )
+
 
 DOCUMENT = "document"
 

@@ -1,21 +1,26 @@
 """A goal for tables that nobody has seen: from each party's columns to a problem, and from its solution to a model."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import __version__
 from ...data import Encoder, Standardizer, Table
 from ...models import NUMBERS, Answers, Model
 from ...models.model import standardized
-from ...problems import AbstractRecipe, Problem
+from ...problems import AbstractProblem, AbstractRecipe, Problem
 from ...problems.rows import Rows, class_column, label_column
+from ...runtime import fingerprint
 from ...summaries import Known, Summary
 from ...validation import row_weights
 from ..goals import GOALS, arguments_of, check_labels, check_target, names_of
-from ..registry import recipe_class, recipe_of
+from ..settings import ConfigurationError, build_method, recipe_class, recipe_of
+from .messages import read_known
 
 TARGET = "target "
 """Before the names of what is said of the target."""
@@ -160,3 +165,48 @@ def _with(columns: Summary, **parts: Mapping[str, Any]) -> Summary:
 def _target_known(known: Sequence[Known]) -> list[Known]:
     """What is known of the moments of the target, by the names of `Standardizer`."""
     return [{name.removeprefix(TARGET): part[name] for name in part if name.startswith(TARGET)} for part in known]
+
+
+# What all parties of a deployment of tables are told: the goal, the sites, and what a run is allowed.
+
+
+OWN = ("goal", "target", "groups", "weights", "holdout")
+"""The keys of a table [problem] with a goal that are no options of the goal."""
+
+
+def has_tables(settings: Mapping[str, Any]) -> bool:
+    """Whether the sites of these settings have a table each, and the problem is a goal for them."""
+    return "goal" in settings["problem"]
+
+
+def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
+    """The recipe of these settings."""
+    problem = settings["problem"]
+    options = {key: value for key, value in problem.items() if key not in OWN and value is not None}
+    target = problem["target"] if isinstance(problem["target"], str) else tuple(problem["target"])
+    columns = target, problem["groups"], problem["weights"]
+    smooth = bool(build_method(settings["method"]).missing_steps())
+    return TableRecipe(problem["goal"], *columns, options, smooth)
+
+
+def agreement(settings: Mapping[str, Any]) -> str:
+    """A word that is the same at all parties that were told the same: requests before a run begin with it."""
+    told = {key: settings[key] for key in ("problem", "method", "run")} | {"sites": list(settings["sites"])}
+    return fingerprint(json.dumps(told, sort_keys=True), __version__)[:16]
+
+
+def known_at(party: Path) -> list[Known]:
+    """What the parties have agreed on, as this one keeps it."""
+    if (known := read_known(party)) is None:
+        raise ConfigurationError(f"{party} has no merged summaries yet: a run begins with them")
+    return known
+
+
+def server_view(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
+    """The problem as the server sees it, with nobody's rows."""
+    return recipe_of_goal(settings).problem(known_at(party), "elsewhere")
+
+
+def site_weights(settings: Mapping[str, Any], known: Sequence[Known]) -> tuple[float, ...]:
+    """The weight of each site in the objective, which the recipe decides."""
+    return tuple(map(float, recipe_of_goal(settings).party_weights(known)))

@@ -12,13 +12,10 @@ from ...deploy.wire import MessageError, pack_known, unpack_json, unpack_summary
 from ...models import Model, save
 from ...models.store import MODEL
 from ...summaries import Known, merged
-from ..folder import StoredRun
-from ..kept_model import certificate_of, solution
-from ..measures import mean_over_rows
-from ..provenance import provenance
-from .known import check_columns, read_known, write_known
-from .messages import pack_model
-from .settings import agreement, recipe_of_goal
+from ..folder import StoredRun, provenance
+from ..model import certificate_of, mean_over_rows, solution
+from .messages import check_columns, pack_model, read_known, write_known
+from .recipe import agreement, recipe_of_goal
 
 log = logging.getLogger(__name__)
 

@@ -1,13 +1,75 @@
-"""One form a class: value, conjugate and violation of every regularizer and geometry, by its class name."""
+"""Certificates computed once more, in plain numpy float64.
+
+What computed them is not used here: the formulas are written again, for the data that `description.describe` makes of a
+geometry. A quadratic term is an argument of every conjugate, so that no prox is needed.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .suprema import Array, Numbers, excess, in_box, in_mixtures, relative, root
+# Suprema over boxes and mixtures, to which nearly all conjugates come down.
+
+
+Array = NDArray[Any]
+Numbers = float | Array
+
+
+def in_box(s: Array, lower: Numbers, upper: Numbers, mu: float, lam: float = 0.0) -> Any:
+    """sup of <s, x> - lam ||x||_1 - mu/2 ||x||^2 over lower <= x <= upper, entry by entry."""
+    if mu > 0:
+        x = np.clip(np.sign(s) * np.maximum(np.abs(s) - lam, 0) / mu, lower, upper)
+        at_x = np.sum(s * x - lam * np.abs(x) - mu / 2 * x * x)
+        if np.isfinite(at_x):
+            return at_x
+        # Out of range; without the quadratic the sup is a bound, and infinite where x is.
+    best: Numbers = -inf
+    for corner in (lower, upper, np.clip(0.0, lower, upper)):  # linear but for the kink at 0
+        slope = s - lam * np.sign(corner)
+        best = np.maximum(best, slope * np.where(slope == 0, 0, corner))
+    return np.sum(best)
+
+
+def in_mixtures(s: Array, cap: float, mu: float, least: float = -inf) -> Any:
+    """sup of <s, x> - mu/2 ||x||^2 over 0 <= x <= cap, sum x = 1; with least = 0, over sum x <= 1.
+
+    By duality the least of kappa + sup_{0 <= x <= cap} <s - kappa, x> - mu/2 ||x||^2 over kappa >= least. No kappa
+    gives less than the sup, so that an error of kappa cannot hide a gap.
+    """
+    if mu > 0:
+        low = max(float(np.min(s)) - mu * cap, least)
+        kappa = root(lambda kappa: np.sum(np.clip((s - kappa) / mu, 0, cap)) - 1, low, float(np.max(s)))
+    else:
+        kappa = np.sort(s, axis=None)[-min(ceil(1 / cap), s.size)]
+    return kappa + in_box(s - kappa, 0.0, cap, mu)
+
+
+def root(falling: Callable[[Any], Any], low: Numbers, high: Numbers) -> Numbers:
+    """Where a falling function crosses 0 between low and high, entry by entry, by bisection."""
+    for _ in range(100):
+        middle = (low + high) / 2
+        above = falling(middle) > 0
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return (low + high) / 2
+
+
+def excess(s: Array, lam: float, groups: Numbers | None = None, weights: Numbers = 1.0) -> Array:
+    """(||s_g|| - lam w_g)_+, what a norm as penalty leaves of a slope; without groups, each entry is one."""
+    norms = np.abs(s) if groups is None else np.sqrt(np.bincount(np.ravel(groups).astype(int), np.ravel(s) ** 2))
+    return np.maximum(norms - lam * weights, 0)
+
+
+def relative(excess: Any, size: Any) -> Any:
+    """The largest part of excess above 0, over size; over 1 where size is 0."""
+    return np.max(np.maximum(excess, 0) / np.where(np.asarray(size) > 0, size, 1))
+
+
+# One form a class: value, conjugate and violation of every regularizer and geometry, by its class name.
+
 
 Description = Mapping[str, Any]
 
@@ -186,3 +248,52 @@ FORMS: dict[str, Callable[..., Psi]] = {
     "Spectral": _spectral,
 }
 """By the class names that a description may hold."""
+
+
+# Gap, penalty and violation of a point, leaf by leaf.
+
+
+NUDGE = 1e-9
+"""A share of a slope that shows how far its conjugate moves with it."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """<g, z> + psi(z) + psi^*(-g) of one leaf, and the sum of the sizes of its terms: rounding is a share of that."""
+
+    value: float
+    size: float
+
+
+def fenchel_gaps(description: Description, z: Mapping[str, Array], g: Mapping[str, Array]) -> dict[str, Gap]:
+    """The gap of each leaf."""
+    return {name: _gap(build(part), _vector(z[name]), _vector(g[name])) for name, part in description.items()}
+
+
+def _gap(psi: Psi, z: Array, g: Array) -> Gap:
+    with np.errstate(over="ignore", invalid="ignore"):  # a conjugate beyond the largest float is an honest infinity
+        value, conjugate = psi.value(z), psi.conjugate(-g, 0.0)
+        # A conjugate may be what is left of a slope after a difference: what a share of the slope makes of it counts.
+        left, right = (psi.conjugate(-(1 + share) * g, 0.0) for share in (-NUDGE, NUDGE))
+        slack = np.nan_to_num((right - left) / NUDGE, nan=0.0, posinf=0.0, neginf=0.0)
+        size = np.sum(np.abs(g * z)) + abs(value) + psi.mixed(z) + abs(conjugate) + abs(slack)
+        return Gap(float(np.vdot(g, z) + value + conjugate), float(size))
+
+
+def penalty_size(description: Description, z: Mapping[str, Array]) -> float:
+    """The sum of the sizes of the terms of psi(z)."""
+    psis = [(build(part), _vector(z[name])) for name, part in description.items()]
+    return float(sum(abs(psi.value(point)) + psi.mixed(point) for psi, point in psis))
+
+
+def violation(description: Description, z: Mapping[str, Array]) -> float:
+    """How far z is outside the domain, relative to its size: the largest over the leaves."""
+    # numpy's maximum, because Python's may lose a nan.
+    return float(np.max([build(part).violation(_vector(z[name])) for name, part in description.items()]))
+
+
+def _vector(leaf: Array) -> Array:
+    return np.atleast_1d(np.asarray(leaf, dtype=np.float64))
+
+
+__all__ = ["FORMS", "CannotRedo", "Gap", "fenchel_gaps", "penalty_size", "violation"]

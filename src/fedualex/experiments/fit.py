@@ -14,12 +14,11 @@ from ..models.store import MODEL
 from ..runtime import Stop
 from ..validation import hint, missing, short
 from . import tables
-from .configuration import Configuration, configure
 from .folder import load
 from .goals import GOALS, OPTIONS, arguments_of, check_target, goal_of, names_of, target_of
-from .kept_model import keep_model
-from .registry import ConfigurationError, check_keys
-from .run_folder import is_finished, solve_into
+from .model import keep_model
+from .settings import Configuration, ConfigurationError, check_keys, configure
+from .solving import is_finished, solve_into
 
 DEFAULTS: dict[str, Any] = {
     "clients": None,
