@@ -76,6 +76,12 @@ FEDERATED = {
         for mode in ("extragradient", "optimistic")
     },
     "FedDualAvg": (fx.FedDualAvg(*BOTH), twins_federated.fedDualAvg, BOTH, {}),
+    "FedDualAvg after": (
+        fx.FedDualAvg(*BOTH, average="after"),
+        twins_federated.fedDualAvg,
+        BOTH,
+        {"average": "after"},
+    ),
     **{
         f"{name} {rule}": (method(*BOTH, server_prox=rule), twin, BOTH, {"server_prox": rule})
         for name, method, twin in (
@@ -143,6 +149,7 @@ FAST = [
     ("LeadSliding extragradient", "data", UNEVEN, "wave"),
     ("LeadSliding optimistic", "data entropic", 2, "wave"),
     ("FedDualAvg", "data", 2, "wave"),
+    ("FedDualAvg after", "data", UNEVEN, "wave"),
     ("FedMiP paper", "data", UNEVEN, "wave"),
     ("FedMiD project", "data entropic", 2, "wave"),
     ("FedAvgS", "data", UNEVEN, "wave"),

@@ -106,21 +106,19 @@ def feDualExCorrected(
 
 
 def _fedDualAvg_client(
-    space: Space, g: LocalOracle, omega_r: Vector, theta_r: float, K_m: int, eta_c: float
+    space: Space, g: LocalOracle, omega_r: Vector, theta_r: float, K_m: int, eta_c: float, average: str
 ) -> tuple[Vector, list[tuple[Vector, float]], list[Vector]]:
-    omega, duals, own = omega_r, [], []
+    omega, duals = omega_r, [(omega_r, theta_r)]
     for k in range(K_m):
-        theta = theta_r + eta_c * k
-        z = space.P(omega, theta)
-        duals.append((omega, theta))  # the probe is the state before the step
-        own.append(z)
-        omega = omega - eta_c * g(z, k, 0)
-    return omega, duals, own
+        omega = omega - eta_c * g(space.P(omega, theta_r + eta_c * k), k, 0)
+        duals.append((omega, theta_r + eta_c * (k + 1)))
+    duals = duals[:-1] if average == "before" else duals[1:]  # E36
+    return omega, duals, [space.P(*dual) for dual in duals]
 
 
 def fedDualAvg(
     space: Space, g: ClientOracle, M: int, K: Steps, R: int, cohorts: Cohorts, a: Vector,
-    eta_c: float, eta_s: float, z0: Vector, init: str = "project",
+    eta_c: float, eta_s: float, z0: Vector, init: str = "project", average: str = "before",
 ) -> Result:  # fmt: skip
     """Section 2.4 (Federated Dual Averaging), simultaneous saddle version."""
     K = local_steps(K, M)
@@ -130,7 +128,7 @@ def fedDualAvg(
         a_r = cohort_weights(a, cohorts[r])
         end, duals, own = {}, {}, {}
         for m in a_r:
-            end[m], duals[m], own[m] = _fedDualAvg_client(space, at(g, m, r), omega, theta, K[m], eta_c)
+            end[m], duals[m], own[m] = _fedDualAvg_client(space, at(g, m, r), omega, theta, K[m], eta_c, average)
         out.dual(space, a_r, duals)
         out.primal(a_r, own)
         omega = omega + eta_s * increment(a_r, K, omega, end)
