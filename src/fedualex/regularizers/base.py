@@ -1,7 +1,7 @@
 """What every regularizer knows, and the two kinds most of them are: penalties and sets."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,6 +21,10 @@ class AbstractRegularizer(eqx.Module):
     A constraint set C belongs to psi and is always active: it never gets the weight.
     `value` is the finite part; whether a point lies in C is asked of `violation`.
     """
+
+    roundings: ClassVar[int | None] = None
+    """How often an evaluation of value, conjugate or farthest rounds for each entry of x, if that was derived for the
+    formulas of this very class: certificates then bound their rounding. None: they estimate it, and say so."""
 
     @abstractmethod
     def value(self, x: Vector) -> Array:

@@ -8,24 +8,28 @@ from jaxtyping import Array
 from ..tree import Vector, as_real, cast_like, depend_on
 from .base import AbstractRegularizer
 from .maps import nonzero, norm
-from .norms import KL, L1, GroupL2, Zero
-from .sets import Box, CappedSimplex, L1Ball, L2Ball, Simplex
+from .norms import KL
+from .sets import Box
 from .spectral import Spectral
-from .sums import InBall, InBox, WithQuadratic, split
+from .sums import InBox, WithQuadratic, split
 
 # How far rounding may reach: counts of operations, distances within a domain, and what an error of the slope costs.
 
 
 UNIT, TINY = 2.0**-53, 2.0**-1022
 """Half the distance from 1 to the next number; below TINY numbers may become 0."""
-ANALYZED = (Zero, L1, GroupL2, Box, L2Ball, L1Ball, Simplex, CappedSimplex, InBox, InBall)
-"""Whose formulas are known here, so that their rounding has a bound; of others it is an estimate."""
 
 
 def has_rounding_bound(psi: AbstractRegularizer) -> bool:
     """Whether the rounding of `fenchel` is a bound for this psi, rather than an estimate."""
     core, _, _ = split(psi)
-    return has_rounding_bound(core.psi) if type(core) is Spectral else type(core) in ANALYZED
+    return has_rounding_bound(core.psi) if type(core) is Spectral else _declared(core) is not None
+
+
+def _declared(psi: AbstractRegularizer) -> int | None:
+    """What its own class declares: a class that inherits formulas may have changed some of them."""
+    found: int | None = vars(type(psi)).get("roundings")
+    return found
 
 
 def cost_of_error(delta: Array, reach: Array, near: Array, lam: Array) -> Array:
@@ -45,17 +49,17 @@ def distances(psi: AbstractRegularizer, x: Array, s: Array) -> tuple[Array, Arra
         reach = norm(x) + 2 * norm(cast_like(psi.q, s) * jnp.exp(s / lam - 1))
         return reach, reach
     reach = psi.farthest(x)
-    if type(psi) not in ANALYZED:
+    if _declared(psi) is None:
         # In an unbounded domain one step of size 1 tells roughly how far the maximizer is.
         reach = jnp.where(jnp.isfinite(reach), reach, norm(x) + norm(psi.prox(x + s, jnp.ones((), x.dtype))))
     return reach, reach
 
 
-def roundings(psi: AbstractRegularizer, x: Array) -> int:
+def count_roundings(psi: AbstractRegularizer, x: Array) -> int:
     """How often an evaluation rounds: additions, and for singular values an allowance for LAPACK's backward error."""
     if isinstance(psi, Spectral):
         return 16 * (x.shape[0] + x.shape[1])
-    return (2 if isinstance(psi, GroupL2 | InBall) else 1) * x.size + 16
+    return (_declared(psi) or 1) * x.size + 16
 
 
 class Fenchel(NamedTuple):
@@ -101,7 +105,7 @@ def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fe
     at_u = psi.core.value(depend_on(u, core.gap))
     gap = jnp.where(inside, core.gap, core.value - at_u - jnp.sum(r * step))
     square = jnp.sum((jnp.sqrt(lam) * step) ** 2) / 2  # a tiny lam may meet a huge step
-    count = roundings(psi.core, x)
+    count = count_roundings(psi.core, x)
     terms = jnp.abs(core.value) + jnp.abs(at_u) + jnp.sum(jnp.abs(r * step))
     rounding = jnp.where(inside, core.rounding, count * (UNIT * terms + TINY)) + count * UNIT * square
     delta = norm(error + jnp.where(inside, 8, count) * unit)
@@ -128,7 +132,7 @@ def _evaluate(psi: AbstractRegularizer, x: Array, s: Array) -> _Evaluation:
     conjugate = psi.conjugate(depend_on(s, value))
     reach, near = distances(psi, x, s)
     terms = jnp.abs(value) + jnp.abs(conjugate) + norm(s) * (norm(x) + jnp.where(jnp.isfinite(near), near, 0))
-    rounding = roundings(psi, x) * (UNIT * terms + TINY)
+    rounding = count_roundings(psi, x) * (UNIT * terms + TINY)
     return _Evaluation(value + conjugate - jnp.vdot(s, x), rounding, value, reach, near)
 
 
@@ -145,6 +149,6 @@ def _in_box(box: Box, lam: Array, x: Array, s: Array) -> _Evaluation:
         turn = lam * (jnp.abs(x) - jnp.sign(u) * x)
         best = jnp.maximum(best, jnp.where(slope == 0, 0, slope * (u - x)) + turn)
         turns = jnp.maximum(turns, turn)
-    rounding = roundings(box, x) * (UNIT * jnp.sum(jnp.abs(best) + 2 * turns) + TINY)
+    rounding = count_roundings(box, x) * (UNIT * jnp.sum(jnp.abs(best) + 2 * turns) + TINY)
     farthest = box.farthest(x)
     return _Evaluation(jnp.sum(best), rounding, jnp.sum(lam * jnp.abs(x)), farthest, farthest)

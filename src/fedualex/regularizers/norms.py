@@ -1,6 +1,6 @@
 """Norms and entropies: regularizers that are finite everywhere, or on positive numbers."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,8 @@ from .maps import nonzero, soft, wright
 
 class Zero(AbstractPenalty):
     """psi(x) = 0 on the whole space."""
+
+    roundings: ClassVar[int | None] = 1
 
     def value(self, x: Vector) -> Array:
         """0."""
@@ -47,6 +49,8 @@ class Zero(AbstractPenalty):
 
 class L1(AbstractPenalty):
     """psi(x) = lam ||x||_1. Its prox is soft thresholding; exact zeros are its point."""
+
+    roundings: ClassVar[int | None] = 1
 
     lam: Parameter
 
@@ -87,6 +91,8 @@ class GroupL2(AbstractPenalty):
     `groups` holds a label 0, 1, ..., G-1 for every entry of x and has the shape of x; `weights`, one number a
     group, are 1 unless given (the square roots of the group sizes are another common choice).
     """
+
+    roundings: ClassVar[int | None] = 2
 
     lam: Parameter
     groups: Parameter
@@ -156,6 +162,8 @@ class GroupL2(AbstractPenalty):
 
 class KL(AbstractRegularizer):
     """psi(x) = lam sum_i x_i log(x_i / q_i) on x >= 0, with 0 log 0 = 0: the divergence from q on the simplex."""
+
+    roundings: ClassVar[int | None] = None  # exp and log are not analyzed
 
     lam: Parameter
     q: Parameter

@@ -1,6 +1,6 @@
 """Indicators of sets: balls, boxes, simplices."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,8 @@ class AbstractBall(AbstractSet):
 class L2Ball(AbstractBall):
     """||x||_2 <= radius, over all entries (the Frobenius norm of a matrix)."""
 
+    roundings: ClassVar[int | None] = 1
+
     def project(self, omega: Vector) -> Array:
         """omega min(1, radius / ||omega||)."""
         return radial(omega, self.radius)
@@ -62,6 +64,8 @@ class L2Ball(AbstractBall):
 
 class L1Ball(AbstractBall):
     """||x||_1 <= radius, over all entries."""
+
+    roundings: ClassVar[int | None] = 1
 
     def project(self, omega: Vector) -> Array:
         """omega inside; outside, the simplex projection of |omega| with the signs of omega."""
@@ -101,6 +105,8 @@ class Box(AbstractSet):
 
     radius: |x_i| <= radius. lower, upper: the ends in place of it, None where there is no end.
     """
+
+    roundings: ClassVar[int | None] = 1
 
     lower: Parameter
     upper: Parameter
@@ -185,6 +191,8 @@ def _finite_size(bound: Array) -> Array:
 class Simplex(AbstractSet):
     """x >= 0, sum x = radius, over all entries."""
 
+    roundings: ClassVar[int | None] = 1
+
     radius: Parameter
 
     def __init__(self, radius: Any = 1.0):
@@ -226,6 +234,8 @@ class Simplex(AbstractSet):
 
 class CappedSimplex(AbstractSet):
     """0 <= x <= cap, sum x = 1: mixtures in which no entry has more than `cap`, as in CVaR with level 1 / (d cap)."""
+
+    roundings: ClassVar[int | None] = 1
 
     cap: Parameter
 

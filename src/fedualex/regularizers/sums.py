@@ -6,6 +6,8 @@
 4. l1 on a simplex is a constant: lam times its radius.
 """
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -194,6 +196,8 @@ class AbstractInSet(AbstractRegularizer):
 class InBox(AbstractInSet):
     """lam ||x||_1 in a box: exact for every box, because it splits into convex functions of one variable."""
 
+    roundings: ClassVar[int | None] = 1
+
     penalty: L1
     domain: Box
 
@@ -208,6 +212,8 @@ class InBox(AbstractInSet):
 
 class InBall(AbstractInSet):
     """A norm in a ball that commutes with its threshold: L1 in an l2 or l1 ball, GroupL2 in an l2 ball."""
+
+    roundings: ClassVar[int | None] = 2
 
     def conjugate(self, s: Vector) -> Array:
         """radius times the dual norm of what the threshold leaves of s."""
