@@ -38,6 +38,7 @@ from fedualex.cli import (
     deploy_run as deploy_watch,
 )
 from fedualex.deploy import engines
+from fedualex.deploy.engine import NOT_CONNECTED
 from fedualex.deploy.local import control
 from fedualex.display import rounded_up
 from fedualex.experiments import deployment as deployment_files
@@ -87,9 +88,13 @@ def test_a_live_page_and_metrics_on_loopback(finished):
     ]
     text = "\n".join(map(json.dumps, lines)) + '\n{"cut off'
     (finished.folder / "server" / "log.jsonl").write_text(text)
+    (finished.folder / "server" / "events.jsonl").unlink(missing_ok=True)
+    for site in ("site-2", "site-2", "site-3"):
+        happens(finished.folder, "timeout", site, "<b>timeout</b>")
+    happens(finished.folder, "answers", "site-1")
     with deploy_watch.Watch(finished.folder, 0) as watch:
         found = read(watch.port, "/")
-        for part in ("finished", "CERTIFIED, MAX_ROUNDS", "site-3: &lt;b&gt;timeout&lt;/b&gt;", "gap &lt;= "):
+        for part in ("finished", "CERTIFIED, MAX_ROUNDS", "survey 7: &lt;b&gt;timeout&lt;/b&gt;", "gap &lt;= "):
             assert part in found
         values = dict(line.rsplit(" ", 1) for line in read(watch.port, "/metrics").splitlines() if line[0] != "#")
         assert values['fedualex_site_complaints_total{site="site-2"}'] == "2"
@@ -273,10 +278,11 @@ def test_a_run_that_its_engine_ended_is_sent_again(deploy, monkeypatch):
     assert json.loads((made.run_folder / "status.json").read_text())["stop"] == "INTERRUPTED"
 
 
-def complaint(folder: Path, message: str) -> None:
-    line = {"time": "2030-01-02T03:04:05.000+00:00", "level": "WARNING", "message": message}
-    with open(folder / "server" / "log.jsonl", "a") as log:
-        log.write(json.dumps(line) + "\n")
+def happens(folder: Path, code: str, party: str, text: str = "") -> None:
+    time = "2030-01-02T03:04:05.000+00:00"
+    line = {"time": time, "code": code, "party": party, "task": "survey", "number": 7, "text": text}
+    with open(folder / "server" / "events.jsonl", "a") as events:
+        events.write(json.dumps(line) + "\n")
 
 
 def test_a_missing_site_is_told_again_and_again_until_it_is_back(deploy, monkeypatch):
@@ -285,16 +291,16 @@ def test_a_missing_site_is_told_again_and_again_until_it_is_back(deploy, monkeyp
 
     def silent(folder):
         clock[0] += 40
-        complaint(folder, "survey 7: nothing from site-2: timeout")
+        happens(folder, "timeout", "site-2", "timeout")
         return "running"
 
     def heard(folder):
-        complaint(folder, "survey 7: site-2 answers again")
-        complaint(folder, "survey 7: nothing from site-1: refused: this site takes no part")
+        happens(folder, "answers", "site-2")
+        happens(folder, "refused", "site-1", "refused: this site takes no part")
         return "running"
 
     def waiting(folder):
-        engine.away = {"site-3": "not connected"}
+        engine.away = {"site-3": NOT_CONNECTED}
         return "waiting"
 
     words = ("none", "running", silent, silent, silent, silent, heard, "running", waiting, "running")
@@ -321,7 +327,7 @@ def test_a_site_that_is_back_but_outside_of_the_run_has_it_sent_again(deploy, mo
         run_in_threads(folder, stop_after=2 if stops.pop(0) else None)
 
     def back(folder):
-        complaint(folder, "survey 3: nothing from site-2: timeout")
+        happens(folder, "timeout", "site-2", "timeout")
         engine.away = {"site-2": engines.OUTSIDE}
         return "running"
 
@@ -354,7 +360,7 @@ def test_a_run_that_was_stopped_by_hand_is_not_sent_again(deploy, monkeypatch, o
     def stopped(folder):
         cli("stop", folder)
         if outside:
-            complaint(folder, "survey 3: nothing from site-2: the runtime is shutting down")
+            happens(folder, "raised", "site-2", "the runtime is shutting down")
             engine.away = {"site-2": engines.OUTSIDE}
         return "running"
 

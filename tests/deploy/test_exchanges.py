@@ -1,12 +1,16 @@
 """FeDualSlide over an engine: the simulator's iterates, and sites that do not answer."""
 
+import logging
+from datetime import datetime
+
 import numpy as np
 import pytest
 from support.deploying import DEAD, NAMES, serve
 from support.plain_rows import rows
 
 import fedualex as fx
-from fedualex.deploy.engine import ANSWERED, NOT_FINITE, TOO_LARGE, RefusedError
+from fedualex.deploy.engine import Code, Failure, RefusedError
+from fedualex.deploy.party import read_events, write_entry, write_log
 
 SLIDE = {"problem": rows("agnostic"), "sites": NAMES, "noise": None}
 
@@ -79,14 +83,67 @@ def test_where_enough_others_answer_a_refusal_ends_nothing(tmp_path):
     assert run.stop is fx.Stop.MAX_ROUNDS
 
 
-@pytest.mark.parametrize("words", [f"values {NOT_FINITE}", f"values has entries beyond 2^44, {TOO_LARGE}", ANSWERED])
-def test_what_is_refused_of_one_attempt_is_asked_for_again(tmp_path, words):
+@pytest.mark.parametrize("code", [Code.NOT_FINITE, Code.TOO_LARGE, Code.ANSWERED])
+def test_what_is_refused_of_one_attempt_is_asked_for_again(tmp_path, code):
     failures = iter([True])
 
     def fault(request):
         if next(failures, False):
-            raise RefusedError(words)
+            raise RefusedError("of this attempt", code)
 
     method = fx.FeDualSlide()
     run, _ = serve(tmp_path, method=method, rounds=2, local_steps=1, fault=fault, **SLIDE)
     assert run.stop is fx.Stop.MAX_ROUNDS
+
+
+def refusing(request):
+    raise RefusedError("this site takes no part")
+
+
+def overflowing(request):
+    raise RefusedError("values is not finite", Code.NOT_FINITE)
+
+
+def raising(request):
+    raise ZeroDivisionError("a row of data")
+
+
+@pytest.mark.parametrize("fault", [refusing, overflowing, raising])
+@pytest.mark.parametrize("needed", [2, 3])
+def test_no_decision_depends_on_the_words_of_a_failure(tmp_path, monkeypatch, fault, needed):
+    """The same requests, retries and endings where every text is blank."""
+
+    def outcome(folder):
+        run, engine = serve(folder, fault=fault, min_replies=needed, attempts=2)
+        return run.stop, run.rounds, [(request.task, request.round, sites) for request, sites in engine.requests]
+
+    said = outcome(tmp_path / "said")
+    monkeypatch.setattr(Failure, "text", property(lambda self: "", lambda self, text: None), raising=False)
+    assert Failure(Code.TIMEOUT, "timeout").text == ""
+    assert outcome(tmp_path / "blank") == said
+
+
+def test_events_say_who_failed_and_who_is_back_as_data(tmp_path):
+    folder = tmp_path / "server"
+    folder.mkdir()
+    write_entry(folder, "server", "module:function")
+    logger = logging.getLogger("fedualex")
+    before, level = list(logger.handlers), logger.level
+    answered = iter([False, True])
+
+    def fault(request):
+        if not next(answered, True):
+            raise TimeoutError("a row of data")
+
+    try:
+        write_log(folder)
+        serve(tmp_path / "run", fault=fault, attempts=3)
+    finally:
+        for handler in [handler for handler in logger.handlers if handler not in before]:
+            logger.removeHandler(handler)
+            handler.close()
+        logger.setLevel(level)
+    events = list(read_events(folder))
+    assert [(event["code"], event["party"]) for event in events] == [("raised", DEAD), ("answers", DEAD)]
+    assert events[0]["text"] == "the site raised TimeoutError (its log says more)"
+    assert datetime.fromisoformat(events[0]["time"]).tzinfo is not None

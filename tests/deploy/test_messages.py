@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedualex.deploy import wire as encoding
-from fedualex.deploy.engine import Arrays, RefusedError, Reply, Request
+from fedualex.deploy.engine import Arrays, Code, Failure, RefusedError, Reply, Request
 from fedualex.deploy.wire import (
     CarriedEngine,
     MessageError,
@@ -88,7 +88,7 @@ def message(header, body=b"", length=None):
     """A message with a right checksum and any header."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     rest = struct.pack("<I", len(text) if length is None else length) + text + body
-    return b"FXM1" + hashlib.sha256(rest).digest() + rest
+    return b"FXM2" + hashlib.sha256(rest).digest() + rest
 
 
 def header(words=(), rows=(), **more):
@@ -271,10 +271,17 @@ def test_of_an_error_its_kind_leaves_the_site_and_of_a_refusal_its_reason(caplog
     assert "patient 4711" in caplog.text
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense" * 10, request_to_bytes(REQUEST), "gone\nfor good"])
+@pytest.mark.parametrize(
+    "content", [b"", b"nonsense" * 10, request_to_bytes(REQUEST), Failure(Code.RAISED, "gone\nfor good")]
+)
 def test_what_cannot_be_read_is_an_error_of_its_site(content):
     engine = CarriedEngine(Wires({"a": double}, lambda site, answered: content))
     [reply] = engine.broadcast(Request("round", 3, "r", {"x": np.ones(1)}), ["a"], 1.0)
     assert (reply.arrays, reply.round, reply.run_id) == (None, 3, "r")
-    assert reply.error == "gone for good" if isinstance(content, str) else reply.error.startswith("malformed reply: ")
+    failure = reply.failure
+    if isinstance(content, Failure):
+        assert failure == Failure(Code.RAISED, "gone for good")
+    else:
+        assert failure.code is Code.MALFORMED
+        assert failure.text.startswith("malformed reply: ")
     assert reply_from_bytes(answer(double, b"nonsense")).error.startswith("malformed request: a message has")

@@ -1,7 +1,6 @@
 """A deployed run, followed from the command line: sent, watched, what is missing, its end."""
 
 import html
-import re
 import signal
 import sys
 import threading
@@ -23,6 +22,7 @@ from .fit import FEW, description, show
 from .runs import print_outputs
 
 if TYPE_CHECKING:
+    from ..deploy.engine import Failure
     from ..deploy.engines import Control
     from ..deploy.party import Layout
 
@@ -35,8 +35,6 @@ AGAIN = 60.0
 SETTLED = 10.0
 """Seconds after which a site that is outside of the run stays so."""
 RUNNING, WAITING = "running", "waiting"
-SILENT = re.compile(r"nothing from (\S+): (.*)")
-BACK = re.compile(r"(\S+) answers again$")
 DO = "look at its log, and start it if it is not running: the run then goes on"
 
 
@@ -47,16 +45,16 @@ class _Silence:
 
 
 class MissingSites:
-    """Reads what is new in the server's log, and asks the engine about sites that do not answer.
+    """Reads what is new of the server's events, and asks the engine about sites that do not answer.
 
     sites: all sites of the run.
     """
 
     def __init__(self, folder: Path, control: "Control", sites: Sequence[str]):
-        from ..deploy.party import Layout, LogTail
+        from ..deploy.party import EventTail, Layout
 
         self.folder, self.control, self.sites = folder, control, list(sites)
-        self._tail = LogTail(Layout(folder).server)
+        self._tail = EventTail(Layout(folder).server)
         self._silent: dict[str, _Silence] = {}
         self._said, self._told = "", 0.0
         self._outside: float | None = None
@@ -66,21 +64,24 @@ class MissingSites:
 
         said: what the engine says of the run.
         """
-        from ..deploy.engines import OUTSIDE
+        from ..deploy.engine import Code
 
         if said != self._said and said == RUNNING:
             self._silent.clear()  # whoever is in a new job is no longer waited for
         self._said = said
-        self._read_log()
-        absent: dict[str, str] = {}
+        self._read_events()
+        absent: dict[str, Failure] = {}
         if said == WAITING or (said == RUNNING and self._silent):
             absent = self.control.absent(self.folder, self.sites)
         if said == WAITING:
-            self._silent = {name: self._silence(name, reason) for name, reason in absent.items() if reason != OUTSIDE}
-        elif self._is_back([name for name in self._silent if absent.get(name) == OUTSIDE]):
+            gone = {name: why for name, why in absent.items() if why.code is not Code.OUTSIDE}
+            self._silent = {name: self._silence(name, why.text) for name, why in gone.items()}
+        outside = {name for name, why in absent.items() if why.code is Code.OUTSIDE}
+        if said != WAITING and self._is_back([name for name in self._silent if name in outside]):
             return True
-        reasons = {name: absent.get(name, silence.reason) for name, silence in self._silent.items()}
-        self._tell({name: reason for name, reason in reasons.items() if reason != OUTSIDE})
+        texts = {name: silence.reason for name, silence in self._silent.items()}
+        texts |= {name: absent[name].text for name in texts.keys() & absent.keys()}
+        self._tell({name: text for name, text in texts.items() if name not in outside})
         return False
 
     def _is_back(self, names: list[str]) -> bool:
@@ -98,18 +99,18 @@ class MissingSites:
     def _silence(self, name: str, reason: str) -> _Silence:
         return self._silent.get(name) or _Silence(f"{datetime.now():%H:%M:%S}", reason)
 
-    def _read_log(self) -> None:
-        from ..deploy.engine import is_final
+    def _read_events(self) -> None:
+        from ..deploy.engine import BACK, Code
 
         for line in self._tail.new():
-            message = str(line.get("message", ""))
-            if found := SILENT.search(message):
-                if found[2] != "stopped" and not is_final(
-                    found[2]
-                ):  # a refusal ends the run, or is none of its business
-                    self._silent.setdefault(found[1], _Silence(_clock(line), found[2]))
-            elif found := BACK.search(message):
-                self._silent.pop(found[1], None)
+            code, site = line["code"], line["party"]
+            if code == BACK:
+                self._silent.pop(site, None)
+            elif site in self.sites and code not in (
+                Code.REFUSED,
+                Code.STOPPED,
+            ):  # a refusal ends the run, or is none of its business
+                self._silent.setdefault(site, _Silence(_clock(line), line["text"]))
 
     def _tell(self, missing: dict[str, str]) -> None:
         """Say of each of these sites, for its reason, that it is missing, unless that was said lately."""
@@ -288,14 +289,16 @@ table{{border-collapse:collapse}}td,th{{border:1px solid #999;padding:.2rem .6re
 
 def snapshot(folder: Path) -> dict[str, Any]:
     """How a deployment stands: the engine's word, the last record, and what the server's log complains about."""
-    from ..deploy.party import read_log
+    from ..deploy.engine import BACK
+    from ..deploy.party import read_events, read_log
 
     control, settings = engine_of(folder)
     said, ended = control.state(folder)
     history, status = stored_run(folder)
     last = history[-1] if history else {}
     complaints = [line for line in read_log(layout_of(folder).server) if line.get("level") in ("WARNING", "ERROR")]
-    of_site = {name: [c for c in complaints if f"nothing from {name}: " in c["message"]] for name in settings["sites"]}
+    failures = [line for line in read_events(layout_of(folder).server) if line["code"] != BACK]
+    of_site = {name: [line for line in failures if line["party"] == name] for name in settings["sites"]}
     gaps = [value for key, value in last.items() if key.startswith("gap_") and value is not None]
     return {
         "folder": str(folder),
@@ -305,11 +308,15 @@ def snapshot(folder: Path) -> dict[str, Any]:
         **{key: last.get(key) for key in ("round", "exchanges", "seconds", "bytes_up", "bytes_down")},
         "gap": min(gaps, default=None),
         "sites": {
-            name: {"complaints": len(found), "last": found[-1]["message"] if found else None}
+            name: {"complaints": len(found), "last": _complaint(found[-1]) if found else None}
             for name, found in of_site.items()
         },
         "errors": [{"time": c["time"], "message": c["message"]} for c in complaints[-LAST:]],
     }
+
+
+def _complaint(line: dict[str, Any]) -> str:
+    return f"{line['task']} {line['number']}: {line['text']}"
 
 
 def page(found: dict[str, Any]) -> str:

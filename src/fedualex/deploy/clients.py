@@ -23,11 +23,11 @@ from ..runtime.outputs import accumulated
 from ..runtime.rounds import draw_cohort, survey_point
 from ..runtime.state import Contribution, Missing, Setup, State
 from ..tree import Tree
-from .engine import NOT_FINITE, TOO_LARGE, Arrays, Engine, Reply, Request, is_final
+from .engine import BACK, Arrays, Code, Engine, Failure, Reply, Request, event
 from .policy import Privacy
 from .secure.sums import SUMMED, MaskError, quantization, revealed
 from .site import reply_like
-from .wire import Adding, MessageError, NotFiniteError, pack, round_factors, size_of
+from .wire import Adding, MessageError, pack, round_factors, size_of
 
 # Whether what a site says of its f can be true: a wrong but finite answer is not averaged in silence.
 #
@@ -135,6 +135,7 @@ log = logging.getLogger(__name__)
 LONGEST_SKIP = 32
 """Exchanges for which a site is left alone at most; the first failure costs it one, the next two, then four."""
 EVERYBODY = "all sites together"
+NO_REPLY = Failure(Code.SILENT, "no reply")
 TRIES = 3
 """How often all sites are asked when all must answer."""
 
@@ -160,7 +161,7 @@ class Exchange:
         A site that is alone must have done so twice."""
         self.refused = False
         """Whether so many sites have refused, when they were asked last, that asking again would change nothing."""
-        self.reasons: dict[str, str] = {}
+        self.reasons: dict[str, Failure] = {}
         """Why each site that did not answer when it was asked last did not."""
         self._infinite_before = False
         self._count = self._surveys = 0
@@ -179,7 +180,7 @@ class Exchange:
         nonce = secrets.token_hex(16) if self.roster and task in SUMMED else ""  # fresh masks for every attempt
         request = Request(task, round_index, self.run_id, arrays, nonce, self.roster if nonce else "")
         self.traffic[1] += size_of(arrays) * len(asked)
-        valid, reasons, infinite = dict[str, Any](), dict.fromkeys(asked, "no reply"), 0
+        valid, reasons = dict[str, Any](), dict.fromkeys(asked, NO_REPLY)
         for reply in self.engine.broadcast(request, asked, self.timeout):
             if reply.site not in reasons:  # late, or lost its way: no reason to be impatient with that site
                 log.warning(
@@ -189,21 +190,22 @@ class Exchange:
             try:
                 valid[reply.site] = self._checked(reply, request, dict if nonce else read)
             except MessageError as error:
-                reasons[reply.site] = str(error)
-                infinite += isinstance(error, NotFiniteError)
+                reasons[reply.site] = reply.failure or Failure(error.code, str(error))
+        infinite = sum(why.is_about_numbers for site, why in reasons.items() if site not in valid)
         everybody = 0 < infinite == len(sites)
         self.overflown = everybody and (infinite > 1 or self._infinite_before)
         self._infinite_before = everybody
-        refusals = sum(is_final(reason) for site, reason in reasons.items() if site not in valid)
+        refusals = sum(why.is_final for site, why in reasons.items() if site not in valid)
         self.refused = len(sites) - refusals < needed
-        for site, reason in reasons.items():
+        for site, why in reasons.items():
             if site in valid:
                 if site in self._misses:
-                    log.info("%s %d: %s answers again", request.task, request.round, site)
+                    about = event(BACK, site, request.task, request.round)
+                    log.info("%s %d: %s answers again", request.task, request.round, site, extra=about)
                 for failures in (self._misses, self._skip_until, self.reasons):
                     failures.pop(site, None)
             else:
-                self._blame(site, request, reason)
+                self._blame(site, request, why)
         found = {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
         return self._without_masks(request, found, read) if nonce else found
 
@@ -234,7 +236,7 @@ class Exchange:
 
     def why_not(self) -> str:
         """The sites that gave no valid answer last, each with its reason."""
-        return "; ".join(f"{site} ({reason})" for site, reason in self.reasons.items())
+        return "; ".join(f"{site} ({why.text})" for site, why in self.reasons.items())
 
     def _without_masks(self, request: Request, found: dict[str, Arrays], read: Read) -> dict[str, Any]:
         """The sums of all sites; nothing if one is missing, for masks cancel in the sum of all only."""
@@ -244,23 +246,23 @@ class Exchange:
             return {site: read(own) for site, own in revealed(found).items()}
         except (MaskError, MessageError) as error:
             log.warning("%s %d: no sum: %s", request.task, request.round, error)
-            self.reasons[EVERYBODY] = str(error)
+            self.reasons[EVERYBODY] = Failure(Code.NO_SUM, str(error))
             return {}
 
     def _checked(self, reply: Reply, request: Request, read: Read) -> Any:
-        if reply.error is not None or reply.arrays is None:
-            refused = reply.error or "neither arrays nor an error"
-            raise (NotFiniteError if refused.endswith((NOT_FINITE, TOO_LARGE)) else MessageError)(refused)
+        if (why := reply.failure) is not None or reply.arrays is None:
+            raise MessageError("" if why is None else why.text)
         if (reply.round, reply.run_id) != (request.round, request.run_id):
             raise MessageError(f"a reply to round {reply.round} of run {reply.run_id!r}")
         self.traffic[0] += size_of(reply.arrays)
         return read(reply.arrays)
 
-    def _blame(self, site: str, request: Request, reason: str) -> None:
-        self.reasons[site] = reason
+    def _blame(self, site: str, request: Request, why: Failure) -> None:
+        self.reasons[site] = why
         misses = self._misses[site] = self._misses.get(site, 0) + 1
         self._skip_until[site] = self._count + min(2 ** (misses - 1), LONGEST_SKIP)
-        log.warning("%s %d: nothing from %s: %s", request.task, request.round, site, reason)
+        about = event(why.code, site, request.task, request.round, why.text)
+        log.warning("%s %d: nothing from %s: %s", request.task, request.round, site, why.text, extra=about)
 
 
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -318,7 +320,7 @@ class SiteClients:
         found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
         mean = self.adding.total(self.weights, list(found.values()), Surveyed(like, cast(Array, numbers)))
         if doubts := self.plausible.doubts(stacked, {EVERYBODY: mean} if self.exchange.roster else found):
-            self.exchange.reasons |= doubts
+            self.exchange.reasons |= {site: Failure(Code.DOUBTED, text) for site, text in doubts.items()}
             log.warning("no operators: not believed: %s", self.exchange.why_not())
             return Missing(f"{UNANSWERED}: {self.exchange.why_not()}", self._stop())
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]

@@ -4,12 +4,75 @@ import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
 """Named arrays of plain numbers: all that ever travels."""
+
+
+class Code(StrEnum):
+    """Why something that was asked for did not come. Programs decide by this word alone; people read the text."""
+
+    REFUSED = "refused"
+    """A site's own decision: the same question would be refused again."""
+    NOT_FINITE = "not_finite"
+    """There are nan or infinities in an answer."""
+    TOO_LARGE = "too_large"
+    """There are numbers in an answer that secure sums cannot hold."""
+    ANSWERED = "answered"
+    """Masks are used once, and this attempt has had its answer."""
+    RAISED = "raised"
+    """The site's work failed; its own log says how."""
+    MALFORMED = "malformed"
+    """What came is not what was asked for."""
+    TIMEOUT = "timeout"
+    STOPPED = "stopped"
+    SILENT = "silent"
+    UNREACHABLE = "unreachable"
+    OUTSIDE = "outside"
+    """The site is there, and takes part if the run is sent again, not before."""
+    DOUBTED = "doubted"
+    """No convex-concave f could have answered like that."""
+    NO_SUM = "no_sum"
+    """All answered, and their masks do not cancel."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Something that was asked for and did not come, as a word for programs and a sentence for people."""
+
+    code: Code
+    text: str
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a site would not answer the same question again."""
+        return self.code is Code.REFUSED
+
+    @property
+    def is_about_numbers(self) -> bool:
+        """Whether the site did its work, and the numbers that came of it cannot be used."""
+        return self.code in (Code.NOT_FINITE, Code.TOO_LARGE)
+
+
+TIMEOUT = Failure(Code.TIMEOUT, "timeout")
+STOPPED = Failure(Code.STOPPED, "stopped")
+NO_ANSWER = Failure(Code.SILENT, "no answer")
+NOT_CONNECTED = Failure(Code.UNREACHABLE, "not connected")
+
+BACK = "answers"
+"""The code of an event: a site that had failed has answered."""
+
+
+def event(code: str, party: str, task: str, number: int, text: str = "") -> dict[str, Any]:
+    """What a line of the log is about, as data: `events.jsonl` of a server keeps it (`party.write_log`).
+
+    code: a `Code`, or another word of an event. number: of the round or the survey that `task` is.
+    """
+    return {"event": {"code": str(code), "party": party, "task": task, "number": number, "text": text}}
 
 
 @dataclass(frozen=True)
@@ -44,26 +107,32 @@ class Reply:
     run_id: str
     arrays: Arrays | None = None
     error: str | None = None
+    code: str = ""
+    """Of the error, as `Code` has it."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why there are no arrays; a code that this version does not know is a malformed reply."""
+        if self.arrays is not None and self.error is None:
+            return None
+        code = Code(self.code) if self.code in list(Code) else Code.MALFORMED
+        return Failure(code, self.error or "neither arrays nor an error")
 
 
-REFUSED = "refused: "
-"""How the server is told a site's decision not to answer."""
-NOT_FINITE, TOO_LARGE = "is not finite", "which secure sums cannot hold"
-"""How a site ends its refusal to put masks on numbers that the server could not see under them."""
-ANSWERED = "this site has answered under this nonce"
-"""How it ends its refusal to put masks on two answers of one attempt."""
-
-
-def is_final(reason: str) -> bool:
-    """Whether a site that did not answer for this reason would not answer the same question again.
-
-    What is about the numbers or the nonce of one attempt is not final.
-    """
-    return reason.startswith(REFUSED) and not reason.endswith((NOT_FINITE, TOO_LARGE, ANSWERED))
+def failed(site: str, round_index: int, run_id: str, why: Failure) -> Reply:
+    """The reply of a site that has no answer."""
+    return Reply(site, round_index, run_id, error=why.text, code=why.code)
 
 
 class RefusedError(RuntimeError):
-    """A site's own decision not to answer. Its text is told to the server, so it must not quote data."""
+    """A site's own decision not to answer. Its text is told to the server, so it must not quote data.
+
+    code: what it is about, if that is this attempt alone; else the decision is final.
+    """
+
+    def __init__(self, text: str, code: Code = Code.REFUSED):
+        super().__init__(text)
+        self.code = code
 
 
 @runtime_checkable
@@ -74,8 +143,8 @@ class Carrier(Protocol):
         """The authenticated names of the sites that can be reached; may change between exchanges."""
         ...
 
-    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
-        """For each of these sites its answer, as bytes, or why there is none, in words: "timeout" if it was silent."""
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | Failure]:
+        """For each of these sites its answer, as bytes, or why there is none: `TIMEOUT` if it was silent."""
         ...
 
     def stopped(self) -> bool:
@@ -96,7 +165,7 @@ class Engine(Protocol):
         ...
 
     def broadcast(self, request: Request, sites: Sequence[str], timeout: float) -> list[Reply]:
-        """At most one reply of each of these sites; a site that stays silent gives the error "timeout"."""
+        """At most one reply of each of these sites; a site that stays silent gives `TIMEOUT`."""
         ...
 
     def stopped(self) -> bool:
@@ -114,16 +183,16 @@ class Engine(Protocol):
 POLL_SECONDS = 0.2
 """How often whoever waits looks whether the run was stopped."""
 
-Inbox = queue.SimpleQueue[tuple[str, bytes | str]]
-"""A site's name and its answer, or in words why there is none."""
+Inbox = queue.SimpleQueue[tuple[str, bytes | Failure]]
+"""A site's name and its answer, or why there is none."""
 
 
 def collect(
     inbox: Inbox, sites: Iterable[str], deadline: float, stopped: Callable[[], bool] = lambda: False
-) -> dict[str, bytes | str]:
-    """The first answer of each of these sites; "timeout" of those who are silent until the deadline of the monotonic
-    clock, and "stopped" if the run was stopped before."""
-    answers: dict[str, bytes | str] = {}
+) -> dict[str, bytes | Failure]:
+    """The first answer of each of these sites; `TIMEOUT` of those who are silent until the deadline of the monotonic
+    clock, and `STOPPED` if the run was stopped before."""
+    answers: dict[str, bytes | Failure] = {}
     waiting = set(sites)
     while waiting and (left := deadline - time.monotonic()) > 0 and not stopped():
         try:
@@ -132,4 +201,4 @@ def collect(
             continue
         answers[site] = answer
         waiting.discard(site)
-    return answers | dict.fromkeys(waiting, "stopped" if stopped() else "timeout")
+    return answers | dict.fromkeys(waiting, STOPPED if stopped() else TIMEOUT)

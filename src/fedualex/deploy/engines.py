@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ..validation import one_of
+from .engine import Code, Failure
 
 ENGINES = ("local", "nvflare", "flower")
-OUTSIDE = "connected, but not in this run"
+OUTSIDE = Failure(Code.OUTSIDE, "connected, but not in this run")
 """Of a site: that it takes part if the run is sent again, and not before."""
 
 
@@ -51,7 +52,7 @@ class Control(Protocol):
         """How the last run stands as far as the engine knows, and whether it has ended."""
         ...
 
-    def absent(self, folder: Path, sites: Sequence[str]) -> dict[str, str]:
+    def absent(self, folder: Path, sites: Sequence[str]) -> dict[str, Failure]:
         """The sites that the engine knows to take no part in the live run, each with why, such as `OUTSIDE`.
 
         None where sites that come back take part by themselves.

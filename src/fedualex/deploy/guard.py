@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .engine import ANSWERED, Arrays, RefusedError, Request
+from .engine import Arrays, Code, RefusedError, Request
 from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
 from .policy import Policy, SiteFacts, composed_epsilon, read_policy, write_policy
 from .secure.masks import ON, has_keys
@@ -83,7 +83,7 @@ class Guard:
         if most is not None and self.ledger.lately() >= most:
             raise RefusedError(f"this site gives {most} answers in 24 hours, and has given them")
         if request.nonce and self.ledger.knows(request.nonce):
-            raise RefusedError(f"masks are used once, and {ANSWERED}")
+            raise RefusedError("masks are used once, and this site has answered under this nonce", Code.ANSWERED)
 
     def _check_arrays(self, request: Request, arrays: Arrays) -> None:
         allowed = self.policy.arrays

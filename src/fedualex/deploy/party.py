@@ -216,7 +216,7 @@ def write_file(path: Path, content: bytes | str, mode: int = 0o644) -> None:
 # The log of a party: `log.jsonl` in its folder, one JSON object on a line, the same on every engine.
 
 
-LOG = "log.jsonl"
+LOG, EVENTS = "log.jsonl", "events.jsonl"
 LARGEST, KEPT = 10_000_000, 3
 """Bytes after which another file is begun, and how many older ones stay."""
 
@@ -244,10 +244,23 @@ class JsonLines(logging.Formatter):
 
 def write_log(folder: Path) -> None:
     """From now on what the library says in this process goes to the log of this party. It stays there: see `answer`."""
-    handler = RotatingFileHandler(folder / LOG, maxBytes=LARGEST, backupCount=KEPT, delay=True)
-    handler.setFormatter(JsonLines(read_settings(folder)["name"]))
-    logging.getLogger("fedualex").addHandler(handler)
+    lines = {LOG: JsonLines(read_settings(folder)["name"]), EVENTS: EventLines()}
+    for name, formatter in lines.items():
+        handler = RotatingFileHandler(folder / name, maxBytes=LARGEST, backupCount=KEPT, delay=True)
+        handler.setFormatter(formatter)
+        if name == EVENTS:
+            handler.addFilter(lambda record: hasattr(record, "event"))
+        logging.getLogger("fedualex").addHandler(handler)
     logging.getLogger("fedualex").setLevel(logging.INFO)
+
+
+class EventLines(logging.Formatter):
+    """What a record is about, as data: {"time", "code", "party", ...}, for programs; the log is for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, whatever is in it."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        return json.dumps({"time": time, **vars(record)["event"]})
 
 
 def read_log(folder: Path) -> Iterator[dict[str, Any]]:
@@ -256,11 +269,17 @@ def read_log(folder: Path) -> Iterator[dict[str, Any]]:
     return _parsed(file.read_bytes() if file.exists() else b"")
 
 
-class LogTail:
-    """What is written to a party's log from now on."""
+def read_events(folder: Path) -> Iterator[dict[str, Any]]:
+    """The events of a party; one that was cut off by a crash is left out."""
+    file = folder / EVENTS
+    return _parsed(file.read_bytes() if file.exists() else b"")
+
+
+class EventTail:
+    """The events of a party from now on."""
 
     def __init__(self, folder: Path):
-        self._file = folder / LOG
+        self._file = folder / EVENTS
         self._read = self._size()
 
     def new(self) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from weakref import WeakSet
 
-from .engine import Inbox, collect
+from .engine import Failure, Inbox, collect
 from .wire import CarriedEngine, Work, answer
 
 AT_ONCE = 4
@@ -33,8 +33,8 @@ class Threads:
         """All of them: nothing comes between."""
         return sorted(self._works)
 
-    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
-        """The answer of each site; whoever is not done in time has "timeout"."""
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | Failure]:
+        """The answer of each site; whoever is not done in time has `TIMEOUT`."""
         deadline = time.monotonic() + timeout
         inbox: Inbox = queue.SimpleQueue()
         for site in sites:

@@ -20,11 +20,11 @@ from .. import tree
 from ..runtime.state import Setup
 from ..summaries import Known, Summary
 from ..tree import Tree
-from .engine import REFUSED, Arrays, Carrier, RefusedError, Reply, Request
+from .engine import NO_ANSWER, Arrays, Carrier, Code, Failure, RefusedError, Reply, Request, failed
 
 # Requests and replies as bytes, the same for every engine: a checksum, a JSON header, the arrays' bytes.
 #
-#     "FXM1" | SHA-256 of all that follows | length of the header | header | the arrays' bytes, one after the other
+#     "FXM2" | SHA-256 of all that follows | length of the header | header | the arrays' bytes, one after the other
 #
 # The header holds the plain fields of the dataclass by name, and for each field of arrays their names, dtypes and
 # shapes. Nothing is pickled and nothing compressed: how long a message must be follows from its header, and is compared
@@ -33,7 +33,7 @@ from .engine import REFUSED, Arrays, Carrier, RefusedError, Reply, Request
 
 Message = TypeVar("Message", Request, Reply)
 
-MAGIC = b"FXM1"
+MAGIC = b"FXM2"
 PREFIX = struct.Struct("<4s32sI")
 CHECKED = 36
 """Where the part of a message begins that its checksum covers."""
@@ -47,6 +47,8 @@ MOST_AXES = 32
 
 class MessageError(ValueError):
     """What arrived is not what was asked for; says in one sentence why."""
+
+    code = Code.MALFORMED
 
 
 def request_to_bytes(request: Request) -> bytes:
@@ -112,6 +114,8 @@ def _read(kind: type[Message], content: bytes) -> Message:
     if not PREFIX.size <= len(content) <= LARGEST:
         raise MessageError(f"a message has {PREFIX.size} to {LARGEST} bytes, got {len(content)}")
     magic, checksum, length = PREFIX.unpack_from(content)
+    if magic != MAGIC and magic[:3] == MAGIC[:3]:
+        raise MessageError("a message of another version of fedualex: install the same version at all parties")
     if magic != MAGIC or checksum != _checksum(memoryview(content)[CHECKED:]):
         raise MessageError("not a message of fedualex, or one that was damaged on its way")
     end = PREFIX.size + length
@@ -207,6 +211,8 @@ def _checksum(*parts: bytes | memoryview) -> bytes:
 class NotFiniteError(MessageError):
     """The right arrays, with nan or infinity in them."""
 
+    code = Code.NOT_FINITE
+
 
 def pack(**trees: Tree) -> Arrays:
     """The leaves of each tree as numpy arrays, under the tree's name and the path to the leaf."""
@@ -275,7 +281,7 @@ class CarriedEngine:
     def broadcast(self, request: Request, sites: Sequence[str], timeout: float) -> list[Reply]:
         """One reply of each site, in their order."""
         answers = self.carrier.carry(request_to_bytes(request), sites, timeout)
-        return [_reply(site, answers.get(site, "no answer"), request) for site in sites]
+        return [_reply(site, answers.get(site, NO_ANSWER), request) for site in sites]
 
     def stopped(self) -> bool:
         """Whether the engine was asked to end the run."""
@@ -296,17 +302,17 @@ def answer(work: Work, message: bytes) -> bytes:
         request = request_from_bytes(message)
     except MessageError as error:
         log.warning("a message is refused: %s", error)
-        return reply_to_bytes(Reply("", 0, "", error=f"malformed request: {error}"))
+        return reply_to_bytes(failed("", 0, "", Failure(Code.MALFORMED, f"malformed request: {error}")))
     try:
         arrays = work(request)
         return reply_to_bytes(Reply("", request.round, request.run_id, arrays))
     except RefusedError as error:
         log.warning("%s %d is refused: %s", request.task, request.round, error)
-        reason = f"{REFUSED}{error}"
+        why = Failure(error.code, f"refused: {error}")
     except Exception as error:
         log.exception("%s %d failed", request.task, request.round)
-        reason = f"the site raised {type(error).__name__} (its log says more)"
-    return reply_to_bytes(Reply("", request.round, request.run_id, error=reason))
+        why = Failure(Code.RAISED, f"the site raised {type(error).__name__} (its log says more)")
+    return reply_to_bytes(failed("", request.round, request.run_id, why))
 
 
 def answering(load: Callable[[], Any]) -> Callable[[bytes], bytes]:
@@ -323,13 +329,13 @@ def answering(load: Callable[[], Any]) -> Callable[[bytes], bytes]:
     return lambda message: answer(work, message)
 
 
-def _reply(site: str, found: bytes | str, request: Request) -> Reply:
-    if isinstance(found, str):
-        return Reply(site, request.round, request.run_id, error=one_line(found))
+def _reply(site: str, found: bytes | Failure, request: Request) -> Reply:
+    if isinstance(found, Failure):
+        return failed(site, request.round, request.run_id, replace(found, text=one_line(found.text)))
     try:
         reply = reply_from_bytes(found)
     except MessageError as error:
-        return Reply(site, request.round, request.run_id, error=f"malformed reply: {error}")
+        return failed(site, request.round, request.run_id, Failure(error.code, f"malformed reply: {error}"))
     return replace(reply, site=site, error=None if reply.error is None else one_line(reply.error))
 
 

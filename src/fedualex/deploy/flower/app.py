@@ -23,7 +23,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from ...storage import write_json
-from ..engine import Inbox, collect
+from ..engine import NOT_CONNECTED, Code, Failure, Inbox, collect
 from ..party import Layout, read_entry, read_settings, write_log
 from ..wire import CarriedEngine, answering
 from .keys import names_by_key
@@ -59,6 +59,7 @@ PULLS_A_SECOND = 20
 """Many sites are asked for less often each: the SuperLink is one process with one database."""
 NAME_SECONDS = 120.0
 
+NOT_SENT = Failure(Code.UNREACHABLE, "not sent: the SuperLink's log says why")
 CODES = {
     0: "unknown error",
     1: "the site's app could not be loaded",
@@ -97,15 +98,15 @@ class Board:
         """The sites whose node is connected now. Flower notices a vanished node after about a minute."""
         return sorted(self._nodes())
 
-    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | Failure]:
         """One answer of each site. A reply to anything but this very message is never looked at."""
         nodes, deadline = self._nodes(), time.monotonic() + timeout
-        answers: dict[str, bytes | str] = {site: "not connected" for site in sites if site not in nodes}
+        answers: dict[str, bytes | Failure] = {site: NOT_CONNECTED for site in sites if site not in nodes}
         sent = [_Sent(site, nodes[site], secrets.token_hex(16)) for site in sites if site in nodes]
         # A request expires with its round, so that a slow site does not work off old ones.
         messages = [Message(pack(message, to.ticket), to.node, MessageType.TRAIN, ttl=timeout) for to in sent]
         pushed = list(zip(self._push(messages), sent, strict=True))
-        answers |= {to.site: "not sent: the SuperLink's log says why" for number, to in pushed if not number}
+        answers |= {to.site: NOT_SENT for number, to in pushed if not number}
         waiting = {to.site for number, to in pushed if number}
         inbox: Inbox = queue.SimpleQueue()
         pause = max(POLL_SECONDS, len(sent) / PULLS_A_SECOND)
@@ -165,17 +166,18 @@ class Board:
                 self._said[reply.metadata.src_node_id] = str(reply.content.config_records[RECORD]["name"])
 
 
-def _read(message: Message, to: _Sent) -> bytes | str:
+def _read(message: Message, to: _Sent) -> bytes | Failure:
     if message.has_error():  # made by the SuperLink or by the site's SuperNode, and so without a ticket
         code = message.error.code
-        return f"{CODES.get(code, f'error {code}')}{f': {message.error.reason}' if message.error.reason else ''}"
+        reason = f": {message.error.reason}" if message.error.reason else ""
+        return Failure(Code.RAISED, f"{CODES.get(code, f'error {code}')}{reason}")
     if message.metadata.src_node_id != to.node:
-        return "reply from another node"
+        return Failure(Code.MALFORMED, "reply from another node")
     try:
         answer, ticket = unpack(message.content)
     except Exception as error:  # what comes from outside can be wrong in any way
-        return f"malformed reply: {type(error).__name__}"
-    return answer if ticket == to.ticket else "reply to another request"
+        return Failure(Code.MALFORMED, f"malformed reply: {type(error).__name__}")
+    return answer if ticket == to.ticket else Failure(Code.MALFORMED, "reply to another request")
 
 
 FOLDER, PARTITION = "folder", "partition-id"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..engine import Failure
 from . import runs, trial
 from .layout import OUTCOME, REGISTERED, SUBMITTED
 from .provision import provision
@@ -35,7 +36,7 @@ def state(folder: Path) -> tuple[str, bool]:
     return found.phase, found.ended or found.phase == "none"
 
 
-def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:
     """Nobody: whoever is back gets the next message."""
     return {}
 

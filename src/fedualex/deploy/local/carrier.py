@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..engine import POLL_SECONDS, Inbox, collect
+from ..engine import NOT_CONNECTED, POLL_SECONDS, Code, Failure, Inbox, collect
 from ..wire import LARGEST
 
 # The two ends of a loopback connection: who is there is proved by a shared key, then frames of bytes follow.
@@ -105,7 +105,7 @@ ADDRESS = "FEDUALEX_SERVER"
 LONGEST_PAUSE = 30.0
 """Seconds before a process that ends again and again is started once more; the first pause is one second."""
 LEAVE_SECONDS = 5.0
-ENDED = "the site's process ended"
+ENDED = Failure(Code.UNREACHABLE, "the site's process ended")
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,12 @@ class Processes:
                 break
             time.sleep(POLL_SECONDS / 4)
 
-    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | Failure]:
         """The answer of each site. A site that still works on an older message answers that one first, unheard."""
         inbox: Inbox = queue.SimpleQueue()
         deadline = time.monotonic() + timeout
         connected = set(self.sites())
-        answers: dict[str, bytes | str] = {site: "not connected" for site in sites if site not in connected}
+        answers: dict[str, bytes | Failure] = dict.fromkeys(set(sites) - connected, NOT_CONNECTED)
         waiting = set(sites) - answers.keys()
         for site in waiting:
             self._children[site].errands.put(_Errand(message, deadline, inbox))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..engine import Failure
 from ..party import Layout, copy_result
 from . import provision as kits
 from .server import LOCK, OUTCOME
@@ -73,7 +74,7 @@ def state(folder: Path) -> tuple[str, bool]:
     return ("lost" if phase == "running" else phase), True
 
 
-def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:
     """Nobody: the server starts its sites again itself."""
     return {}
 

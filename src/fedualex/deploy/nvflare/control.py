@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import processes
+from ..engine import Failure
 from . import job, trial
 from .provision import provision
 
@@ -35,7 +36,7 @@ def state(folder: Path) -> tuple[str, bool]:
     return found, found in job.ENDED
 
 
-def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:
     """By NVFlare's word: it fixes the sites of a job when the job starts."""
     return job.absent(folder, sites)
 

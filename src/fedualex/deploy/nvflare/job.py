@@ -16,6 +16,7 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, J
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from ...storage import write_json
+from ..engine import NOT_CONNECTED, Code, Failure
 from ..engines import OUTSIDE
 from ..party import RESULT, Layout
 from .provision import KIT, SERVER_CLASSES, SITE_CLASSES
@@ -60,8 +61,7 @@ GRACE = 20.0
 LOAD = 600
 """Seconds for all sites to load their data before the first round."""
 
-GONE = "not connected"
-WORDS = {"no_reply": "no reply"}
+WORDS = {"no_reply": Failure(Code.SILENT, "no reply")}
 """What NVFlare says of a site without a process of a job, in our words; any other word is of a site that is there."""
 
 State = Literal["none", "waiting", "running", "finished", "aborted", "failed", "lost", "unreachable"]
@@ -148,7 +148,7 @@ def wait(folder: Path, timeout: float) -> State:
     return found
 
 
-def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:
     """The sites that have no process of the last job, each with why; nobody if the server cannot be reached."""
     admin = Layout(folder).admin
     try:
@@ -158,7 +158,7 @@ def absent(folder: Path, sites: Sequence[str]) -> dict[str, str]:
         return {}
     there = {one["client_name"] for one in found if one.get("job_id") == _recorded(admin)}
     words = {one["client_name"]: WORDS.get(one["status"], OUTSIDE) for one in found}
-    return {name: words.get(name, GONE) for name in sites if name not in there}
+    return {name: words.get(name, NOT_CONNECTED) for name in sites if name not in there}
 
 
 def fetch(folder: Path, out: Path) -> None:

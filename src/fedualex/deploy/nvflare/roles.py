@@ -6,14 +6,15 @@ from pathlib import Path
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 
+from ..engine import STOPPED, TIMEOUT, Code, Failure
 from ..party import RESULT, copy_result, read_entry, write_log
 from ..wire import CarriedEngine, answering
 
 # What carries messages: NVFlare's Collab calls, from inside the server's job.
 
 
-TIMEOUT = "timeout"
-STOPPED = "stopped"
+NOT_IN_JOB = Failure(Code.UNREACHABLE, "not in this job")
+NOT_BYTES = Failure(Code.MALFORMED, "not bytes")
 
 
 class Collab:
@@ -27,9 +28,9 @@ class Collab:
         """The sites of this job. NVFlare fixes them when the job starts."""
         return list(self._sites)
 
-    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | str]:
+    def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | Failure]:
         """One answer of each site: NVFlare itself drops what comes twice or too late."""
-        answers: dict[str, bytes | str] = dict.fromkeys(sites, "not in this job")
+        answers: dict[str, bytes | Failure] = dict.fromkeys(sites, NOT_IN_JOB)
         known = [site for site in sites if site in self._sites]
         if known:
             answers |= dict.fromkeys(known, STOPPED)
@@ -39,7 +40,7 @@ class Collab:
                 return answers
             if not self.stopped():  # else the failures are those of sites that were stopped before us
                 answers |= {site: _reason(error) for site, error in found.failures.items()}
-            answers |= {site: content if isinstance(content, bytes) else "not bytes" for site, content in found}
+            answers |= {site: content if isinstance(content, bytes) else NOT_BYTES for site, content in found}
         return answers
 
     def stopped(self) -> bool:
@@ -50,9 +51,9 @@ class Collab:
         """Nothing to let go of: connections and processes are the job's."""
 
 
-def _reason(error: CollabCallError) -> str:
-    """NVFlare's failure in our words: only its own timeout is a timeout, a site's TimeoutError arrives as text."""
-    return TIMEOUT if isinstance(error.cause, TimeoutError) else str(error.cause)
+def _reason(error: CollabCallError) -> Failure:
+    """NVFlare's failure as ours: only its own timeout is a timeout, a site's TimeoutError arrives as text."""
+    return TIMEOUT if isinstance(error.cause, TimeoutError) else Failure(Code.RAISED, str(error.cause))
 
 
 class ServerRole:

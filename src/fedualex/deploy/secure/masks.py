@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...algorithms import AbstractMethod
 from ...storage import write_atomically, write_json
-from ..engine import NOT_FINITE, Arrays, RefusedError, Request
+from ..engine import Arrays, Code, RefusedError, Request
 from ..ledger import content_digest, digest
 from ..party import Layout
 from ..wire import Factors
@@ -279,9 +279,9 @@ def _weighted(name: str, array: NDArray[np.generic], factor: float) -> Words:
     """A site's share of the sum, multiplied as the server would multiply it."""
     plain = np.asarray(array)
     if not np.all(np.isfinite(plain)):
-        raise RefusedError(f"{name} {NOT_FINITE}")
+        raise RefusedError(f"{name} is not finite", Code.NOT_FINITE)
     try:
         share = plain.dtype.type(factor) * plain if plain.dtype.kind == "f" else factor * plain
         return encoded(name, share, WORDS[first_part(name)])
     except RangeError as error:
-        raise RefusedError(str(error)) from None
+        raise RefusedError(str(error), Code.TOO_LARGE) from None

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import TOO_LARGE, Arrays
+from ..engine import Arrays
 
 UNITS = (2.0**44, 2.0**-8, 2.0**-60)
 """What the words of a number count; two words are the last two of these."""
@@ -31,7 +31,7 @@ def encoded(name: str, values: NDArray[Any], words: int) -> NDArray[np.uint64]:
     units, rest = UNITS[-words:], np.asarray(values, np.float64)
     found = np.empty((words, *rest.shape), np.int64)
     if not np.all(np.abs(rest) <= MOST * units[0]):
-        raise RangeError(f"{name} has entries beyond 2^{int(np.log2(MOST * units[0]))}, {TOO_LARGE}")
+        raise RangeError(f"{name} has entries beyond 2^{int(np.log2(MOST * units[0]))}, which secure sums cannot hold")
     for word, unit in enumerate(units):
         whole = np.rint(rest / unit)
         rest = rest - whole * unit
