@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ..deploy import Engine, Guard, RunHooks, Site, SiteFacts
-from ..deploy.clients import UNANSWERED
 from ..deploy.engines import ENGINES, control_of
 from ..deploy.guard import guarded, prepare_site
 from ..deploy.party import SERVER, Layout
@@ -123,8 +122,7 @@ def unfinished(party: Path) -> folder.StoredRun | None:
 
 def is_resumable(status: Mapping[str, Any]) -> bool:
     """Whether a run was cut off before its end, or its sites did not answer when its last points were certified."""
-    unanswered = any(output["reason"].startswith(UNANSWERED) for output in status["outputs"].values())
-    return bool(unanswered or (status["stop"] in RESUMABLE and status["status"] != Status.OPTIMAL.name))
+    return bool(status["unanswered"] or (status["stop"] in RESUMABLE and status["status"] != Status.OPTIMAL.name))
 
 
 def _load_data(data: str, party: Path) -> Any:

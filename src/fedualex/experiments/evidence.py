@@ -374,14 +374,8 @@ def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
         checks.append(Check(name, "violation", output["violation"], found, output["violation"] == found))
     if is_deployment(run.manifest["configuration"]) or status["stop"] == Stop.INTERRUPTED.name:
         return checks
-    again = proof(asked(problem, status["outputs"][status["output"]]["violation"]))
-    agrees = bool(again) == said and (not said or _bound(status["stop_meaning"]) <= CLOSE * _bound(again))
-    return [*checks, Check("", "limits that cannot be met", status["stop_meaning"] if said else "", again, agrees)]
-
-
-def _bound(sentence: str) -> float:
-    """The number that ends the sentence of a proof; infinite if there is none."""
-    try:
-        return float(sentence.rpartition(" ")[2])
-    except ValueError:
-        return float("inf")
+    again = asked(problem, status["outputs"][status["output"]]["violation"])
+    found, kept = again.lower if again is not None and proof(again) else None, status["least_violation"]
+    same = (found is not None) == said == (kept is not None)
+    agrees = same and (found is None or kept <= CLOSE * found)
+    return [*checks, Check("", "limits that cannot be met: the least violation", kept, found, agrees)]

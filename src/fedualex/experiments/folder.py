@@ -142,6 +142,8 @@ STATUS: Fields = {
     "output": text,
     "gap": maybe(number),
     "violation": maybe(number),
+    "least_violation": maybe(number),
+    "unanswered": flag,
     "stop_meaning": text,
     "outputs": table_of(table),
     "rounds": whole,
@@ -364,7 +366,7 @@ def output_summary(output: Output, problem: AbstractProblem) -> dict[str, Any]:
     }
 
 
-SCHEMA = 3
+SCHEMA = 4
 KINDS = ("run", "experiment", "comparison", "comparisons", "reproduction")
 
 
@@ -461,6 +463,8 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "output": run.output,
         "gap": run.gap,
         "violation": finite(run.violation),
+        "least_violation": finite(run.least_violation),
+        "unanswered": run.unanswered,
         "outputs": summaries,
         "rounds": run.rounds,
         "exchanges": run.exchanges,

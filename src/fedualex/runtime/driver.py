@@ -43,7 +43,7 @@ def concluded(run: Run, problem: AbstractProblem) -> Run:
     if not (sentence := proof(found)):
         return replace(run, detail=run.detail or UNDECIDED) if found.upper > 0 else run
     outputs = {name: replace(output, status=status_of(output.gap, None)) for name, output in run.outputs.items()}
-    return replace(run, stop=Stop.INFEASIBLE, detail=sentence, outputs=outputs)
+    return replace(run, stop=Stop.INFEASIBLE, detail=sentence, outputs=outputs, least_violation=found.lower)
 
 
 def asked(problem: AbstractProblem, violation: float | None) -> "LeastViolation | None":

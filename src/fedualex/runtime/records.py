@@ -156,20 +156,23 @@ class Records:
         limits = {"rounds": rule.rounds, "record_every": rule.every, "patience": self.setup.method.patience}
         return stop_of(self.all, rule.output, tol=rule.tol, **limits)
 
+    def _best(self, bounds: Output | None) -> Output | None:
+        """The output with the smallest certificate of all records and of the bounds; None without certificates."""
+        best = min((self.best, bounds), key=gap_of)
+        return None if gap_of(best) == np.inf else best
+
     def finish(self, state: State, stop: Stop, detail: str, seconds: float, steps: str) -> Run:
         """All outputs of the final state, the best record if it is better, and which of them is the answer."""
+        unanswered = False
         try:
-            outputs = self.reader.outputs(state, everything=True)
+            found = self.reader.outputs(state, everything=True)
+            unanswered = isinstance(found, Missing)
         except FloatingPointError as error:
             if not self.all:  # not even the start has finite numbers: there is no run
                 raise
-            stop, detail, outputs = Stop.NUMERICAL_ERROR, str(error), Missing(str(error))
-        if isinstance(outputs, Missing):
-            outputs = self.reader.unanswered(state, outputs.reason)
-        best = None if gap_of(self.best) == np.inf else self.best
-        bounds = outputs.get("bounds")
-        if bounds is not None and gap_of(bounds) < gap_of(best):
-            best = bounds
+            stop, detail, found = Stop.NUMERICAL_ERROR, str(error), Missing(str(error))
+        outputs = self.reader.unanswered(state, found.reason) if isinstance(found, Missing) else found
+        best = self._best(outputs.get("bounds"))
         if best is not None and gap_of(best) < min(map(gap_of, outputs.values())):
             outputs["best"] = best
         certified = [output.z for output in outputs.values() if output.gap is not None]
@@ -194,6 +197,7 @@ class Records:
             convexity=self.examination.sentence,
             disproof=self.examination.found,
             epsilon=spent.get("epsilon"),
+            unanswered=unanswered,
             server_seconds=spent.get("server_seconds"),
         )
 

@@ -150,6 +150,10 @@ class Run:
     """Of the rounds, and why it was chosen; certificates are float64 always."""
     epsilon: float | None = None
     """Of a deployment with clipping and noise: what all increments that sites were asked for are worth."""
+    least_violation: float | None = None
+    """Where the limits are INFEASIBLE: no model of the domain exceeds them by less, which is proved."""
+    unanswered: bool = False
+    """Whether clients did not answer when the last outputs were to be certified."""
     server_seconds: float | None = None
     """Of `FeDualSlide`: how many of the seconds the server's own steps took, their compilation included."""
 
