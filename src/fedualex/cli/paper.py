@@ -43,10 +43,10 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     page, data = write_report(out), collect(out)
     if as_json:
         tables = {output: panel["table"] for output, panel in zip(runs.STEPS, data["panels"], strict=True)}
-        print_json({"folder": str(out), "status": first, "findings": data["findings"], "tables": tables})
+        print_json({"folder": str(out), "status": first, "findings": [runs.WHY_LAST], "tables": tables})
     else:
         _print_outputs(dict(zip(runs.STEPS, data["panels"], strict=True)))
-        click.echo("\n".join([*data["findings"], f"report: {page}"]))
+        click.echo("\n".join([data["headline"] + ".", runs.WHY_LAST, f"report: {page}"]))
     sys.exit(exit_code(first, None))
 
 

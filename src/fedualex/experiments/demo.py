@@ -68,11 +68,12 @@ def run_demo(out: Path, seed: int, announce: Callable[[str, str, str], None]) ->
     """
     if out.exists() and any(out.iterdir()) and folder.read_manifest(out).get("title") != TITLE:
         raise ConfigurationError(f"{out} holds something else: choose another --out")
-    folder.write_collection(out, "comparisons", title=TITLE, comparisons=list(STEPS), findings=[WHY_LAST])
+    folder.write_collection(out, "comparisons", title=TITLE, comparisons=list(STEPS))
     places = folder_names(METHODS)
     for output, steps in STEPS.items():
         title = f"Steps that are best for {output}: {MEANINGS[output]}"
-        folder.write_collection(out / output, "comparison", title=title, runs=list(places.values()))
+        why = [WHY_LAST] if output == "last" else []
+        folder.write_collection(out / output, "comparison", title=title, runs=list(places.values()), findings=why)
         for label, settings in METHODS.items():
             eta_s, eta_c = steps[label]
             tables = {

@@ -158,7 +158,7 @@ PLAN: Fields = {"name": text, "seeds": count, "settings": table}
 SETTINGS: Fields = {"methods": table_of(table)}
 COLLECTIONS: dict[str, Fields] = {
     "comparison": {"title": text, "runs": list_of(text)},
-    "comparisons": {"title": text, "comparisons": list_of(text), "findings": list_of(text)},
+    "comparisons": {"title": text, "comparisons": list_of(text)},
     "experiment": {"title": text, "plan": table},
     "reproduction": {"experiments": list_of(text), "seeds": whole},
 }

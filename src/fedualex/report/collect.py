@@ -101,9 +101,8 @@ def collect(path: Path) -> dict[str, Any]:
             panels = [panel for part in parts for panel in part["panels"]]
             for panel, name in zip(panels, manifest["comparisons"], strict=True):
                 panel["name"] = name
-            findings, seeds = manifest["findings"], parts[0]["repeat"]["seeds"]
-            headline = " ".join(findings)
-            return report(manifest["title"], panels, manifest, seeds) | {"headline": headline, "findings": findings}
+            found = report(manifest["title"], panels, manifest, parts[0]["repeat"]["seeds"])
+            return found | {"headline": smallest_answers(panels)}
         case "experiment":
             title, seeds = manifest["title"], f"0 to {manifest['plan']['seeds'] - 1}"
             small = SMALL if is_small(path) else ""
@@ -115,6 +114,13 @@ def collect(path: Path) -> dict[str, Any]:
             small = SMALL if any(is_small(path / name) for name in names) else ""
             studies = collect_studies(path, names)
             return report("The paper's experiments", panels, manifest, seeds, judged(path), small, studies)
+
+
+def smallest_answers(panels: Sequence[Mapping[str, Any]]) -> str:
+    """Of each comparison the answer with the smallest certificate, in one sentence."""
+    answers = [[row for row in panel["table"] if row["answer"] and row["gap"] is not None] for panel in panels]
+    best = [min(rows, key=lambda row: row["gap"]) for rows in answers if rows]
+    return "Smallest certified gaps: " + "; ".join(f"{row['output']} {row['method']} {row['gap']:.3g}" for row in best)
 
 
 def report(

@@ -187,7 +187,7 @@ SCRIPTS = ("text.js", "axes.js", "chart.js", "touch.js", "tables.js", "curves.js
 def render(data: dict[str, Any]) -> str:
     """The page of `data`, which has the shape DATA; nan and infinities become null, which is never drawn."""
     studies = "".join(study_section(study, data["small"]) for study in data.get("studies", ()))
-    data = {key: value for key, value in data.items() if key not in ("studies", "findings")}
+    data = {key: value for key, value in data.items() if key != "studies"}
     check_report(data)
     # nan and infinities are the only constants that Python's JSON has beyond the standard's.
     finite = json.loads(json.dumps(data | {"nonzero": NONZERO}), parse_constant=lambda name: None)

@@ -29,7 +29,7 @@ def collect_studies(root: Path, names: Sequence[str]) -> list[Study]:
         groups = seed_runs(root / name)
         if (case := plan.get("case")) is None or not groups:
             continue
-        title = folder.read_manifest(root / name)["title"].rsplit(":", 1)[0]
+        title = folder.read_manifest(root / name)["title"].removesuffix(f": {case['axis']} = {case['value']:g}")
         output = plan["settings"]["tuning"]["output"]
         study = studies.setdefault(case["study"], {"name": case["study"], "title": title, "output": output, "axes": {}})
         methods = {label: runs[0].manifest["configuration"]["method"]["name"] for label, runs in groups.items()}
@@ -52,7 +52,7 @@ def draw_study(study: Study, mark: str = "") -> Figure:
         _draw_axis(place, axis, cases, looks)
     places[0].set_ylabel(f"certified gap ({study['output']})")
     handles, labels = places[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=7)
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, 1 + len(axes)), frameon=False, fontsize=7)
     return figure
 
 
