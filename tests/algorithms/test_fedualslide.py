@@ -8,11 +8,11 @@ from support.catalogue import CATALOGUE, catalogue
 from support.plain_rows import ROWS, rows
 
 import fedualex as fx
-from fedualex.algorithms import slide as fedualslide
+from fedualex.algorithms import Facts, slide as fedualslide
 from fedualex.algorithms.dual import extrapolate
 from fedualex.algorithms.slide import UNTRIED, Balance, Pull, PulledSteps, Turns
 from fedualex.bundle import pair_of
-from fedualex.certificates.surveys import flat_of, known_of
+from fedualex.certificates.surveys import flat_of
 from fedualex.geometry import Product
 from fedualex.precision import double
 from fedualex.runtime.options import SolveOptions
@@ -24,13 +24,12 @@ def exchanges(problem, count, local_steps=1, method=None):
     """The servers after every survey of a run, with the flat geometry."""
     method = method or fx.FeDualSlide()
     exact = exact_problem(problem)
-    flat = flat_of(exact)
-    known, z = known_of(exact, flat), exact.geometry.project(jax.tree.map(jnp.asarray, flat.like))
-    server = method.opened(flat, z, local_steps)
+    facts = Facts(exact, local_steps)
+    server = method.init(facts, exact.geometry.project(jax.tree.map(jnp.asarray, facts.flat.like)))
     for _ in range(count):
-        at = exact.survey(server.at)
-        server = method.after_survey(flat, known, server, at.operator, at.value, local_steps)
-        yield flat.scaled(server.scale), server
+        (point,) = method.ask(facts, server).points
+        server = method.tell(facts, server, [exact.survey(point)])
+        yield facts.flat.scaled(server.scale), server
 
 
 def distance_bound(flat, center):
@@ -46,20 +45,21 @@ class Spy:
 
     def __init__(self, monkeypatch):
         self.accepted, self.forgets, self.states = 0.0, False, []
-        absorbed, after_survey = fedualslide.absorbed, fx.FeDualSlide.after_survey
+        absorbed, tell = fedualslide.absorbed, fx.FeDualSlide.tell
 
         def absorbing(flat, scale, cuts, *survey):
             found = absorbed(flat, scale, cuts, *survey)
             self.accepted, self.forgets = float(found[1]), bool(jnp.all(cuts.used & (cuts.weights > 0)))
             return found
 
-        def after(method, flat, known, server, *answer):
-            following = after_survey(method, flat, known, server, *answer)
-            self.states.append((flat.scaled(following.scale), following, self.accepted, self.forgets))
+        def told(method, facts, server, answer):
+            following = tell(method, facts, server, answer)
+            if isinstance(answer, list):
+                self.states.append((facts.flat.scaled(following.scale), following, self.accepted, self.forgets))
             return following
 
         monkeypatch.setattr(fedualslide, "absorbed", absorbing)
-        monkeypatch.setattr(fx.FeDualSlide, "after_survey", after)
+        monkeypatch.setattr(fx.FeDualSlide, "tell", told)
 
 
 @pytest.mark.sampled(8)

@@ -198,6 +198,7 @@ fx.estimators.FederatedMultiTask(max_rounds=2).fit(X=X, y=Y, clients=WHO)
 NOT_CALLED = {
     "reads and writes folders of models; tests/models has them": {"models"},
     "holds results or messages": {
+        *("Facts", "LocalSteps", "Stepped", "Survey"),
         *("Certificate", "Dual", "Run", "Saddle", "Status", "Stop", "AttackReport", "Bilinear", "ClientMetrics"),
         *(
             "ConvexityCheck",
@@ -221,6 +222,7 @@ NOT_CALLED = {
         "AbstractOracle",
         "AbstractProblem",
         "AbstractMethod",
+        "Method",
         "AbstractFederated",
         "FederatedClassifier",
         "FederatedRegressor",

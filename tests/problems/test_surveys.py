@@ -1,6 +1,7 @@
 """What a survey returns besides the operator: the value of f, how far float64 may have missed it, and its floor."""
 
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -20,7 +21,7 @@ from fedualex.precision import double
 from fedualex.regularizers.fenchel import UNIT
 from fedualex.runtime import fingerprint
 from fedualex.runtime.clients import SimulatedClients
-from fedualex.runtime.outputs import exact_problem, survey_at
+from fedualex.runtime.outputs import exact_problem, in_pairs, survey_at, surveys_at
 
 Floor = fx.problems.Floor
 NAMES = [*CATALOGUE, "auc, small"]
@@ -36,9 +37,10 @@ def random_point(problem, rng, size=1.0):
     return tree.cast(problem.project(drawn), jnp.float64)
 
 
-def simulated(exact, alone):
-    """What a survey of the simulator needs. alone: whether the method's exchanges are surveys, asked one by one."""
-    return SimpleNamespace(exact=exact, setup=SimpleNamespace(method=SimpleNamespace(exchanging=alone)))
+def compiled_surveys(exact, z):
+    """The survey of a method's own exchange, and that of records, which ask in pairs."""
+    alone = SimulatedClients.survey(SimpleNamespace(exact=exact), [z])
+    return [*alone, *in_pairs(partial(surveys_at, exact), [z])]
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -52,7 +54,7 @@ def test_a_survey_is_the_operator_and_the_loss(name):
         exact = exact_problem(problem)
         z = random_point(problem, rng)
         found, g = exact.survey(z), exact.operator(z)
-        compiled = [SimulatedClients.survey(simulated(exact, alone), [z])[0] for alone in (True, False)]
+        compiled = compiled_surveys(exact, z)
         value = exact.loss(z)
     assert isinstance(found, fx.problems.Surveyed)
     for again in (found, *compiled):

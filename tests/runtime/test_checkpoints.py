@@ -274,7 +274,7 @@ def flip(header, arrays):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda header, arrays: header.update(schema=99), "has checkpoint schema 99; this version reads schema 6"),
+        (lambda header, arrays: header.update(schema=99), "has checkpoint schema 99; this version reads schema 7"),
         (lambda header, arrays: header.update(version="0.0.9"), r"was written by fedualex 0\.0\.9, and this is \d"),
         (lambda header, arrays: header.pop("version"), "was written by fedualex None"),
         (lambda header, arrays: header.update(run="0"), "belongs to another run"),

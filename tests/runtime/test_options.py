@@ -14,7 +14,7 @@ import fedualex as fx
 from fedualex.deploy.policy import Policy
 from fedualex.deploy.task import DeploymentOptions, RehearsalOptions
 from fedualex.experiments import deployment_settings
-from fedualex.experiments.settings import RUN_DEFAULTS, configure, run_defaults, run_options
+from fedualex.experiments.settings import PROTOCOL, RUN_DEFAULTS, configure, run_defaults, run_options
 from fedualex.report.comparison import CompareOptions
 from fedualex.runtime.options import SimulatorOptions, SolveOptions, decisive, listing, option, options, table, takes
 from fedualex.runtime.sweeps import SweepOptions, TuneOptions
@@ -144,14 +144,14 @@ def test_a_type_checker_refuses_wrong_keywords_and_types(tmp_path):
 
 # --- things that declare themselves ---------------------------------------------------------------------------------
 
-METHODS = [getattr(fx.algorithms, name) for name in fx.algorithms.__all__ if name != "AbstractMethod"]
+METHODS = [getattr(fx.algorithms, name) for name in fx.algorithms.__all__ if name not in PROTOCOL]
 
 
 @pytest.mark.parametrize("make", METHODS)
 def test_methods_declare_their_step_sizes(make):
     method = make()
     names = method.step_names()
-    assert names or method.exchanging  # which finds its steps on the way
+    assert names or method.outputs  # which finds its steps on the way
     assert set(names) <= set(vars(method))
     assert set(method.missing_steps()) <= set(names)
     rule = method.theory_steps(0.1, 2.0, 10)

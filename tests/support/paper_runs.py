@@ -56,7 +56,13 @@ def write_run(path, label, numbers, rounds=(0, 5, 10), eta_c=0.1, data="a game")
         found[output] |= {"shift": 0.0}
         found[output]["objective"] = 2.0 + (gap or 0) / 2
     status = {"schema": folder.SCHEMA, "status": "CERTIFIED", "meaning": "", "stop": "MAX_ROUNDS", "stop_meaning": ""}
-    status |= {"output": "last", "gap": found["last"]["gap"], "violation": None, "least_violation": None, "unanswered": False}
+    status |= {
+        "output": "last",
+        "gap": found["last"]["gap"],
+        "violation": None,
+        "least_violation": None,
+        "unanswered": False,
+    }
     status |= {"outputs": found, "rounds": rounds[-1], "seconds": 0.5 * rounds[-1] + 1, "steps": ""}
     status |= {"exchanges": 2 * rounds[-1]}
     status |= {"bytes_up": 2000 * rounds[-1], "bytes_down": 1000 * rounds[-1]}

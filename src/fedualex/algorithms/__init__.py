@@ -1,6 +1,6 @@
 """Methods, each written once: what a client does in a step, what it sends, and what the server does with it."""
 
-from .base import AbstractMethod
+from .base import AbstractMethod, Facts, LocalSteps, Method, Stepped, Survey
 from .dual import FedDualAvg, FeDualEx, FeDualExCorrected, SynchronousDualExtrapolation, SynchronousMirrorProx
 from .lead_sliding import LeadSliding
 from .one_machine import (
@@ -34,6 +34,7 @@ __all__ = [
     "CompositeMirrorDescent",
     "DualAveraging",
     "ExtraStepLocalSGD",
+    "Facts",
     "FeDualEx",
     "FeDualExCorrected",
     "FeDualSlide",
@@ -45,14 +46,18 @@ __all__ = [
     "FedMiP",
     "LeadSliding",
     "LocalSGDA",
+    "LocalSteps",
+    "Method",
     "MirrorDescent",
     "MirrorProx",
     "NesterovDualExtrapolation",
     "OptimisticMirrorDescent",
     "ScaffoldS",
     "ScaffoldSMemory",
+    "Stepped",
     "StochasticDualExtrapolation",
     "StochasticMirrorProx",
+    "Survey",
     "SynchronousDualExtrapolation",
     "SynchronousMirrorProx",
     "TsengAPG",

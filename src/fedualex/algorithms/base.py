@@ -1,56 +1,104 @@
-"""What a method is: how it starts, steps on a client, and steps on the server."""
+"""What a method is: what it asks clients for, and what it makes of their answers.
+
+A method is written in one of two ways. As `Method`: `init`, `ask` and `tell`, exchange by exchange. Or as
+`AbstractMethod`: rounds of local steps as eight small functions, of which many can be one program.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
-from functools import partial
-from typing import Any, ClassVar, Literal
+from functools import cached_property, partial
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import numpy as np
 
+from ..bundle import Bounds, Flat, Known
+from ..certificates.surveys import Surveyed, flat_of, known_of
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
-from ..tree import Scalar, Tree
+from ..tree import Saddle, Scalar, Tree
 from ..validation import of_type, one_of, positive
 
+MANY = 2**31
+"""Rounds that no run reaches: nobody wants to see them one by one."""
 Oracle = Callable[[Tree, int], Tree]
 """oracle(z, s): the client's s-th sample of its operator at z in this local step; the method never sees a key."""
 
-Survey = Literal["none", "fresh", "stale", "given"]
+Correction = Literal["none", "fresh", "stale", "given"]
 StepSize = Any
 """A number > 0, or None for what theory or a rule of the method chooses; stored as an array."""
 
 
-class AbstractMethod(eqx.Module):
-    """A round: the server broadcasts its state; each client runs `local_init`, `local_step` K times and `local_final`;
-    the weighted mean of their messages goes to `server_step`.
+class Survey(NamedTuple):
+    """Asked of all clients together: sum_m p_m g_m and sum_m p_m f_m, exact, at each of these points of the domain.
 
-    With a `survey`, the oracle of a round is corrected in operator space to g_m(z) - g_m(z_ref) + g(z_ref), where g is
-    the mean over all clients of their full-batch operators and z_ref is the round's server point ("fresh"), the
-    previous round's ("stale"), or one whose operator the server knows already ("given"). A client recomputes its own
-    g_m(z_ref), so nobody keeps a memory. A method may want several fresh surveys a round, one after the other, at
-    points of its own: the last one corrects the oracle.
+    The answer is a list of `Surveyed`.
     """
 
-    survey: ClassVar[Survey] = "none"
+    points: tuple[Saddle, ...]
+
+
+class LocalSteps(NamedTuple):
+    """Asked of clients: rounds of the local steps of `method.rounds` from a state `start`. The answer is `Stepped`.
+
+    reference: (w, g(w)), by which oracles are corrected where the local steps say "given". most: so many rounds may be
+    done before the method is told; they are then one program.
+    """
+
+    start: Tree
+    """What clients are sent."""
+    reference: Tree = None
+    most: int = 1
+
+
+class Stepped(NamedTuple):
+    """What became of local steps: the server's state after them, and the weighted mean of all that clients probed.
+
+    mean: None where the state that was sent is the server's own, so that averages of the run go on.
+    """
+
+    server: Tree
+    mean: Saddle | None
+
+
+class Facts:
+    """What a method is told of a problem: never data. In float64, on vectors; made when somebody asks.
+
+    local_steps: of each client in a round.
+    """
+
+    def __init__(self, problem: AbstractProblem, local_steps: int):
+        self._problem, self.local_steps = problem, local_steps
+
+    @cached_property
+    def flat(self) -> Flat:
+        """The domain with its geometry."""
+        return flat_of(self._problem)
+
+    @cached_property
+    def known(self) -> Known:
+        """A lower bound of f, if one is known."""
+        return known_of(self._problem, self.flat)
+
+
+class Method(eqx.Module):
+    """Decides exchange by exchange what clients are asked for, a `Survey` or `LocalSteps`, and learns what they answer.
+
+        server = init(facts, z)
+        repeat:  server = tell(facts, server, answer of the clients to ask(facts, server))
+
+    Its server's state holds arrays and numbers, and is all that a checkpoint keeps of it.
+    """
+
     one_machine: ClassVar[bool] = False
     """Whether the method is defined for a single client with K = 1 only."""
     covered: ClassVar[bool] = False
     """Whether the theorems that choose missing step sizes are about this method; a heuristic if not."""
     private: ClassVar[bool] = False
     """Whether clipping and noise at the clients cover all that they send: one increment of a dual pair a round."""
-    linear_sample: ClassVar[int | None] = None
-    """The sample of a local step that enters the next state linearly and nothing else; None if there is no such one.
-
-    Where clients share an affine operator with Gaussian noise, a simulator may then draw the mean of these samples at
-    once, which has the same law.
-    """
-
     patience: ClassVar[int] = 0
     """Rounds without progress that are usual: a run is not called stalled before so many, however few it has in all."""
-    exchanging: ClassVar[bool] = False
-    """Whether a round is one exchange that the method itself decides on, a survey or local steps (`FeDualSlide`)."""
 
     @classmethod
     def step_names(cls) -> tuple[str, ...]:
@@ -73,6 +121,87 @@ class AbstractMethod(eqx.Module):
         if self.one_machine and (clients > 1 or np.max(local_steps) > 1):
             return f"{type(self).__name__} is a method for one machine: use steps=, on one client"
         return ""
+
+    outputs: ClassVar[tuple[str, ...]] = ()
+    """The outputs that it has in place of averages of its rounds, such as the pair of its own bounds."""
+    needs_float64: ClassVar[str] = ""
+    """Why its rounds are computed in float64, in a few words; empty if the noise decides."""
+    needs_everybody: ClassVar[bool] = False
+    """Whether all clients must answer every exchange, so that a cohort is refused."""
+
+    @property
+    def rounds(self) -> "AbstractMethod":
+        """The local steps that its clients take; none, if it asks for surveys only."""
+        return NoSteps()
+
+    @abstractmethod
+    def init(self, facts: Facts, z: Saddle) -> Tree | None:
+        """The server's state before the first exchange, for a run from z; None: that of its local steps' `start`."""
+
+    @abstractmethod
+    def ask(self, facts: Facts, server: Tree) -> Survey | LocalSteps:
+        """What clients are asked for next."""
+
+    @abstractmethod
+    def tell(self, facts: Facts, server: Tree, answer: list[Surveyed] | Stepped) -> Tree:
+        """The server's state when clients have answered."""
+
+    @abstractmethod
+    def point(self, server: Tree, geometry: AbstractGeometry) -> Tree:
+        """The server's primal point."""
+
+    def bounds(self, server: Tree) -> Bounds | None:
+        """Bounds of the optimal value that its own surveys prove; None if it has none."""
+        return None
+
+    def exchanges_of(self, server: Tree, rounds: int) -> int:
+        """Round trips until this state, of which the driver has counted so many rounds: one in each."""
+        return rounds
+
+
+class AbstractMethod(Method):
+    """A round: the server broadcasts its state; each client runs `local_init`, `local_step` K times and `local_final`;
+    the weighted mean of their messages goes to `server_step`.
+
+    With a `survey`, the oracle of a round is corrected in operator space to g_m(z) - g_m(z_ref) + g(z_ref), where g is
+    the mean over all clients of their full-batch operators and z_ref is the round's server point ("fresh"), the
+    previous round's ("stale"), or one whose operator the server knows already ("given"). A client recomputes its own
+    g_m(z_ref), so nobody keeps a memory. A method may want several fresh surveys a round, one after the other, at
+    points of its own: the last one corrects the oracle.
+    """
+
+    survey: ClassVar[Correction] = "none"
+    linear_sample: ClassVar[int | None] = None
+    """The sample of a local step that enters the next state linearly and nothing else; None if there is no such one.
+
+    Where clients share an affine operator with Gaussian noise, a simulator may then draw the mean of these samples at
+    once, which has the same law.
+    """
+
+    sums: ClassVar[tuple[str, ...]] = ()
+    """The sums of probes that a server needs of a round, by the names of outputs; empty: those of outputs asked for."""
+
+    @property
+    def rounds(self) -> "AbstractMethod":
+        """Itself."""
+        return self
+
+    def init(self, facts: Facts, z: Saddle) -> None:
+        """As `start` says."""
+        return
+
+    def ask(self, facts: Facts, server: Tree) -> LocalSteps:
+        """For as many rounds as nobody wants to see one by one."""
+        return LocalSteps(server, most=MANY)
+
+    def tell(self, facts: Facts, server: Tree, answer: list[Surveyed] | Stepped) -> Tree:
+        """The state after the rounds."""
+        assert isinstance(answer, Stepped)
+        return answer.server
+
+    def exchanges_of(self, server: Tree, rounds: int) -> int:
+        """As many in every round."""
+        return rounds * self.exchanges
 
     @property
     def lead(self) -> int | None:
@@ -118,16 +247,48 @@ class AbstractMethod(eqx.Module):
         """The server's next state from the mean message; `fraction` of all clients took part."""
 
     @abstractmethod
-    def point(self, server: Tree, geometry: AbstractGeometry) -> Tree:
-        """The server's primal point."""
-
-    @abstractmethod
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
         """The primal point that a probe, or a mean of probes, stands for."""
 
     @abstractmethod
     def memory(self, server: Tree) -> Tree:
         """What a client remembers before its first round; None for methods without memory."""
+
+
+class NoSteps(AbstractMethod):
+    """The local steps of a method that asks for surveys only."""
+
+    def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:
+        """The pair."""
+        return dual
+
+    def local_init(self, server: Dual, memory: Tree) -> Dual:
+        """The pair."""
+        return server
+
+    def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
+        """Nothing happens."""
+        return local, local, 0.0
+
+    def local_final(self, local: Dual, server: Dual, memory: Tree) -> tuple[None, None]:
+        """Nothing is sent."""
+        return None, None
+
+    def server_step(self, server: Dual, message: Tree, geometry: AbstractGeometry, fraction: Scalar) -> Dual:
+        """The pair stays."""
+        return server
+
+    def point(self, server: Dual, geometry: AbstractGeometry) -> Tree:
+        """Of the pair."""
+        return geometry.primal(server)
+
+    def read(self, probe: Dual, geometry: AbstractGeometry) -> Tree:
+        """Of the pair."""
+        return geometry.primal(probe)
+
+    def memory(self, server: Dual) -> None:
+        """None."""
+        return
 
 
 def step(name: str, default: float | None = None) -> Any:

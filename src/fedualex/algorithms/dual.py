@@ -11,7 +11,7 @@ from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
 from ..validation import short
-from .base import AbstractMethod, Oracle, StepSize, Survey, choice, step, step_size, switch
+from .base import AbstractMethod, Correction, Oracle, StepSize, choice, step, step_size, switch
 
 
 class AbstractDualMethod(AbstractMethod):
@@ -94,12 +94,12 @@ class FeDualExCorrected(AbstractDualMethod):
 
     eta_c: StepSize = step("eta_c")
     eta_s: StepSize = step("eta_s", 1.0)
-    mode: Survey = choice("FeDualExCorrected: mode", "fresh", "stale")
+    mode: Correction = choice("FeDualExCorrected: mode", "fresh", "stale")
     recenter: bool = switch("FeDualExCorrected: recenter")
     linear_sample = 1
 
     @property
-    def survey(self) -> Survey:  # type: ignore[override]
+    def survey(self) -> Correction:  # type: ignore[override]
         """The mode is when the reference is surveyed."""
         return self.mode
 
@@ -155,7 +155,7 @@ class SynchronousMirrorProx(AbstractMethod):
     """
 
     eta: StepSize = step("eta")
-    survey: ClassVar[Survey] = "fresh"
+    survey: ClassVar[Correction] = "fresh"
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
         """It has one step a round."""

@@ -11,7 +11,7 @@ from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
 from ..validation import whole_number
-from .base import AbstractMethod, Oracle, StepSize, Survey, choice, step
+from .base import AbstractMethod, Correction, Oracle, StepSize, choice, step
 
 Mode = Literal["extragradient", "optimistic"]
 
@@ -56,7 +56,7 @@ class LeadSliding(AbstractMethod):
     eta_c: StepSize = step("eta_c")
     mode: Mode = choice("LeadSliding: mode", "extragradient", "optimistic")
     lead: int = eqx.field(static=True, default=0, converter=partial(whole_number, "LeadSliding: lead", least=0))
-    survey: ClassVar[Survey] = "fresh"
+    survey: ClassVar[Correction] = "fresh"
 
     @property
     def surveys(self) -> int:

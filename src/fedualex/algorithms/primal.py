@@ -12,7 +12,7 @@ from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
 from ..validation import short
-from .base import AbstractMethod, Oracle, StepSize, Survey, choice, step
+from .base import AbstractMethod, Correction, Oracle, StepSize, choice, step
 
 
 class Primal(eqx.Module):
@@ -228,7 +228,7 @@ class FedGDAGT(AbstractPlainMethod):
 
     eta_c: StepSize = step("eta_c")
     eta_s: StepSize = step("eta_s", 1.0)
-    survey: ClassVar[Survey] = "fresh"
+    survey: ClassVar[Correction] = "fresh"
 
     def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
         """The new point is the probe; the oracle is corrected."""
@@ -247,7 +247,7 @@ class ScaffoldS(AbstractPlainMethod):
 
     eta_c: StepSize = step("eta_c")
     eta_s: StepSize = step("eta_s", 1.0)
-    survey: ClassVar[Survey] = "fresh"
+    survey: ClassVar[Correction] = "fresh"
 
     def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
         """The new point is the probe; the oracle is corrected."""

@@ -24,12 +24,13 @@ from ..bundle import (
     pair_of,
     scaled_primal,
 )
+from ..certificates.surveys import Surveyed
 from ..compiling import compiled, moderately
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
 from ..validation import real_scalar, short, whole_number
-from .base import AbstractMethod, Oracle, Survey, choice
+from .base import AbstractMethod, Correction, Facts, LocalSteps, Method, Oracle, Stepped, Survey, choice
 
 # Step sizes that are found on the way, and which of two ways to go on is the better one.
 
@@ -181,7 +182,8 @@ class PulledSteps(AbstractMethod):
     that the server uses. rho = 0 is the local step of `FeDualEx`.
     """
 
-    survey: ClassVar[Survey] = "given"
+    survey: ClassVar[Correction] = "given"
+    sums: ClassVar[tuple[str, ...]] = ("client_average",)
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Pull:
         """The pair, with a step of size 0."""
@@ -407,7 +409,7 @@ def proposal(
     return omega, tau, flat.point(z), row, flat.point(ahead)
 
 
-class FeDualSlide(PulledSteps):
+class FeDualSlide(Method):
     """Dual extrapolation whose server remembers exact surveys and weighs them anew after each (docs/slide.md).
 
     A survey is one exchange that returns the mean operator g(u) and the value f(u) at a point u. A round is one
@@ -434,7 +436,9 @@ class FeDualSlide(PulledSteps):
     sigma: float = share("sigma", 0.5)
     kappa: float = share("kappa", 0.1)
     drop: float = share("drop", 0.3)
-    exchanging: ClassVar[bool] = True
+    outputs: ClassVar[tuple[str, ...]] = ("bounds",)
+    needs_float64: ClassVar[str] = "the method works with exact operators"
+    needs_everybody: ClassVar[bool] = True
     patience: ClassVar[int] = 40
     """Bounds may stand still until a phase ends by age, which is after 10, 20, 40 surveys."""
 
@@ -446,45 +450,54 @@ class FeDualSlide(PulledSteps):
             return f"FeDualSlide works with certificates, and there is none here: {reason}"
         return ""
 
-    def point(self, server: Any, geometry: Any) -> Tree:
-        """Where the next survey is; of a `Pull`, the point of its pair."""
-        return server.at if isinstance(server, SlideServer) else super().point(server, geometry)
+    @property
+    def rounds(self) -> PulledSteps:
+        """What clients do when they are asked for a proposal."""
+        return PulledSteps()
 
-    def traffic(self, server: SlideServer, clients: int, itemsize: int) -> dict[str, int]:
-        """Bytes up and down so far: surveys in float64, local steps in the precision of the rounds."""
-        size, surveys, rounds = server.omega.size, clients * int(server.surveys), clients * int(server.local_rounds)
-        up = surveys * (size + 1) * 8 + rounds * (size + 1) * itemsize
-        return {"bytes_up": up, "bytes_down": surveys * size * 8 + rounds * (3 * size + 4) * itemsize}
+    def init(self, facts: Facts, z: Saddle) -> SlideServer:
+        """Before the first exchange, a survey of the projection of z."""
+        way = SURVEY if self.mode == "survey" or facts.local_steps == 1 else STEPS
+        return first_server(facts.flat, self.remember, z, way)
 
-    def opened(self, flat: Flat, z: Saddle, local_steps: int) -> SlideServer:
-        """The server before its first exchange, a survey of the projection of z."""
-        way = SURVEY if self.mode == "survey" or local_steps == 1 else STEPS
-        return first_server(flat, self.remember, z, way)
-
-    def pull(self, flat: Flat, server: SlideServer, local_steps: int) -> tuple[Pull, Tree] | None:
-        """What local steps start from and the reference (w, g(w)) they are corrected by; None if a survey is next.
+    def ask(self, facts: Facts, server: SlideServer) -> Survey | LocalSteps:
+        """A survey, or local steps that make a proposal from the pair of the weights.
 
         rho = 1 - (1 - sigma)^(1/K) and eta = rho T / sigma make all K steps together one of size T.
         """
         if int(server.want) != LOCAL:
-            return None
-        rho = 1 - (1 - self.sigma) ** (1 / local_steps)
+            return Survey((server.at,))
+        rho, flat = 1 - (1 - self.sigma) ** (1 / facts.local_steps), facts.flat
         row, eta = int(server.row), rho * float(server.step) / self.sigma
         reference = flat.point(server.cuts.points[row]), flat.point(server.cuts.operators[row])
-        return Pull(Dual(flat.point(server.omega), server.tau), eta, rho, server.scale), reference
+        return LocalSteps(Pull(Dual(flat.point(server.omega), server.tau), eta, rho, server.scale), reference)
 
-    def after_steps(self, flat: Flat, server: SlideServer, mean: Saddle) -> SlideServer:
-        """After local steps: the weighted mean of all half points is what is surveyed next."""
-        at = flat.geometry.project(mean)
-        return server._replace(want=PROBE, at=at, local_rounds=int(server.local_rounds) + 1)
+    def tell(self, facts: Facts, server: SlideServer, answer: list[Surveyed] | Stepped) -> SlideServer:
+        """After local steps the weighted mean of all half points is surveyed; after a survey `_surveyed` goes on."""
+        if isinstance(answer, Stepped):
+            at = facts.flat.geometry.project(answer.mean)
+            return server._replace(want=PROBE, at=at, local_rounds=int(server.local_rounds) + 1)
+        (found,) = answer
+        return self._surveyed(facts, server, found)
 
-    def after_survey(
-        self, flat: Flat, known: Known, server: SlideServer, operator: Saddle, value: Any, local_steps: int
-    ) -> SlideServer:
-        """After a survey: its cut, new weights, better bounds, and what is asked for next."""
-        was, paces, way = int(server.want), server.paces, int(server.way)
+    def point(self, server: SlideServer, geometry: Any) -> Saddle:
+        """Where the next survey is."""
+        return server.at
+
+    def bounds(self, server: SlideServer) -> Bounds:
+        """Of its own surveys."""
+        return server.bounds
+
+    def exchanges_of(self, server: SlideServer, rounds: int) -> int:
+        """Surveys and local steps."""
+        return server.exchanges
+
+    def _surveyed(self, facts: Facts, server: SlideServer, found: Surveyed) -> SlideServer:
+        """The cut of a survey, new weights, better bounds, and what is asked for next."""
+        was, paces, way, flat = int(server.want), server.paces, int(server.way), facts.flat
         pair, step = (server.omega, server.tau), _number(server.step if was == PROBE else 0.0)
-        cuts, top, size = absorbed(flat, server.scale, server.cuts, pair, step, server.at, operator, value)
+        at, about = server.at, (found.operator, found.value)
+        cuts, top, size = absorbed(flat, server.scale, server.cuts, pair, step, at, *about)
         server = server._replace(cuts=cuts, surveys=int(server.surveys) + 1)
         if was == FRESH:
             return self._proposed(flat, server, float(paces[way].fresh), ASKED[way])
@@ -493,8 +506,8 @@ class FeDualSlide(PulledSteps):
         if was == START:
             unit = 1 / max(float(size), np.finfo(float).tiny)
             paces = Pace(unit, unit, True, 0), Pace(unit, unit, True, 0)
-        server = self._weighed(flat, known, server._replace(paces=paces), start=was == START)
-        return self._next_proposal(flat, server, local_steps)
+        server = self._weighed(flat, facts.known, server._replace(paces=paces), start=was == START)
+        return self._next_proposal(flat, server, facts.local_steps)
 
     def _weighed(self, flat: Flat, known: Known, server: SlideServer, *, start: bool) -> SlideServer:
         """Weights and bounds; a new phase whenever the gap has dropped enough or the phase has lasted long enough."""

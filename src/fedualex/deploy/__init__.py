@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..precision import keep_precision
 from ..problems import AbstractProblem
 from ..problems.known import floor_of_views, smoothness_of, with_floor, with_smoothness
@@ -38,7 +38,7 @@ __all__ = [
 
 
 @takes(RehearsalOptions)
-def run(problem: AbstractProblem, method: AbstractMethod, options: RehearsalOptions) -> Run:
+def run(problem: AbstractProblem, method: Method, options: RehearsalOptions) -> Run:
     """The rounds of a deployment with every site in a thread of this process (`engine="local"`): a rehearsal.
 
     Each client of the problem is a site that holds its own data alone; without data, give the number of `sites`. All

@@ -15,6 +15,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
+from ..algorithms import LocalSteps, Survey
 from ..certificates.surveys import Surveyed
 from ..compiling import optimized
 from ..problems import AbstractProblem
@@ -348,6 +349,9 @@ class SiteClients:
             time.sleep(pause)
         return found
 
+    def count(self, request: Survey | LocalSteps) -> None:
+        """Bytes are counted as they are carried."""
+
     def announce(self) -> bool:
         """With privacy a release is counted before it happens: a crash must not forget it."""
         self.exchange.traffic[2] += self.privacy is not None
@@ -375,8 +379,8 @@ class SiteClients:
 
     def _round(self, state: State) -> State | Missing:
         point = _point(self.setup, state)
-        survey = state.reference if self.setup.method.survey == "given" else None
-        for index in range(self.setup.method.surveys):
+        survey = state.reference if self.setup.rounds.survey == "given" else None
+        for index in range(self.setup.rounds.surveys):
             at = _survey_point(self.setup, state, index)
             found = self.survey([at])
             if isinstance(found, Missing):
@@ -394,7 +398,7 @@ class SiteClients:
     def _mean(self, replies: dict[str, dict[str, Tree]]) -> dict[str, Tree]:
         """sum_m a_m reply_m, in the order of the sites, so that the sum has the same bits whoever was first."""
         ids = [self.sites.index(site) for site in replies]
-        p = np.ones(1) if self.setup.method.lead is not None else np.asarray(self.weights)[ids]
+        p = np.ones(1) if self.setup.rounds.lead is not None else np.asarray(self.weights)[ids]
         factors = round_factors(self.setup, p, ids)
         parts = {name: [reply[name] for reply in replies.values()] for name in self.reply_like}
         return {name: self.adding.total(factors[name], parts[name], like) for name, like in self.reply_like.items()}
@@ -402,23 +406,23 @@ class SiteClients:
 
 @optimized
 def _point(setup: Setup, state: State) -> Tree:
-    return setup.method.point(state.server, setup.problem.geometry)
+    return setup.rounds.point(state.server, setup.problem.geometry)
 
 
 @optimized
 def _survey_point(setup: Setup, state: State, index: int) -> Tree:
-    return survey_point(setup.method, state, setup.problem.geometry, index)
+    return survey_point(setup.rounds, state, setup.problem.geometry, index)
 
 
 @optimized
 def _surveyed(setup: Setup, state: State, g: Tree, index: int) -> Tree:
-    return setup.method.surveyed(state.server, g, setup.problem.geometry, index)
+    return setup.rounds.surveyed(state.server, g, setup.problem.geometry, index)
 
 
 @optimized
 def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], fraction: Any) -> State:
     """What the server makes of a round."""
-    server = setup.method.server_step(
+    server = setup.rounds.server_step(
         state.server, total["message"], setup.problem.geometry, fraction.astype(setup.weights.dtype)
     )
     sums = accumulated(setup, state.sums, Contribution(**total))

@@ -84,8 +84,8 @@ def round_like(setup: Setup) -> dict[str, Tree]:
     """What a site is sent for a round: the server's state, and for methods with a survey (z_ref, g(z_ref))."""
     point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), setup.weights.dtype), setup.problem.like)
     geometry = setup.problem.geometry
-    server = jax.eval_shape(lambda z: setup.method.start(geometry.dual(z), geometry), point)
-    return {"server": server, "survey": None if setup.method.survey == "none" else (point, point)}
+    server = jax.eval_shape(lambda z: setup.rounds.start(geometry.dual(z), geometry), point)
+    return {"server": server, "survey": None if setup.rounds.survey == "none" else (point, point)}
 
 
 def reply_of(part: Contribution, averages: Iterable[str]) -> dict[str, Tree]:

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..precision import double
 from ..problems import AbstractProblem, Minibatch
 from ..runtime import Run, checkpoint as checkpoints, fingerprint
-from ..runtime.clients import AVERAGE, asked_by
+from ..runtime.clients import Asking
 from ..runtime.driver import Driver, Keeping, RunHooks
 from ..runtime.options import (
     RunOptions,
@@ -214,14 +214,14 @@ class Task:
     method, options: what is run, and how. sites: their names in order.
     """
 
-    method: AbstractMethod
+    method: Method
     sites: tuple[str, ...]
     options: DeploymentOptions
 
     @property
     def averages(self) -> tuple[str, ...]:
         """The outputs whose sums sites send parts of."""
-        return (AVERAGE,) if self.method.exchanging else self.options.averages
+        return self.method.rounds.sums or self.options.averages
 
     def site(self, problem: AbstractProblem, name: str) -> Site:
         """The side of one site, with a problem that holds its own data and nobody else's."""
@@ -265,7 +265,7 @@ class Task:
                 roster=roster,
             )
             exact = exact_problem(run.view)
-            clients = asked_by(sites, exact, run.setup)
+            clients = Asking(sites, exact)
             records = Records(run.view, exact, run.setup, clients, self._judgement(run), run.start)
             keeping = Keeping(checkpoint, run.run_id, fence=Fence(checkpoint), hooks=hooks or RunHooks())
             driver = Driver(clients, records, keeping, stopping=True, max_seconds=options.max_seconds)
@@ -294,7 +294,7 @@ class Task:
             trust=options.convexity == "trust",
         )
 
-    def _agreed(self, problem: AbstractProblem, method: AbstractMethod) -> str:
+    def _agreed(self, problem: AbstractProblem, method: Method) -> str:
         """What a site's answers depend on besides its data and its loss, as a word that server and sites compare.
 
         Not the code of the loss, whose bytes differ between versions of Python.
@@ -303,7 +303,7 @@ class Task:
         parts = (setup.oracle, setup.steps, setup.key, setup.problem.geometry, str(setup.weights.dtype), self.sites)
         return fingerprint(method, *parts, repr((options.cohort, options.ergodic, options.privacy)), __version__)[:16]
 
-    def _setup(self, problem: AbstractProblem, method: AbstractMethod) -> Setup:
+    def _setup(self, problem: AbstractProblem, method: Method) -> Setup:
         setup = build_setup(problem, method, self.options, len(self.sites), chunk=1)
         return eqx.tree_at(lambda s: s.weights, setup, jnp.asarray(self._weights(), setup.weights.dtype))
 
@@ -314,7 +314,7 @@ class Task:
             raise ValueError(f"weights must be {len(self.sites)} numbers >= 0 with a positive sum, got {short(given)}")
         return np.asarray(p / p.sum())
 
-    def _method_with_steps(self, problem: AbstractProblem) -> tuple[AbstractMethod, str]:
+    def _method_with_steps(self, problem: AbstractProblem) -> tuple[Method, str]:
         """Server and sites find the same steps: they see the same f, or were told the same smoothness of it."""
         z0 = problem.validate_point(problem.like if self.options.z0 is None else self.options.z0, "z0")
         rounds = int(self.options.rounds or 0)
@@ -344,10 +344,11 @@ class Task:
         options.check_together()
 
     def _memory(self, z: Any, geometry: Any) -> Any:
-        return self.method.memory(self.method.start(geometry.dual(z), geometry))
+        steps = self.method.rounds
+        return steps.memory(steps.start(geometry.dual(z), geometry))
 
 
-def _polish_steps(problem: AbstractProblem, method: AbstractMethod) -> Any:
+def _polish_steps(problem: AbstractProblem, method: Method) -> Any:
     if problem.data is None or problem.smoothness is not None:
         return polish_grid(problem)
     return np.asarray(POLISH) * float(1.0 if (eta := getattr(method, "eta_c", None)) is None else eta)

@@ -201,7 +201,7 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     provision(root, settings)
     write_parties(root, settings, file.parent)
     write_atomically(root / "deployment.toml", file.read_bytes())
-    surveys = build_method(settings["method"]).surveys
+    surveys = build_method(settings["method"]).rounds.surveys
     at = "one point" if surveys == 1 else f"{surveys} points, one after the other"
     survey = f" Before it, as this method needs it, its full-batch operator at {at}." * bool(surveys)
     ergodic = " With `ergodic = true` also the K probes of a round." * bool(settings["run"]["ergodic"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..precision import double
 from ..problems import AbstractProblem
 from ..runtime import fingerprint
@@ -92,7 +92,7 @@ def averages(configuration: Mapping[str, Any]) -> tuple[str, ...]:
     return () if configuration.get("privacy") else averages_of(bool(configuration["run"].get("ergodic")))
 
 
-def method_of(configuration: Mapping[str, Any]) -> AbstractMethod | None:
+def method_of(configuration: Mapping[str, Any]) -> Method | None:
     """The method of a run of this configuration; None where that cannot be read."""
     with suppress(Exception):  # whatever stands in the manifest
         return build_method(configuration["method"])

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from .. import reference, tree
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..problems import AbstractProblem
 from ..runtime import Run, Stop, averaging, score, simulate, structure_of
 from ..runtime.options import SimulatorOptions, SolveOptions, fields_of
@@ -324,7 +324,7 @@ def stages(experiment: Experiment, root: Path) -> list[Stage]:
     ]
 
 
-def _whole_run(problem: AbstractProblem, method: AbstractMethod, options: dict[str, Any]) -> Run:
+def _whole_run(problem: AbstractProblem, method: Method, options: dict[str, Any]) -> Run:
     """A run whose result may be stored: what Ctrl-C cut short would pass for the whole when the protocol goes on."""
     run = simulate(problem, method, **options)
     if run.stop is Stop.INTERRUPTED:

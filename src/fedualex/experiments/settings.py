@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from .. import algorithms, geometry, problems, regularizers, theory
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..problems import AbstractOracle, AbstractProblem, AbstractRecipe, Exact, GaussianNoise, Minibatch
 from ..problems.recipe import sources_of
 from ..runtime.options import RunOptions, SolveOptions, file_defaults
@@ -31,8 +31,10 @@ from . import tables
 # What a configuration file can name: the public methods, regularizers and geometries, and the problems that say so.
 
 
-METHODS: dict[str, Callable[..., AbstractMethod]] = {
-    name: getattr(algorithms, name) for name in algorithms.__all__ if name != "AbstractMethod"
+PROTOCOL = ("AbstractMethod", "Facts", "LocalSteps", "Method", "Stepped", "Survey")
+"""Of the names in `algorithms`: what methods are made of."""
+METHODS: dict[str, Callable[..., Method]] = {
+    name: getattr(algorithms, name) for name in algorithms.__all__ if name not in PROTOCOL
 }
 
 REGULARIZERS: dict[str, Callable[..., Any]] = {
@@ -74,7 +76,7 @@ def arrays_of(name: str) -> tuple[str, ...]:
     return () if found is None else found.arrays
 
 
-def build_method(settings: Mapping[str, Any], where: str = "[method]") -> AbstractMethod:
+def build_method(settings: Mapping[str, Any], where: str = "[method]") -> Method:
     """A method from `name` and its constructor's arguments."""
     constructor = named("method", settings.get("name"), METHODS)
     arguments = {key: value for key, value in settings.items() if key != "name"}
@@ -259,7 +261,7 @@ class Configuration:
     """A run as a file describes it: what to give to `fx.solve`, and the same as plain data with all defaults."""
 
     problem: AbstractProblem
-    method: AbstractMethod
+    method: Method
     options: SolveOptions
     resolved: dict[str, Any]
     rows: tables.TableRows | None = None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..models.store import MODEL
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
 from ..runtime import Run, Stop, solve
@@ -84,9 +84,7 @@ OBJECT = "object"
 """The key of [problem] that says what a problem was that no file names."""
 
 
-def store(
-    path: Path, problem: AbstractProblem, method: AbstractMethod, options: SolveOptions, run: Run, *, label: str
-) -> None:
+def store(path: Path, problem: AbstractProblem, method: Method, options: SolveOptions, run: Run, *, label: str) -> None:
     """Write the folder of a run that has ended.
 
     problem: with the weights of the run. label: the name of the method among others.
@@ -102,7 +100,7 @@ def store(
     folder.finish(path, run, problem)
 
 
-def _method_settings(method: AbstractMethod) -> dict[str, Any]:
+def _method_settings(method: Method) -> dict[str, Any]:
     """The class of a method and the arguments that it was made with."""
     names = [name for name in inspect.signature(type(method)).parameters if hasattr(method, name)]
     return {"name": type(method).__name__, **{name: _as_data(getattr(method, name)) for name in names}}

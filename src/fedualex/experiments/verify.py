@@ -112,8 +112,8 @@ def _expected(run: StoredRun) -> set[str]:
     """The outputs of such a run. Bounds are among them where points are certified and records have them."""
     configuration, outputs = run.manifest["configuration"], (run.status or {})["outputs"]
     method = method_of(configuration)
-    if method is not None and method.exchanging:  # it has no other output than the bounds of its own surveys
-        return {"bounds"}
+    if method is not None and method.outputs:
+        return set(method.outputs)
     kept = averages(configuration)
     points = {"last", *kept, *(kind.name for kind in polishing(kept))}
     certified = any(outputs[name]["gap"] is not None for name in points & set(outputs))
@@ -369,10 +369,11 @@ def _state_checks(run: StoredRun, start: Begun, leaves: list[Any]) -> list[Check
 
 def _points(run: StoredRun, start: Begun, exact: AbstractProblem, state: State) -> dict[str, Tree]:
     """What the state of a run says of its outputs."""
-    if not start.setup.method.exchanging:
+    method = start.setup.method
+    if (bounds := method.bounds(state.server)) is None:
         return points_of(start.setup_of(state), state, averages(run.manifest["configuration"]))
-    bounds = state.server.bounds
-    return {"bounds": pair_with_slopes(flat_of(exact), bounds)[0] if bounds.known else state.server.at}
+    here = method.point(state.server, exact.geometry)
+    return {"bounds": pair_with_slopes(flat_of(exact), bounds)[0] if bounds.known else here}
 
 
 NOTHING = Check("", "missing: there are no runs", None, None, None)

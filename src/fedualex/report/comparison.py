@@ -9,7 +9,7 @@ from typing import Any, no_type_check
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..data.tables import required
 from ..display import gap_text, html_table, rounded_up, text_table
 from ..experiments import folder, solving as in_python
@@ -32,7 +32,7 @@ class Comparison:
     """Runs of several methods on one problem, each with the same seeds."""
 
     problem: AbstractProblem
-    methods: dict[str, AbstractMethod]
+    methods: dict[str, Method]
     """The methods by label."""
     options: SolveOptions
     """What all runs share; their seeds differ."""
@@ -178,7 +178,7 @@ def compare(problem: AbstractProblem, methods: object, chosen: CompareOptions) -
     return Comparison(problem, labeled, settings, seeds, runs)
 
 
-def _labeled(methods: Any) -> dict[str, AbstractMethod]:
+def _labeled(methods: Any) -> dict[str, Method]:
     """The methods by label, each checked."""
     accepted = 'methods by label such as {"ours": fx.FeDualEx()}, or a list of methods'
     if isinstance(methods, Mapping):
@@ -192,5 +192,5 @@ def _labeled(methods: Any) -> dict[str, AbstractMethod]:
     for label, method in zip(labels, values, strict=True):
         if not isinstance(label, str) or not label.strip():
             raise TypeError(f"methods must have labels that are text, got {short(label)}")
-        of_type(f"methods[{label!r}]", method, AbstractMethod, "a method such as fx.FeDualEx(eta_c=0.03)")
+        of_type(f"methods[{label!r}]", method, Method, "a method such as fx.FeDualEx(eta_c=0.03)")
     return dict(zip(labels, values, strict=True))

@@ -18,7 +18,7 @@ from .. import __version__
 from ..storage import write_atomically
 from ..tree import Tree
 
-SCHEMA = 6
+SCHEMA = 7
 """Of the file and of the fingerprint: whoever changes what one of them holds counts this up."""
 
 

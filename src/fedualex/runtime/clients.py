@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -14,11 +13,11 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..algorithms.exchanging import Exchanging, exchanging
-from ..certificates.surveys import Surveyed, flat_of, known_of
+from ..algorithms import Facts, LocalSteps, Stepped, Survey
+from ..certificates.surveys import Surveyed
 from ..problems import AbstractProblem
-from ..tree import Saddle, Tree
-from .outputs import AVERAGES, in_pairs, no_sums, survey_at, surveys_at
+from ..tree import Tree
+from .outputs import AVERAGES, no_sums, survey_at
 from .rounds import advance
 from .sharding import local
 from .state import Missing, Setup, State
@@ -95,6 +94,10 @@ class Clients(Protocol):
         """What an exchange of the method found; where that is missing, after a pause, or as the end of the run."""
         ...
 
+    def count(self, request: Survey | LocalSteps) -> None:
+        """Count what an exchange that the method itself decided on carries."""
+        ...
+
     def announce(self) -> bool:
         """Count what the next round will release; whether that must be stored before it happens."""
         ...
@@ -128,12 +131,12 @@ class SimulatedClients:
         self.exact, self.setup, self.wider = exact, setup, wider
         self.bytes = [(0, bytes_per_round(setup))]
         """Since which round a round has so many bytes up and down."""
+        self.carried = [0, 0]
+        """Bytes up and down of exchanges that the method itself decided on."""
 
     def survey(self, points: list[Tree]) -> list[Surveyed]:
-        """In pairs, as records ask; one point after the other for a method whose every exchange is a survey."""
-        if self.setup.method.exchanging:
-            return [survey_at(self.exact, z) for z in points]
-        return in_pairs(partial(surveys_at, self.exact), points)
+        """One point after the other."""
+        return [survey_at(self.exact, z) for z in points]
 
     def local(self, state: State, rounds: int) -> State:
         """All of the rounds, and in float64 from then on if their rounding shows."""
@@ -159,14 +162,26 @@ class SimulatedClients:
         """It is there."""
         return found
 
+    def count(self, request: Survey | LocalSteps) -> None:
+        """Surveys are in float64, local steps in the precision of the rounds; sums come back with their weight."""
+        size = sum(leaf.size for leaf in jax.tree.leaves(self.setup.problem.like))
+        match request:
+            case Survey(points):
+                up, down = 8 * len(points) * (size + 1), 8 * len(points) * size
+            case LocalSteps(start, reference, _):
+                number = self.setup.weights.dtype.itemsize
+                up, down = number * (size + 1), number * sum(map(np.size, jax.tree.leaves((start, reference))))
+        for way, count in enumerate((up, down)):
+            self.carried[way] += self.setup.clients * count
+
     def announce(self) -> bool:
         """Nothing is released."""
         return False
 
     def spent(self, state: State) -> dict[str, Any]:
         """What a network would have carried."""
-        if (method := exchanging(self.setup.method)) is not None:
-            return dict(method.traffic(state.server, self.setup.clients, self.setup.weights.dtype.itemsize))
+        if any(self.carried):
+            return {"bytes_up": self.carried[0], "bytes_down": self.carried[1]}
         ends = [since for since, _ in self.bytes[1:]] + [int(state.round)]
         rounds = [end - since for (since, _), end in zip(self.bytes, ends, strict=True)]
         up, down = (
@@ -175,13 +190,14 @@ class SimulatedClients:
         return {"bytes_up": up, "bytes_down": down}
 
     def ledger(self) -> Tree:
-        """Since when rounds are in float64."""
-        return np.asarray(self.widened)
+        """Since when rounds are in float64, and bytes up and down."""
+        return np.asarray([self.widened, *self.carried])
 
     def restore(self, ledger: Tree) -> None:
         """In the precision that the state has."""
-        if self.wider is not None and int(ledger):
-            self._widen(self.wider, int(ledger))
+        widened, *self.carried = (int(count) for count in ledger)
+        if self.wider is not None and widened:
+            self._widen(self.wider, widened)
 
 
 def bytes_per_round(setup: Setup) -> tuple[int, int]:
@@ -190,7 +206,7 @@ def bytes_per_round(setup: Setup) -> tuple[int, int]:
     def size(a: Any) -> int:
         return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))
 
-    method = setup.method
+    method = setup.rounds
     like = tree.cast(setup.problem.like, setup.weights.dtype)
     dual = jax.eval_shape(setup.problem.geometry.dual, like)
     server = jax.eval_shape(lambda d: method.start(d, setup.problem.geometry), dual)
@@ -203,7 +219,7 @@ def bytes_per_round(setup: Setup) -> tuple[int, int]:
     return up, down + (asked + bool(asked) * setup.cohort) * size(like)
 
 
-# Clients of a method that decides itself, exchange by exchange, whether they are surveyed or take local steps.
+# A method and its clients in conversation: what it asks for is asked of them, and what they answer is told to it.
 
 
 T = TypeVar("T")
@@ -212,58 +228,42 @@ AVERAGE = "client_average"
 """The sum that the points of local steps come back in."""
 
 
-def first_exchange(method: Exchanging, setup: Setup, problem: AbstractProblem, z: Saddle) -> State:
-    """The state before the first exchange, which is a survey of the projection of z."""
-    flat = flat_of(problem)
-    server = method.opened(flat, tree.cast(z, jnp.float64), setup.local_steps)
-    return State(server, None, None, no_sums(setup, ()), np.asarray(0))
-
-
-def asked_by(clients: Clients, exact: AbstractProblem, setup: Setup) -> Clients:
-    """The clients as a driver asks them: for rounds, or for what a method decides on."""
-    method = exchanging(setup.method)
-    return clients if method is None else ExchangeClients(clients, method, exact, setup)
-
-
-class ExchangeClients:
-    """The clients of a run, asked for one exchange at a time; `clients` are those who are asked.
+class Asking:
+    """The clients of a run, asked for what its method wants; `clients` are those who are asked.
 
     exact: the problem in float64, of which the domain and what is known of f are used, not the data.
     """
 
-    averages: tuple[str, ...] = ()
-
-    def __init__(self, clients: Clients, method: Exchanging, exact: AbstractProblem, setup: Setup):
-        self.clients, self.method, self.setup = clients, method, setup
-        self.flat = flat_of(exact)
-        self.known = known_of(exact, self.flat)
+    def __init__(self, clients: Clients, exact: AbstractProblem):
+        self.clients, self.method = clients, clients.setup.method
+        self.facts = Facts(exact, clients.setup.local_steps)
+        self.averages: tuple[str, ...] = clients.averages if self.method.rounds is self.method else ()
         self.elsewhere, self.unsurveyed, self.sum_error = clients.elsewhere, clients.unsurveyed, clients.sum_error
         self.server_seconds = 0.0
+
+    @property
+    def setup(self) -> Setup:
+        """What rounds are computed with at present."""
+        return self.clients.setup
 
     def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
         """As they answer."""
         return self.clients.survey(points)
 
-    def local(self, state: State, rounds: int) -> State | Missing:
-        """The state after the exchange that the method asks for."""
-        server, steps = state.server, self.setup.local_steps
-        pull = self._own(lambda: self.method.pull(self.flat, server, steps))
-        if pull is None:
-            found = self.clients.attempted(self.clients.survey([server.at]))
+    def advance(self, state: State, rounds: int) -> State | Missing:
+        """The state after what the method asks for: one exchange, or at most so many rounds of its own."""
+        request = self._own(lambda: self.method.ask(self.facts, state.server))
+        if isinstance(request, LocalSteps) and request.start is state.server:
+            found = self.clients.local(state, min(rounds, request.most))
             if isinstance(found, Missing):
                 return found
-            if not tree.known_finite(found[0]):
-                return Missing("an operator or a value of f is not finite where it was surveyed", Stop.NUMERICAL_ERROR)
-            about = found[0].operator, found[0].value
-            following = self._own(
-                lambda: as_arrays(self.method.after_survey(self.flat, self.known, server, *about, steps))
-            )
-        else:
-            mean = self._mean_point(state, *pull)
-            if isinstance(mean, Missing):
-                return mean
-            following = self._own(lambda: as_arrays(self.method.after_steps(self.flat, server, mean)))
-        return replace(state, server=following, round=np.asarray(int(state.round) + 1))
+            return replace(found, server=self.method.tell(self.facts, state.server, Stepped(found.server, None)))
+        self.clients.count(request)
+        answer = self._surveyed(request) if isinstance(request, Survey) else self._stepped(state, request)
+        if isinstance(answer, Missing):
+            return answer
+        server = self._own(lambda: as_arrays(self.method.tell(self.facts, state.server, answer)))
+        return replace(state, server=server, round=np.asarray(int(state.round) + 1))
 
     def _own(self, step: Callable[[], T]) -> T:
         """A step of the server itself, of which the time is taken."""
@@ -272,27 +272,32 @@ class ExchangeClients:
         self.server_seconds += time.perf_counter() - began
         return found
 
-    def _mean_point(self, state: State, pull: Tree, reference: Tree) -> Tree | Missing:
-        """The weighted mean of all points that clients probe in their local steps from `pull`."""
-        kind = self.setup.weights.dtype
-        sums = no_sums(self.setup, (AVERAGE,))
-        start = State(tree.cast(pull, kind), None, tree.cast(reference, kind), sums, state.round)
-        found = self.clients.local(start, 1)
+    def _surveyed(self, request: Survey) -> list[Surveyed] | Missing:
+        found: list[Surveyed] | Missing = self.clients.attempted(self.clients.survey(list(request.points)))
+        if not isinstance(found, Missing) and not tree.known_finite(found):
+            return Missing("an operator or a value of f is not finite where it was surveyed", Stop.NUMERICAL_ERROR)
+        return found
+
+    def _stepped(self, state: State, request: LocalSteps) -> Stepped | Missing:
+        """The weighted mean of all points that clients probe in local steps from a state that is not the run's own."""
+        setup, kind = self.setup, self.setup.weights.dtype
+        begun, reference = tree.cast((request.start, request.reference), kind)
+        if reference is None:
+            reference = setup.rounds.point(begun, setup.problem.geometry)
+        found = self.clients.local(State(begun, None, reference, no_sums(setup, (AVERAGE,)), state.round), 1)
         if isinstance(found, Missing):
             return found
-        return tree.cast(tree.scale(1 / found.sums.weight, found.sums.points[AVERAGE]), jnp.float64)
-
-    def attempted(self, found: Any) -> Any:
-        """As they judge."""
-        return self.clients.attempted(found)
+        mean = tree.cast(tree.scale(1 / found.sums.weight, found.sums.points[AVERAGE]), jnp.float64)
+        return Stepped(found.server, mean)
 
     def announce(self) -> bool:
         """As they do."""
         return self.clients.announce()
 
     def spent(self, state: State) -> dict[str, Any]:
-        """As they count, and the seconds of the server's own steps."""
-        return {**self.clients.spent(state), "server_seconds": self.server_seconds}
+        """As they count, and the seconds of the server's own steps where the method decides on its exchanges."""
+        own = {"server_seconds": self.server_seconds} if self.method.outputs else {}
+        return {**self.clients.spent(state), **own}
 
     def ledger(self) -> Tree:
         """Theirs, and the seconds of the server."""

@@ -14,7 +14,7 @@ from .. import tree
 from ..display import rounded_down
 from ..problems import AbstractProblem
 from ..problems.feasibility import is_doubtful
-from .clients import Clients
+from .clients import Asking
 from .records import Record, Records
 from .run import Run
 from .state import Missing, State
@@ -131,7 +131,7 @@ class Driver:
 
     def __init__(
         self,
-        clients: Clients,
+        clients: Asking,
         records: Records,
         keeping: Keeping,
         *,
@@ -184,7 +184,7 @@ class Driver:
         if self.clients.announce():
             self._keep(None)
         rule, done = self.records.judgement, int(self.state.round)
-        following = self.clients.local(self.state, min(rule.every - done % rule.every, rule.rounds - done))
+        following = self.clients.advance(self.state, min(rule.every - done % rule.every, rule.rounds - done))
         if isinstance(following, Missing):
             log.warning("round %d failed: %s", done, following.reason)
             lost = following.stop is Stop.CLIENTS_LOST

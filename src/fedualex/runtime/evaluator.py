@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..bundle import Bounds, Cuts, Flat, Known, improved, no_bounds, no_cuts
 from ..certificates.certificate import Measured, certificate_of
 from ..certificates.surveys import Surveyed, flat_of, known_of, measure_bounds, pair_with_slopes
@@ -22,7 +22,7 @@ from ..geometry import AbstractGeometry, Product
 from ..problems import AbstractProblem, Certificate
 from ..problems.feasibility import largest_violation
 from ..tree import Saddle, Tree
-from .clients import Clients
+from .clients import Asking
 from .outputs import Evidence, Output, in_pairs, polishing, project, projected, structure_of, surveys_at, unstacked
 from .state import Missing, Setup, State, Sums
 from .status import status_of
@@ -235,16 +235,16 @@ class Reader:
     polish: the steps that are tried for the polished output.
     """
 
-    def __init__(self, evaluator: Evaluator, setup: Setup, clients: Clients, polish: Any):
+    def __init__(self, evaluator: Evaluator, setup: Setup, clients: Asking, polish: Any):
         self.evaluator, self.setup, self.clients, self.polish = evaluator, setup, clients, polish
         # Without anything known beforehand, bounds of both sides say little more than the certificates themselves.
-        traceless = setup.method.exchanging or evaluator.reason or evaluator.problem.floor is None
+        traceless = setup.method.outputs or evaluator.reason or evaluator.problem.floor is None
         self.trace = None if traceless else no_trace(evaluator.problem)
 
     def outputs(self, state: State, everything: bool) -> dict[str, Output] | Missing:
         """The outputs of a state; before the first round all are its point."""
-        if self.setup.method.exchanging:
-            return self._bounded(state.server)
+        if (bounds := self.setup.method.bounds(state.server)) is not None:
+            return self._bounded(bounds, state)
         outputs = self._asked(state, everything)
         if isinstance(outputs, Missing) or self.trace is None:
             return outputs
@@ -261,11 +261,12 @@ class Reader:
                 return {"bounds": self.evaluator.bounded(self.trace.bounds)}
         return {}
 
-    def _bounded(self, server: Any) -> dict[str, Output]:
+    def _bounded(self, bounds: Bounds, state: State) -> dict[str, Output]:
         """What the server's own surveys bound."""
-        if not server.bounds.known:
-            return self.evaluator.unanswered({"bounds": server.at}, "nobody was asked for an operator yet")
-        return {"bounds": self.evaluator.bounded(server.bounds)}
+        if not bounds.known:
+            point = self.setup.method.point(state.server, self.setup.problem.geometry)
+            return self.evaluator.unanswered({"bounds": point}, "nobody was asked for an operator yet")
+        return {"bounds": self.evaluator.bounded(bounds)}
 
     def _asked(self, state: State, everything: bool) -> dict[str, Output] | Missing:
         """The outputs that clients are asked about."""
@@ -297,8 +298,7 @@ class Reader:
 
 def exchanges_of(setup: Setup, state: State) -> int:
     """Round trips of the method until this state; those for certificates alone are not counted."""
-    method = setup.method
-    return int(state.server.exchanges) if method.exchanging else int(state.round) * method.exchanges
+    return int(setup.method.exchanges_of(state.server, int(state.round)))
 
 
 def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, Tree]:
@@ -308,7 +308,7 @@ def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, 
 
 def points_in_domain(exact: AbstractProblem, setup: Setup, state: State, averages: tuple[str, ...]) -> dict[str, Tree]:
     """The same as the nearest points of the domain, in float64."""
-    if setup.method.exchanging:  # it asks about points of the domain only
+    if setup.method.bounds(state.server) is not None:  # it asks about points of the domain only
         return {"last": setup.method.point(state.server, setup.problem.geometry)}
     names = ("last", *averages)
     found = _read(exact.geometry, setup.method, setup.problem.geometry, state.server, state.sums, averages)
@@ -317,13 +317,13 @@ def points_in_domain(exact: AbstractProblem, setup: Setup, state: State, average
 
 @compiled
 def _read(
-    reports: Product, method: AbstractMethod, geometry: Product, server: Tree, sums: Sums, averages: tuple[str, ...]
+    reports: Product, method: Method, geometry: Product, server: Tree, sums: Sums, averages: tuple[str, ...]
 ) -> Tree:
     return projected(reports, list(_points(method, geometry, server, sums, averages).values()))
 
 
 def _points(
-    method: AbstractMethod, geometry: AbstractGeometry, server: Tree, sums: Sums, averages: Iterable[str]
+    method: Method, geometry: AbstractGeometry, server: Tree, sums: Sums, averages: Iterable[str]
 ) -> dict[str, Tree]:
     last, some = method.point(server, geometry), sums.weight > 0
     inverse = 1 / jnp.where(some, sums.weight, 1)

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.base import as_problem
 from ..tree import Saddle
@@ -23,7 +23,7 @@ from .outputs import KINDS
 
 
 Check = Callable[[str, Any], Any]
-Methods = Mapping[str, AbstractMethod] | Sequence[AbstractMethod]
+Methods = Mapping[str, Method] | Sequence[Method]
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,9 +60,7 @@ def options(cls: type[T]) -> type[T]:
 
 def takes(
     kind: Callable[P, T], *, refused: Mapping[str, str] = MappingProxyType({})
-) -> Callable[
-    [Callable[[AbstractProblem, AbstractMethod, T], R]], Callable[Concatenate[AbstractProblem, AbstractMethod, P], R]
-]:
+) -> Callable[[Callable[[AbstractProblem, Method, T], R]], Callable[Concatenate[AbstractProblem, Method, P], R]]:
     """Turn a function of (problem, method, options) into one that has the options as keywords of its own.
 
     Type checkers see the fields of `kind` spelled out as keywords, and `help` lists them with their meanings.
@@ -76,7 +74,7 @@ class MethodOptional(Protocol[P, Result]):
     """A function of a problem, of a method that may be left out, and of options."""
 
     @overload
-    def __call__(self, problem: AbstractProblem, method: AbstractMethod, *args: P.args, **options: P.kwargs) -> Result:
+    def __call__(self, problem: AbstractProblem, method: Method, *args: P.args, **options: P.kwargs) -> Result:
         """With a method."""
         ...
 
@@ -88,7 +86,7 @@ class MethodOptional(Protocol[P, Result]):
 
 def takes_or_chooses(
     kind: Callable[P, T], *, refused: Mapping[str, str] = MappingProxyType({})
-) -> Callable[[Callable[[AbstractProblem, AbstractMethod | None, T], R]], MethodOptional[P, R]]:
+) -> Callable[[Callable[[AbstractProblem, Method | None, T], R]], MethodOptional[P, R]]:
     """The same as `takes` for a function that is given None where no method is given."""
     return lambda function: _with_keywords(function, kind, refused, optional=True)
 
@@ -118,7 +116,7 @@ def _with_keywords(
             raise TypeError(refused[name])
         as_problem(problem)
         if method is not None or not optional:
-            of_type("method", method, AbstractMethod, "a method such as fx.FeDualEx(eta_c=0.03)")
+            of_type("method", method, Method, "a method such as fx.FeDualEx(eta_c=0.03)")
         return function(problem, method, built(kind, given))
 
     return _described(call, function, kind, optional=optional)

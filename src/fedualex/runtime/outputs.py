@@ -47,7 +47,7 @@ def _own_points(setup: Setup, total: Contribution) -> Tree:
 
 def _mean_probes(setup: Setup, total: Contribution) -> Tree:
     """The averaged probes of every local step, read as points."""
-    method, geometry = setup.method, setup.problem.geometry
+    method, geometry = setup.rounds, setup.problem.geometry
 
     def read(carry: Tree, step: Any) -> tuple[Tree, None]:
         probe, weight, share = step

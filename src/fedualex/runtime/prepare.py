@@ -13,8 +13,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from .. import theory, tree
-from ..algorithms import AbstractMethod, FeDualEx, FeDualExCorrected, FeDualSlide
-from ..algorithms.exchanging import exchanging
+from ..algorithms import AbstractMethod, Facts, FeDualEx, FeDualExCorrected, FeDualSlide, Method
 from ..compiling import compiled
 from ..geometry import Product
 from ..problems import AbstractOracle, AbstractProblem, Exact
@@ -24,7 +23,7 @@ from ..theory.constants import smoothness
 from ..tree import Saddle, Tree
 from ..validation import positive, short
 from . import checkpoint as checkpoints
-from .clients import Wider, first_exchange
+from .clients import Wider
 from .options import RunOptions, SimulatorOptions, decisive
 from .outputs import AVERAGES, no_sums
 from .sharding import clients_per_device, spread
@@ -33,7 +32,7 @@ from .state import Setup, State
 # Which method and which precision a run has that nobody chose them for, and why.
 
 
-def chosen_method(problem: AbstractProblem, options: RunOptions) -> tuple[AbstractMethod, str]:
+def chosen_method(problem: AbstractProblem, options: RunOptions) -> tuple[Method, str]:
     """The method that fits a problem and the options of a run, and the reason in one sentence.
 
     FeDualSlide where every exchange can reach all clients and their exact operators; else FeDualEx for clients that
@@ -60,7 +59,7 @@ def _why_no_surveys(problem: AbstractProblem, options: RunOptions) -> str:
     return ""
 
 
-def chosen_precision(method: AbstractMethod, options: RunOptions) -> tuple[str, str]:
+def chosen_precision(method: Method, options: RunOptions) -> tuple[str, str]:
     """The precision of a run's rounds, 'float32' or 'float64', and the reason in one sentence.
 
     Noise is far above the rounding of float32, and rounds then take half the time; where operators are exact, nothing
@@ -68,8 +67,8 @@ def chosen_precision(method: AbstractMethod, options: RunOptions) -> tuple[str, 
     """
     if options.dtype is not None:
         return str(options.dtype), f"{options.dtype}, as was asked for"
-    if method.exchanging:
-        return "float64", "float64: the method works with exact operators"
+    if method.needs_float64:
+        return "float64", f"float64: {method.needs_float64}"
     noise: Any = options.noise
     if noise is None or not noise.noisy or (noise.gaussian and noise.sigma == 0):
         return "float64", "float64: operators are exact"
@@ -85,7 +84,7 @@ CHUNK_ENTRIES = 2**19
 
 def build_setup(
     problem: AbstractProblem,
-    method: AbstractMethod,
+    method: Method,
     options: RunOptions,
     clients: int,
     *,
@@ -97,7 +96,7 @@ def build_setup(
     kind = jnp.dtype(chosen_precision(method, options)[0])
     per_client = np.broadcast_to(np.asarray(options.local_steps, int), (clients,))
     cohort = clients if options.cohort is None else int(options.cohort)
-    cohort = cohort if method.lead is None else 1
+    cohort = cohort if method.rounds.lead is None else 1
     at_once = clients_per_device(mesh, clients, cohort, settled=problem.clients is not None)
     oracle = oracle_of(options)
     return Setup(
@@ -117,8 +116,8 @@ def build_setup(
             fast == "law"
             and problem.shared_affine
             and oracle.gaussian
-            and method.linear_sample is not None
-            and method.survey == "none"
+            and method.rounds.linear_sample is not None
+            and method.rounds.survey == "none"
             and per_client.max() == 1
         ),
         mesh=mesh,
@@ -139,7 +138,7 @@ def _even_chunk(problem: AbstractProblem, count: int) -> int:
 def first_state(setup: Setup, z0: Saddle, options: RunOptions, averages: Iterable[str] = AVERAGES) -> State:
     """The method's start from the dual image of z0, with nothing summed up yet for these averages."""
     projected = options.init == "project"
-    server, point, memory = _begun(setup.method, setup.problem.geometry, z0, setup.weights, projected)
+    server, point, memory = _begun(setup.rounds, setup.problem.geometry, z0, setup.weights, projected)
     return State(server, memory, point, no_sums(setup, averages), np.asarray(0))
 
 
@@ -162,7 +161,7 @@ FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 def with_theory_steps(
-    method: AbstractMethod,
+    method: Method,
     problem: AbstractProblem,
     options: RunOptions,
     z0: Saddle,
@@ -170,7 +169,7 @@ def with_theory_steps(
     clients: int,
     rounds: int,
     alone: bool = False,
-) -> tuple[AbstractMethod, str]:
+) -> tuple[Method, str]:
     """The method with every missing step size filled in, and a sentence that says what was chosen and why.
 
     alone: whether the theorems for one machine are asked instead of the one for clients.
@@ -209,7 +208,7 @@ def untuned(steps: Mapping[str, str]) -> str:
     )
 
 
-def with_steps(method: AbstractMethod, steps: Mapping[str, float]) -> AbstractMethod:
+def with_steps(method: Method, steps: Mapping[str, float]) -> Method:
     """The method with these step sizes."""
     return eqx.tree_at(
         lambda m: [getattr(m, name) for name in steps],
@@ -220,7 +219,7 @@ def with_steps(method: AbstractMethod, steps: Mapping[str, float]) -> AbstractMe
 
 
 def _bound(
-    method: AbstractMethod, constants: Any, options: RunOptions, *, clients: int, rounds: int, alone: bool
+    method: Method, constants: Any, options: RunOptions, *, clients: int, rounds: int, alone: bool
 ) -> tuple[str, Any]:
     """The theorem whose step is taken, by name, and its bound."""
     if alone:
@@ -234,7 +233,7 @@ def _bound(
     )
 
 
-def _covers(method: AbstractMethod, problem: AbstractProblem, options: RunOptions, constants: Any) -> bool:
+def _covers(method: Method, problem: AbstractProblem, options: RunOptions, constants: Any) -> bool:
     """Whether the run starts and steps as the theorems assume, on a problem whose constants are known."""
     equal_steps = bool(np.min(options.local_steps) == np.max(options.local_steps))
     known = np.inf > constants.B0 and "estimate" not in (constants.how.get("beta"), constants.how.get("sigma"))
@@ -277,7 +276,7 @@ class Prepared:
         return checkpoints.run_id(whole, self.start, decides)
 
 
-def prepare(problem: AbstractProblem, method: AbstractMethod, options: SimulatorOptions) -> Prepared:
+def prepare(problem: AbstractProblem, method: Method, options: SimulatorOptions) -> Prepared:
     """The run that these options describe, or one sentence about what does not fit. Call within `double()`."""
     rounds, clients = check_simulation(problem, method, options)
     mesh = fitting_mesh(options.mesh, problem)
@@ -306,13 +305,13 @@ def _held_once(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:
 
 def start_of(setup: Setup, problem: AbstractProblem, z0: Saddle, options: RunOptions, **averages: Any) -> State:
     """The state with which a run begins."""
-    method = exchanging(setup.method)
-    if method is not None:
-        return first_exchange(method, setup, problem, z0)
-    return first_state(setup, z0, options, **averages)
+    server = setup.method.init(Facts(problem, setup.local_steps), tree.cast(z0, jnp.float64))
+    if server is None:
+        return first_state(setup, z0, options, **averages)
+    return State(server, None, None, no_sums(setup, ()), np.asarray(0))
 
 
-def check_simulation(problem: AbstractProblem, method: AbstractMethod, options: SimulatorOptions) -> tuple[int, int]:
+def check_simulation(problem: AbstractProblem, method: Method, options: SimulatorOptions) -> tuple[int, int]:
     """The number of rounds and of clients, or one sentence about what does not fit."""
     check_length(options)
     alone = options.clients in (None, 1) and options.cohort in (None, 1) and options.local_steps == 1
@@ -333,7 +332,7 @@ def check_length(options: SimulatorOptions) -> None:
         raise TypeError("give either rounds= (with clients= and local_steps=) or steps= (one machine)")
 
 
-def check_clients(problem: AbstractProblem, method: AbstractMethod, options: RunOptions, clients: int) -> None:
+def check_clients(problem: AbstractProblem, method: Method, options: RunOptions, clients: int) -> None:
     """Whether so many clients can run the method with these options."""
     steps = options.local_steps
     if np.shape(steps) not in ((), (clients,)):
@@ -342,9 +341,9 @@ def check_clients(problem: AbstractProblem, method: AbstractMethod, options: Run
         )
     if options.cohort is not None and options.cohort > clients:
         raise ValueError(f"cohort must be at most the number of clients, {clients}, got {options.cohort}")
-    if options.cohort not in (None, clients) and method.exchanging:
+    if options.cohort not in (None, clients) and method.needs_everybody:
         raise ValueError(f"{type(method).__name__} surveys all clients: leave out cohort={options.cohort}")
-    if options.cohort is not None and method.lead is not None:
+    if options.cohort is not None and method.rounds.lead is not None:
         raise ValueError(f"{type(method).__name__} has a lead instead of a cohort: leave out cohort={options.cohort}")
     if reason := method.refusal(problem, clients, steps):
         raise ValueError(reason)

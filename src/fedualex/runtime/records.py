@@ -15,7 +15,7 @@ from ..problems import AbstractProblem
 from ..problems.convexity import CHECKED, Disproof, disproof, unchecked
 from ..tree import Saddle
 from . import checkpoint as checkpoints
-from .clients import Clients
+from .clients import Asking
 from .evaluator import Evaluator, Reader, exchanges_of, gap_of, points_in_domain
 from .outputs import Output
 from .run import Run, columns
@@ -87,7 +87,7 @@ class Records:
         problem: AbstractProblem,
         exact: AbstractProblem,
         setup: Setup,
-        clients: Clients,
+        clients: Asking,
         judgement: Judgement,
         start: State,
     ):
@@ -111,9 +111,10 @@ class Records:
     def is_due(self, state: State) -> bool:
         """Whether there is a record of this state: also when the method itself says that tol is met."""
         rule, rounds = self.judgement, int(state.round)
-        if not self.setup.method.exchanging:
+        bounds = self.setup.method.bounds(state.server)
+        if bounds is None:
             return rule.is_due(rounds)
-        met = rule.tol is not None and state.server.bounds.gap <= rule.tol
+        met = rule.tol is not None and bounds.gap <= rule.tol
         return rounds > 0 and (rule.is_due(rounds) or rounds == 1 or met)
 
     def record(self, state: State, seconds: float) -> Record | Missing:

@@ -60,7 +60,7 @@ def local_rounds(
     setup: Setup, state: State, survey: Tree, data: Tree, memory: Tree, ids: Array, a: Array, mean_steps: Array
 ) -> tuple[Contribution, Tree]:
     """A round of local steps on clients side by side: their weighted sums, and their memories."""
-    method, problem, steps = setup.method, setup.problem, setup.steps.at[ids].get(mode="fill", fill_value=1)
+    method, problem, steps = setup.rounds, setup.problem, setup.steps.at[ids].get(mode="fill", fill_value=1)
     own = (
         None
         if survey is None
@@ -100,7 +100,7 @@ def local_rounds(
 
 def _step_of_a_client(setup: Setup, state: State, survey: Any, ids: Array, dtype: Any) -> Callable[..., Any]:
     """One local step of one client: its state after it, the probe, the probe's weight and its point."""
-    method, problem = setup.method, setup.problem
+    method, problem = setup.rounds, setup.problem
     round_key = fold_in(setup.key, state.round)
 
     def step_of(local: Tree, client: Tree, own_reference: Tree, m: Array, share: Array, k: Array) -> Any:
@@ -121,7 +121,7 @@ def _step_of_a_client(setup: Setup, state: State, survey: Any, ids: Array, dtype
 
 def _message(setup: Setup, state: State, local: Tree, memory: Tree, a: Array, shares: Array) -> tuple[Tree, Tree]:
     """What the clients send after their last step, as one weighted sum, and their memories."""
-    final = setup.method.local_final
+    final = setup.rounds.local_final
     if setup.merge_noise:  # they stand at one point
         message, memory = final(local, state.server, memory)
         return tree.scale(jnp.sum(a), message), memory
@@ -160,7 +160,7 @@ def advance(setup: Setup, state: State, rounds: Any) -> State:
 
 def one_round(setup: Setup, state: State) -> State:
     """Surveys if the method asks for them, local rounds on the cohort, aggregation, server step."""
-    method, geometry = setup.method, setup.problem.geometry
+    method, geometry = setup.rounds, setup.problem.geometry
     survey = state.reference if method.survey == "given" else None
     once: Any = CachedPrimal(geometry)
     point = method.point(state.server, once)
@@ -185,8 +185,8 @@ def survey_point(method: AbstractMethod, state: State, geometry: AbstractGeometr
 
 def draw_cohort(setup: Setup, round_index: Array) -> tuple[Array, Array]:
     """The ids of the round's clients and their aggregation weights: the lead, or uniform and without replacement."""
-    if setup.method.lead is not None:
-        return jnp.asarray([setup.method.lead]), jnp.ones_like(setup.weights[:1])
+    if setup.rounds.lead is not None:
+        return jnp.asarray([setup.rounds.lead]), jnp.ones_like(setup.weights[:1])
     ids = jnp.arange(setup.clients)
     if setup.cohort < setup.clients:
         # Counter 0 is the cohort's, client m has counter m + 1: no stream is used twice.

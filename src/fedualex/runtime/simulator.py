@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,18 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from .. import tree
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..compiling import drop_programs
 from ..display import rounded_up
 from ..precision import double, keep_precision
 from ..problems import AbstractProblem
 from ..problems.base import where_not_finite
 from . import checkpoint as checkpoints
-from .clients import SimulatedClients, asked_by
+from .clients import Asking, SimulatedClients
 from .driver import Driver, Keeping, RunHooks
 from .evaluator import points_in_domain
 from .options import SimulatorOptions, SolveOptions, StoppingOptions, fields_of, meanings, takes_or_chooses
-from .outputs import exact_problem
+from .outputs import exact_problem, in_pairs, surveys_at
 from .prepare import Prepared, check_length, chosen_method, polish_grid, prepare
 from .records import Judgement, Record, Records
 from .run import Run
@@ -118,7 +119,7 @@ def _make_room(folder: Path) -> None:
 
 
 @takes_or_chooses(SolveOptions)
-def solve(problem: AbstractProblem, method: AbstractMethod | None, options: SolveOptions) -> Run:
+def solve(problem: AbstractProblem, method: Method | None, options: SolveOptions) -> Run:
     """Run a method on a problem until an output's certificate is at most `tol`, and return certified outputs.
 
     Without a method the run has the one that fits (`runtime.choice`), and `run.chosen` says why.
@@ -131,7 +132,7 @@ STOPPING = "tol and max_seconds are stopping rules, and simulate runs all rounds
 
 
 @takes_or_chooses(SimulatorOptions, refused=dict.fromkeys(meanings(StoppingOptions), STOPPING))
-def simulate(problem: AbstractProblem, method: AbstractMethod | None, options: SimulatorOptions) -> Run:
+def simulate(problem: AbstractProblem, method: Method | None, options: SimulatorOptions) -> Run:
     """Run all rounds of a method on a problem, without a stopping rule, and return certified outputs.
 
     Without a method the run has the one that fits, as in `solve`. The options:
@@ -140,7 +141,7 @@ def simulate(problem: AbstractProblem, method: AbstractMethod | None, options: S
     return _run(problem, method, SolveOptions(**fields_of(options, SimulatorOptions)), stopping=False)
 
 
-def _run(problem: AbstractProblem, given: AbstractMethod | None, options: SolveOptions, *, stopping: bool) -> Run:
+def _run(problem: AbstractProblem, given: Method | None, options: SolveOptions, *, stopping: bool) -> Run:
     started = time.perf_counter()
     keep_compiled_programs()
     callback = options.callback and keep_precision(options.callback)
@@ -150,8 +151,8 @@ def _run(problem: AbstractProblem, given: AbstractMethod | None, options: SolveO
         mesh = prepared.setup.mesh
         exact = exact_problem(spread(prepared.problem, mesh))
         simulated = SimulatedClients(exact, prepared.setup, prepared.wider)
-        _check_start(prepared, exact, simulated)
-        clients = asked_by(simulated, exact, prepared.setup)
+        clients = Asking(simulated, exact)
+        _check_start(prepared, exact, simulated, clients.averages)
         judgement = _judgement(prepared, options)
         records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
         with progress_bar(prepared.rounds, shown=is_writer(mesh)) as show:
@@ -180,11 +181,15 @@ def _continued(clients: SimulatedClients) -> str:
     return f"; float64 after round {clients.widened}, as rounding was no longer far below the noise"
 
 
-def _check_start(prepared: Prepared, exact: AbstractProblem, clients: SimulatedClients) -> None:
+def _check_start(
+    prepared: Prepared, exact: AbstractProblem, clients: SimulatedClients, averages: tuple[str, ...]
+) -> None:
     """Refuse a start without a finite operator: there would be nothing to return."""
     setup = prepared.setup
-    start = points_in_domain(exact, setup, prepared.start, clients.averages)["last"]
-    if not tree.known_finite([found.operator for found in clients.survey([start])]):
+    start = points_in_domain(exact, setup, prepared.start, averages)["last"]
+    # By the program that will be needed anyway: that of the method's own surveys, or of records, which ask in pairs.
+    found = clients.survey([start]) if setup.method.outputs else in_pairs(partial(surveys_at, exact), [start])
+    if not tree.known_finite([one.operator for one in found]):
         raise FloatingPointError(where_not_finite(prepared.problem, start, "the start"))
 
 
@@ -194,7 +199,7 @@ def _judgement(prepared: Prepared, options: SolveOptions) -> Judgement:
         every=options.record_every or max(1, prepared.rounds // 50),
         tol=options.tol,
         output=options.output,
-        polish=() if prepared.setup.method.exchanging else polish_grid(prepared.problem),
+        polish=() if prepared.setup.method.outputs else polish_grid(prepared.problem),
         everything=options.tol is not None or options.output in ("client_average", "polished"),
         trust=options.convexity == "trust",
     )

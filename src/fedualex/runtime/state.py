@@ -7,7 +7,7 @@ import equinox as eqx
 from jax.sharding import Mesh
 from jaxtyping import Array
 
-from ..algorithms import AbstractMethod
+from ..algorithms import AbstractMethod, Method
 from ..problems import AbstractOracle, AbstractProblem
 from ..tree import Tree
 from .status import Stop
@@ -28,7 +28,7 @@ class Setup(eqx.Module):
     """What does not change during a run."""
 
     problem: AbstractProblem
-    method: AbstractMethod
+    method: Method
     oracle: AbstractOracle
     weights: Array
     """p, one for each client, summing to 1."""
@@ -45,6 +45,11 @@ class Setup(eqx.Module):
     """Draw the mean of the clients' last samples of a round at once: the same law, other numbers (fast="law")."""
     mesh: Mesh | None = eqx.field(static=True, default=None)
     """The devices that the clients are spread over; None for one device."""
+
+    @property
+    def rounds(self) -> AbstractMethod:
+        """The local steps that clients take."""
+        return self.method.rounds
 
 
 class Sums(eqx.Module):

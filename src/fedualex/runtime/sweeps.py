@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
-from ..algorithms import AbstractMethod
+from ..algorithms import Method
 from ..compiling import optimized
 from ..display import gap_text, html_table, rounded_up
 from ..precision import double
@@ -32,7 +32,7 @@ from .status import Stop
 
 def averaging(
     problem: AbstractProblem,
-    method: AbstractMethod,
+    method: Method,
     *,
     clients: int,
     local_steps: int,
@@ -58,7 +58,7 @@ def averaging(
             points = _client_points(setup, state)
             state = advance(setup, state, jnp.asarray(1))
             each = [_density(problem, jax.tree.map(lambda leaf, m=m: leaf[m], points)) for m in range(clients)]
-            server = _density(problem, setup.method.point(state.server, setup.problem.geometry))
+            server = _density(problem, setup.rounds.point(state.server, setup.problem.geometry))
             row = (int(state.round), float(np.mean(each)), min(each), max(each), server)
             for name, value in zip(series, row, strict=True):
                 series[name].append(value)
@@ -73,7 +73,7 @@ def _client_points(setup: Setup, state: State) -> Tree:
     def one(m: Array) -> Tree:
         data = jax.tree.map(lambda leaf: jnp.asarray(leaf)[m][None], setup.problem.data)
         part, _ = local_rounds(setup, state, None, data, None, m[None], alone, steps)
-        return setup.method.point(tree.add(state.server, part.message), setup.problem.geometry)
+        return setup.rounds.point(tree.add(state.server, part.message), setup.problem.geometry)
 
     return jax.lax.map(one, jnp.arange(setup.clients))
 
@@ -161,7 +161,7 @@ class Tuned:
     method, steps: the method, and its step sizes by name. score, table: its certified gap; all candidates with theirs.
     """
 
-    method: AbstractMethod
+    method: Method
     steps: dict[str, float]
     score: float
     table: list[tuple[dict[str, float], float]]
@@ -181,7 +181,7 @@ def _text(steps: Mapping[str, float]) -> str:
 
 
 @takes(SweepOptions)
-def sweep(problem: AbstractProblem, method: AbstractMethod, chosen: SweepOptions) -> list[Point]:
+def sweep(problem: AbstractProblem, method: Method, chosen: SweepOptions) -> list[Point]:
     """`simulate` at every combination of the grid's step sizes and every seed, in one compilation. The options:"""
     points = []
     for steps, seed in itertools.product(_combinations(method, chosen.grid), chosen.seeds):
@@ -193,7 +193,7 @@ def sweep(problem: AbstractProblem, method: AbstractMethod, chosen: SweepOptions
 
 
 @takes(TuneOptions)
-def tune(problem: AbstractProblem, method: AbstractMethod, chosen: TuneOptions) -> Tuned:
+def tune(problem: AbstractProblem, method: Method, chosen: TuneOptions) -> Tuned:
     """The step sizes whose final certified gap of `output` is smallest on one seed.
 
     Without a grid, all combinations of 0.1, 0.3, 1, 3 and 10 times the step sizes that theory would choose are tried,
@@ -219,7 +219,7 @@ def tune(problem: AbstractProblem, method: AbstractMethod, chosen: TuneOptions) 
     return Tuned(with_steps(method, steps), steps, best, table)
 
 
-def _around_theory(problem: AbstractProblem, method: AbstractMethod, chosen: TuneOptions) -> dict[str, list[float]]:
+def _around_theory(problem: AbstractProblem, method: Method, chosen: TuneOptions) -> dict[str, list[float]]:
     """Multiples of what theory would choose for each step size that the method was built without."""
     names, kind = method.missing_steps(), type(method).__name__
     if not method.step_names():
@@ -232,7 +232,7 @@ def _around_theory(problem: AbstractProblem, method: AbstractMethod, chosen: Tun
         return {name: [factor * float(getattr(filled, name)) for factor in FACTORS] for name in names}
 
 
-def _combinations(method: AbstractMethod, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
+def _combinations(method: Method, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
     names = method.step_names()
     for name in grid:
         if name not in names:

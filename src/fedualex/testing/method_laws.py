@@ -11,8 +11,8 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..algorithms import AbstractMethod
-from ..algorithms.base import Survey
+from ..algorithms import AbstractMethod, Method
+from ..algorithms.base import Correction
 from ..geometry import Dual
 from ..precision import double
 from ..problems import AbstractProblem, Problem, bilinear, matrix_game
@@ -109,7 +109,7 @@ def sizes_of(method: AbstractMethod, problem: AbstractProblem) -> tuple[int, int
     return next((size for size in known if not method.refusal(problem, *size)), None)
 
 
-def complete(method: AbstractMethod) -> AbstractMethod:
+def complete(method: AbstractMethod) -> Any:
     """The method with every missing step size by its own rule."""
     rule = method.theory_steps(ETA, BETA, ROUNDS)
     return with_steps(method, {name: rule[name] for name in method.missing_steps()})
@@ -148,8 +148,8 @@ def check_method(method: AbstractMethod, *, composite: bool = True, seed: int = 
     beta = 1. composite: whether it solves problems with psi; False for a method whose limit is another point then, such
     as `fx.FedMiD()` as printed, which counts psi twice. seed: decides the games. FeDualSlide has no rounds to check.
     """
-    of_type("method", method, AbstractMethod, "a method such as fx.FeDualEx(eta_c=0.03)")
-    if method.exchanging:
+    of_type("method", method, Method, "a method such as fx.FeDualEx(eta_c=0.03)")
+    if not isinstance(method, AbstractMethod):
         raise TypeError(
             f"method must be one of rounds, such as fx.FeDualEx(), got {method!r}, which asks for exchanges"
         )
@@ -186,7 +186,7 @@ def declared_laws(method: AbstractMethod) -> Conditions:
         "a step size is an array, so that another one does not compile again": holds(
             all(id(value) in leaves and hasattr(value, "dtype") for value in arrays)
         ),
-        "survey is none, fresh or stale": holds(method.survey in get_args(Survey)),
+        "survey is none, fresh or stale": holds(method.survey in get_args(Correction)),
         "surveys is 0 for none, 1 for stale, at least 1 for fresh": holds(
             method.surveys >= 1 if method.survey == "fresh" else method.surveys == (method.survey == "stale")
         ),

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from numpy.typing import NDArray
 
-from ...algorithms import AbstractMethod
+from ...algorithms import Method
 from ...storage import write_atomically, write_json
 from ..engine import Arrays, Code, RefusedError, Request
 from ..ledger import content_digest, digest
@@ -48,18 +48,18 @@ def has_keys(party: Path) -> bool:
     return (party / SECURE / ROSTER).exists()
 
 
-def why_not_secure(method: AbstractMethod, sites: int, cohort: int | None, min_replies: int | None) -> str:
+def why_not_secure(method: Method, sites: int, cohort: int | None, min_replies: int | None) -> str:
     """Why a run cannot have secure sums, in which all sites take part or nobody; empty if it can."""
     if not FEWEST <= sites <= MOST_SITES:
         return f"they are of {FEWEST} to {MOST_SITES} sites, got {sites}"
-    if method.lead is not None:
+    if method.rounds.lead is not None:
         return f"{type(method).__name__} has local steps of one site, and a sum of one hides nothing"
     if (cohort or sites) < sites or (min_replies or sites) < sites:
         return "all sites are in every sum, so that cohort and min_replies must be left out"
     return ""
 
 
-def check_choice(choice: str, method: AbstractMethod, sites: int, cohort: int | None, min_replies: int | None) -> None:
+def check_choice(choice: str, method: Method, sites: int, cohort: int | None, min_replies: int | None) -> None:
     """Refuse secure sums where they were asked for and cannot be."""
     if choice == ON and (reason := why_not_secure(method, sites, cohort, min_replies)):
         raise ValueError(f"secure_sums = {ON!r}: {reason}")

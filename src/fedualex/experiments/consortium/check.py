@@ -105,7 +105,7 @@ def checked(party: Path) -> Checked:
         rarest = sorted(smallest_groups(table.trained, recipe).items(), key=lambda item: item[1])[:FEW]
         few = ", ".join(f"{name} ({count})" for name, count in rarest)
         raise ConfigurationError(f"by its own rules nothing leaves this site: {why}; rows of the rarest value: {few}")
-    plain, surveyed = Policy(), build_method(settings["method"]).exchanging
+    plain, surveyed = Policy(), bool(build_method(settings["method"]).outputs)
     rules = {f.name: value for f in fields(plain) if (value := getattr(policy, f.name)) != getattr(plain, f.name)}
     keys = has_keys(party) and settings["run"]["secure_sums"] != OFF
     summaries: list[Summary] = []

@@ -1,0 +1,115 @@
+"""Methods that decide on their own exchanges, written outside of the package by `init`, `ask` and `tell`."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.deploying import NAMES, serve
+from support.plain_rows import rows
+
+import fedualex as fx
+from fedualex.algorithms import LocalSteps, Method, Stepped, Survey
+from fedualex.tree import Saddle
+
+
+class Walk(NamedTuple):
+    """Where a step begins, and where clients are asked: there, or at the half point."""
+
+    anchor: Saddle
+    at: Saddle
+    half: bool
+
+
+class ExtragradientBySurveys(Method):
+    """z_half = P(z - eta g(z)); z <- P(z - eta g(z_half)): every exchange is a survey."""
+
+    eta: float
+    outputs = ("last",)
+    needs_float64 = "operators are exact"
+
+    def init(self, facts, z):
+        z = facts.flat.geometry.project(z)
+        return Walk(z, z, jnp.asarray(False))
+
+    def ask(self, facts, server):
+        return Survey((server.at,))
+
+    def tell(self, facts, server, answer):
+        geometry = facts.flat.geometry
+        z = geometry.primal(geometry.dual(server.anchor).descend(self.eta, answer[0].operator))
+        return Walk(z, z, jnp.asarray(False)) if bool(server.half) else Walk(server.anchor, z, jnp.asarray(True))
+
+    def point(self, server, geometry):
+        return server.anchor
+
+
+class WarmRounds(Method):
+    """One survey, which it only looks at, and then the rounds of FeDualEx from where they are."""
+
+    eta: float
+    outputs = ("last",)
+
+    @property
+    def rounds(self):
+        return fx.FeDualEx(self.eta)
+
+    def init(self, facts, z):
+        return fx.Dual(facts.flat.geometry.dual(z).omega, jnp.zeros(()))
+
+    def ask(self, facts, server):
+        return LocalSteps(server.descend(0.0, server.omega))  # a state of its own, so that it is told of every round
+
+    def tell(self, facts, server, answer):
+        assert isinstance(answer, Stepped)
+        assert answer.mean is not None
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), answer.server)
+
+    def point(self, server, geometry):
+        return geometry.primal(server)
+
+
+def test_a_method_of_surveys_from_outside_is_solved_certified_and_counted():
+    problem = rows("agnostic")
+    run = fx.solve(problem, ExtragradientBySurveys(0.3), rounds=400, tol=0.1)
+    assert run.stop is fx.Stop.TOLERANCE
+    assert list(run.outputs) in (["last"], ["last", "best"])
+    assert run.exchanges == run.rounds
+    size = sum(leaf.size for leaf in jax.tree.leaves(problem.like))
+    assert run.history["bytes_up"][-1] == run.rounds * problem.clients * (size + 1) * 8
+
+
+def test_it_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
+    problem, method, file = rows("agnostic"), ExtragradientBySurveys(0.3), tmp_path / "run.npz"
+    whole = fx.simulate(problem, method, rounds=20, record_every=5)
+    seen = iter(range(100))
+    fx.simulate(problem, method, rounds=20, record_every=5, checkpoint=file, callback=lambda record: next(seen) == 2)
+    run = fx.simulate(problem, method, rounds=20, record_every=5, checkpoint=file)
+    for a, b in zip(jax.tree.leaves(run.state), jax.tree.leaves(whole.state), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(run.history["gap_last"], whole.history["gap_last"])
+
+
+def test_it_is_deployed_as_it_is(tmp_path):
+    options = {"problem": rows("agnostic"), "sites": NAMES, "noise": None}
+    run, engine = serve(
+        tmp_path, method=ExtragradientBySurveys(0.3), rounds=6, local_steps=1, record_every=6, **options
+    )
+    same = fx.simulate(rows("agnostic"), ExtragradientBySurveys(0.3), rounds=6, record_every=6)
+    for a, b in zip(jax.tree.leaves(run.z), jax.tree.leaves(same.z), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+    assert {request.task for request, _ in engine.requests} == {"survey"}
+
+
+def test_a_method_that_asks_for_rounds_one_by_one_takes_those_of_its_local_steps():
+    problem = rows("agnostic")
+    run = fx.simulate(problem, WarmRounds(0.05), rounds=5, local_steps=3, record_every=5, dtype="float64")
+    plain = fx.simulate(problem, fx.FeDualEx(0.05), rounds=5, local_steps=3, record_every=5, dtype="float64")
+    for a, b in zip(jax.tree.leaves(run.z), jax.tree.leaves(plain.outputs["last"].z), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+def test_what_a_method_asks_for_must_be_answered_by_all():
+    with pytest.raises(ValueError, match="surveys all clients: leave out cohort"):
+        fx.simulate(rows("agnostic"), fx.FeDualSlide(), rounds=2, cohort=1)
