@@ -8,9 +8,18 @@ import scipy.optimize as so
 from support.plain_rows import rows
 
 import fedualex as fx
-from fedualex.bundle import Cuts, improved, level_weights, lower_bound, no_bounds, no_cuts, pair_of, upper_bound
-from fedualex.bundle.improve import largest_of_concave
-from fedualex.bundle.level import minimize_nonnegative
+from fedualex.bundle import (
+    Cuts,
+    improved,
+    largest_of_concave,
+    level_weights,
+    lower_bound,
+    minimize_nonnegative,
+    no_bounds,
+    no_cuts,
+    pair_of,
+    upper_bound,
+)
 from fedualex.certificates.surveys import flat_of, known_of
 from fedualex.precision import double
 from fedualex.runtime.outputs import exact_problem

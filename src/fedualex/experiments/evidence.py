@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
-from ..bundle import Bounds
-from ..bundle.bounds import Side
+from ..bundle import Bounds, Side
 from ..certificates.surveys import flat_of, measure_bounds
 from ..precision import double
 from ..problems import AbstractProblem

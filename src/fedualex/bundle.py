@@ -1,0 +1,589 @@
+"""What a server can do alone with the surveys that it remembers: weigh them, and bound the optimal value by them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from . import tree
+from .geometry import Dual, Product, calls_lapack
+from .tree import Saddle, Scalar, Tree
+
+# Points, operators and dual pairs as plain vectors: what a server computes with when it remembers many of them.
+
+
+class Mapped(NamedTuple):
+    """What a dual pair (omega, tau) stands for."""
+
+    point: Array
+    psi: Array
+    potential: Array
+    """<omega, z> - ell(z) - tau psi(z)."""
+
+
+class Flat(eqx.Module):
+    """A geometry on vectors v = (x, y) of float64. Spectral parts are asked one after the other (`tree.depend_on`)."""
+
+    geometry: Product
+    like: Saddle
+    scale: Scalar
+    """s: ell is s ell_x + ell_y, so that a step of one size moves both variables by what they have to go."""
+
+    def vector(self, z: Tree) -> Array:
+        """All entries of a point, x first."""
+        return ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), z))[0]
+
+    def point(self, v: Array) -> Saddle:
+        """The point that has these entries."""
+        leaves, structure = jax.tree.flatten(self.like)
+        ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
+        parts = zip(jnp.split(v, ends), leaves, strict=True)
+        point: Saddle = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in parts])
+        return point
+
+    def points(self, rows: NDArray[Any]) -> Saddle:
+        """The points that have these rows, along the first axis; outside of compiled programs."""
+        leaves, structure = jax.tree.flatten(self.like)
+        ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
+        parts = zip(np.split(rows, ends, axis=1), leaves, strict=True)
+        points: Saddle = jax.tree.unflatten(
+            structure, [part.reshape(len(rows), *np.shape(leaf)) for part, leaf in parts]
+        )
+        return points
+
+    @property
+    def split(self) -> int:
+        """How many of the entries are x's."""
+        return sum(np.size(leaf) for leaf in jax.tree.leaves(self.like.x))
+
+    @property
+    def x(self) -> "Flat":
+        """The same of x alone."""
+        return Flat(Product(Saddle(self.geometry.parts.x)), Saddle(self.like.x), self.scale)
+
+    @property
+    def y(self) -> "Flat":
+        """The same of y alone, in the place of x."""
+        return Flat(Product(Saddle(self.geometry.parts.y)), Saddle(self.like.y), jnp.ones(()))
+
+    def mapped(self, omega: Array, tau: Array) -> Mapped:
+        """P_tau(omega), psi there, and the potential."""
+        point = scaled_primal(self.geometry, Dual(self.point(omega), tau), self.scale)
+        psi, z = self.geometry.psi(point), self.vector(point)
+        return Mapped(z, psi, jnp.vdot(omega, z) - self.ell(point) - tau * psi)
+
+    def ell(self, z: Saddle) -> Array:
+        """s ell_x + ell_y."""
+        parts = self.geometry.parts
+        own = 0.0 if z.y is None else Product(parts.y).ell(z.y)
+        return Product(parts.x).ell(z.x) * self.scale + own
+
+    def dual(self, v: Array) -> Array:
+        """grad ell."""
+        omega = self.vector(self.geometry.dual(self.point(v)).omega)
+        return jnp.concatenate([self.scale * omega[: self.split], omega[self.split :]])
+
+    def in_dual_metric(self, rows: Array) -> Array:
+        """Vectors whose products are those of these rows in the metric of ell^*: x's entries divided by sqrt(s)."""
+        return jnp.concatenate([rows[:, : self.split] / jnp.sqrt(self.scale), rows[:, self.split :]], axis=1)
+
+    def interior(self, v: Array) -> Array:
+        """A point near v from which nothing is too far away."""
+        return self.vector(self.geometry.interior(self.point(v)))
+
+    def scaled(self, scale: Scalar) -> "Flat":
+        """The same with another s."""
+        return Flat(self.geometry, self.like, scale)
+
+    def divergences(self, v: Array, reference: Array) -> tuple[Array, Array]:
+        """How far v is from a reference: D_x without s, and D_y."""
+        z, at, parts = self.point(v), self.point(reference), self.geometry.parts
+        x = Product(parts.x).divergence(z.x, at.x)
+        return x, jnp.zeros(()) if z.y is None else Product(parts.y).divergence(z.y, at.y)
+
+    def psi(self, v: Array) -> Array:
+        """The regularizers' value, 0 where there is nothing."""
+        return self.geometry.psi(self.point(v)) if v.size else jnp.zeros(())
+
+    def conjugate(self, s: Array) -> Array:
+        """psi^*(s)."""
+        return self.geometry.psi_conjugate(self.point(s)) if s.size else jnp.zeros(())
+
+
+def scaled_primal(geometry: Product, dual: Dual, scale: Scalar) -> Saddle:
+    """argmin s ell_x + ell_y + tau psi - <omega, .>: for x what (omega_x / s, tau / s) stands for without s."""
+    parts, omega = geometry.parts, dual.omega
+    x = Product(parts.x).primal(Dual(tree.scale(1 / scale, omega.x), dual.tau / scale))
+    if omega.y is None:
+        return Saddle(x)
+    return Saddle(x, Product(parts.y).primal(Dual(_after(x, omega.y, parts), dual.tau)))
+
+
+def _after(x: Tree, omega: Tree, parts: Saddle) -> Tree:
+    """omega, which is not used before x is there where both variables call LAPACK."""
+    if not (calls_lapack(parts.x) and calls_lapack(parts.y)):
+        return omega
+    return tree.depend_on(omega, jnp.ravel(jax.tree.leaves(x)[0])[0])
+
+
+# Bounds of the optimal value from surveys: one from above with its x, one from below with its y.
+
+
+# The surveys that a server remembers: where, with which operator and value, and with how much weight.
+
+
+class Cuts(eqx.Module):
+    """Surveys as the rows of arrays, so many at most; a row is in use or empty.
+
+    A survey at u that found the operator g and the value f bounds the gap of others: with e = <g, u> + psi(u), for all
+    v of the domain <g, v> + psi(v) >= e - (the gap function's linearization at u).
+    """
+
+    points: Array
+    operators: Array
+    values: Array
+    heights: Array
+    """e = <g, u> + psi(u)."""
+    weights: Any
+    """c >= 0."""
+    used: Array
+
+    def added(self, point: Array, operator: Array, value: Array, height: Array, weight: Array) -> "Cuts":
+        """With one more, in the first empty row; call `with_room` before."""
+        return self.with_row(jnp.argmin(self.used), Cuts(point, operator, value, height, weight, jnp.asarray(True)))
+
+    def with_row(self, row: Array, new: "Cuts") -> "Cuts":
+        """With another survey in a row; new: its parts, each without the axis of the rows."""
+        # Not `.at[row].set(one)`: XLA makes a loop of each of these scatters, which takes long to compile.
+        return jax.tree.map(
+            lambda rows, one: jax.lax.dynamic_update_index_in_dim(rows, one.astype(rows.dtype), row, 0), self, new
+        )
+
+    def with_room(self, slack: Array) -> "Cuts":
+        """With an empty row: if there is none, a survey is forgotten.
+
+        That is the one with the largest slack of those without weight, and that of least weight where all have some.
+        Where the weight is 0, as it nearly always is, all weighted sums stay as they are.
+        """
+        least = jnp.argmin(jnp.where(self.weights > 0, self.weights, -jnp.maximum(slack, 0.0)))
+        kept = (np.arange(self.used.size) != least) | ~jnp.all(self.used)
+        changed = self.used & kept, jnp.where(kept, self.weights, 0.0)
+        return eqx.tree_at(lambda cuts: (cuts.used, cuts.weights), self, changed)
+
+    def reweighted(self, weights: Any) -> "Cuts":
+        """With other weights."""
+        return eqx.tree_at(lambda cuts: cuts.weights, self, weights)
+
+
+def no_cuts(memory: int, size: int) -> Cuts:
+    """So many empty rows for vectors of this size."""
+    rows, nothing = jnp.zeros((memory, size)), jnp.zeros(memory)
+    return Cuts(rows, rows, nothing, nothing, nothing, jnp.zeros(memory, bool))
+
+
+def nearest(cuts: Cuts, point: Array) -> Array:
+    """The row whose point is nearest."""
+    distance = jnp.sum((cuts.points - point) ** 2, axis=1)
+    return jnp.argmin(jnp.where(cuts.used, distance, jnp.inf))
+
+
+UNKNOWN = 1e300
+"""A bound that says nothing."""
+
+
+class Known(eqx.Module):
+    """f(x, y) >= value for every x of the domain, at one y: known before any survey."""
+
+    y: Any
+    value: Any
+    there: Any
+    """Whether anything is known."""
+
+
+class Side(eqx.Module):
+    """A bound of the optimal value, the point that has it, and the surveys from which it follows."""
+
+    bound: Array
+    """P(x) <= bound, or D(y) >= bound."""
+    point: Array
+    """x or y."""
+    slope: Array
+    """The weighted mean of the surveys' operators in the other variable."""
+    offset: Array
+    """The weighted mean of f + <g_y, y>, or of f - <g_x, x>."""
+    points: Array
+    """Where the surveys were made, one a row."""
+    weights: Array
+    """Of the surveys, and last of what is known beforehand; they sum to 1."""
+    largest: Array
+    """The largest entry of the surveys' operators."""
+    value_size: Array
+    """The largest of the surveys' values."""
+
+
+class Bounds(eqx.Module):
+    """The best of both sides so far: the gap of (upper.point, lower.point) is at most their difference."""
+
+    upper: Side
+    lower: Side
+
+    @property
+    def point(self) -> Array:
+        """(x, y): x of the upper bound, y of the lower one."""
+        return jnp.concatenate([self.upper.point, self.lower.point])
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a bound on both sides."""
+        return float(self.upper.bound) < UNKNOWN and float(self.lower.bound) > -UNKNOWN
+
+    @property
+    def gap(self) -> float:
+        """upper - lower."""
+        return float(self.upper.bound) - float(self.lower.bound)
+
+
+def no_bounds(flat: Flat, memory: int) -> Bounds:
+    """Nothing known yet."""
+    split, size = flat.split, sum(leaf.size for leaf in jax.tree.leaves(flat.like))
+
+    def nothing(bound: float, own: int) -> Side:
+        rows, weights = jnp.zeros((memory, size)), jnp.zeros(memory + 1)
+        zero = jnp.zeros(())
+        return Side(
+            jnp.asarray(bound, jnp.float64), jnp.zeros(own), jnp.zeros(size - own), zero, rows, weights, zero, zero
+        )
+
+    # The slope of the upper side is in y, and that of the lower one in x.
+    upper, lower = nothing(UNKNOWN, split), nothing(-UNKNOWN, size - split)
+    return Bounds(upper, lower)
+
+
+def upper_bound(flat: Flat, cuts: Cuts, mu: Array) -> Array:
+    """P(x) <= sum mu_i (f_i + <g_y,i, y_i>) + psi_1(x) + psi_2^*(-sum mu_i g_y,i) at x = sum mu_i x_i."""
+    xs, slopes, offsets = majorants(flat, cuts)
+    return upper_value(flat, mu @ xs, mu @ slopes, jnp.vdot(mu, offsets))
+
+
+def lower_bound(flat: Flat, cuts: Cuts, known: Known, lam: Array) -> Array:
+    """D(y) >= sum lam_i (f_i - <g_x,i, x_i>) - psi_1^*(-sum lam_i g_x,i) - psi_2(y) at y = sum lam_i y_i.
+
+    The last weight is that of what is known: its value, its y, and the slope 0.
+    """
+    ys, slopes, offsets = minorants(flat, cuts, known)
+    return lower_value(flat, lam @ ys, lam @ slopes, jnp.vdot(lam, offsets))
+
+
+def upper_value(flat: Flat, x: Array, slope: Array, offset: Array) -> Array:
+    """offset + psi_1(x) + psi_2^*(-slope)."""
+    psi = flat.x.psi(x)
+    return offset + psi + flat.y.conjugate(-tree.depend_on(slope, psi))  # one LAPACK call at a time
+
+
+def lower_value(flat: Flat, y: Array, slope: Array, offset: Array) -> Array:
+    """offset - psi_1^*(-slope) - psi_2(y)."""
+    conjugate = flat.x.conjugate(-slope)
+    return offset - conjugate - flat.y.psi(tree.depend_on(y, conjugate))
+
+
+def majorants(flat: Flat, cuts: Cuts) -> tuple[Array, Array, Array]:
+    """The x_i of every survey, with f(x_i, .) <= offset_i - <slope_i, .>: slopes and offsets."""
+    split = flat.split
+    slopes, y = cuts.operators[:, split:], cuts.points[:, split:]
+    return cuts.points[:, :split], slopes, cuts.values + jnp.sum(slopes * y, axis=1)
+
+
+def minorants(flat: Flat, cuts: Cuts, known: Known) -> tuple[Array, Array, Array]:
+    """The y_i of every survey and of what is known, with f(., y_i) >= offset_i + <slope_i, .>: slopes and offsets."""
+    split = flat.split
+    slopes, x = cuts.operators[:, :split], cuts.points[:, :split]
+    offsets = jnp.append(cuts.values - jnp.sum(slopes * x, axis=1), known.value)
+    ys = jnp.concatenate([cuts.points[:, split:], known.y[None]])
+    return ys, jnp.concatenate([slopes, jnp.zeros((1, split))]), offsets
+
+
+# The level problem: how much weight each remembered survey gets, re-optimized by the server alone.
+
+
+# A smooth convex function of a few weights, minimized over weights >= 0.
+
+
+FAILURES = 25
+"""Steps in a row that do not decrease f before rounding is taken for the reason."""
+SMALL = 1e-14
+"""A decrease below this share of a value is rounding."""
+FIRST, LEAST, FACTOR = 1e-6, 1e-12, 10.0
+"""The damping of the first step, the least damping, both as shares of the mean curvature, and by what it changes."""
+
+
+class _State(NamedTuple):
+    weights: Array
+    value: Array
+    gradient: Array
+    slope: Array
+    """The largest entry of the gradient along which the weights may move."""
+    hessian: Array
+    damping: Array
+    failures: Array
+    evaluations: Array
+    ended: Array
+
+
+def minimize_nonnegative(
+    f: Callable[[Array], tuple[Array, Array]],
+    start: Array,
+    curvature: Array,
+    used: Array,
+    evaluations: int,
+    accuracy: Array,
+) -> Array:
+    """Weights c >= 0, 0 where not used, with f(c) <= f(start): the minimizer of f if the evaluations are enough.
+
+    f: value and gradient. curvature: a positive semidefinite guess of f's second derivatives, from which a projected
+    quasi-Newton method starts (two-metric projection, Bertsekas 1982, with BFGS updates and Levenberg's damping):
+
+        p = - (B + damping)^-1 grad f on the free weights, those that are > 0 or would grow;  c <- max(c + p, 0)
+
+    A step counts that decreases f as its slope promises; or at whose end f still falls along it, which proves the
+    decrease of a convex f without its last digits; or, where these are used up, that halves the slope. Then the damping
+    falls, else it grows. So a short step along the gradient is found even where B is nearly singular, and without a
+    minimum the steps become longer and longer. accuracy: the entries of the gradient that count as 0.
+    One loop evaluates f at one place, so that it is compiled once.
+    """
+    size = start.size
+    mean = jnp.mean(jnp.diagonal(curvature)) + jnp.finfo(start.dtype).tiny
+    zero, none, nothing = jnp.zeros(()), jnp.asarray(0), jnp.zeros(size)
+    first = _State(start, zero, nothing, zero, curvature, FIRST * mean, none, none, jnp.asarray(False))
+
+    def evaluated(now: _State) -> _State:
+        step = _step(now.weights, now.gradient, now.hessian, used, now.damping)
+        c = jnp.maximum(now.weights + step, 0.0)
+        value, gradient = f(c)
+        slope = jnp.max(jnp.where(used, jnp.abs(jnp.where(c > 0, gradient, jnp.minimum(gradient, 0.0))), 0.0))
+        begins = now.evaluations == 0
+        promised = 1e-4 * jnp.vdot(now.gradient, c - now.weights)
+        rounding = SMALL * jnp.abs(now.value)
+        decreases = (value <= now.value + promised) & (value < now.value - rounding)
+        downhill = jnp.vdot(gradient, c - now.weights) <= 0
+        flattens = (value <= now.value + rounding) & (slope < 0.5 * now.slope)
+        good = begins | decreases | downhill | flattens
+        hessian = jnp.where(begins, now.hessian, _updated(now.hessian, c - now.weights, gradient - now.gradient))
+        found = c, value, gradient, slope, hessian
+        c, value, gradient, slope, hessian = (jnp.where(good, *both) for both in zip(found, now[:5], strict=True))
+        damping = jnp.where(good, jnp.maximum(now.damping / FACTOR, LEAST * mean), now.damping * FACTOR)
+        failures = jnp.where(good, 0, now.failures + 1)
+        ended = (failures > FAILURES) | (slope <= accuracy)
+        return _State(c, value, gradient, slope, hessian, damping, failures, now.evaluations + 1, ended)
+
+    last = lax.while_loop(lambda now: (now.evaluations < evaluations) & ~now.ended, evaluated, first)
+    return last.weights
+
+
+def _step(c: Array, gradient: Array, hessian: Array, used: Array, damping: Array) -> Array:
+    """- (B + damping)^-1 grad f on the free weights, 0 on the others; no number where rounding left B indefinite."""
+    free = used & ((c > 0) | (gradient < 0))
+    identity = np.eye(c.size)
+    matrix = jnp.where(free[:, None] & free[None, :], hessian + damping * identity, identity)
+    root = lax.linalg.cholesky(matrix, symmetrize_input=False)
+    half = lax.linalg.triangular_solve(root, jnp.where(free, -gradient, 0.0)[:, None], left_side=True, lower=True)
+    whole = lax.linalg.triangular_solve(root, half, left_side=True, lower=True, transpose_a=True)
+    return jnp.where(free, whole[:, 0], 0.0)
+
+
+def _updated(hessian: Array, moved: Array, change: Array) -> Array:
+    """The BFGS update, left out where the curvature along the step is rounding."""
+    bent = jnp.vdot(moved, change)
+    along = hessian @ moved
+    size = jnp.vdot(moved, along)
+    good = (bent > SMALL * jnp.sqrt(jnp.vdot(moved, moved) * jnp.vdot(change, change))) & (size > 0)
+    bent, size = jnp.where(good, bent, 1.0), jnp.where(good, size, 1.0)
+    update = jnp.outer(change, change) / bent - jnp.outer(along, along) / size
+    return hessian + jnp.where(good, update, 0.0)
+
+
+EVALUATIONS = 300
+"""Of the quasi-Newton method, at most. It ends by itself after 10 to 60, but not where cuts are almost parallel, or if
+no point reaches the level: then there is no minimum, and the weights so far prove a gap below the level."""
+ACCURACY = 1e-4
+"""Up to which share of the level, or of the gap, what a cut leaves above it does not count."""
+
+
+def pair_of(cuts: Cuts, center: Array) -> tuple[Array, Array]:
+    """O(c) = (omega_c - sum c_i g_i, sum c_i), the dual pair of the weights c."""
+    return center - cuts.weights @ cuts.operators, jnp.sum(cuts.weights)
+
+
+def level_weights(flat: Flat, cuts: Cuts, center: Array, level: Array) -> Array:
+    """The weights c >= 0 that minimize Q(c) = pot(O(c)) + sum c_i e_i - level sum c_i, found from the present ones.
+
+    The gradient is e_i - <g_i, z> - psi(z) - level at z = P(O(c)). The minimum is the projection of the center onto
+    the points where no cut leaves a gap above -level; its dual pair is O(c).
+    """
+    return _minimized(
+        flat, cuts.operators, cuts.heights, cuts.used, center, level, jnp.zeros(()), cuts.weights, ACCURACY * level
+    )
+
+
+def model_weights(
+    flat: Flat, slopes: Array, offsets: Array, used: Array, center: Array, level: Array, stiffness: Array, gap: Array
+) -> Array:
+    """The weights of affine minorants offset_i + <slope_i, x> where the center is projected onto model(x) <= level.
+
+    model(x) = max_i (offset_i + <slope_i, x>) + psi(x). Divided by their sum S, the weights are multipliers of a lower
+    bound of min model. stiffness: stiffness S^2 / 2 is added, so that S stays finite where model > level everywhere.
+    gap: between the bounds that the level is in the middle of.
+    """
+    return _minimized(flat, slopes, -offsets, used, center, -level, stiffness, jnp.zeros(used.size), ACCURACY * gap)
+
+
+def _minimized(
+    flat: Flat,
+    operators: Array,
+    heights: Array,
+    used: Array,
+    center: Array,
+    level: Array,
+    stiffness: Array,
+    start: Array,
+    accuracy: Array,
+) -> Array:
+    # Weights are measured in units that make all operators alike in size.
+    measured = flat.in_dual_metric(operators)
+    size = jnp.sqrt(jnp.max(jnp.sum(measured**2, axis=1)))
+    unit = 1 / jnp.where(size > 0, size, 1.0)
+
+    def valued(scaled: Array) -> tuple[Array, Array]:
+        c = unit * scaled
+        total = jnp.sum(c)
+        z, psi, potential = flat.mapped(center - c @ operators, total)
+        value = potential + jnp.vdot(c, heights) - level * total + stiffness * total**2 / 2
+        return value, unit * (heights - operators @ z - psi - level + stiffness * total)
+
+    curvature = unit**2 * (measured @ measured.T + stiffness)
+    return unit * minimize_nonnegative(valued, start / unit, curvature, used, EVALUATIONS, unit * accuracy)
+
+
+# Better bounds: which weights of the surveys are tried, and which are kept.
+
+
+GOLDEN = (5**0.5 - 1) / 2
+STIFF = 30.0
+"""How many times the mass of the level problem's weights those of the model may have, about."""
+SECTIONS = 42
+"""Golden sections of a line search: the interval ends below 1e-8."""
+
+
+def improved(flat: Flat, cuts: Cuts, known: Known, bounds: Bounds, *, model: bool) -> Bounds:
+    """The bounds with what the surveys and their weights make better.
+
+    Tried from above: every survey alone, and the weighted mean. From below the same, and, mixed with what is known
+    beforehand, the best of them, the mean, and with `model` the multipliers of the model of all surveys.
+    """
+    alone = jnp.where(cuts.used[:, None], np.eye(cuts.used.size), 0.0)
+    mean = _normalized(cuts.weights)
+    upper = _upper(flat, cuts, jnp.concatenate([alone, mean[None]]), bounds.upper)
+    tried = jnp.pad(tree.depend_on(jnp.concatenate([alone, mean[None]]), upper.bound), ((0, 0), (0, 1)))
+    found = _normalized(_multipliers(flat, cuts, known, upper, bounds.lower)) if model else tried[-1]
+    tried = jnp.concatenate([tried, found[None]])
+    return Bounds(upper, _lower(flat, cuts, known, tried, bounds.lower))
+
+
+def _multipliers(flat: Flat, cuts: Cuts, known: Known, upper: Side, lower: Side) -> Array:
+    """Where the model of all surveys is projected onto the middle between both bounds."""
+    _, slopes, offsets = minorants(flat, cuts, known)
+    usable = jnp.append(cuts.used, known.there)
+    gap = jnp.where(lower.bound > -UNKNOWN, upper.bound - lower.bound, 0.0)
+    mass = STIFF * jnp.sum(cuts.weights)
+    stiffness = gap / jnp.where(mass > 0, mass, 1.0)
+    center = flat.x.dual(upper.point)
+    return model_weights(flat.x, slopes, offsets, usable, center, upper.bound - gap / 2, stiffness, gap)
+
+
+def _upper(flat: Flat, cuts: Cuts, tried: Array, present: Side) -> Side:
+    xs, slopes, offsets = (tried @ part for part in majorants(flat, cuts))
+    values = jax.vmap(partial(upper_value, flat))(xs, slopes, offsets)
+    values = jnp.where(_counts(tried, values), values, UNKNOWN)
+    best = jnp.argmin(values)
+    weights = jnp.append(tried[best], 0.0)
+    side = Side(values[best], xs[best], slopes[best], offsets[best], cuts.points, weights, *_sizes(cuts))
+    return _better(values[best] < present.bound, side, present)
+
+
+def _lower(flat: Flat, cuts: Cuts, known: Known, tried: Array, present: Side) -> Side:
+    """tried: weights of the surveys and of what is known; the last two rows are means of several surveys."""
+    beforehand = np.eye(tried.shape[1])[-1]
+    tried = jnp.concatenate([tried, known.there * beforehand[None]])
+    parts = minorants(flat, cuts, known)
+    rows = tuple(tried @ part for part in parts)
+    values = jax.vmap(partial(lower_value, flat))(*rows)
+    values = jnp.where(_counts(tried, values), values, -UNKNOWN)
+    # The best single survey and the two means, each mixed with what is known beforehand.
+    chosen = jnp.stack([jnp.argmax(values[:-3]), tried.shape[0] - 3, tried.shape[0] - 2])
+
+    beside = known.y, jnp.zeros(flat.split), known.value
+
+    def mixed(share: Array, *row: Array) -> Array:
+        return lower_value(flat, *(share * own + (1 - share) * other for own, other in zip(row, beside, strict=True)))
+
+    shares, mixtures = largest_of_concave(
+        lambda at: jax.vmap(mixed)(at, *(part[chosen] for part in rows)), values[chosen]
+    )
+    mixtures = jnp.where(known.there & (values[chosen] > -UNKNOWN), mixtures, -UNKNOWN)
+    weights = shares[:, None] * tried[chosen] + (1 - shares[:, None]) * beforehand
+    tried, values = jnp.concatenate([tried, weights]), jnp.concatenate([values, mixtures])
+    lam, bound = tried[jnp.argmax(values)], jnp.max(values)
+    y, slope, offset = (lam @ part for part in parts)
+    side = Side(bound, y, slope, offset, cuts.points, lam, *_sizes(cuts))
+    return _better(bound > present.bound, side, present)
+
+
+def _counts(tried: Array, values: Array) -> Array:
+    """Which of the tried weights are any, and have a number for a bound."""
+    return (jnp.sum(tried, axis=1) > 0) & jnp.isfinite(values)
+
+
+def _sizes(cuts: Cuts) -> tuple[Array, Array]:
+    """The largest entry of all operators, and the largest value."""
+    return jnp.max(jnp.abs(cuts.operators)), jnp.max(jnp.abs(cuts.values))
+
+
+def _normalized(weights: Array) -> Array:
+    """Divided by their sum, if that is positive."""
+    total = jnp.sum(weights)
+    return weights / jnp.where(total > 0, total, 1.0)
+
+
+def _better(condition: Array, one: Side, other: Side) -> Side:
+    chosen: Side = tree.where(condition, one, other)
+    return chosen
+
+
+def largest_of_concave(f: Callable[[Array], Array], at_one: Array) -> tuple[Array, Array]:
+    """Where each of several concave functions of [0, 1] is largest, and its value there, by golden sections.
+
+    f: all of them at once, each at its own place. at_one: what is known already, their values at 1. The first interval
+    is one that has 1 as its left section: beyond 1 they are -inf, and f is compiled once, in the loop.
+    """
+
+    def narrower(_: Any, now: tuple[Array, ...]) -> tuple[Array, ...]:
+        low, left, right, high, at_left, at_right = now
+        up = at_left < at_right
+        low, high = jnp.where(up, left, low), jnp.where(up, high, right)
+        kept, at_kept = jnp.where(up, right, left), jnp.where(up, at_right, at_left)
+        new = jnp.where(up, low + GOLDEN * (high - low), high - GOLDEN * (high - low))
+        at_new = jnp.where(new <= 1, f(jnp.minimum(new, 1.0)), -jnp.inf)
+        left, right = jnp.where(up, kept, new), jnp.where(up, new, kept)
+        return low, left, right, high, jnp.where(up, at_kept, at_new), jnp.where(up, at_new, at_kept)
+
+    one = jnp.ones_like(at_one)
+    start = 0 * one, one, one / GOLDEN, one / GOLDEN**2, at_one, -jnp.inf * one
+    _, left, right, _, at_left, at_right = jax.lax.fori_loop(0, SECTIONS, narrower, start)
+    return jnp.where(at_left < at_right, right, left), jnp.maximum(at_left, at_right)
