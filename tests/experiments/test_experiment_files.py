@@ -11,7 +11,7 @@ from fedualex.experiments.reproduction import chosen, paper_experiments, read_ex
 from fedualex.experiments.settings import ConfigurationError
 
 PAPERS = ("l1-k1", "l1-k10", "nuclear-k1", "nuclear-k10")
-STUDIES = ("cohorts", "convex", "entropic", "last-point", "rates", "unequal")
+STUDIES = ("cohorts", "convex", "entropic", "last-point", "rates", "unequal", "unequal-nuclear")
 ETA_C = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001]
 
 

@@ -380,7 +380,7 @@ PAPER: tuple[Claim, ...] = (
         "All singular values stay at their bound until the dual state has forgotten where it began.",
     ),
 )
-UNEQUAL = ("unequal-0.1", "unequal-0.3", "unequal-1")
+UNEQUAL = ("unequal-0.1", "unequal-0.3", "unequal-1", "unequal-nuclear-0.3", "unequal-nuclear-1")
 RIVALS = ("FeDualEx", "FedMiP plain averaging", "FedDualAvg", "SCAFFOLD-S", "FeDualEx corrected")
 CONVEX = ("convex-sparse", "convex-dense", "convex-low-rank")
 RATES = {

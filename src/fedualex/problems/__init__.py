@@ -16,7 +16,15 @@ from .known import Floor
 from .low_rank import LowRankRecipe, low_rank
 from .metrics import ClientMetrics, client_metrics, roc_auc
 from .oracles import AbstractOracle, Exact, GaussianNoise, Minibatch
-from .paper import federated_lasso, federated_low_rank, noisy_matrix_game, paper_l1, paper_l1_unequal, paper_nuclear
+from .paper import (
+    federated_lasso,
+    federated_low_rank,
+    noisy_matrix_game,
+    paper_l1,
+    paper_l1_unequal,
+    paper_nuclear,
+    paper_nuclear_unequal,
+)
 from .recipe import AbstractRecipe, assemble, gather
 from .robust import RobustRecipe, robust_regression
 from .rows import Rows, split_rows
@@ -63,6 +71,7 @@ __all__ = [
     "paper_l1",
     "paper_l1_unequal",
     "paper_nuclear",
+    "paper_nuclear_unequal",
     "phase_one",
     "robust_regression",
     "roc_auc",

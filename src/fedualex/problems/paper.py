@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..accepted import Number, Whole
-from ..regularizers import L1, Box, Simplex, Spectral
+from ..regularizers import L1, AbstractRegularizer, Box, Simplex, Spectral
 from ..tree import Saddle
 from ..validation import nonnegative, one_of, whole_number
 from .bilinear import Bilinear, bilinear, matrix_game
@@ -63,15 +63,25 @@ def paper_l1_unequal(heterogeneity: Number = 1.0, clients: Whole = 10, seed: Who
 
     seed: decides A, b and the clients' parts.
     """
+    return _unequal(paper_l1(seed), L1(LAM) + Box(RADIUS), heterogeneity, clients, seed)
+
+
+@built_from()
+def paper_nuclear_unequal(heterogeneity: Number = 1.0, clients: Whole = 10, seed: Whole = 0) -> Problem:
+    """The paper's nuclear game whose clients differ as in `paper_l1_unequal`: the mean game is `paper_nuclear(seed)`.
+
+    heterogeneity: how large a client's own part is. clients: how many. seed: decides A, B and the clients' parts.
+    """
+    return _unequal(paper_nuclear(seed), Spectral(L1(LAM) + Box(RADIUS)), heterogeneity, clients, seed)
+
+
+def _unequal(game: Bilinear, psi: AbstractRegularizer, heterogeneity: Number, clients: Whole, seed: Whole) -> Problem:
     spread, count = float(nonnegative("heterogeneity", heterogeneity)), whole_number("clients", clients)
-    game = paper_l1(seed)
     rng = np.random.default_rng([1, whole_number("seed", seed, 0)])
-    parts = [rng.uniform(-1, 1, (count, *shape)) for shape in ((ROWS, COLUMNS), (ROWS,))]
-    A, b = (
-        np.asarray(whole) + spread * (part - part.mean(0)) for whole, part in zip((game.A, game.b), parts, strict=True)
-    )
-    psi = L1(LAM) + Box(RADIUS)
-    like = Saddle(np.zeros(COLUMNS), np.zeros(ROWS))
+    wholes = np.asarray(game.A), np.asarray(game.b)
+    parts = [rng.uniform(-1, 1, (count, *whole.shape)) for whole in wholes]
+    A, b = (whole + spread * (part - part.mean(0)) for whole, part in zip(wholes, parts, strict=True))
+    like = Saddle(np.zeros(np.shape(game.like.x)), np.zeros(np.shape(game.like.y)))
     data = [(A[m : m + 1], b[m : m + 1]) for m in range(count)]
     return Problem(_payoff, x=psi, y=psi, like=like, data=data, by_construction=True)
 
