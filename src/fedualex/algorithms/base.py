@@ -99,6 +99,12 @@ class Method(eqx.Module):
     """Whether clipping and noise at the clients cover all that they send: one increment of a dual pair a round."""
     patience: ClassVar[int] = 0
     """Rounds without progress that are usual: a run is not called stalled before so many, however few it has in all."""
+    outputs: ClassVar[tuple[str, ...]] = ()
+    """The outputs that it has in place of averages of its rounds, such as the pair of its own bounds."""
+    needs_float64: ClassVar[str] = ""
+    """Why its rounds are computed in float64, in a few words; empty if the noise decides."""
+    needs_everybody: ClassVar[bool] = False
+    """Whether all clients must answer every exchange, so that a cohort is refused."""
 
     @classmethod
     def step_names(cls) -> tuple[str, ...]:
@@ -121,13 +127,6 @@ class Method(eqx.Module):
         if self.one_machine and (clients > 1 or np.max(local_steps) > 1):
             return f"{type(self).__name__} is a method for one machine: use steps=, on one client"
         return ""
-
-    outputs: ClassVar[tuple[str, ...]] = ()
-    """The outputs that it has in place of averages of its rounds, such as the pair of its own bounds."""
-    needs_float64: ClassVar[str] = ""
-    """Why its rounds are computed in float64, in a few words; empty if the noise decides."""
-    needs_everybody: ClassVar[bool] = False
-    """Whether all clients must answer every exchange, so that a cohort is refused."""
 
     @property
     def rounds(self) -> "AbstractMethod":
