@@ -11,6 +11,7 @@ from support.plain_rows import rows
 
 import fedualex as fx
 from fedualex.algorithms import LocalSteps, Method, Stepped, Survey
+from fedualex.experiments.verify import verify
 from fedualex.tree import Saddle
 
 
@@ -108,6 +109,39 @@ def test_a_method_that_asks_for_rounds_one_by_one_takes_those_of_its_local_steps
     plain = fx.simulate(problem, fx.FeDualEx(0.05), rounds=5, local_steps=3, record_every=5, dtype="float64")
     for a, b in zip(jax.tree.leaves(run.z), jax.tree.leaves(plain.outputs["last"].z), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+class PlainRounds(WarmRounds):
+    """The same, but it sends its own state."""
+
+    def ask(self, facts, server):
+        return LocalSteps(server, most=5)
+
+
+def test_rounds_from_a_state_of_its_own_are_told_one_by_one():
+    options = {"rounds": 5, "local_steps": 3, "record_every": 5, "dtype": "float64"}
+    runs = [fx.simulate(rows("agnostic"), method, **options) for method in (PlainRounds(0.05), WarmRounds(0.05))]
+    for a, b in zip(*(jax.tree.leaves(run.z) for run in runs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+def test_rounds_through_a_method_carry_what_rounds_carry():
+    """But for the weight of the sum, which a round that is not told one by one need not send."""
+    game, options = (
+        fx.problems.matrix_game(np.eye(2)),
+        {"clients": 4, "rounds": 2, "record_every": 2, "dtype": "float64"},
+    )
+    for more in ({}, {"cohort": 2}):
+        asked = fx.simulate(game, WarmRounds(0.05), **options, **more).history["bytes_up"][-1]
+        plain = fx.simulate(game, fx.FeDualEx(0.05), **options, **more).history["bytes_up"][-1]
+        assert asked == plain + 2 * more.get("cohort", 4) * 8
+
+
+def test_a_stored_run_of_a_method_of_ones_own_is_verified(tmp_path):
+    compared = fx.compare(rows("agnostic"), [ExtragradientBySurveys(0.3)], rounds=10)
+    compared.report(tmp_path / "page")
+    result = verify(tmp_path / "page")
+    assert [check for run in result.runs for check in run.checks if check.agrees is False] == []
 
 
 def test_what_a_method_asks_for_must_be_answered_by_all():

@@ -371,6 +371,8 @@ def test_that_limits_cannot_be_met_is_proved_again(copied, solved):
     assert status["stop"] == "INFEASIBLE"
     of_status(stop_meaning=status["stop_meaning"].rpartition(" ")[0] + " 5")(path)
     assert differing(verify(path)) == {"limits that cannot be met"}
+    of_status(stop_meaning=status["stop_meaning"], least_violation=2 * status["least_violation"])(path)
+    assert differing(verify(path)) == {"limits that cannot be met"}
     of_status(stop="TOLERANCE", stop_meaning="", status="OPTIMAL")(path)  # as if the limits could be met
     for name in status["outputs"]:
         of_output(name, status="OPTIMAL")(path)

@@ -19,7 +19,7 @@ from ..problems import AbstractProblem
 from ..problems.feasibility import lagrangian_of, largest_violation
 from ..problems.known import Floor
 from ..runtime import Stop
-from ..runtime.driver import asked, proof
+from ..runtime.driver import asked, infeasible, proof
 from ..runtime.outputs import exact_problem, survey_at
 from ..runtime.records import Examination
 from ..tree import Saddle
@@ -376,5 +376,5 @@ def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
     again = asked(problem, status["outputs"][status["output"]]["violation"])
     found, kept = again.lower if again is not None and proof(again) else None, status["least_violation"]
     same = (found is not None) == said == (kept is not None)
-    agrees = same and (found is None or kept <= CLOSE * found)
-    return [*checks, Check("", "limits that cannot be met: the least violation", kept, found, agrees)]
+    agrees = same and (found is None or (kept <= CLOSE * found and status["stop_meaning"] == infeasible(kept)))
+    return [*checks, Check("", "limits that cannot be met", kept, found, agrees)]

@@ -17,7 +17,7 @@ from ..validation import short
 from . import folder
 from .folder import CHECKPOINT, StoredRun, plain
 from .model import keep_model
-from .settings import Configuration, ConfigurationError, build_method, configure, folder_names, unique
+from .settings import METHODS, Configuration, ConfigurationError, build_method, configure, folder_names, unique
 
 
 def solve_into(path: Path, configuration: Configuration) -> Run:
@@ -103,7 +103,9 @@ def store(path: Path, problem: AbstractProblem, method: Method, options: SolveOp
 def _method_settings(method: Method) -> dict[str, Any]:
     """The class of a method and the arguments that it was made with."""
     names = [name for name in inspect.signature(type(method)).parameters if hasattr(method, name)]
-    return {"name": type(method).__name__, **{name: _as_data(getattr(method, name)) for name in names}}
+    known = {"name": type(method).__name__, **{name: _as_data(getattr(method, name)) for name in names}}
+    own = type(method).__name__ not in METHODS and method.outputs
+    return {**known, "outputs": list(method.outputs)} if own else known
 
 
 def _run_settings(options: SolveOptions) -> dict[str, Any]:

@@ -112,8 +112,9 @@ def _expected(run: StoredRun) -> set[str]:
     """The outputs of such a run. Bounds are among them where points are certified and records have them."""
     configuration, outputs = run.manifest["configuration"], (run.status or {})["outputs"]
     method = method_of(configuration)
-    if method is not None and method.outputs:
-        return set(method.outputs)
+    own = configuration["method"].get("outputs", ()) if method is None else method.outputs
+    if own:
+        return set(own)
     kept = averages(configuration)
     points = {"last", *kept, *(kind.name for kind in polishing(kept))}
     certified = any(outputs[name]["gap"] is not None for name in points & set(outputs))

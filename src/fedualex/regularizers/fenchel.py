@@ -59,7 +59,7 @@ def count_roundings(psi: AbstractRegularizer, x: Array) -> int:
     """How often an evaluation rounds: additions, and for singular values an allowance for LAPACK's backward error."""
     if isinstance(psi, Spectral):
         return 16 * (x.shape[0] + x.shape[1])
-    return (_declared(psi) or 1) * x.size + 16
+    return (psi.roundings or 1) * x.size + 16
 
 
 class Fenchel(NamedTuple):

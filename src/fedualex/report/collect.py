@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..display import rounded_up
 from ..experiments import folder
 from ..experiments.claims import is_case, is_small, judged
 from ..experiments.fit import RUN
@@ -120,7 +121,8 @@ def smallest_answers(panels: Sequence[Mapping[str, Any]]) -> str:
     """Of each comparison the answer with the smallest certificate, in one sentence."""
     answers = [[row for row in panel["table"] if row["answer"] and row["gap"] is not None] for panel in panels]
     best = [min(rows, key=lambda row: row["gap"]) for rows in answers if rows]
-    return "Smallest certified gaps: " + "; ".join(f"{row['output']} {row['method']} {row['gap']:.3g}" for row in best)
+    words = [f"{row['output']} {row['method']} {rounded_up(row['gap'], 3)}" for row in best]
+    return f"Smallest certified gaps: {'; '.join(words)}" if words else "No answer has a certificate"
 
 
 def report(

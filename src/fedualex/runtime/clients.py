@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -132,7 +132,8 @@ class SimulatedClients:
         self.bytes = [(0, bytes_per_round(setup))]
         """Since which round a round has so many bytes up and down."""
         self.carried = [0, 0]
-        """Bytes up and down of exchanges that the method itself decided on."""
+        """Bytes up and down of exchanges that the method itself decided on, and how many there were."""
+        self.exchanges = 0
 
     def survey(self, points: list[Tree]) -> list[Surveyed]:
         """One point after the other."""
@@ -168,11 +169,14 @@ class SimulatedClients:
         match request:
             case Survey(points):
                 up, down = 8 * len(points) * (size + 1), 8 * len(points) * size
+                asked = self.setup.clients
             case LocalSteps(start, reference, _):
-                number = self.setup.weights.dtype.itemsize
-                up, down = number * (size + 1), number * sum(map(np.size, jax.tree.leaves((start, reference))))
+                number, asked = self.setup.weights.dtype.itemsize, self.setup.cohort
+                up = number * (size + 1) + message_bytes(self.setup)
+                down = number * sum(map(np.size, jax.tree.leaves((start, reference))))
         for way, count in enumerate((up, down)):
-            self.carried[way] += self.setup.clients * count
+            self.carried[way] += asked * count
+        self.exchanges += 1
 
     def announce(self) -> bool:
         """Nothing is released."""
@@ -180,43 +184,52 @@ class SimulatedClients:
 
     def spent(self, state: State) -> dict[str, Any]:
         """What a network would have carried."""
-        if any(self.carried):
-            return {"bytes_up": self.carried[0], "bytes_down": self.carried[1]}
-        ends = [since for since, _ in self.bytes[1:]] + [int(state.round)]
+        ends = [since for since, _ in self.bytes[1:]] + [int(state.round) - self.exchanges]
         rounds = [end - since for (since, _), end in zip(self.bytes, ends, strict=True)]
         up, down = (
             sum(count * sizes[way] for count, (_, sizes) in zip(rounds, self.bytes, strict=True)) for way in (0, 1)
         )
-        return {"bytes_up": up, "bytes_down": down}
+        return {"bytes_up": up + self.carried[0], "bytes_down": down + self.carried[1]}
 
     def ledger(self) -> Tree:
-        """Since when rounds are in float64, and bytes up and down."""
-        return np.asarray([self.widened, *self.carried])
+        """Since when rounds are in float64, and what the method's own exchanges carried."""
+        return np.asarray([self.widened, self.exchanges, *self.carried])
 
     def restore(self, ledger: Tree) -> None:
         """In the precision that the state has."""
-        widened, *self.carried = (int(count) for count in ledger)
+        widened, self.exchanges, *self.carried = (int(count) for count in ledger)
         if self.wider is not None and widened:
             self._widen(self.wider, widened)
 
 
 def bytes_per_round(setup: Setup) -> tuple[int, int]:
     """Bytes up and down in a round: state down, message and the sum behind `client_average` up, surveys both ways."""
-
-    def size(a: Any) -> int:
-        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))
-
     method = setup.rounds
-    like = tree.cast(setup.problem.like, setup.weights.dtype)
-    dual = jax.eval_shape(setup.problem.geometry.dual, like)
-    server = jax.eval_shape(lambda d: method.start(d, setup.problem.geometry), dual)
-    message = jax.eval_shape(
-        lambda s: method.local_final(method.local_init(s, method.memory(s)), s, method.memory(s))[0], server
-    )
+    server, like = _server_and_like(setup)
     number = setup.weights.dtype.itemsize  # f_m, beside g_m
     asked = method.surveys * setup.clients
-    up, down = setup.cohort * (size(message) + size(like)) + asked * (size(like) + number), setup.cohort * size(server)
-    return up, down + (asked + bool(asked) * setup.cohort) * size(like)
+    up = setup.cohort * (message_bytes(setup) + _bytes(like)) + asked * (_bytes(like) + number)
+    return up, setup.cohort * _bytes(server) + (asked + bool(asked) * setup.cohort) * _bytes(like)
+
+
+def message_bytes(setup: Setup) -> int:
+    """Of the message of one client after its local steps."""
+    method, (server, _) = setup.rounds, _server_and_like(setup)
+    return _bytes(
+        jax.eval_shape(
+            lambda s: method.local_final(method.local_init(s, method.memory(s)), s, method.memory(s))[0], server
+        )
+    )
+
+
+def _server_and_like(setup: Setup) -> tuple[Tree, Tree]:
+    """The shapes of the state that local steps start from, and of a point."""
+    like, geometry = tree.cast(setup.problem.like, setup.weights.dtype), setup.problem.geometry
+    return jax.eval_shape(lambda d: setup.rounds.start(d, geometry), jax.eval_shape(geometry.dual, like)), like
+
+
+def _bytes(a: Any) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))
 
 
 # A method and its clients in conversation: what it asks for is asked of them, and what they answer is told to it.
@@ -253,7 +266,7 @@ class Asking:
     def advance(self, state: State, rounds: int) -> State | Missing:
         """The state after what the method asks for: one exchange, or at most so many rounds of its own."""
         request = self._own(lambda: self.method.ask(self.facts, state.server))
-        if isinstance(request, LocalSteps) and request.start is state.server:
+        if _goes_on(request, state):
             found = self.clients.local(state, min(rounds, request.most))
             if isinstance(found, Missing):
                 return found
@@ -308,6 +321,12 @@ class Asking:
         theirs, seconds = ledger
         self.clients.restore(theirs)
         self.server_seconds = float(seconds)
+
+
+def _goes_on(request: Survey | LocalSteps, state: State) -> TypeGuard[LocalSteps]:
+    """Whether local steps are asked for from the run's own state as `first_state` made it: many may be one program."""
+    own = isinstance(request, LocalSteps) and request.start is state.server and request.reference is None
+    return own and state.reference is not None
 
 
 def as_arrays(server: Tree) -> Tree:

@@ -62,9 +62,12 @@ def asked(problem: AbstractProblem, violation: float | None) -> "LeastViolation 
 
 def proof(found: "LeastViolation | None") -> str:
     """The sentence that the limits are infeasible, with the bound that proves it; empty if none does."""
-    if found is None or not found.lower > 0:
-        return ""
-    return f"the limits are infeasible: no model in this domain violates less than {rounded_down(found.lower)}"
+    return "" if found is None or not found.lower > 0 else infeasible(found.lower)
+
+
+def infeasible(least: float) -> str:
+    """The sentence that no model violates the limits less."""
+    return f"the limits are infeasible: no model in this domain violates less than {rounded_down(least)}"
 
 
 log = logging.getLogger(__name__)

@@ -180,6 +180,7 @@ class Records:
         if certified and (reason := self.examination.reason(certified)):
             outputs = {name: output.withdrawn(reason) for name, output in outputs.items() if name != "best"}
             stop, best, self.all = Stop.DISPROVED, None, [without_gaps(record) for record in self.all]
+            unanswered = False  # nothing is left to ask for
         gaps = {name: output.gap for name, output in outputs.items()}
         structure = {name: output.structure for name, output in outputs.items()}
         spent = self.clients.spent(state)
