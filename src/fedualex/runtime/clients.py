@@ -313,14 +313,14 @@ class Asking:
         return {**self.clients.spent(state), **own}
 
     def ledger(self) -> Tree:
-        """Theirs, and the seconds of the server."""
-        return self.clients.ledger(), np.asarray(self.server_seconds)
+        """Theirs, and the seconds of the server where they are told."""
+        return self.clients.ledger(), np.asarray(self.server_seconds) if self.method.outputs else None
 
     def restore(self, ledger: Tree) -> None:
         """Continue to count."""
         theirs, seconds = ledger
         self.clients.restore(theirs)
-        self.server_seconds = float(seconds)
+        self.server_seconds = 0.0 if seconds is None else float(seconds)
 
 
 def _goes_on(request: Survey | LocalSteps, state: State) -> TypeGuard[LocalSteps]:
