@@ -9,8 +9,8 @@ import itertools
 from pathlib import Path
 
 import fedualex as fx
-from fedualex.experiments.demo import METHODS, RUN, STEPS
-from fedualex.experiments.settings import configure
+from fedualex.paper.demo import METHODS, RUN, STEPS
+from fedualex.runs.settings import configure
 
 ETA_S = (1.0, 0.3, 0.1, 0.03, 0.01)
 ETA_C = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)

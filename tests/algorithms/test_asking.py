@@ -11,8 +11,8 @@ from support.plain_rows import rows
 
 import fedualex as fx
 from fedualex.algorithms import LocalSteps, Method, Stepped, Survey
-from fedualex.experiments.verify import verify
 from fedualex.tree import Saddle
+from fedualex.verification.verify import verify
 
 
 class Walk(NamedTuple):

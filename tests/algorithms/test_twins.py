@@ -41,7 +41,7 @@ from support.twin_cases import (
 )
 
 import fedualex as fx
-from fedualex.experiments.settings import PROTOCOL
+from fedualex.runs.settings import PROTOCOL
 
 SLIDING = (0.4, 0.15)
 

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 import fedualex as fx
-from fedualex.experiments.folder import describe
 from fedualex.problems import Problem
+from fedualex.runs.folder import describe
 
 from .exact import Psi
 from .games import INSIDE, REFUSALS, check_certificate, check_run

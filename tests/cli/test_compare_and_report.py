@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from support.command_line import GAME, OUTPUTS, cli, copied, here, read, refused, solved, strict  # noqa: F401
 
 from fedualex.cli import main
-from fedualex.experiments.settings import build_problem
+from fedualex.runs.settings import build_problem
 from fedualex.runtime import fingerprint
 
 

@@ -38,10 +38,10 @@ from fedualex.cli import (
     deploy_run as deploy_watch,
 )
 from fedualex.deploy import engines
+from fedualex.deploy.consortium import deployment as deployment_files
 from fedualex.deploy.engine import NOT_CONNECTED
 from fedualex.deploy.local import control
 from fedualex.display import rounded_up
-from fedualex.experiments import deployment as deployment_files
 
 # Folders of deployed runs
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from fedualex import models
-from fedualex.experiments.fit import fit_into, plan_fit
+from fedualex.tables.fit import fit_into, plan_fit
 
 CASES = [
     ("breast_cancer", "logistic", "accuracy"),

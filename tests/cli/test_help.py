@@ -19,8 +19,8 @@ from support.command_line import (
 )
 
 from fedualex.cli import main
-from fedualex.experiments.demo import METHODS as DEMO
-from fedualex.experiments.settings import METHODS, PROBLEMS, build_method, with_defaults
+from fedualex.paper.demo import METHODS as DEMO
+from fedualex.runs.settings import METHODS, PROBLEMS, build_method, with_defaults
 
 
 @pytest.mark.parametrize(

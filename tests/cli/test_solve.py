@@ -30,8 +30,8 @@ from support.tampering import alter
 
 from fedualex.cli import main
 from fedualex.cli.common import STOPS, exit_code
-from fedualex.experiments import folder
-from fedualex.experiments.settings import RUN_DEFAULTS
+from fedualex.runs import folder
+from fedualex.runs.settings import RUN_DEFAULTS
 from fedualex.runtime import Stop
 
 # --- solve ----------------------------------------------------------------------------------------------------------
@@ -282,8 +282,8 @@ def interrupt(*arguments):
 @pytest.mark.parametrize("file", ["short", "several"])
 def test_ctrl_c_says_how_to_resume(here, tmp_path, monkeypatch, file):
     (here / "several.toml").write_text((here / "short.toml").read_text().replace("[method]", "[[method]]"))
-    monkeypatch.setattr("fedualex.experiments.solving.solve_into", interrupt)
-    monkeypatch.setattr("fedualex.experiments.solving.solve_into", interrupt)
+    monkeypatch.setattr("fedualex.runs.solving.solve_into", interrupt)
+    monkeypatch.setattr("fedualex.runs.solving.solve_into", interrupt)
     command = ["solve", str(here / f"{file}.toml"), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == STOPS["INTERRUPTED"]
@@ -301,7 +301,7 @@ def test_ctrl_c_says_how_to_resume(here, tmp_path, monkeypatch, file):
 def test_a_run_that_was_interrupted_between_rounds_says_after_which(here, copied, monkeypatch):
     path = copied("short")
     alter(path, "status.json", lambda status: status.update(stop="INTERRUPTED"))
-    monkeypatch.setattr("fedualex.experiments.solving.solve_into", lambda *arguments: None)
+    monkeypatch.setattr("fedualex.runs.solving.solve_into", lambda *arguments: None)
     result = cli("solve", here / "short.toml", "--out", path)
     assert result.exit_code == STOPS["INTERRUPTED"]
     assert result.stdout.splitlines()[-1] == "the same command resumes the run after round 3"

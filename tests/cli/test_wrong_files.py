@@ -13,7 +13,7 @@ from support.command_line import (
     write_toml,
 )
 
-from fedualex.experiments.settings import build_regularizer
+from fedualex.runs.settings import build_regularizer
 
 REFUSALS = [
     # (table, its content, what the line must say)

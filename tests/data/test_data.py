@@ -17,11 +17,11 @@ from sklearn.preprocessing import StandardScaler
 
 import fedualex as fx
 from fedualex import data
-from fedualex.experiments import folder
-from fedualex.experiments.settings import ConfigurationError, build_problem, configure
-from fedualex.experiments.solving import solve_into
-from fedualex.experiments.verify import verify
 from fedualex.problems import split_rows
+from fedualex.runs import folder
+from fedualex.runs.settings import ConfigurationError, build_problem, configure
+from fedualex.runs.solving import solve_into
+from fedualex.verification.verify import verify
 
 CHECKSUMS = {
     "breast_cancer": "bad1f701395a84df5424ae2f8e08bdfa835c36aeb29d785dc2fb5c863f299450",

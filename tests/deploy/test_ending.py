@@ -16,7 +16,7 @@ from support.plain_rows import rows
 import fedualex as fx
 from fedualex.deploy import clients as exchange, run as rehearse
 from fedualex.deploy.clients import UNANSWERED
-from fedualex.experiments.deployment import is_resumable
+from fedualex.deploy.consortium.deployment import is_resumable
 
 # --- certificates that cannot be had -------------------------------------------------------------------------------
 

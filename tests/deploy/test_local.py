@@ -350,8 +350,6 @@ def test_seconds_an_exchange_and_memory(trial, count, size):
 
 def test_a_site_starts_without_what_it_does_not_need():
     """Each of these takes a tenth of the processor time of a start, and there may be 50 sites on a machine."""
-    code = (
-        "import fedualex.experiments.deployment, sys; print(*sorted({'rich', 'scipy', 'sklearn'} & set(sys.modules)))"
-    )
+    code = "import fedualex.deploy.consortium.deployment, sys; print(*sorted({'rich', 'scipy', 'sklearn'} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []

@@ -29,7 +29,7 @@ from support.deployments import (
 from support.in_threads import run_in_threads
 
 from fedualex.deploy import processes, thread_engine
-from fedualex.experiments import deployment, deployment as deployment_files
+from fedualex.deploy.consortium import deployment, deployment as deployment_files
 
 FAULTY = {"rounds": 8, "record_every": 8, "timeout": 8.0, "attempts": 2}
 STAGES = ("before", "during", "after")

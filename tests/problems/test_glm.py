@@ -11,8 +11,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, QuantileRegressor
 
 import fedualex as fx
-from fedualex.experiments.settings import build_problem
 from fedualex.problems import attack_report, low_rank, robust_regression, sparse_glm, universal_adversarial
+from fedualex.runs.settings import build_problem
 
 PENALTIES = {
     "l1": {"l1": 0.05},

@@ -4,11 +4,11 @@ import equinox as eqx
 import pytest
 
 import fedualex as fx
-from fedualex.experiments import recheck
 from fedualex.geometry import AbstractGeometry, Product
 from fedualex.regularizers import AbstractRegularizer, Spectral
 from fedualex.regularizers.fenchel import has_rounding_bound
 from fedualex.regularizers.sums import WithQuadratic
+from fedualex.verification import recheck
 
 MADE_OF_OTHERS = (Spectral, WithQuadratic)
 """They ask the regularizer inside."""

@@ -8,10 +8,10 @@ import pytest
 from support.rows import GROUPS, REGULARIZERS, Q, kinds_first
 
 import fedualex as fx
-from fedualex.experiments.folder import describe
 from fedualex.geometry import calls_lapack
 from fedualex.precision import double
 from fedualex.regularizers import AbstractPenalty
+from fedualex.runs.folder import describe
 
 A = np.array([[0.1, -0.1, 0.6], [0.1, -0.5, 0.4], [1.3, 0.9, -0.7]])
 

@@ -7,12 +7,12 @@ import pytest
 from support.paper_runs import as_the_paper_says, write_experiment, write_run
 
 from fedualex.data import Encoder, Standardizer
-from fedualex.experiments import folder
 from fedualex.models import Answers, Model, save
 from fedualex.report.collect import collect
 from fedualex.report.figures import settings_text
 from fedualex.report.page import check_report
 from fedualex.report.panels import answer_of, compared_panel, findings, headline, verdicts
+from fedualex.runs import folder
 
 
 def stored(path, label="A", gap=0.0125, density=0.5, **changes):

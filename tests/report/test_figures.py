@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from support.paper_runs import NUCLEAR, OUTPUTS, as_the_paper_says, write_experiment, write_run
 
-from fedualex.experiments import folder
 from fedualex.palette import styles
 from fedualex.report import figures, write_figures
 from fedualex.report.figures import caption
 from fedualex.report.panels import curve, experiment_panel, row
+from fedualex.runs import folder
 
 
 def by_seed(numbers, lengths, tmp_path):

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import fedualex as fx
+from fedualex.deploy.consortium import settings as deployment_settings
 from fedualex.deploy.policy import Policy
 from fedualex.deploy.task import DeploymentOptions, RehearsalOptions
-from fedualex.experiments import deployment_settings
-from fedualex.experiments.settings import PROTOCOL, RUN_DEFAULTS, configure, run_defaults, run_options
 from fedualex.report.comparison import CompareOptions
+from fedualex.runs.settings import PROTOCOL, RUN_DEFAULTS, configure, run_defaults, run_options
 from fedualex.runtime.options import SimulatorOptions, SolveOptions, decisive, listing, option, options, table, takes
 from fedualex.runtime.sweeps import SweepOptions, TuneOptions
 from fedualex.validation import whole_number
@@ -159,7 +159,7 @@ def test_methods_declare_their_step_sizes(make):
 
 
 def test_every_problem_of_the_catalogue_says_what_it_is_built_from():
-    from fedualex.experiments.settings import PROBLEMS, arrays_of
+    from fedualex.runs.settings import PROBLEMS, arrays_of
 
     built = {
         name

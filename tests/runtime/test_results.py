@@ -13,12 +13,12 @@ from support.games import GAME
 
 import fedualex as fx
 from fedualex.display import rounded_up
-from fedualex.experiments import folder
-from fedualex.experiments.settings import folder_names, unique
-from fedualex.experiments.verify import verify
 from fedualex.report.collect import collect
 from fedualex.report.figures import caption
+from fedualex.runs import folder
+from fedualex.runs.settings import folder_names, unique
 from fedualex.runtime.run import columns
+from fedualex.verification.verify import verify
 
 SIZES = {"clients": 3, "local_steps": 2, "rounds": 12, "noise": fx.GaussianNoise(0.1), "record_every": 2}
 

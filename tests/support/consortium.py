@@ -4,13 +4,13 @@ import numpy as np
 from support.patients import HOSPITALS, columns, write
 
 from fedualex.data import read_csv
+from fedualex.data.sources import held_out_by
+from fedualex.deploy.consortium.deployment import load_site, serve
+from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.party import Layout
 from fedualex.deploy.threads import thread_engine
-from fedualex.experiments.consortium.kit import write_table_deployment
-from fedualex.experiments.consortium.recipe import TableRecipe
-from fedualex.experiments.deployment import load_site, serve
-from fedualex.experiments.tables import held_out_by
 from fedualex.summaries import merged
+from fedualex.tables.recipe import TableRecipe
 
 GOAL_SETTINGS = {
     "logistic": {"target": "outcome"},

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fedualex.deploy import Request
-from fedualex.experiments import deployment
+from fedualex.deploy.consortium import deployment
 
 PATIENCE = 300.0
 LATE = 12.0

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import fedualex as fx
 from fedualex.cli import main
 from fedualex.deploy import engines, processes
-from fedualex.experiments import deployment as deployment_files, deployment_settings
+from fedualex.deploy.consortium import deployment as deployment_files, settings as deployment_settings
 
 SITES = ("site-1", "site-2", "site-3")
 PATIENCE = 800.0

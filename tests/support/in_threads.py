@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fedualex.deploy import engines, thread_engine
+from fedualex.deploy.consortium import deployment
 from fedualex.deploy.local import control
 from fedualex.deploy.party import Layout
-from fedualex.experiments import deployment
 
 
 def run_in_threads(root: Path, stop_after: int | None = None):

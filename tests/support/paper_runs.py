@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from fedualex.experiments import folder
+from fedualex.runs import folder
 
 PAPER = {
     "FeDualEx": {"name": "FeDualEx"},

@@ -2,7 +2,7 @@
 
 import json
 
-from fedualex.experiments import folder as seal
+from fedualex.runs import folder as seal
 
 
 def alter(path, name, change):

@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from fedualex.cli import main
-from fedualex.experiments import folder, reproduction as protocol
-from fedualex.experiments.reproduction import Experiment
-from fedualex.experiments.settings import configure
-from fedualex.experiments.solving import solve_into
+from fedualex.paper import reproduction as protocol
+from fedualex.paper.reproduction import Experiment
+from fedualex.runs import folder
+from fedualex.runs.settings import configure
+from fedualex.runs.solving import solve_into
 
 PSI = {"L1": 0.1, "Box": 0.5}
 GAME = {"name": "bilinear", "file": "game.npz", "x": PSI, "y": PSI}

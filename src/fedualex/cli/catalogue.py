@@ -13,7 +13,7 @@ from .common import json_option, one_line_errors, print_json, print_table
 @one_line_errors
 def methods(as_json: bool) -> None:
     """All methods that a configuration file can name."""
-    from ..experiments.settings import METHODS
+    from ..runs.settings import METHODS
 
     _print_table({name: _first_line(method) for name, method in METHODS.items()}, "method", as_json)
 
@@ -23,7 +23,7 @@ def methods(as_json: bool) -> None:
 @one_line_errors
 def problems(as_json: bool) -> None:
     """All problems that a configuration file can name."""
-    from ..experiments.settings import PROBLEMS
+    from ..runs.settings import PROBLEMS
 
     _print_table({name: _first_line(problem) for name, problem in PROBLEMS.items()}, "problem", as_json)
 
@@ -34,7 +34,7 @@ def problems(as_json: bool) -> None:
 @one_line_errors
 def theory(file: Path, as_json: bool) -> None:
     """Constants, step sizes and bounds for the run of a TOML file, as printed in the paper and as corrected."""
-    from ..experiments.settings import bounds_of, configure, read_toml
+    from ..runs.settings import bounds_of, configure, read_toml
 
     found = bounds_of(configure(read_toml(file), file.parent))
     if as_json:

@@ -88,7 +88,7 @@ def init(
     With --goal, --target and --sites every site brings a table of its own, and the run ends with a model. Without any
     of them the problem is that of --config.
     """
-    from ..experiments.consortium.kit import init_deployment
+    from ..deploy.consortium.kit import init_deployment
 
     server = {"engine": engine, "host": host, "port": port}
     names = init_deployment(
@@ -104,7 +104,7 @@ def init(
 @plain_errors
 def check(site: Path, as_json: bool) -> None:
     """Read a site's table and rules, in its folder SITE, and show what would leave it; needs no network."""
-    from ..experiments.consortium.check import checked
+    from ..deploy.consortium.check import checked
 
     found = checked(site)
     if as_json:
@@ -128,7 +128,7 @@ DISTRIBUTE = "all parties have new keys: stop them, give each its new folder, an
 @plain_errors
 def add_site(folder: Path, name: str, data: str | None, as_json: bool) -> None:
     """Add a site, with new keys for everybody; the earlier run is set aside."""
-    from ..experiments import membership
+    from ..deploy.consortium import membership
 
     _told(f"{name} is a site now", membership.add_site(folder, name, data), as_json)
 
@@ -140,7 +140,7 @@ def add_site(folder: Path, name: str, data: str | None, as_json: bool) -> None:
 @plain_errors
 def remove_site(folder: Path, name: str, as_json: bool) -> None:
     """Remove a site, whose keys become worthless; the earlier run is set aside."""
-    from ..experiments import membership
+    from ..deploy.consortium import membership
 
     _told(f"{name} is no site any more", membership.remove_site(folder, name), as_json)
 
@@ -151,7 +151,7 @@ def remove_site(folder: Path, name: str, as_json: bool) -> None:
 @plain_errors
 def renew(folder: Path, as_json: bool) -> None:
     """Make new keys and certificates for everybody; a run that was cut off can be resumed with them."""
-    from ..experiments import membership
+    from ..deploy.consortium import membership
 
     _told("keys and certificates are renewed", membership.renew(folder), as_json)
 

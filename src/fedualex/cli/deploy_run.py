@@ -180,8 +180,8 @@ def _show(record: dict[str, Any]) -> None:
 
 def engine_of(folder: Path) -> tuple["Control", dict[str, Any]]:
     """The functions of the deployment's engine, and the server's settings."""
+    from ..deploy.consortium.settings import settings_of
     from ..deploy.engines import control_of
-    from ..experiments.deployment_settings import settings_of
 
     settings = settings_of(layout_of(folder).server)
     return control_of(settings["server"]["engine"]), settings
@@ -201,7 +201,7 @@ def run_folder(folder: Path) -> Path:
 
 def stored_run(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """The history and the status of the run as far as they are written."""
-    from ..experiments.folder import load
+    from ..runs.folder import load
 
     if not (run_folder(folder) / "manifest.json").exists():
         return [], None
@@ -220,7 +220,7 @@ STOPPED = "stopped"
 
 def submit(folder: Path, control: "Control", settings: dict[str, Any]) -> None:
     """Send the run, which goes on from its checkpoint."""
-    from ..experiments.deployment import forget_failure
+    from ..deploy.consortium.deployment import forget_failure
 
     server = layout_of(folder).server
     forget_failure(server)
@@ -434,7 +434,7 @@ SENT_AGAIN = 5
 
 def run_deployment(folder: Path, as_json: bool) -> None:
     """Begin or resume the run, or join the one that is live; wait for its end, print it, and exit with its code."""
-    from ..experiments.deployment import failure_of
+    from ..deploy.consortium.deployment import failure_of
 
     control, settings = engine_of(folder)
     before = begin(folder, control, settings, as_json)
@@ -466,7 +466,7 @@ def begin(folder: Path, control: "Control", settings: dict[str, Any], as_json: b
 
     Two commands at the same moment take turns, so that one of them begins and the other joins.
     """
-    from ..experiments.deployment import unfinished
+    from ..deploy.consortium.deployment import unfinished
 
     server = layout_of(folder).server
     with locked(server / BEGIN):
@@ -487,7 +487,7 @@ def _written(folder: Path) -> tuple[int, int] | None:
 
 
 def _without_result(folder: Path, said: str) -> str:
-    from ..experiments.deployment import failure_of
+    from ..deploy.consortium.deployment import failure_of
 
     if why := failure_of(layout_of(folder).server):
         return f"the server could not go on: {why}"
@@ -526,7 +526,7 @@ def _followed(folder: Path, control: "Control", settings: dict[str, Any], as_jso
 
 def _judged(folder: Path, control: "Control", said: str, before: Any) -> tuple[str, bool]:
     """The engine's last word on a run that ended, or is ended here so that a site rejoins; whether to send it again."""
-    from ..experiments.deployment import failure_of
+    from ..deploy.consortium.deployment import failure_of
 
     if said == REJOINED:
         control.stop(folder)

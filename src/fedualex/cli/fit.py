@@ -91,7 +91,7 @@ def claim(model: Any) -> str:
 def _show_measures(model: Any, measures: dict[str, Any] | None) -> None:
     if measures is None:
         return
-    from ..experiments.model import worst
+    from ..tables.measures import worst
 
     overall, clients = measures["overall"], measures["clients"]
     rows = {"all clients": overall}
@@ -191,9 +191,9 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
 
     Numbers are standardized, categories become columns, missing values are filled in, all from sums of the clients.
     """
-    from ..experiments.fit import fit_into, plan_fit
-    from ..experiments.settings import check_tables, read_toml
     from ..models.store import MODEL
+    from ..runs.settings import check_tables, read_toml
+    from ..tables.fit import fit_into, plan_fit
 
     given = {key: value for key, value in options.items() if value is not None}
     if "ignore" in given:
@@ -230,9 +230,9 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
 @one_line_errors
 def predict(model: Path, table: str, out: Path | None, as_json: bool) -> None:
     """Predict the rows of a TABLE by a MODEL: a CSV file with the prediction, the score and the probabilities."""
-    from ..experiments.fit import read_table
     from ..models import load
     from ..storage import write_atomically
+    from ..tables.fit import read_table
 
     found, rows = load(model), read_table(table, Path())
     for name, unseen in found.unseen(rows).items():

@@ -28,7 +28,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     that Algorithm 1 returns, the server's last point, and the polished average, which is ours. FedMiP and FedMiD
     average plainly on the server; as printed they solve another problem.
     """
-    from ..experiments import demo as runs
+    from ..paper import demo as runs
     from ..report import write_report
     from ..report.collect import collect
 
@@ -55,7 +55,7 @@ def _print_outputs(panels: dict[str, dict[str, Any]]) -> None:
     from rich import box
     from rich.table import Table
 
-    from ..experiments.demo import MEANINGS, STEPS
+    from ..paper.demo import MEANINGS, STEPS
 
     methods = list(next(iter(panels.values()))["methods"])
     title = "certified gap <= (density), and below it eta_s, eta_c: the steps that are best for this output"
@@ -93,9 +93,9 @@ def reproduce(
     Every method on the paper's grid of step sizes, tuned on one seed, then on 10 seeds; figures, a table of claims
     and report.html. Killed and started again with --resume, it goes on where it was.
     """
-    from ..experiments import reproduction as protocol
-    from ..experiments.claims import write_claims
-    from ..experiments.reproduction import SMALL
+    from ..paper import reproduction as protocol
+    from ..paper.claims import write_claims
+    from ..paper.reproduction import SMALL
     from ..report import write_figures, write_report
 
     root = out or Path("runs/paper-quick" if quick else "runs/paper")

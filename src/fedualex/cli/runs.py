@@ -33,10 +33,10 @@ def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
 
     What is no run is ignored, so that FOLDER/* is all runs of a folder.
     """
-    from ..experiments import folder
-    from ..experiments.solving import runs_among, title_of
     from ..report import write_report
     from ..report.panels import compared_panel
+    from ..runs import folder
+    from ..runs.solving import runs_among, title_of
 
     loaded, ignored = runs_among(runs)
     if ignored:
@@ -61,10 +61,11 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
 
     given: the tables of the file. home: where its relative paths start from.
     """
-    from ..experiments.solving import configure_each, keep_best, solve_each
     from ..models.store import MODEL
     from ..report import write_report
     from ..report.collect import collect
+    from ..runs.solving import configure_each, solve_each
+    from ..tables.kept_model import keep_best
 
     configurations = configure_each(given, home)
     first = next(iter(configurations.values()))
@@ -124,11 +125,11 @@ run_argument = click.Path(path_type=Path)
 @one_line_errors
 def solve(file: Path, out: Path | None, as_json: bool) -> None:
     """Solve the problem of a TOML file and keep the run in a folder; with several [[method]] tables a run of each."""
-    from ..experiments.folder import load
-    from ..experiments.model import keep_model
-    from ..experiments.settings import configure, read_toml
-    from ..experiments.solving import has_several, solve_into
     from ..models.store import MODEL
+    from ..runs.folder import load
+    from ..runs.settings import configure, read_toml
+    from ..runs.solving import has_several, solve_into
+    from ..tables.kept_model import keep_model
 
     path, given = out or Path("runs") / file.stem, read_toml(file)
     if has_several(given):
@@ -250,7 +251,7 @@ def verify(folder: Path, trust: bool, verbose: bool, as_json: bool) -> None:
     Exit code 0: all agrees. 1: something differs. 2: it cannot be read. 3: nothing differs, but not everything could
     be checked. 5: the data has changed, nothing else differs. Of several runs the worst: 1, 2, 5, 3, 0.
     """
-    from ..experiments import verify as verification
+    from ..verification import verify as verification
 
     result = verification.verify(folder, trust=trust)
     if as_json:

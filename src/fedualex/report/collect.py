@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from ..display import rounded_up
-from ..experiments import folder
-from ..experiments.claims import is_case, is_small, judged
-from ..experiments.fit import RUN
-from ..experiments.folder import StoredRun
-from ..experiments.model import worst
-from ..experiments.reproduction import SMALL
 from ..models import Model, load
 from ..models.store import JSON, MODEL
 from ..palette import styles
+from ..paper.claims import is_case, is_small, judged
+from ..paper.reproduction import SMALL
+from ..runs import folder
+from ..runs.folder import StoredRun
+from ..tables.fit import RUN
+from ..tables.measures import worst
 from .panels import compared_panel, exact_of, experiment_panel, runs_panel, verdicts
 from .studies import Study, collect_studies
 

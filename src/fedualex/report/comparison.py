@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ..algorithms import Method
 from ..data.tables import required
 from ..display import gap_text, html_table, rounded_up, text_table
-from ..experiments import folder, solving as in_python
-from ..experiments.settings import folder_names, unique
 from ..palette import styles
 from ..problems import AbstractProblem
+from ..runs import folder, solving as in_python
+from ..runs.settings import folder_names, unique
 from ..runtime import Run, Stop, solve
 from ..runtime.options import SolveOptions, fields_of, option, options, takes_several
 from ..runtime.prepare import untuned

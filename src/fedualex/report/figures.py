@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..experiments.folder import StoredRun
 from ..palette import Style, style
+from ..runs.folder import StoredRun
 from ..runtime.outputs import KINDS
 from ..runtime.run import X_LABELS, line
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..display import rounded_up
-from ..experiments import folder
-from ..experiments.claims import seed_runs, steps_text
-from ..experiments.folder import StoredRun
-from ..experiments.reproduction import structure_values
-from ..experiments.settings import ConfigurationError
+from ..paper.claims import seed_runs, steps_text
+from ..paper.reproduction import structure_values
+from ..runs import folder
+from ..runs.folder import StoredRun
+from ..runs.settings import ConfigurationError
 from ..runtime.outputs import KINDS
 from ..runtime.prepare import untuned
 from .figures import OUTPUT_WORDS, settings_text

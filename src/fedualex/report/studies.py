@@ -10,9 +10,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..experiments import folder
-from ..experiments.claims import Spread, gaps_at_equal_cost, seed_runs, theory_of
 from ..palette import Style, styles
+from ..paper.claims import Spread, gaps_at_equal_cost, seed_runs, theory_of
+from ..runs import folder
 from ..runtime.run import line
 from .figures import LOOK, SMALL_LINES, new_figure, save
 

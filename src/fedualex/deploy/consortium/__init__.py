@@ -1,0 +1,1 @@
+"""Tables at sites: settings, kits, what is asked before, during and after a run."""

@@ -1,0 +1,266 @@
+"""Deployments run from folders: the server and each site from its own."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ...models.store import JSON, MODEL
+from ...problems import AbstractProblem
+from ...runs import folder
+from ...runs.folder import CHECKPOINT
+from ...runs.settings import ConfigurationError, build_method, call_entry, named
+from ...runtime import Run, Status, Stop
+from ...runtime.simulator import keep_compiled_programs
+from ...storage import read_arrays, write_atomically, write_json
+from ...summaries import Known
+from .. import Engine, Guard, RunHooks, Site, SiteFacts
+from ..engines import ENGINES, control_of
+from ..guard import guarded, prepare_site
+from ..party import SERVER, Layout
+from ..secure.masks import can_make_keys
+from ..secure.sums import FEWEST
+from ..task import FencedError
+from .agreement import has_tables
+from .server import TableServer
+from .settings import SETTINGS, party_problem, read, roster_of, server_problem, settings_of, task_of
+from .site import TableSite, facts_of
+
+SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"
+"""What the server and a site of every engine run, each with its own folder."""
+RUN = "run"
+FAILURE = "failure.json"
+"""Why the round loop was not begun or did not end by itself; gone when it is begun again."""
+RESUMABLE = (Stop.INTERRUPTED.name, Stop.CLIENTS_LOST.name, Stop.MAX_TIME.name)
+"""Ends of a run that was cut off: by hand, because sites were missing, which may be back, or by the clock."""
+
+
+def serve(engine: Engine, party: Path) -> Run:
+    """The server's side: the round loop, into the run folder beside the server's settings."""
+    keep_compiled_programs()
+    forget_failure(party)
+    try:
+        with closing(engine):
+            return _serve(engine, party)
+    except FencedError:  # another server has taken over: what there is to say is its to say
+        raise
+    except Exception as error:
+        with suppress(OSError):  # the disk may be what is wrong
+            write_json(party / FAILURE, {"error": f"{type(error).__name__}: {error}"})
+        raise
+
+
+def forget_failure(party: Path) -> None:
+    """What went wrong before is not what goes wrong next."""
+    (party / FAILURE).unlink(missing_ok=True)
+
+
+def failure_of(party: Path) -> str | None:
+    """Why the server's last run has no result, if it could say so."""
+    file = party / FAILURE
+    return json.loads(file.read_text())["error"] if file.exists() else None
+
+
+def _serve(engine: Engine, party: Path) -> Run:
+    settings, path, begun = settings_of(party), party / RUN, unfinished(party)
+    roster = roster_of(settings, party)
+    tables = TableServer(engine, party, settings, roster) if has_tables(settings) else None
+    known = None if tables is None else tables.agree()
+    problem = server_problem(settings, party)
+    task = task_of(settings, problem, known)
+    resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy", "has_data")} | {
+        "folder": str(party.resolve())
+    }
+
+    def begin() -> None:
+        if begun is None:
+            folder.begin(path, problem, resolved)
+        else:  # patience may have changed, and the folder may have moved
+            folder.reopen(path, begun, resolved)
+
+    hooks = RunHooks(begin, lambda record: folder.append(path, record), lambda run: folder.finish(path, run, problem))
+    run = task.serve(engine, problem, path / CHECKPOINT, hooks, roster)
+    if tables is not None and known is not None and run.gap is not None and run.stop is not Stop.INTERRUPTED:
+        tables.keep_model(known, folder.load(path))
+    return run
+
+
+def load_site(party: Path) -> Guard:
+    """A site's side, with its own data, behind its own rules."""
+    keep_compiled_programs()  # a site that is started again answers its first request in time
+    settings = settings_of(party)
+    if has_tables(settings):
+        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known))
+        return guarded(party, tables.name, tables.work, tables.factors, facts_of(tables.table.trained, tables.recipe))
+    data = None if settings["data"] is None else [_load_data(settings["data"], party)]
+    problem = party_problem(settings, data, party)
+    site, rows = _site(settings, problem), None if problem.data is None else int(problem.data.counts.sum())
+    goal = settings["problem"].get("name") or settings["problem"].get("entry")
+    return guarded(
+        party, settings["site"], site.work, lambda _: site.factors, SiteFacts(rows, None, goal, site.privacy)
+    )
+
+
+def _site(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Site:
+    return task_of(settings, problem, known).site(problem, settings["site"])
+
+
+def unfinished(party: Path) -> folder.StoredRun | None:
+    """The run in a server's folder, to go on with; None if there is none, a refusal if it has ended for good."""
+    path = party / RUN
+    if not (path / "manifest.json").exists():
+        return None
+    known = folder.load(path)
+    lacks_model = has_tables(settings_of(party)) and not (party / MODEL / JSON).exists()
+    if known.status is not None and not is_resumable(known.status) and not lacks_model:
+        raise ConfigurationError(f"{path} already holds a finished run; move it away to begin another")
+    return known
+
+
+def is_resumable(status: Mapping[str, Any]) -> bool:
+    """Whether a run was cut off before its end, or its sites did not answer when its last points were certified."""
+    return bool(status["unanswered"] or (status["stop"] in RESUMABLE and status["status"] != Status.OPTIMAL.name))
+
+
+def _load_data(data: str, party: Path) -> Any:
+    """A site's examples: the arrays of an .npz file, or what its function "module:function" returns."""
+    if data.endswith(".npz"):
+        try:
+            return read_arrays(party / data)
+        except Exception as error:  # a missing, truncated or foreign file can fail in many ways
+            raise ConfigurationError(f"data = {data!r} cannot be read as an .npz file: {error}") from None
+    return call_entry(data, party, {}, what="data, if not a file ....npz,")
+
+
+# A deployment's folder from its TOML file: keys, settings and start scripts for each party, and a README.
+
+
+EXAMPLE = Path(str(resources.files(__package__) / "deployment-example.toml"))
+README = """# A deployment of fedualex
+
+Engine: {engine}. Sites: {sites}. Server: {host}:{port}.
+
+{parties}
+`run`, `status`, `stop` and `resume` are for whoever has this folder with the live `server/` in it: results are read
+there. A run that was stopped or interrupted, or that lost its sites or its server, goes on from its last round after
+`fedualex deploy resume FOLDER`.
+
+## What leaves a site
+
+{leaves}
+
+## Data
+
+{data}
+"""
+DATA = """Each site names its own data in its `deployment.json`, as a file `....npz` in its folder or a Python function
+"module:function". The server is told of none."""
+REHEARSAL = """Each party is a process of this machine with a folder of its own: `server/`, {folders}.
+
+    fedualex deploy run FOLDER
+
+Ctrl-C ends it.
+"""
+PARTIES = """| folder | belongs to | who runs what there |
+|---|---|---|
+| `server/` | the machine that sites can reach as {host} | `server/start.sh`; the run is kept in `server/run` |
+{rows}
+| `authority/` | whoever made this deployment, on no server | its key signs certificates; keep it offline |
+{admin}
+Give each party its own folder and nothing else: the private keys in it are its own. Every party needs Python 3.11 or
+later with `fedualex[{engine}]`, the same version everywhere.
+
+A trial with all parties on one machine:
+
+    fedualex deploy up FOLDER
+    fedualex deploy run FOLDER
+    fedualex deploy stop FOLDER
+"""
+ADMIN = "| `admin/` | who submits runs | `fedualex deploy run`, beside `server/` |\n"
+LEAVES = """In every round its increment of the dual state (as many numbers as the model has) with its weight, and the
+weighted sum of its local points.{survey} When a certificate is due: its full-batch operator at the points it is asked
+for.{ergodic} Nothing else: no examples, no labels, no counts. This is not anonymous: an operator is a function of the
+data. Where the parties' folders have keys in `secure/`, all of this leaves under masks and the server sees the sum over
+all sites; elsewhere it sees each site's arrays one by one. What a site lets leave is its own decision, in its
+`policy.toml`; what has left is in its `ledger.jsonl` (`fedualex deploy audit`)."""
+PRIVATE = """In every round its increment of the dual state, clipped to length {clip} and with noise of {noise} times
+that in every entry. Nothing else: no points and no operators, so there is no certificate. The privacy that this buys
+grows worse with every round; the run tells its epsilon for delta = {delta}."""
+
+
+def write_deployment(root: Path, config: Path | None, engine: str | None) -> list[str]:
+    """Make the folder of a problem that a TOML file names; the names of its sites."""
+    file = config or EXAMPLE
+    settings = read(file)
+    if engine is not None:
+        named("engine", engine, dict.fromkeys(ENGINES))
+        settings["server"]["engine"] = engine
+    provision(root, settings)
+    write_parties(root, settings, file.parent)
+    write_atomically(root / "deployment.toml", file.read_bytes())
+    surveys = build_method(settings["method"]).rounds.surveys
+    at = "one point" if surveys == 1 else f"{surveys} points, one after the other"
+    survey = f" Before it, as this method needs it, its full-batch operator at {at}." * bool(surveys)
+    ergodic = " With `ergodic = true` also the K probes of a round." * bool(settings["run"]["ergodic"])
+    private = settings["privacy"] and PRIVATE.format(**{"delta": 1e-5, **settings["privacy"]})
+    write_readme(root, settings, private or LEAVES.format(ergodic=ergodic, survey=survey), DATA)
+    return list(settings["sites"])
+
+
+def provision(root: Path, settings: Mapping[str, Any]) -> None:
+    """Keys, certificates, start scripts, rules and ledgers of all parties, in a folder that is new or empty."""
+    if root.exists() and any(root.iterdir()):
+        raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
+    root.mkdir(parents=True, exist_ok=True)
+    server, sites = settings["server"], list(settings["sites"])
+    control_of(server["engine"]).provision(
+        root, sites, host=server["host"], port=server["port"], serve=SERVE, site=SITE
+    )
+    for name in sites:
+        prepare_site(Layout(root).site(name))
+    if len(sites) >= FEWEST and can_make_keys():
+        from ..secure.masks import make_keys
+
+        make_keys(Layout(root), sites)
+
+
+def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str) -> None:
+    """What each party does with its folder, what leaves a site, and how a site names its data."""
+    server, sites = settings["server"], list(settings["sites"])
+    rows = "\n".join(f"| `sites/{name}/` | {name} | `sites/{name}/start.sh` |" for name in sites)
+    admin = ADMIN if server["engine"] == "nvflare" else ""
+    if server["engine"] == "local":
+        parties = REHEARSAL.format(folders=", ".join(f"`sites/{name}/`" for name in sites))
+    else:
+        parties = PARTIES.format(rows=rows, admin=admin, **server)
+    text = README.format(sites=", ".join(sites), parties=parties, leaves=leaves, data=data, **server)
+    write_atomically(root / "README.md", text.encode())
+
+
+def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None:
+    """The settings of each party in its folder: a site is told of its own data alone, the server of nobody's.
+
+    source: the folder of the TOML file, from which files are named and the modules of entry points copied.
+    """
+    public = {**settings, "sites": {name: {"weight": site["weight"]} for name, site in settings["sites"].items()}}
+    public["has_data"] = any(site["data"] is not None for site in settings["sites"].values())
+    if (arrays := settings["problem"].get("file")) is not None:  # wherever it lies, each party has it at home
+        public["problem"] = {**settings["problem"], "file": Path(arrays).name}
+    for name in (SERVER, *settings["sites"]):
+        party = Layout(root).party(name)
+        own = {} if name == SERVER else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
+        write_json(party / SETTINGS, {**public, **own})
+        entries = [settings["problem"].get("entry"), own.get("data")]
+        for module in {str(entry).partition(":")[0] for entry in entries if entry and ":" in str(entry)}:
+            if (source / f"{module}.py").exists():
+                shutil.copy(source / f"{module}.py", party / f"{module}.py")
+        if arrays is not None:
+            write_atomically(party / public["problem"]["file"], (source / arrays).read_bytes())
+
+
+def _placed(data: str | None, source: Path) -> str | None:
+    """A site's data as its own settings name it: an existing file by its whole path, anything else as it is."""
+    return str((source / data).resolve()) if data is not None and (source / data).is_file() else data

@@ -1,0 +1,172 @@
+"""A deployment of tables on disk: each party's keys, what all agree on, and the files that are a site's own."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...runs.settings import (
+    METHODS,
+    ConfigurationError,
+    build_method,
+    check_keys,
+    read_toml,
+    recipe_of,
+    run_defaults,
+    with_defaults,
+)
+from ...storage import write_atomically, write_json
+from ...tables.goals import GOALS, OPTIONS, arguments_of, names_of, target_of
+from ...validation import hint
+from .. import DeploymentOptions
+from ..party import SERVER, Layout
+from .agreement import recipe_of_goal
+from .deployment import provision, write_deployment, write_readme
+from .settings import DEFAULT_METHOD, SETTINGS, check_parties, server_settings
+from .site import SITE_FILE, TEMPLATE
+
+# From a goal and the names of sites to the settings of a deployment of tables, without anybody's table.
+
+
+DEFAULTS: dict[str, Any] = {"groups": None, "weights": None, "holdout": 0.2, "rounds": 1000, "tol": None}
+KEYS = ("goal", "target", *DEFAULTS, *OPTIONS)
+"""The keys of [fit] that a deployment takes; table and clients are the sites' own affair."""
+RUN_KEYS = ("attempts", "local_steps", "max_seconds", "operator_bound", "secure_sums", "timeout")
+"""The keys of [run] that a deployment of tables takes."""
+
+
+def plan_deployment(
+    fit: Mapping[str, Any],
+    sites: Sequence[str],
+    server: Mapping[str, Any],
+    run: Mapping[str, Any],
+    method: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The settings that all parties are told. Sites are in sorted order, which decides sums to the last bit.
+
+    fit: as for `fedualex fit`. server, run, method: as the tables of a file have them.
+    """
+    method = method or {"name": DEFAULT_METHOD}
+    build_method(method)  # refuses what is no method
+    check_keys("[fit]", fit, (*KEYS, "table", "clients"))
+    check_keys("[run]", run, RUN_KEYS)
+    full = {**DEFAULTS, **{key: value for key, value in fit.items() if value is not None}}
+    for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
+        if full.get(key) is None:
+            raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
+    if (goal := full["goal"]) not in GOALS:
+        raise ConfigurationError(f"there is no goal {goal!r}; {hint(goal, GOALS)}")
+    full["target"] = target_of(goal, full["target"])
+    if full["groups"] is not None and not GOALS[goal].grouped:
+        raise ConfigurationError(f"groups are for the goals {_grouped()}, got the goal {goal}")
+    parties = server_settings(server)
+    check_parties(parties, sites)
+    options = {key: full[key] for key in OPTIONS if full.get(key) is not None}
+    arguments = arguments_of(goal, options, np.array(["0", "1"]), rows=1)
+    recipe_of({"name": GOALS[goal].problem, **arguments})  # refuses bad values
+    tol = GOALS[goal].tol if full["tol"] is None else full["tol"]
+    return {
+        "problem": {"goal": goal, **{key: full[key] for key in ("target", "groups", "weights", "holdout")}, **options},
+        "method": with_defaults(method, METHODS),
+        "run": {**run_defaults(DeploymentOptions), "rounds": full["rounds"], "tol": tol, **run},
+        "privacy": None,
+        "server": parties,
+        "sites": {name: {"weight": 1.0} for name in sorted(sites)},
+        "has_data": True,
+    }
+
+
+def _grouped() -> str:
+    return ", ".join(name for name, goal in GOALS.items() if goal.grouped)
+
+
+TABLES = ("fit", "method", "server", "run", "sites")
+"""The tables of a file; all but [fit] may be left out."""
+LEAVES = """First the names of its columns; if all sites have the same, {exchanges} summaries of its rows: which
+categories and classes there are, counts, sums and sums of squares, sums of the rows of each class (the page on recipes
+lists them all). Then, in every exchange, its mean loss and the gradient of it at a point: as many numbers as the model
+has coefficients, and two; with a method of local steps also what these changed. At the end a few measures on the rows
+that it held out. Nothing else: no row. This is not anonymous: sums over few rows can reveal them.
+Where the parties' folders have keys in `secure/`, sums, losses and gradients leave under masks: the server sees what
+all sites add up to. What a site lets leave is its own decision, in `policy.toml`; what left is in `ledger.jsonl`."""
+DATA = """Each site names its own table in its `site.toml`, and there gives columns the names that all sites use. Nobody
+else sees this file. `fedualex deploy check sites/NAME` reads the table and shows what would leave, without network."""
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    """The tables of a TOML file with [fit]; every one that was left out is empty."""
+    given = read_toml(file)
+    check_keys("the file", given, TABLES)
+    for name, table in given.items():
+        if not isinstance(table, dict):
+            raise ConfigurationError(f"the file must have [{name}] as a table")
+    return {**{name: {} for name in TABLES}, **given}
+
+
+def write_table_deployment(
+    root: Path,
+    fit: Mapping[str, Any],
+    sites: Mapping[str, Any],
+    server: Mapping[str, Any],
+    run: Mapping[str, Any],
+    method: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Make the folder of a deployment of tables; the names of its sites.
+
+    sites: for each site its table, {} or {"table": file} for a trial on one machine. method: FeDualSlide if None.
+    """
+    for name, own in sites.items():
+        if not isinstance(own, dict):
+            raise ConfigurationError(f"[sites.{name}] must be a table, which may have table, a file")
+        check_keys(f"[sites.{name}]", own, ("table",))
+    settings = plan_deployment(fit, list(sites), server, run, method)
+    provision(root, settings)
+    for name in (SERVER, *settings["sites"]):
+        party = Layout(root).party(name)
+        write_json(party / SETTINGS, settings if name == SERVER else {**settings, "site": name})
+        if name != SERVER:
+            table, target = json.dumps(sites[name].get("table", "")), names_of(settings["problem"]["target"])[0]
+            text = TEMPLATE.format(table=table, target=target)
+            write_atomically(party / SITE_FILE, text.encode())
+    write_readme(root, settings, LEAVES.format(exchanges=recipe_of_goal(settings).exchanges), DATA)
+    return list(settings["sites"])
+
+
+# The folder of a deployment, from a command line with or without a file.
+
+
+def init_deployment(
+    root: Path, config: Path | None, sites: str | None, fit: Mapping[str, Any], server: Mapping[str, Any]
+) -> list[str]:
+    """Make it; the names of its sites. Sites bring tables if there is a goal, in the file or here.
+
+    fit, server: what was given beside the file, over which it has precedence; nothing for None.
+    """
+    given = {key: value for key, value in fit.items() if value is not None}
+    if not given and sites is None and (config is None or "fit" not in read_toml(config)):
+        if others := [key for key in server if key != "engine"]:
+            raise ConfigurationError(f"{others[0]} belongs into [server] of the file of a problem")
+        return write_deployment(root, config, server.get("engine"))
+    file = {key: {} for key in TABLES} if config is None else read_file(config)
+    named = file["sites"] if sites is None else {name: {} for name in _names(sites)}
+    if not named:
+        raise ConfigurationError("a deployment of tables needs sites, as --sites north,south,east or [sites.NAME]")
+    own = {name: _placed(site, Path() if config is None else config.parent) for name, site in named.items()}
+    chosen = {**file["fit"], **given}
+    return write_table_deployment(root, chosen, own, {**file["server"], **server}, file["run"], file["method"])
+
+
+def _names(sites: str) -> list[str]:
+    names = [name.strip() for name in sites.split(",") if name.strip()]
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"sites must have different names, got {', '.join(names)}")
+    return names
+
+
+def _placed(site: Any, folder: Path) -> Any:
+    """A site's table as its own folder names it: a file that is here by its whole path, anything else as it is."""
+    if isinstance(site, dict) and isinstance(table := site.get("table"), str) and (folder / table).is_file():
+        return {**site, "table": str((folder / table).resolve())}
+    return site

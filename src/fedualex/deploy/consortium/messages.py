@@ -1,0 +1,85 @@
+"""Models as the arrays that travel between parties."""
+
+import io
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...models import Model
+from ...models.store import SCHEMA, from_parts, to_parts
+from ...runs.settings import ConfigurationError
+from ...storage import read_arrays, write_atomically
+from ...summaries import Known
+from ...validation import short
+from .. import Arrays
+from ..wire import MessageError, pack_known, unpack_known
+
+# What the parties have agreed on: that they have the same columns, and the merged summaries, kept beside the run.
+
+
+KNOWN = "known.npz"
+
+
+def read_known(party: Path) -> list[Known] | None:
+    """The merged summaries that a party keeps; None if there are none yet."""
+    file = party / KNOWN
+    if not file.exists():
+        return None
+    try:
+        return unpack_known(read_arrays(file))
+    except Exception as error:  # a truncated or foreign file can fail in many ways
+        raise ConfigurationError(f"{file} cannot be read as merged summaries: {error}") from None
+
+
+def write_known(party: Path, known: Sequence[Known]) -> None:
+    """Keep them."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **pack_known(known))
+    write_atomically(party / KNOWN, buffer.getvalue())
+
+
+def check_columns(columns: Mapping[str, Collection[str]]) -> None:
+    """Refuse tables of sites that do not have the same columns, in a sentence that names sites and columns."""
+    holders = {
+        name: [site for site, own in columns.items() if name in own]
+        for name in sorted(set[str]().union(*columns.values()))
+    }
+    differences: dict[str, list[str]] = {}
+    for name, sites in holders.items():
+        missing = [site for site in columns if site not in sites]
+        if missing:
+            few = len(missing) <= len(sites)
+            said = f"{', '.join(missing)} without" if few else f"{', '.join(sites)} alone with"
+            differences.setdefault(said, []).append(name)
+    if differences:
+        words = "; ".join(f"{said} {short(names)}" for said, names in differences.items())
+        raise ConfigurationError(
+            f"all sites must have the same columns: {words}; [columns] of site.toml renames columns, ignore leaves "
+            "some out"
+        )
+
+
+DOCUMENT = "document"
+
+
+def pack_model(model: Model) -> Arrays:
+    """A model as arrays."""
+    document, arrays = to_parts(model)
+    return pack_known([{**arrays, DOCUMENT: np.array([json.dumps(document, allow_nan=False)])}])
+
+
+def unpack_model(arrays: Mapping[str, Any]) -> Model:
+    """The model again; a MessageError if it is none that this version can read."""
+    try:
+        (parts,) = map(dict, unpack_known(arrays))
+        document = json.loads(parts.pop(DOCUMENT)[0])
+        if (document["schema"], document["kind"]) != (SCHEMA, "model"):
+            raise ValueError("it is of another version")
+        return from_parts(document, parts)
+    except MessageError:
+        raise
+    except Exception as error:  # what is no model can fail in many ways
+        raise MessageError(f"this is no model: {type(error).__name__}: {error}") from None

@@ -1,0 +1,204 @@
+"""A site with a table of its own: what it answers before a run, during it, and after it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data import Table
+from ...data.encoder import is_text, plain_column
+from ...data.sources import held_out_by
+from ...models import save
+from ...models.store import MODEL
+from ...runs.settings import ConfigurationError, check_keys, read_toml
+from ...summaries import Known
+from ...tables.fit import read_table
+from ...tables.measures import measured
+from ...tables.recipe import TableRecipe
+from ...validation import hint, missing, short
+from .. import Arrays, Request, Site, SiteFacts
+from ..site import DisagreementError
+from ..wire import pack_json, pack_summary, unpack_known
+from .agreement import agreement, recipe_of_goal
+from .messages import read_known, unpack_model, write_known
+
+# A site's own table: which file it is, and how its columns are called elsewhere. Nobody else is told.
+
+
+SITE_FILE = "site.toml"
+KEYS: Mapping[str, type] = {"table": str, "columns": dict, "ignore": list}
+TEMPLATE = """# What this site alone knows. Nothing in this file is sent to anybody.
+
+table = {table}      # your own file: .csv, .parquet or .npz, from this folder or by its whole path
+ignore = []              # columns of it that take no part, such as ids
+
+[columns]                # only where your table calls a column otherwise than the other sites do:
+# {target} = "your name for it"
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnTable:
+    """The rows that a site trains on, and those that it holds out."""
+
+    trained: Table
+    held_out: Table | None
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.trained.rows + (0 if self.held_out is None else self.held_out.rows)
+
+
+def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable:
+    """The table that a site's file names, with the columns' common names, split by the site's labels alone."""
+    settings = _settings(party / SITE_FILE)
+    table = _renamed(read_table(settings["table"], party), settings["columns"], settings["ignore"])
+    for name in recipe.beside:
+        if name not in table:
+            where = f"name yours in [columns] of {SITE_FILE}"
+            raise ConfigurationError(f"{table.source} has no column {name!r}, which all sites need: {where}")
+    test = held_out_by(recipe.labels(table), holdout)
+    train: NDArray[Any] = np.setdiff1d(np.arange(table.rows), test)
+    return OwnTable(table.take(train), table.take(test) if len(test) else None)
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    given = read_toml(file)
+    check_keys(SITE_FILE, given, KEYS)
+    if not given.get("table"):
+        raise ConfigurationError(f'{file} must name this site\'s table, as table = "patients.csv"')
+    for key, value in given.items():
+        if not isinstance(value, KEYS[key]):
+            raise ConfigurationError(f"{file}: {key} must be a {KEYS[key].__name__}, got {short(value)}")
+    return {"columns": {}, "ignore": [], **given}
+
+
+def _renamed(table: Table, names: Mapping[str, Any], ignored: list[Any]) -> Table:
+    """The table without some columns, the others by their common names."""
+    for own in (*names.values(), *ignored):
+        if own not in table:
+            raise ConfigurationError(
+                f"{table.source} has no column {short(own)}, which {SITE_FILE} names; {hint(own, table)}"
+            )
+    common = {own: name for name, own in names.items()}
+    kept = [name for name in table if name not in ignored]
+    called = [common.get(name, name) for name in kept]
+    if len(set(called)) < len(called):
+        raise ConfigurationError(
+            f"{SITE_FILE} must give different names to different columns, got {short(dict(names))}"
+        )
+    return Table({common.get(name, name): table[name] for name in kept}, table.source)
+
+
+# What a site's own rules may be about, from its table.
+
+
+def facts_of(table: Table, recipe: TableRecipe) -> SiteFacts:
+    """The rows that a site trains on, and how many of them its smallest class, group or category has."""
+    return SiteFacts(table.rows, min([table.rows, *smallest_groups(table, recipe).values()]), recipe.goal)
+
+
+def smallest_groups(table: Table, recipe: TableRecipe) -> dict[str, int]:
+    """For the target's classes, for groups and for each column of text: the rows of its rarest value.
+
+    An id counts as well, whose every value has one row: whether it is one is seen by all sites together. `ignore` in
+    site.toml takes it out.
+    """
+    columns = {name: plain_column(name, table[name]) for name in table}
+    named = {recipe.groups} if recipe.predicts_numbers else {recipe.groups, recipe.target}
+    return {name: _smallest(column) for name, column in columns.items() if name in named or is_text(column)}
+
+
+def _smallest(column: NDArray[np.generic]) -> int:
+    """The rows of the rarest value of a column; a missing value is none."""
+    counts = np.unique(column[~missing(column)], return_counts=True)[1]
+    return int(counts.min()) if counts.size else 0
+
+
+MakeSite = Callable[[Any, Sequence[Known]], Site]
+"""From the problem with the site's own examples, and what is known, to its side of the run."""
+
+
+class TableSite:
+    """Site number `client` of a deployment of tables.
+
+    Before a run it is asked for the names of its columns, then for summaries of its rows, and is told what those of all
+    sites have become, which it keeps: a site that is started again in the middle of a run answers as before. During the
+    run it is a `Site`. After it the model comes, is measured on the rows that the site held out, and is kept.
+    """
+
+    def __init__(self, party: Path, settings: Mapping[str, Any], make_site: MakeSite):
+        self.party, self.make_site = party, make_site
+        self.recipe, self.agreed = recipe_of_goal(settings), agreement(settings)
+        self.name, self.client = settings["site"], list(settings["sites"]).index(settings["site"])
+        self.table = read_own_table(party, self.recipe, settings["problem"]["holdout"])
+        self._site: Site | None = None
+
+    def work(self, request: Request) -> Arrays:
+        """The answer to a request."""
+        if (answer := ANSWERS.get(request.task)) is None:
+            return self.site().work(request)
+        if request.run_id.partition("-")[0] != self.agreed:
+            raise DisagreementError("the server and this site were told different goals, sites or options")
+        return answer(self, request)
+
+    def factors(self, task: str) -> Mapping[str, float]:
+        """What its arrays are multiplied by in sums over all sites; those of summaries by nothing."""
+        return {} if task in ANSWERS else self.site().factors
+
+    def site(self) -> Site:
+        """Its side of the run, once the parties have agreed."""
+        if self._site is None:
+            if (known := read_known(self.party)) is None:
+                raise DisagreementError("this site has not been told what the parties have agreed on")
+            self._site = self._made(known)
+        return self._site
+
+    def columns(self, request: Request) -> Arrays:
+        """The names of its columns that are features, by which the parties find out whether they have the same."""
+        return pack_json(columns=[name for name in self.table.trained if name not in self.recipe.beside])
+
+    def summary(self, request: Request) -> Arrays:
+        """Its next summary."""
+        known = unpack_known(request.arrays)
+        return pack_summary(self.recipe.summarize(self.table.trained, known, self.client))
+
+    def begin(self, request: Request) -> Arrays:
+        """Take what all summaries have become, if it is made of this site's own too, and get ready for the run."""
+        known = unpack_known(request.arrays)
+        if int(self.recipe.counts(known)[self.client]) != self.table.trained.rows:
+            raise DisagreementError("what the server has merged is not made of this site's rows: begin anew")
+        self._site = self._made(known)
+        write_known(self.party, known)
+        return pack_json(ready=True)
+
+    def measure(self, request: Request) -> Arrays:
+        """How a model fares on the rows that this site held out: a few numbers."""
+        if (held_out := self.table.held_out) is None:
+            return pack_json(measures=None)
+        owners = np.full(held_out.rows, self.name)
+        found = measured(unpack_model(request.arrays), held_out, owners, self.recipe.limits_classes)
+        return pack_json(measures=found.overall)
+
+    def keep(self, request: Request) -> Arrays:
+        """Keep the model in this site's folder."""
+        save(unpack_model(request.arrays), self.party / MODEL)
+        return pack_json(kept=True)
+
+    def _made(self, known: Sequence[Known]) -> Site:
+        examples = self.recipe.examples(self.table.trained, known, self.client)
+        return self.make_site(self.recipe.problem(known, [examples]), known)
+
+
+ANSWERS: dict[str, Callable[[TableSite, Request], Arrays]] = {
+    "columns": TableSite.columns,
+    "summary": TableSite.summary,
+    "begin": TableSite.begin,
+    "measure": TableSite.measure,
+    "model": TableSite.keep,
+}
+"""What is asked of a site outside of a run's rounds and surveys."""

@@ -1,0 +1,184 @@
+"""What a person can want from a table, and the problem of the catalogue that it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models import NUMBERS
+from ..runs.settings import ConfigurationError, recipe_of
+from ..validation import classes, hint, missing, real_array
+
+LEAST_SHARE = 0.05
+MOST_ROWS = 2000
+"""Rows from which on default penalties stay as they are: smaller ones only make problems harder to solve."""
+
+
+@dataclass(frozen=True)
+class OverRows:
+    """The default of a penalty: `share` over the number of rows, of which no more than MOST_ROWS count.
+
+    The more rows, the less a model needs to be held back. l2 = 1 / rows is what scikit-learn's C = 1 means.
+    """
+
+    share: float
+
+    def of(self, rows: int) -> float:
+        """share / min(rows, MOST_ROWS)"""
+        return self.share / min(rows, MOST_ROWS)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """problem, arguments: the catalogue's. options: which of its arguments people may choose, with their defaults.
+
+    two: whether the target must have two classes. several: whether there may be several targets.
+    grouped: whether groups of rows can stand in for clients.
+    tol: the certified gap at which a fit ends, in units of the objective.
+    """
+
+    words: str
+    problem: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tol: float = 1e-2
+    two: bool = False
+    several: bool = False
+    grouped: bool = False
+
+    @property
+    def answers(self) -> str:
+        """What the scores mean, as the recipe says."""
+        return recipe_of({"name": self.problem, **self.arguments, **self.defaults(1)}).answers
+
+    def defaults(self, rows: int) -> dict[str, Any]:
+        """What the options are for so many rows, if nothing is chosen."""
+        return {key: value.of(rows) if isinstance(value, OverRows) else value for key, value in self.options.items()}
+
+
+LIMIT = 0.1
+PENALTY = {"l1": OverRows(0.5), "l2": OverRows(1.0)}
+
+GOALS: dict[str, Goal] = {
+    "logistic": Goal(
+        "the least mean loss over all rows, sparse",
+        "sparse_glm",
+        {"family": "logistic"},
+        PENALTY,
+        tol=1e-3,
+    ),
+    "fair": Goal(
+        "the least loss of the client that is served worst",
+        "agnostic",
+        {},
+        PENALTY | {"cvar": None},
+        grouped=True,
+    ),
+    "auc": Goal("the best ranking of two classes", "auc", {"saddle": False}, {"l1": 1e-3, "l2": 1e-2}, two=True),
+    "neyman-pearson": Goal(
+        "the least loss of one class while that of the other is limited",
+        "constrained",
+        {"groups": "classes", "limits": LIMIT},
+        PENALTY | {"limit": LIMIT, "limited": None},
+        two=True,
+    ),
+    "lasso": Goal("the least squares, sparse", "sparse_glm", {"family": "squared"}, PENALTY, tol=1e-3),
+    "fair-regression": Goal(
+        "the least squares of the client that is served worst",
+        "agnostic",
+        {"loss": "squared"},
+        PENALTY,
+        grouped=True,
+    ),
+    "robust": Goal("the least absolute deviations, which outliers cannot pull", "robust_regression", {}, PENALTY),
+    "low-rank": Goal(
+        "the least squares of several targets that share few directions",
+        "low_rank",
+        {},
+        {"nuclear": 1e-2},
+        tol=1e-3,
+        several=True,
+    ),
+}
+OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
+
+
+def target_of(goal: str | None, given: Any) -> str | list[str]:
+    """The target as files have it: the name of a column; for low-rank a list of names, or names with commas between.
+
+    Without a goal several names are what low-rank takes.
+    """
+    several = GOALS[goal].several if goal in GOALS else isinstance(given, list)
+    if isinstance(given, str) and not several:
+        return given
+    names = given.split(",") if isinstance(given, str) else given
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ConfigurationError(f"target must be the name of a column, or for low-rank a list of names, got {given!r}")
+    if not several:
+        able = ", ".join(name for name, other in GOALS.items() if other.several)
+        raise ConfigurationError(f"the goal {goal} predicts one column, got target {given!r}; several are for {able}")
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"target must name every column once, got {given!r}")
+    return names
+
+
+def names_of(target: str | Sequence[str]) -> tuple[str, ...]:
+    """The columns that a target names."""
+    return (target,) if isinstance(target, str) else tuple(target)
+
+
+def goal_of(name: str | None, labels: NDArray[Any]) -> str:
+    """The goal of this name; without one "logistic" for classes and "lasso" for numbers.
+
+    Numbers that are not whole, or of which more than a share of the rows are distinct, are no classes.
+    """
+    if name is not None:
+        if name not in GOALS:
+            raise ConfigurationError(f"there is no goal {name!r}; {hint(name, GOALS)}")
+        return name
+    if labels.ndim > 1:
+        return "low-rank"
+    few = len(np.unique(labels)) <= max(2, LEAST_SHARE * len(labels))
+    whole = labels.dtype.kind in "USbiu" or bool(np.all(labels == np.round(labels)))
+    return "logistic" if few and whole else "lasso"
+
+
+def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
+    """Refuse a target with holes, and labels that are not of the kind that the goal predicts, whosever they are."""
+    if gone := int(missing(labels).sum()):
+        raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
+    if GOALS[name].answers == NUMBERS:
+        real_array(f"the target {target!r} of the goal {name}", labels, "real numbers")
+        return
+    if labels.dtype.kind == "f" and np.any(parts := labels != np.round(labels)):
+        able = ", ".join(other for other, goal in GOALS.items() if goal.answers == NUMBERS)
+        found = f"fractions such as {labels[np.argmax(parts)]:g}"
+        raise ConfigurationError(f"the goal {name} is for classes, but {target!r} holds {found}: use {able}")
+    classes(f"the target {target!r} of the goal {name}", labels)
+
+
+def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
+    """Refuse such labels, and too few or too many classes among all of them."""
+    check_labels(name, target, labels)
+    if GOALS[name].answers == NUMBERS:
+        return
+    found = np.unique(labels)
+    if len(found) < 2 or (len(found) > 2 and GOALS[name].two):
+        need = "two classes" if GOALS[name].two else "at least two classes"
+        raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
+
+
+def arguments_of(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
+    """The arguments of a goal's problem for so many rows to train on; a refusal of options that it does not have."""
+    goal = GOALS[name]
+    for key in chosen:
+        if key not in goal.options:
+            raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(goal.options)}")
+    options = {**goal.defaults(rows), **chosen}
+    if name == "neyman-pearson":
+        limit, limited = options.pop("limit"), options.pop("limited")
+        first = classes("the target", labels)[0].tolist()[0] if limited is None else limited
+        options["limits"] = {str(first): limit}
+    return {**goal.arguments, **{key: value for key, value in options.items() if value is not None}}

@@ -1,0 +1,1 @@
+"""Stored runs checked again, with a second opinion that imports nothing of ours."""

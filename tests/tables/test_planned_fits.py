@@ -1,0 +1,75 @@
+"""What a fit says of a table before it computes, and what it leaves out."""
+
+import pytest
+from support.patients import columns, write
+
+from fedualex.tables.fit import plan_fit
+from fedualex.tables.goals import arguments_of
+
+FIT = {"table": "patients.csv", "target": "outcome", "clients": "hospital", "goal": "fair"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table as it comes from a hospital: with ids, dates, a constant word and a word for every street."""
+    path = tmp_path_factory.mktemp("plan")
+    table = columns()
+    rows = len(table["outcome"])
+    extra = {
+        "patient": list(range(1000, 1000 + rows)),
+        "admission": [f"2026-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(rows)],
+        "kind": ["acute"] * rows,
+        "street": [f"street {min(i % 90, 33)}" for i in range(rows)],
+    }
+    write(path / "patients.csv", table | extra, without=("days",))
+    return path
+
+
+def test_what_a_person_should_know_of_a_table_is_said(folder):
+    planned = plan_fit(FIT, folder)
+    assert planned.notes == [
+        "constant columns have no coefficient: unit",
+        "columns of text that take no part: admission (dates), kind (the same text in every row)",
+        "if these columns number the rows, leave them out by ignore: patient",
+        "columns with many categories, each of which is a feature: street (34)",
+        "missing values count as the mean, or as no category: age, town",
+    ]
+    assert not any(name.startswith(("admission", "kind")) for name in planned.rows.encoder.features)
+
+
+def test_ignored_columns_take_no_part(folder):
+    planned = plan_fit({**FIT, "ignore": ["patient", "street"]}, folder)
+    assert planned.rows.encoder.numbers == ("age", "dose", "unit")
+    assert set(planned.rows.encoder.categories) == {"town", "ward"}
+    assert planned.configuration.resolved["problem"]["ignore"] == ["patient", "street"]
+    assert "ignore" not in plan_fit(FIT, folder).configuration.resolved["problem"]
+
+
+@pytest.mark.parametrize(
+    ("ignore", "message"),
+    [
+        (["streat"], "has no column 'streat'"),
+        ("patient", r"ignore must be a list of columns such as \[.*\], got 'patient'"),
+        (["outcome"], "ignore must not name the target, got 'outcome'"),
+    ],
+)
+def test_what_cannot_be_ignored_is_refused(folder, ignore, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        plan_fit({**FIT, "ignore": ignore}, folder)
+
+
+@pytest.mark.parametrize(("options", "limited"), [({}, "sick is limited to 0.1"), ({"limited": "well"}, "well is")])
+def test_the_class_whose_loss_is_limited_is_named(folder, options, limited):
+    planned = plan_fit({**FIT, "goal": "neyman-pearson", **options}, folder)
+    assert planned.notes[0].startswith(f"the mean loss of outcome = {limited}")
+
+
+def test_default_penalties_shrink_with_the_rows_and_stay_from_2000_on(folder):
+    planned = plan_fit(FIT, folder)
+    rows, settings = len(planned.rows.X), planned.configuration.resolved["problem"]
+    assert (settings["l1"], settings["l2"]) == (0.5 / rows, 1 / rows)
+    labels = planned.rows.y
+    assert arguments_of("logistic", {"l1": 0.1}, labels, 500) == {"family": "logistic", "l1": 0.1, "l2": 0.002}
+    assert (
+        arguments_of("fair", {}, labels, 10**6) == arguments_of("fair", {}, labels, 2000) == {"l1": 2.5e-4, "l2": 5e-4}
+    )
