@@ -27,6 +27,7 @@ from .algorithms import (
     FedMiP as FedMiP,
     FeDualEx as FeDualEx,
     FeDualExCorrected as FeDualExCorrected,
+    FeDualNewton as FeDualNewton,
     FeDualSlide as FeDualSlide,
     LeadSliding as LeadSliding,
     LocalSGDA as LocalSGDA,

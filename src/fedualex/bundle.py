@@ -227,6 +227,10 @@ class Side(eqx.Module):
     """The largest entry of the surveys' operators."""
     value_size: Array
     """The largest of the surveys' values."""
+    starts: Any = None
+    """Where the steps began whose dual cuts bound from below, one a row; a survey is a step that ends where it begins.
+
+    None: all are surveys."""
 
 
 class Bounds(eqx.Module):

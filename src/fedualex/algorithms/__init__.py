@@ -3,6 +3,7 @@
 from .base import AbstractMethod, Facts, LocalSteps, Method, Stepped, Survey
 from .dual import FedDualAvg, FeDualEx, FeDualExCorrected, SynchronousDualExtrapolation, SynchronousMirrorProx
 from .lead_sliding import LeadSliding
+from .newton import FeDualNewton
 from .one_machine import (
     AdaptiveDualExtrapolation,
     BacktrackingCoMP,
@@ -37,6 +38,7 @@ __all__ = [
     "Facts",
     "FeDualEx",
     "FeDualExCorrected",
+    "FeDualNewton",
     "FeDualSlide",
     "FedAvg",
     "FedAvgS",

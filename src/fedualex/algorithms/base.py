@@ -37,6 +37,10 @@ class Survey(NamedTuple):
     """
 
     points: tuple[Saddle, ...]
+    curvature: tuple[bool, ...] = ()
+    """Of which of them second derivatives are asked for as well; of none if empty."""
+    starts: tuple[Saddle | None, ...] = ()
+    """For each of them where the step to it began whose dual cut is asked for, or None; of none if empty."""
 
 
 class LocalSteps(NamedTuple):

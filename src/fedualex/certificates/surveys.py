@@ -6,17 +6,41 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from .. import tree
-from ..bundle import Bounds, Flat, Known
+from ..bundle import Bounds, Flat, Known, Side
 from ..regularizers import for_reports
 from ..regularizers.fenchel import UNIT
-from ..tree import Saddle
+from ..tree import Saddle, Tree
 from .certificate import Measured, measure
 from .rounding import Majorized
 
 ESTIMATE = 4.0
 """How many times larger than at one survey the error of others may be, where it is an estimate anyway."""
+
+
+class Curvature(NamedTuple):
+    """The second derivatives of f at a point, on vectors: xx, yx (a row for each entry of y), and yy of -f.
+
+    The Jacobian of the operator (grad_x f, -grad_y f) is [[xx, yx^T], [-yx, yy]].
+    """
+
+    xx: NDArray[Any]
+    yx: NDArray[Any]
+    yy: NDArray[Any]
+
+    @property
+    def jacobian(self) -> NDArray[Any]:
+        """Of the operator."""
+        return np.block([[self.xx, self.yx.T], [-self.yx, self.yy]])
+
+
+class Minorant(NamedTuple):
+    """f(v, y) >= <slope, v> + offset for every v of x's space, at the y of one point."""
+
+    slope: Tree
+    offset: Any
 
 
 class Surveyed(NamedTuple):
@@ -27,6 +51,10 @@ class Surveyed(NamedTuple):
 
     operator: Saddle
     value: Any
+    curvature: Curvature | None = None
+    """Second derivatives, where they were asked for."""
+    cut: Minorant | None = None
+    """The dual cut of a step to z, where one was asked for."""
 
 
 def flat_of(problem: Any) -> Flat:
@@ -66,7 +94,7 @@ def measure_bounds(problem: Any, bounds: Bounds, sum_error: Any = 0.0) -> tuple[
     flat = flat_of(problem)
     z, g, shift = pair_with_slopes(flat, bounds)
     sides = bounds.upper, bounds.lower
-    there = [jnp.where(side.weights[:-1, None] > 0, jnp.abs(side.points), 0.0).max(axis=0) for side in sides]
+    there = [jnp.where(side.weights[:-1, None] > 0, _farthest(side), 0.0).max(axis=0) for side in sides]
     reach = flat.point(jnp.maximum(jnp.maximum(*there), jnp.abs(flat.vector(z))))
     largest = jnp.maximum(bounds.upper.largest, bounds.lower.largest)
     sizes = jnp.maximum(bounds.upper.value_size, bounds.lower.value_size)
@@ -77,6 +105,12 @@ def measure_bounds(problem: Any, bounds: Bounds, sum_error: Any = 0.0) -> tuple[
     summed = sizes + 2 * largest * entries + jnp.abs(bounds.upper.offset) + jnp.abs(bounds.lower.offset)
     more = 2 * (value_error + tree.dot(error, reach)) + 4 * count * UNIT * summed
     return measured._replace(rounding=measured.rounding + more), shift
+
+
+def _farthest(side: Side) -> Array:
+    """The sizes of the entries of its points, and of where steps to them began."""
+    sizes = jnp.abs(side.points)
+    return sizes if side.starts is None else jnp.maximum(sizes, jnp.abs(side.starts))
 
 
 def _errors(

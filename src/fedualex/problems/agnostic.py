@@ -39,6 +39,7 @@ from .scores import (
     Huber,
     Logistic,
     Loss,
+    Scored,
     Softmax,
     Squared,
     distances,
@@ -103,6 +104,14 @@ class Weighted(Majorized, Smooth):
         return norm_of_blocks(
             self.loss.curvature * max(curved), float(np.bincount(group, weight * slope * rows.norms()).max())
         )
+
+    def scored(self, examples: Tree, like: Any) -> Scored:
+        """y_g of its group, times its weight."""
+        from scipy.sparse import csr_array  # imported where second derivatives are wanted
+
+        count, weight = len(examples["group"]), np.asarray(examples["weight"], float)
+        mixed = csr_array((weight, (np.arange(count), examples["group"])), shape=(count, np.size(like.y)))
+        return Scored(linear_rows(examples["row"], like.x, count), self.loss, examples["target"], np.zeros(count), mixed)
 
 
 # `agnostic` before anybody's data was seen.

@@ -20,7 +20,7 @@ from .active import TOLERANCE, domain_of
 from .base import AbstractProblem
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks, with_floor, with_smoothness
-from .scores import Loss, distances, linear_rows, linear_score
+from .scores import Loss, Scored, distances, linear_rows, linear_score
 
 
 class Lagrangian(Majorized, Smooth):
@@ -51,6 +51,12 @@ class Lagrangian(Majorized, Smooth):
         crossed = float(np.linalg.norm((slope * rows.norms()) @ shares[:, 1:]))
         return norm_of_blocks(self.loss.curvature * curved, crossed)
 
+    def scored(self, examples: Tree, like: Any) -> Scored:
+        """share_0 and the multipliers' shares; a limit is what its multiplier is taken off by."""
+        shares = np.asarray(examples["shares"], float)
+        rows, level = linear_rows(examples["row"], like.x, len(shares)), -np.asarray(self.limits, float)
+        return Scored(rows, self.loss, examples["target"], shares[:, 0], shares[:, 1:], level)
+
 
 class Excess(Majorized):
     """<lam, shares> loss(<w, row> + b, label) - <lam, limits>: a Lagrangian without its objective."""
@@ -63,6 +69,11 @@ class Excess(Majorized):
     def majorant(self, x: Tree, y: Tree, example: Tree) -> Array:
         """That of the Lagrangian, without its objective."""
         return self.whole.majorant(x, y, _without_objective(example))
+
+    def scored(self, examples: Tree, like: Any) -> Scored:
+        """The Lagrangian's, without share_0."""
+        found = self.whole.scored(examples, like)
+        return found._replace(fixed=np.zeros_like(found.fixed))
 
 
 def _without_objective(example: Tree) -> Tree:

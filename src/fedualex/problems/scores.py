@@ -45,6 +45,25 @@ class Logistic(eqx.Module):
         """1."""
         return np.ones_like(far)
 
+    def loss(self, s, t):
+        return np.logaddexp(0.0, -t * s)
+
+    def slope(self, s, t):
+        from scipy.special import expit
+        return -t * expit(-t * s)
+
+    def second(self, s, t):
+        from scipy.special import expit
+        return expit(s) * expit(-s)
+
+    def conjugate(self, a, t):
+        from scipy.special import xlogy, xlog1py
+        p = -t * a
+        return xlogy(p, p) + xlog1py(1 - p, -p)
+
+    def clipped(self, a, t):
+        return -t * np.clip(-t * a, 0, 1)
+
 
 class Softmax(eqx.Module):
     """logsumexp(scores) - scores_c, c the number of the class."""
@@ -63,6 +82,37 @@ class Softmax(eqx.Module):
         """sqrt(2): the difference of two points of the simplex."""
         return np.full_like(far, np.sqrt(2))
 
+    def loss(self, s, t):
+        return np.logaddexp.reduce(s, axis=1) - s[np.arange(len(s)), t]
+
+    def slope(self, s, t):
+        from scipy.special import softmax
+        p = softmax(s, axis=1)
+        p[np.arange(len(s)), t] -= 1
+        return p
+
+    def second(self, s, t):
+        from scipy.special import softmax
+        p = softmax(s, axis=1)
+        return np.eye(s.shape[1]) * p[:, :, None] - p[:, :, None] * p[:, None, :]
+
+    def conjugate(self, a, t):
+        from scipy.special import xlogy
+        p = a.copy()
+        p[np.arange(len(a)), t] += 1
+        p = np.maximum(p, 0)
+        return xlogy(p, p).sum(axis=1)
+
+    def clipped(self, a, t):
+        p = a.copy()
+        p[np.arange(len(a)), t] += 1
+        u = -np.sort(-p, axis=1)
+        c = (np.cumsum(u, axis=1) - 1) / np.arange(1, p.shape[1] + 1)
+        k = (u > c).sum(axis=1) - 1
+        p = np.maximum(p - c[np.arange(len(a)), k][:, None], 0)
+        p[np.arange(len(a)), t] -= 1
+        return p
+
 
 class Squared(eqx.Module):
     """(score - target)^2 / 2."""
@@ -79,6 +129,21 @@ class Squared(eqx.Module):
     def steepest(self, far: Any) -> Any:
         """The distance."""
         return far
+
+    def loss(self, s, t):
+        return (s - t) ** 2 / 2
+
+    def slope(self, s, t):
+        return s - t
+
+    def second(self, s, t):
+        return np.ones_like(s)
+
+    def conjugate(self, a, t):
+        return a**2 / 2 + a * t
+
+    def clipped(self, a, t):
+        return a
 
     def reach(self, budget: float) -> float:
         """The largest |score - target| whose loss is within the budget."""
@@ -105,6 +170,23 @@ class Huber(eqx.Module):
     def steepest(self, far: Any) -> Any:
         """The distance, and never more than delta."""
         return np.minimum(far, self.delta)
+
+    def loss(self, s, t):
+        d = float(self.delta)
+        i = np.clip(s - t, -d, d)
+        return i * (s - t - i / 2)
+
+    def slope(self, s, t):
+        return np.clip(s - t, -float(self.delta), float(self.delta))
+
+    def second(self, s, t):
+        return 1.0 * (np.abs(s - t) <= float(self.delta))
+
+    def conjugate(self, a, t):
+        return a**2 / 2 + a * t
+
+    def clipped(self, a, t):
+        return np.clip(a, -float(self.delta), float(self.delta))
 
     def reach(self, budget: float) -> float:
         """The largest |score - target| whose loss is within the budget."""
@@ -277,6 +359,27 @@ def _row_norms(rows: Any, kind: Any) -> NDArray[Any]:
     return dense if kind == np.inf else np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
 
 
+class Scored(NamedTuple):
+    """The losses of a client as sum_i c_i(y) loss(score_i, target_i) + <level, y>, c_i(y) = fixed_i + <mixed_i, y> >= 0.
+
+    A mean over its rows is taken later.
+    """
+
+    rows: ScoreRows
+    family: Any
+    target: NDArray[Any]
+    fixed: NDArray[Any]
+    """(rows,)."""
+    mixed: Any = None
+    """(rows, entries of y), full or sparse; None without y."""
+    level: NDArray[Any] | None = None
+    """What y is multiplied by beside the rows, (entries of y,)."""
+
+    def coefficients(self, y: NDArray[Any]) -> NDArray[Any]:
+        """c_i(y)."""
+        return self.fixed if self.mixed is None else self.fixed + np.asarray(self.mixed @ y)
+
+
 # The loss of one example of a linear model, from the loss of its score.
 
 
@@ -307,3 +410,8 @@ class OfScore(Majorized, Smooth):
         weight = np.broadcast_to(row_weight(examples), len(examples["target"]))
         rows = linear_rows(examples["row"], problem.like.x, len(weight), self.center)
         return self.loss.curvature * rows.largest_square(weight / len(weight))
+
+    def scored(self, examples: Tree, like: Any) -> Scored:
+        """The weight of each row times its loss."""
+        fixed = np.broadcast_to(np.asarray(row_weight(examples), float), len(examples["target"]))
+        return Scored(linear_rows(examples["row"], like.x, len(fixed), self.center), self.loss, examples["target"], fixed)

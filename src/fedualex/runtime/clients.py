@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import jax
@@ -16,6 +17,7 @@ from .. import tree
 from ..algorithms import Facts, LocalSteps, Stepped, Survey
 from ..certificates.surveys import Surveyed
 from ..problems import AbstractProblem
+from ..problems.curvature import Surveyor, surveyor_of
 from ..tree import Tree
 from .outputs import AVERAGES, no_sums, survey_at
 from .rounds import advance
@@ -86,6 +88,10 @@ class Clients(Protocol):
         """sum_m p_m g_m and sum_m p_m f_m at each point, exactly."""
         ...
 
+    def survey_with_curvature(self, request: Survey) -> list[Surveyed] | Missing:
+        """The same, with second derivatives and dual cuts where the request asks for them."""
+        ...
+
     def local(self, state: State, rounds: int) -> State | Missing:
         """The state after at least one and at most so many rounds of local steps."""
         ...
@@ -139,6 +145,19 @@ class SimulatedClients:
         """One point after the other."""
         return [survey_at(self.exact, z) for z in points]
 
+    def survey_with_curvature(self, request: Survey) -> list[Surveyed]:
+        """In plain numpy where f has a closed form, one point after the other."""
+        starts = request.starts or (None,) * len(request.points)
+        return [
+            self.surveyor.survey(z, curvature=curvature, start=start)
+            for z, curvature, start in zip(request.points, request.curvature, starts, strict=True)
+        ]
+
+    @cached_property
+    def surveyor(self) -> Surveyor:
+        """Made for the first survey with second derivatives."""
+        return surveyor_of(self.exact)
+
     def local(self, state: State, rounds: int) -> State:
         """All of the rounds, and in float64 from then on if their rounding shows."""
         following: State = local(self.setup.mesh, advance(self.setup, state, np.asarray(rounds)))
@@ -168,7 +187,9 @@ class SimulatedClients:
         size = sum(leaf.size for leaf in jax.tree.leaves(self.setup.problem.like))
         match request:
             case Survey(points):
-                up, down = 8 * len(points) * (size + 1), 8 * len(points) * size
+                started = sum(start is not None for start in request.starts)
+                more = sum(request.curvature) * self._curvature_numbers() + started * (self._sizes()[0] + 1)
+                up, down = 8 * (len(points) * (size + 1) + more), 8 * (len(points) + started) * size
                 asked = self.setup.clients
             case LocalSteps(start, reference, _):
                 number, asked = self.setup.weights.dtype.itemsize, self.setup.cohort
@@ -177,6 +198,17 @@ class SimulatedClients:
         for way, count in enumerate((up, down)):
             self.carried[way] += asked * count
         self.exchanges += 1
+
+    def _sizes(self) -> tuple[int, int]:
+        """The entries of x and of y."""
+        like = self.setup.problem.like
+        x, y = (sum(leaf.size for leaf in jax.tree.leaves(part)) for part in (like.x, like.y))
+        return x, y
+
+    def _curvature_numbers(self) -> int:
+        """One triangle of xx and of yy, and yx."""
+        x, y = self._sizes()
+        return x * (x + 1) // 2 + x * y + y * (y + 1) // 2
 
     def announce(self) -> bool:
         """Nothing is released."""
@@ -286,7 +318,9 @@ class Asking:
         return found
 
     def _surveyed(self, request: Survey) -> list[Surveyed] | Missing:
-        found: list[Surveyed] | Missing = self.clients.attempted(self.clients.survey(list(request.points)))
+        plain = not any(request.curvature) and not any(start is not None for start in request.starts)
+        answer = self.clients.survey(list(request.points)) if plain else self.clients.survey_with_curvature(request)
+        found: list[Surveyed] | Missing = self.clients.attempted(answer)
         if not isinstance(found, Missing) and not tree.known_finite(found):
             return Missing("an operator or a value of f is not finite where it was surveyed", Stop.NUMERICAL_ERROR)
         return found

@@ -1,0 +1,263 @@
+"""FeDualNewton: certified in few exchanges, by surveys that carry second derivatives."""
+
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from .. import tree
+from ..bundle import Bounds, Flat, Known, Side, lower_value, no_bounds, upper_value
+from ..certificates.surveys import Surveyed
+from ..compiling import compiled
+from ..model_problem import blocks_of, solve_model
+from ..problems import AbstractProblem
+from ..tree import Saddle
+from .base import Facts, Method, Stepped, Survey
+from .slide import FeDualSlide, SlideServer, first_server
+
+# What the server remembers between two exchanges.
+
+MEMORY = 20
+"""Surveys that a bound may follow from; those of Newton steps follow from one."""
+PLACES = 3
+"""The most points of steps in one exchange: the whole step, and one or two shorter or longer ones."""
+MISSES = 2
+"""Whole steps in a row that may miss before the method goes back to its best point."""
+FELL, QUICK, SHORTER, MOST_OF = 0.3, 0.1, 0.25, 0.9
+"""The share of the gap that excuses a miss; that of a quick step; a shorter step; the gain that prefers a whole one."""
+
+
+class Place(NamedTuple):
+    """A point with what was surveyed there, on vectors."""
+
+    point: Any
+    operator: Any
+    jacobian: Any
+
+
+class NewtonServer(NamedTuple):
+    """Everything that the server remembers, in float64."""
+
+    center: Place
+    """Where the model of the next step is made."""
+    best: Place
+    merit: Any
+    """Of the best place."""
+    ahead: Any
+    """The points of the exchange under way, the whole step first."""
+    there: Any
+    """Which of them are asked about."""
+    bounds: Bounds
+    tau: Any
+    """The length of damped steps, 1 if whole steps work."""
+    misses: Any
+    quick: Any
+    """Whole steps in a row that divided the gap by ten; from two on, only whole ones are asked about."""
+    guard: SlideServer
+    """FeDualSlide's server, which every exchange serves as well once a step had to be damped."""
+    guarded: Any
+    exchanges: Any
+    at: Saddle
+    """The whole step, as a point."""
+
+
+class FeDualNewton(Method):
+    """Newton's method for composite saddle point problems, by exact surveys with second derivatives (docs/curvature.md).
+
+        repeat
+            n = the solution of 0 in g(c) + J(c) (n - c) + d psi(n)          # on the server alone: the model problem
+            survey n, and beside it points that are longer or shorter steps from c; the dual cut of the step c -> n
+            better bounds of the optimal value from all surveys and cuts
+            c = the best of the points; whole steps that miss are excused twice, then steps are damped
+
+    There is nothing to choose. A survey carries d (d + 1) / 2 numbers and more; where that is too much, `FeDualSlide`
+    carries d. As soon as steps have to be damped, every exchange carries FeDualSlide's survey as well, and
+    its bounds count: from then on the gap is never larger than FeDualSlide's.
+    Proved for exact surveys of all clients: every gap, whatever the second derivatives were.
+    """
+
+    outputs: ClassVar[tuple[str, ...]] = ("bounds",)
+    needs_float64: ClassVar[str] = "the method works with exact operators"
+    needs_everybody: ClassVar[bool] = True
+    patience: ClassVar[int] = 40
+
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+        """Its gaps need finite conjugates, and its model problem a regularizer that it knows."""
+        if reason := problem.why_uncertifiable():
+            return f"FeDualNewton works with certificates, and there is none here: {reason}"
+        return ""
+
+    def init(self, facts: Facts, z: Saddle) -> NewtonServer:
+        """Before the first exchange, a survey of the projection of z."""
+        flat = facts.flat
+        guard = first_server(flat, MEMORY, z, 0)
+        point = np.asarray(flat.vector(guard.at))
+        nothing = Place(point, np.zeros_like(point), np.zeros((point.size, point.size)))
+        ahead = np.zeros((PLACES, point.size))
+        ahead[0] = point
+        first = np.arange(PLACES) == 0
+        bounds = _with_starts(jax.tree.map(np.asarray, no_bounds(flat, MEMORY)))
+        return NewtonServer(nothing, nothing, np.inf, ahead, first, bounds, 1.0, 0, 0, guard, False, 0, guard.at)
+
+    def ask(self, facts: Facts, server: NewtonServer) -> Survey:
+        """All points of the step, the first with its dual cut; FeDualSlide's point last, if it is served."""
+        flat = facts.flat
+        points = [flat.point(point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
+        start = flat.point(server.center.point) if int(server.exchanges) else None
+        starts: list[Saddle | None] = [start, *[None] * (len(points) - 1)]
+        curvature = [True] * len(points)
+        if bool(server.guarded):
+            points, starts, curvature = [*points, server.guard.at], [*starts, None], [*curvature, False]
+        return Survey(tuple(points), tuple(curvature), tuple(starts))
+
+    def tell(self, facts: Facts, server: NewtonServer, answer: list[Surveyed] | Stepped) -> NewtonServer:
+        """Better bounds, the next center, and the model's solution from there."""
+        assert isinstance(answer, list)
+        flat, before = facts.flat, server.bounds.gap if server.bounds.known else np.inf
+        if bool(server.guarded):
+            *answer, slid = answer
+            guard = self._slide.tell(facts, server.guard, [slid])
+            server = server._replace(guard=guard, bounds=_better(server.bounds, _with_starts(guard.bounds)))
+        places = self._places(flat, server, answer)
+        bounds, merits = _bound(flat, facts.known, server, places, answer)
+        server = server._replace(bounds=bounds, exchanges=int(server.exchanges) + 1)
+        return self._ahead(flat, self._moved(server, places, merits, before))
+
+    def point(self, server: NewtonServer, geometry: Any) -> Saddle:
+        """The model's solution, which is surveyed next."""
+        return server.at
+
+    def exchanges_of(self, server: NewtonServer, rounds: int) -> int:
+        """All of them surveys."""
+        return int(server.exchanges)
+
+    def bounds(self, server: NewtonServer) -> Bounds:
+        """Of its own surveys and cuts."""
+        return server.bounds
+
+    @property
+    def _slide(self) -> FeDualSlide:
+        return FeDualSlide(mode="survey", remember=MEMORY)
+
+    def _places(self, flat: Flat, server: NewtonServer, answer: list[Surveyed]) -> list[Place]:
+        points = np.asarray(server.ahead)[np.asarray(server.there)]
+        return [
+            Place(point, np.asarray(flat.vector(found.operator)), found.curvature.jacobian)
+            for point, found in zip(points, answer, strict=True)
+            if found.curvature is not None
+        ]
+
+    def _moved(self, server: NewtonServer, places: list[Place], merits: NDArray[Any], before: float) -> NewtonServer:
+        """The next center: the best point if it is new, an excused miss, or the best so far with damped steps."""
+        gap, chosen = server.bounds.gap, int(np.argmin(merits))
+        gain = float(server.merit) - merits
+        if gain[chosen] > 0:
+            chosen = 0 if gain[0] >= MOST_OF * gain[chosen] else chosen
+            quick = int(server.quick) + 1 if chosen == 0 and gap <= QUICK * before else 0
+            tau = 1.0 if chosen == 0 else float(server.tau)
+            kept = places[chosen]
+            return server._replace(center=kept, best=kept, merit=merits[chosen], misses=0, quick=quick, tau=tau)
+        if int(server.misses) < MISSES or gap <= FELL * before:
+            return server._replace(center=places[0], misses=int(server.misses) + 1, quick=0)
+        tau = SHORTER * float(server.tau)
+        return server._replace(center=server.best, tau=tau, misses=0, quick=0, guarded=True)
+
+    def _ahead(self, flat: Flat, server: NewtonServer) -> NewtonServer:
+        """The model's solution from the center, and the points that are surveyed next."""
+        center, split = server.center, flat.split
+        found = solve_model(blocks_of(flat), center.operator, center.jacobian, center.point)
+        step = found.point - center.point
+        lengths = [1.0]
+        if float(server.tau) < 1:
+            lengths += [float(server.tau), SHORTER * float(server.tau)]
+        elif int(server.quick) < 2 and split == step.size:
+            lengths += [2.0]
+        ahead, there = np.zeros((PLACES, step.size)), np.arange(PLACES) < len(lengths)
+        for row, length in enumerate(lengths):
+            ahead[row] = found.point
+            if length != 1:
+                ahead[row, :split] = center.point[:split] + length * step[:split]
+                ahead[row] = np.asarray(_projected(flat, ahead[row]))
+        return server._replace(ahead=ahead, there=there, at=flat.point(ahead[0]))
+
+
+@compiled
+def _projected(flat: Flat, v: Array) -> Array:
+    return flat.vector(flat.geometry.project(flat.point(v)))
+
+
+# Bounds from single surveys and single cuts.
+
+
+class Rows(NamedTuple):
+    """What bounds the optimal value, one a row: from above by (x, slope, offset), from below by (y, slope, offset)."""
+
+    points: Any
+    slopes: Any
+    offsets: Any
+
+
+@compiled
+def _values(flat: Flat, above: Rows, below: Rows) -> tuple[Array, Array]:
+    """P(x) <= the first, D(y) >= the second."""
+    uppers = jax.lax.map(lambda row: upper_value(flat, *row), above)
+    below = tree.depend_on(below, uppers[0])  # one LAPACK call at a time
+    return uppers, jax.lax.map(lambda row: lower_value(flat, *row), below)
+
+
+def _bound(
+    flat: Flat, known: Known, server: NewtonServer, places: list[Place], answer: list[Surveyed]
+) -> tuple[Bounds, NDArray[Any]]:
+    """The best bounds of both sides, and the merit of each place: its upper bound, or its own gap if f bends in y."""
+    split, count = flat.split, len(places)
+    points, operators = (np.stack([getattr(place, name) for place in places]) for name in ("point", "operator"))
+    values = np.asarray([float(found.value) for found in answer])
+    x, y, gx, gy = points[:, :split], points[:, split:], operators[:, :split], operators[:, split:]
+    above = Rows(x, gy, values + np.sum(gy * y, axis=1))
+    below = Rows(y, gx, values - np.sum(gx * x, axis=1))
+    starts, cut = points, answer[0].cut
+    if cut is not None:
+        slope = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(cut.slope)])
+        below = Rows(*(np.concatenate([rows, [row]]) for rows, row in zip(below, (y[0], slope, cut.offset), strict=True)))
+        starts = np.concatenate([points, [server.center.point]])
+    where = np.concatenate([points, points[:1]])[: len(starts)]
+    uppers, lowers = _values(flat, _padded(above), _padded(below))
+    uppers, lowers = np.asarray(uppers)[:count], np.asarray(lowers)[: len(starts)]
+    sizes = np.max(np.abs(operators)), np.max(np.abs(values))
+    bounds = server.bounds
+    upper = _side(bounds.upper, above, uppers, int(np.argmin(uppers)), points, points, sizes)
+    lower = _side(bounds.lower, below, lowers, int(np.argmax(lowers)), where, starts, sizes)
+    bends = split < points.shape[1] and any(np.any(place.jacobian[split:, split:]) for place in places)
+    return _better(bounds, Bounds(upper, lower)), uppers - lowers[:count] if bends else uppers
+
+
+def _padded(rows: Rows) -> Rows:
+    """With as many rows as there can be, so that one program serves all."""
+    more = PLACES + 1 - len(rows.offsets)
+    return Rows(*(np.concatenate([part, np.repeat(part[:1], more, axis=0)]) for part in rows))
+
+
+def _side(
+    like: Side, rows: Rows, values: NDArray[Any], row: int, points: NDArray[Any], starts: NDArray[Any], sizes: Any
+) -> Side:
+    """The bound of one row, in the shape that bounds of several surveys have."""
+    memory, size = like.points.shape
+    where, begun, weights = np.zeros((memory, size)), np.zeros((memory, size)), np.zeros(memory + 1)
+    where[0], begun[0], weights[0] = points[row], starts[row], 1.0
+    about = rows.points[row], rows.slopes[row], np.asarray(rows.offsets[row])
+    return Side(values[row], *about, where, weights, *map(np.asarray, sizes), begun)
+
+
+def _better(one: Bounds, other: Bounds) -> Bounds:
+    """The better of both sides."""
+    upper = other.upper if float(other.upper.bound) < float(one.upper.bound) else one.upper
+    return Bounds(upper, other.lower if float(other.lower.bound) > float(one.lower.bound) else one.lower)
+
+
+def _with_starts(bounds: Bounds) -> Bounds:
+    """Bounds of surveys alone, as steps that end where they start."""
+    upper, lower = (replace(side, starts=np.asarray(side.points)) for side in (bounds.upper, bounds.lower))
+    return Bounds(upper, lower)
