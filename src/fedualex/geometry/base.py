@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..regularizers import is_spectral
+from ..regularizers.forms import ModelForm
 from ..tree import Scalar, Tree
 
 
@@ -103,6 +104,10 @@ class AbstractGeometry(eqx.Module):
         from .product import Product  # where the parts of a gap are put together
 
         return tree.total(Product(self).fenchel_gaps(z, g))
+
+    def model_form(self) -> ModelForm:
+        """psi and C as the solver of model problems computes with them; a geometry of one's own has none."""
+        raise TypeError(f"{self!r} declares no model_form, so that no model problem with curvature can be solved")
 
     @abstractmethod
     def norm(self, z: Tree) -> Array:

@@ -9,6 +9,7 @@ from jax.scipy.special import entr, logsumexp, rel_entr
 from jaxtyping import Array
 
 from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero, constant_of, split
+from ..regularizers.forms import ModelForm
 from ..regularizers.maps import ascending, capped_profile, nonzero, put_back
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import short
@@ -174,6 +175,9 @@ class EntropicSimplex(AbstractGeometry):
 
     def __repr__(self) -> str:
         return f"EntropicSimplex({'' if isinstance(self.regularizer, Zero) else repr(self.regularizer)})"
+
+    def model_form(self) -> ModelForm:
+        return self.regularizer.model_form().joined(lower=0.0, coupling="sum", radius=1.0)
 
 
 def _entropy_of(core: AbstractRegularizer, like: Array) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..regularizers import AbstractRegularizer, Zero
+from ..regularizers.forms import ModelForm
 from ..regularizers.maps import norm
 from ..tree import Vector, as_real, depend_on
 from ..validation import short
@@ -79,3 +80,6 @@ class Euclidean(AbstractGeometry):
 
     def __repr__(self) -> str:
         return f"Euclidean({self.regularizer!r})"
+
+    def model_form(self) -> ModelForm:
+        return self.regularizer.model_form()

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..regularizers import L1, AbstractRegularizer, Zero
+from ..regularizers.forms import ModelForm
 from ..regularizers.maps import nonzero
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import real_scalar, short
@@ -96,6 +97,9 @@ class PNorm(AbstractGeometry):
 
     def __repr__(self) -> str:
         return f"PNorm({float(np.asarray(self.p))!r}, {self.regularizer!r})"
+
+    def model_form(self) -> ModelForm:
+        return self.regularizer.model_form()
 
 
 def _norm(x: Vector, power: Scalar) -> Array:

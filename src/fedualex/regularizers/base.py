@@ -10,6 +10,7 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from ..tree import Scalar, Vector, as_real, cast_like
+from .forms import ModelForm
 
 Parameter = Any
 """A number or array of a regularizer: numpy float64 at rest, so that float32 never rounds it; a tracer in a jit."""
@@ -63,6 +64,10 @@ class AbstractRegularizer(eqx.Module):
     @abstractmethod
     def absolutely_symmetric(self) -> bool:
         """Whether psi ignores the signs and the order of the entries: what `Spectral` needs."""
+
+    def model_form(self) -> ModelForm:
+        """What the solver of model problems (`fedualex.model_problem`) computes with; a class of one's own has none."""
+        raise TypeError(f"{self!r} declares no model_form, so that no model problem with curvature can be solved")
 
     def __add__(self, other: Any) -> "AbstractRegularizer":
         """psi + other, if the sum has a closed form; a TypeError that lists such sums otherwise."""

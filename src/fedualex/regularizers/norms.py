@@ -11,6 +11,7 @@ from ..accepted import Number
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import nonnegative, plain_array, real_array, short
 from .base import AbstractPenalty, AbstractRegularizer, Parameter, indicator, relative, show
+from .forms import ModelForm
 from .maps import nonzero, soft, wright
 
 
@@ -45,6 +46,9 @@ class Zero(AbstractPenalty):
 
     def __repr__(self) -> str:
         return "Zero()"
+
+    def model_form(self) -> ModelForm:
+        return ModelForm()
 
 
 class L1(AbstractPenalty):
@@ -83,6 +87,9 @@ class L1(AbstractPenalty):
 
     def __repr__(self) -> str:
         return f"L1({show(self.lam)})"
+
+    def model_form(self) -> ModelForm:
+        return ModelForm(l1=float(self.lam))
 
 
 class GroupL2(AbstractPenalty):
@@ -156,6 +163,9 @@ class GroupL2(AbstractPenalty):
     def __repr__(self) -> str:
         return f"GroupL2({show(self.lam)}, {self.weights.shape[0]} groups)"
 
+    def model_form(self) -> ModelForm:
+        return ModelForm(groups=np.asarray(self.groups), weights=float(self.lam) * np.asarray(self.weights))
+
 
 # Entropies, finite on the nonnegative orthant.
 
@@ -227,6 +237,9 @@ class KL(AbstractRegularizer):
 
     def __repr__(self) -> str:
         return f"KL({show(self.lam)}, q={show(self.q)})"
+
+    def model_form(self) -> ModelForm:
+        return ModelForm(lower=0.0, entropy=float(self.lam), prior=np.asarray(self.q))
 
 
 def Entropy(lam: Number) -> KL:

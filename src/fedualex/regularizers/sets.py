@@ -11,6 +11,7 @@ from jaxtyping import Array
 from ..tree import Vector, as_real, cast_like
 from ..validation import any_real_array, nonnegative, positive, short
 from .base import AbstractSet, Parameter, relative, show
+from .forms import ModelForm
 from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex, radial
 
 # Norm balls.
@@ -61,6 +62,9 @@ class L2Ball(AbstractBall):
         """radius + ||center||_2."""
         return cast_like(self.radius, center) + norm(center)
 
+    def model_form(self) -> ModelForm:
+        return ModelForm(coupling="l2", radius=float(self.radius))
+
 
 class L1Ball(AbstractBall):
     """||x||_1 <= radius, over all entries."""
@@ -86,6 +90,9 @@ class L1Ball(AbstractBall):
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 + 2 radius max |center|), at a vertex."""
         return jnp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))
+
+    def model_form(self) -> ModelForm:
+        return ModelForm(coupling="l1", radius=float(self.radius))
 
 
 def _unchanged(omega: Array, radius: Array) -> Array:
@@ -175,6 +182,9 @@ class Box(AbstractSet):
             return f"Box({show(self.upper)})"
         return f"Box(lower={show(self.lower)}, upper={show(self.upper)})"
 
+    def model_form(self) -> ModelForm:
+        return ModelForm(lower=np.asarray(self.lower), upper=np.asarray(self.upper))
+
 
 def NonNegative() -> Box:
     """x >= 0, entry by entry: `Box` with lower bound 0 and no upper bound."""
@@ -231,6 +241,9 @@ class Simplex(AbstractSet):
     def __repr__(self) -> str:
         return f"Simplex({show(self.radius)})"
 
+    def model_form(self) -> ModelForm:
+        return ModelForm(lower=0.0, coupling="sum", radius=float(self.radius))
+
 
 class CappedSimplex(AbstractSet):
     """0 <= x <= cap, sum x = 1: mixtures in which no entry has more than `cap`, as in CVaR with level 1 / (d cap)."""
@@ -286,3 +299,6 @@ class CappedSimplex(AbstractSet):
 
     def __repr__(self) -> str:
         return f"CappedSimplex({show(self.cap)})"
+
+    def model_form(self) -> ModelForm:
+        return ModelForm(lower=0.0, upper=float(self.cap), coupling="sum", radius=1.0)

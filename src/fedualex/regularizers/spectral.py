@@ -11,6 +11,7 @@ from ..precision import double_available
 from ..tree import Scalar, Vector, as_real
 from ..validation import one_of, short
 from .base import AbstractRegularizer
+from .forms import ModelForm
 from .maps import nonzero
 
 
@@ -93,6 +94,9 @@ class Spectral(AbstractRegularizer):
 
     def __repr__(self) -> str:
         return f"Spectral({self.psi!r})" if self.route == "gram" else f"Spectral({self.psi!r}, {self.route!r})"
+
+    def model_form(self) -> ModelForm:
+        return self.psi.model_form().joined(spectral=True)
 
 
 def for_reports(tree: Any) -> Any:

@@ -16,6 +16,7 @@ from ..accepted import Number, Numbers
 from ..tree import Scalar, Vector, as_real, cast_like, depend_on
 from ..validation import nonnegative, real_array, short
 from .base import AbstractRegularizer, AbstractSet, Parameter, show
+from .forms import ModelForm
 from .maps import nonzero, norm, soft
 from .norms import L1, GroupL2, Zero
 from .sets import Box, CappedSimplex, L1Ball, L2Ball, Simplex
@@ -110,6 +111,10 @@ class WithQuadratic(AbstractRegularizer):
         terms += [f"Linear({show(self.c)})"] if np.any(self.c) else []
         terms += [f"constant {show(self.constant)}"] if np.any(self.constant) else []
         return " + ".join(terms) or "Zero()"
+
+    def model_form(self) -> ModelForm:
+        form = self.core.model_form()  # a spectral core may hold a quadratic term inside
+        return form.joined(quadratic=form.quadratic + float(self.lam), linear=form.linear + np.asarray(self.c))
 
 
 def SquaredL2(lam: Number) -> WithQuadratic:
@@ -209,6 +214,9 @@ class InBox(AbstractInSet):
         slope = jnp.where(lower > 0, s - lam, jnp.where(upper < 0, s + lam, straddling))
         return self.domain.conjugate(slope)
 
+    def model_form(self) -> ModelForm:
+        return self.domain.model_form().joined(l1=float(self.penalty.lam))
+
 
 class InBall(AbstractInSet):
     """A norm in a ball that commutes with its threshold: L1 in an l2 or l1 ball, GroupL2 in an l2 ball."""
@@ -218,6 +226,10 @@ class InBall(AbstractInSet):
     def conjugate(self, s: Vector) -> Array:
         """radius times the dual norm of what the threshold leaves of s."""
         return self.domain.conjugate(self.penalty.prox(s, jnp.ones((), jnp.result_type(as_real(s)))))
+
+    def model_form(self) -> ModelForm:
+        ball = self.domain.model_form()
+        return self.penalty.model_form().joined(coupling=ball.coupling, radius=ball.radius)
 
 
 def add(left: AbstractRegularizer, right: object) -> AbstractRegularizer:

@@ -1,0 +1,78 @@
+"""The model problem of methods with curvature: a composite affine monotone inclusion, solved to rounding by the server."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from ..bundle import Flat
+from ..geometry import is_geometry
+from .blocks import Block, Floats, block_of
+from .newton import Model, solve
+
+__all__ = ["Blocks", "ModelSolution", "blocks_of", "solve_model"]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """psi of a problem as the solver computes with it: one block for each array, in the order of `Flat.vector`."""
+
+    members: list[Block]
+    ends: list[int]
+    quadratic: Floats
+    linear: Floats
+
+
+class ModelSolution(NamedTuple):
+    """A point n of the domain, the slope -(g + J (n - c)) there, and how well -slope's inclusion holds."""
+
+    point: Floats
+    slope: Floats
+    residual: float
+    """|n - prox(n - T F(n))| in the metric 1/T of the curvature's diagonal, relative to |n| + |T F(n)|."""
+    iterations: int
+
+
+def blocks_of(flat: Flat) -> Blocks:
+    """The blocks of a geometry, once for each problem.
+
+    Raises: a TypeError for a regularizer or geometry that declares no `model_form`.
+    """
+    forms = [part.model_form() for part in jax.tree.leaves(flat.geometry.parts, is_leaf=is_geometry)]
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(flat.like)]
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    quadratic = [np.full(size, form.quadratic) for form, size in zip(forms, sizes, strict=True)]
+    linear = [np.broadcast_to(form.linear, shape).ravel() for form, shape in zip(forms, shapes, strict=True)]
+    members = [block_of(form, shape) for form, shape in zip(forms, shapes, strict=True)]
+    return Blocks(members, list(np.cumsum(sizes)), np.concatenate(quadratic), np.concatenate(linear).astype(float))
+
+
+def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats | None = None) -> ModelSolution:
+    """The n with 0 in g + J (n - c) + d psi(n), for a monotone J.
+
+    g, c: vectors. J: [[A, B'], [-B, C]], A and C symmetric and positive semidefinite; it may be singular. start: where
+    the search begins, c unless given.
+    Returns: the best point found, always in the domain; where the model has no solution, the residual tells.
+    """
+    J, g, c = (np.asarray(part, float) for part in (J, g, c))
+    full = J + np.diag(blocks.quadratic)
+    tilted = g + blocks.linear + blocks.quadratic * c
+    model = Model(blocks.members, blocks.ends, tilted, full, c, _steps(blocks, full))
+    walk = solve(model, c if start is None else np.asarray(start, float))
+    slope = -(g + J @ (walk.point - c))
+    return ModelSolution(walk.point, slope, walk.residual, walk.steps)
+
+
+def _steps(blocks: Blocks, J: Floats) -> Floats:
+    """1 / curvature of each entry; where it has none of its own, that of the other entries seen through the coupling."""
+    own = np.diagonal(J).copy()
+    known = own > 0
+    inverse = np.where(known, 1 / np.where(known, own, 1), 0)
+    seen = np.abs(J * J.T) @ inverse
+    curvature = np.maximum(own, np.where(known, 0, seen))
+    typical = np.median(curvature[curvature > 0]) if np.any(curvature > 0) else 1.0
+    curvature = np.where(curvature > 0, curvature, typical)
+    ends = [0, *blocks.ends]
+    steps = [block.steps(1 / curvature[a:b]) for block, a, b in zip(blocks.members, ends[:-1], ends[1:], strict=True)]
+    return np.concatenate(steps)

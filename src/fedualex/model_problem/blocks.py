@@ -1,0 +1,330 @@
+"""The prox of every block in a diagonal metric, and its derivative: what Newton's method on a fixed point needs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..regularizers.forms import ModelForm
+
+Floats = NDArray[np.float64]
+
+# The derivative of a prox: symmetric in the metric, between 0 and 1.
+
+
+@dataclass(frozen=True)
+class Slope:
+    """P, the derivative of a prox at a point: 0 outside of the rows `kept`, and there a linear map.
+
+    plain: P is 1 on these rows. apply: P times a matrix that has these rows.
+    """
+
+    kept: NDArray[np.intp]
+    plain: bool
+    apply: Callable[[Floats], Floats]
+
+
+def _same(rows: Floats) -> Floats:
+    return rows
+
+
+# Blocks whose entries, or groups of entries, are separate but for one coupling.
+
+
+@dataclass(frozen=True)
+class Separate:
+    """phi_i(x_i), or group norms, in a ball or on a simplex.
+
+    The prox in the metric 1/t minimizes sum_i (x_i - v_i)^2 / (2 t_i) + psi(x). With the multiplier nu of the coupling
+    it is soft(v, t (l1 + nu)), soft(v, t l1) / (1 + t nu) or soft(v - t nu, t l1), clipped, and nu is a root.
+    """
+
+    form: ModelForm
+    size: int
+    lower: Floats
+    upper: Floats
+    prior: Floats
+    labels: NDArray[np.intp] | None
+    uniform = False
+
+    def steps(self, t: Floats) -> Floats:
+        """The nearest steps that the prox is known for: of one size within a group."""
+        if self.labels is None:
+            return t
+        least = np.full(self.form.weights.size, np.inf)  # type: ignore[union-attr]
+        np.minimum.at(least, self.labels, t)
+        return least[self.labels]
+
+    def prox(self, v: Floats, t: Floats) -> Floats:
+        """argmin sum_i (x_i - v_i)^2 / (2 t_i) + psi(x), psi without its quadratic and linear terms."""
+        return self._solved(v, t)[0]
+
+    def slope(self, v: Floats, t: Floats) -> Slope:
+        """The derivative of the prox at v; at a kink one of its limits."""
+        x, nu = self._solved(v, t)
+        form = self.form
+        if form.entropy > 0:
+            inside = (x > 0) & (x < self.upper)
+        else:
+            inside = (
+                (x != 0) & (x > self.lower) & (x < self.upper)
+                if form.l1 > 0 or form.coupling == "l1"
+                else ((x > self.lower) & (x < self.upper))
+            )
+        kept = np.flatnonzero(inside)
+        x, t, v = x[kept], t[kept], v[kept]
+        scale = np.ones(kept.size)
+        if form.entropy > 0:
+            scale = x / (x + t * form.entropy)
+        if form.coupling == "l2":
+            scale = scale / (1 + nu * t)
+        first = _scaled(scale)
+        if self.labels is not None:
+            first = self._grouped(v, t, kept, scale)
+        tied = form.coupling == "sum" or nu > 0
+        if not tied:
+            plain = form.entropy == 0 and self.labels is None
+            return Slope(kept, plain, _same if plain else first)
+        w = {"l1": np.sign(x), "l2": x, "sum": np.ones(kept.size)}[form.coupling]  # type: ignore[index]
+        across = first((t * w)[:, None])[:, 0]  # P is symmetric in the metric: P T w = T P' w
+        length = w @ across
+
+        def apply(rows: Floats) -> Floats:
+            moved = first(rows)
+            return moved - np.outer(across / length, w @ moved) if length > 0 else moved
+
+        return Slope(kept, False, apply)
+
+    def _grouped(self, v: Floats, t: Floats, kept: NDArray[np.intp], scale: Floats) -> Callable[[Floats], Floats]:
+        """(1 - t w / |v_g|) + t w v_g v_g' / |v_g|^3 on each group, then scaled."""
+        labels, weights = self.labels[kept], self.form.weights  # type: ignore[index]
+        count = weights.size  # type: ignore[union-attr]
+        norms = np.sqrt(np.bincount(labels, v * v, count))
+        norms = np.where(norms > 0, norms, 1)[labels]
+        share = t * weights[labels] / norms  # type: ignore[index]
+        unit = v / norms
+        order = np.argsort(labels, kind="stable")
+        starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+        place = np.empty(labels.size, np.intp)
+        place[order] = np.repeat(np.arange(starts.size), np.diff(np.append(starts, labels.size)))
+
+        def apply(rows: Floats) -> Floats:
+            along = np.add.reduceat((unit[:, None] * rows)[order], starts, axis=0) if labels.size else rows
+            return scale[:, None] * ((1 - share)[:, None] * rows + (share * unit)[:, None] * along[place])
+
+        return apply
+
+    def _solved(self, v: Floats, t: Floats) -> tuple[Floats, float]:
+        """The prox and the multiplier of the coupling."""
+        form = self.form
+        free = self._at(v, t, 0.0)
+        match form.coupling:
+            case None:
+                return free, 0.0
+            case "l1" | "l2":
+                return self._in_ball(v, t, free)
+        if self.size == 0:
+            return free, 0.0
+        return self._with_sum(v, t)
+
+    def _at(self, v: Floats, t: Floats, nu: float) -> Floats:
+        form = self.form
+        if self.labels is not None:
+            norms = np.sqrt(np.bincount(self.labels, v * v, form.weights.size))  # type: ignore[union-attr]
+            reach = norms[self.labels]
+            limit = t * form.weights[self.labels]  # type: ignore[index]
+            kept = np.where(limit > 0, np.maximum(reach - limit, 0) / np.where(reach > 0, reach, 1), 1)
+            return v * kept / (1 + nu * t)
+        if form.coupling == "sum":
+            v = v - nu * t
+        l1 = form.l1 + (nu if form.coupling == "l1" else 0.0)
+        if form.entropy > 0:
+            tau = t * form.entropy
+            x = tau * wright((v - t * l1) / tau - 1 + np.log(self.prior) - np.log(tau))
+        else:
+            x = np.sign(v) * np.maximum(np.abs(v) - t * l1, 0) if l1 > 0 else v
+        if form.coupling == "l2":
+            x = x / (1 + nu * t)
+        return np.clip(x, self.lower, self.upper)
+
+    def _in_ball(self, v: Floats, t: Floats, free: Floats) -> tuple[Floats, float]:
+        radius, order = self.form.radius, 1 if self.form.coupling == "l1" else 2
+        size = float(np.linalg.norm(free, order)) if free.size else 0.0
+        if size <= radius:
+            return free, 0.0
+        if radius == 0:
+            return np.zeros_like(free), 1.0
+        if order == 1:
+            nu = _root_of_pieces(
+                lambda nu: float(np.sum(np.abs(self._at(v, t, nu)))) - radius, np.abs(v) / t - self.form.l1, 0.0
+            )
+        else:
+            # 1/||x|| is nearly linear in nu: Newton's method from the left never overshoots (More 1978).
+            nu = 0.0
+            for _ in range(60):
+                x = free / (1 + nu * t)
+                length = float(np.linalg.norm(x))
+                fall = float(np.sum(x * x * t / (1 + nu * t)))
+                step = (length / radius - 1) * length * length / fall
+                nu += step
+                if abs(step) <= 1e-16 * nu:
+                    break
+        x = self._at(v, t, nu)
+        return x * min(radius / float(np.linalg.norm(x, order)), 1.0), nu
+
+    def _with_sum(self, v: Floats, t: Floats) -> tuple[Floats, float]:
+        radius = self.form.radius
+
+        def excess(nu: float) -> float:
+            return float(np.sum(self._at(v, t, nu))) - radius
+
+        if self.form.entropy > 0:
+            nu = self._smooth_root(v, t, excess)
+        else:
+            ends = [(v - end) / t for end in (self.lower, self.upper) if np.all(np.isfinite(end))]
+            nu = _root_of_pieces(excess, np.concatenate(ends), -np.inf)
+        x = self._at(v, t, nu)
+        total = float(np.sum(x))
+        return np.clip(x * (radius / total), self.lower, self.upper) if total > 0 else x, nu
+
+    def _smooth_root(self, v: Floats, t: Floats, excess: Callable[[float], float]) -> float:
+        """The nu at which the entropic prox has the right sum, by Newton's method between bounds."""
+        radius, lam = self.form.radius, self.form.entropy
+
+        # The slope nu makes the entry x_i where nu = (v_i - x_i) / t_i - lam (1 + log(x_i / q_i)).
+        def where(x: Floats | float) -> Floats:
+            return (v - x) / t - lam * (1 + np.log(x / self.prior))
+
+        low, high = float(np.max(where(radius))), float(np.max(where(radius / self.size)))
+        if self.form.radius > 0 and high <= low:
+            return low
+        nu = high
+        for _ in range(100):
+            x = self._at(v, t, nu)
+            error = float(np.sum(x)) - radius
+            low, high = (nu, high) if error > 0 else (low, nu)
+            fall = float(np.sum(x * t / (x + t * lam)))
+            step = error / fall if fall > 0 else np.inf
+            new = nu + step
+            if not low < new < high:
+                new = (low + high) / 2
+            if abs(error) <= 4e-16 * radius or new == nu:
+                break
+            nu = new
+        return nu
+
+
+def _scaled(scale: Floats) -> Callable[[Floats], Floats]:
+    return lambda rows: scale[:, None] * rows
+
+
+def _root_of_pieces(falling: Callable[[float], float], breaks: Floats, least: float) -> float:
+    """The root of a falling function that is linear between its breakpoints, beyond `least`."""
+    breaks = np.unique(breaks[breaks > least])
+    low, high = -1, breaks.size  # falling(breaks[low]) > 0 >= falling(breaks[high])
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if falling(float(breaks[middle])) > 0 else (low, middle)
+    left = breaks[low] if low >= 0 else (least if np.isfinite(least) else breaks[0] - 1 - abs(breaks[0]))
+    right = breaks[high] if high < breaks.size else left + 1 + abs(left)
+    at_left, at_right = falling(float(left)), falling(float(right))
+    if at_left == at_right:
+        return float(left)
+    return float(left + (right - left) * (at_left / (at_left - at_right)))
+
+
+def wright(c: Floats) -> Floats:
+    """The v > 0 with v + log v = c, by Newton's method on log v."""
+    c = np.maximum(c, -1e300)
+    u = np.where(c > 1, np.log(np.maximum(c, 1)), c)
+    for _ in range(8):
+        v = np.exp(u)
+        u = u - (v + u - c) / (v + 1)
+    return np.where(c > 1, c - u, np.exp(u))
+
+
+# Functions of the singular values of a matrix.
+
+
+@dataclass(frozen=True)
+class OfSingularValues:
+    """psi(sigma(X)); the metric is one number for the whole block."""
+
+    inner: Separate
+    shape: tuple[int, int]
+    uniform = True
+
+    @property
+    def form(self) -> ModelForm:
+        """That of the matrix, for its quadratic term."""
+        return self.inner.form
+
+    def steps(self, t: Floats) -> Floats:
+        """One step for all entries."""
+        return np.full(t.size, np.min(t, initial=np.inf))
+
+    def prox(self, v: Floats, t: Floats) -> Floats:
+        """U diag(prox(sigma)) V'."""
+        U, sigma, Vt = np.linalg.svd(v.reshape(self.shape), full_matrices=False)
+        return ((U * self.inner.prox(sigma, t[: sigma.size])) @ Vt).ravel()
+
+    def slope(self, v: Floats, t: Floats) -> Slope:
+        """With H = U' D V: its symmetric part times (f_i - f_j) / (s_i - s_j), the other times (f_i + f_j) / (s_i + s_j).
+
+        Its diagonal goes through the derivative of f, and what is orthogonal to the singular vectors times f_i / s_i.
+        """
+        rows, columns = self.shape
+        U, sigma, Vt = np.linalg.svd(v.reshape(self.shape), full_matrices=True)
+        small = sigma.size
+        f = self.inner.prox(sigma, t[:small])
+        inner = self.inner.slope(sigma, t[:small])
+        s, values = (np.pad(part, (0, max(rows, columns) - small)) for part in (sigma, f))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            apart = (values[:, None] - values) / (s[:, None] - s)
+            summed = (values[:, None] + values) / (s[:, None] + s)
+        # Equal singular values: the limit is the derivative of f in one entry.
+        equal = np.abs(s[:, None] - s) <= 1e-14 * (sigma[0] if small else 0)
+        single = np.zeros(s.size)
+        single[inner.kept] = self._diagonal(inner)
+        apart = np.where(equal, np.minimum(single[:, None], single), apart)
+        summed = np.where(s[:, None] + s > 0, summed, 1.0 if inner.kept.size else 0.0)
+        even, odd = ((apart + summed) / 2)[:rows, :columns], ((apart - summed) / 2)[:small, :small]
+        at = np.arange(small)
+
+        def apply(block: Floats) -> Floats:
+            turned = np.einsum("ai,abk->ibk", U, block.reshape(rows, columns, -1), optimize=True)
+            turned = np.einsum("bj,ibk->ijk", Vt.T, turned, optimize=True)
+            moved = even[:, :, None] * turned
+            moved[:small, :small] += odd[:, :, None] * turned[:small, :small].transpose(1, 0, 2)
+            diagonal = np.zeros((small, block.shape[1]))
+            diagonal[inner.kept] = inner.apply(turned[at, at][inner.kept])
+            moved[at, at] = diagonal
+            back = np.einsum("ai,ijk->ajk", U, moved, optimize=True)
+            return np.einsum("bj,ajk->abk", Vt.T, back, optimize=True).reshape(rows * columns, -1)
+
+        return Slope(np.arange(rows * columns), False, apply)
+
+    @staticmethod
+    def _diagonal(inner: Slope) -> Floats:
+        return np.diag(inner.apply(np.eye(inner.kept.size)))
+
+
+Block = Separate | OfSingularValues
+
+
+def block_of(form: ModelForm, shape: tuple[int, ...]) -> Block:
+    """The block that a form describes, for an array of this shape."""
+    if form.spectral:
+        small = min(shape)
+        inner = _separate(form, (small,))
+        return OfSingularValues(inner, (shape[0], shape[1]))
+    return _separate(form, shape)
+
+
+def _separate(form: ModelForm, shape: tuple[int, ...]) -> Separate:
+    lower, upper, prior = (
+        np.broadcast_to(np.asarray(part, float), shape).ravel() for part in (form.lower, form.upper, form.prior)
+    )
+    labels = None if form.groups is None else np.asarray(form.groups, np.intp).ravel()
+    return Separate(form, int(np.prod(shape)), lower, upper, prior, labels)

@@ -1,0 +1,143 @@
+"""Newton's method on the fixed point of the prox, inside the proximal point method that makes it reach a solution."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from .blocks import Block, Floats, Slope
+
+
+@dataclass(frozen=True)
+class Model:
+    """0 in F(n) + d psi(n), F(n) = g + J (n - c), the blocks' quadratic and linear terms inside g and J."""
+
+    blocks: list[Block]
+    ends: list[int]
+    g: Floats
+    J: Floats
+    c: Floats
+    t: Floats
+    """The step of each entry: the metric that residuals are measured in."""
+
+    def operator(self, n: Floats) -> Floats:
+        """F(n)."""
+        return self.g + self.J @ (n - self.c)
+
+    def parts(self) -> list[tuple[Block, slice]]:
+        """The blocks with their places."""
+        starts = [0, *self.ends[:-1]]
+        return [(block, slice(a, b)) for block, a, b in zip(self.blocks, starts, self.ends, strict=True)]
+
+    def prox(self, v: Floats) -> Floats:
+        """All blocks' prox, in the metric."""
+        return np.concatenate([block.prox(v[at], self.t[at]) for block, at in self.parts()] or [v])
+
+    def residual(self, n: Floats) -> float:
+        """|n - prox(n - T F(n))| in the metric, relative to n and T F(n)."""
+        step = self.t * self.operator(n)
+        length = _length(n - self.prox(n - step), self.t)
+        size = _length(n, self.t) + _length(step, self.t)
+        return length / size if size > 0 else 0.0
+
+
+def _length(v: Floats, t: Floats) -> float:
+    return float(np.linalg.norm(v / np.sqrt(t)))
+
+
+@dataclass
+class Walk:
+    """Where the method is, and how much it has done."""
+
+    point: Floats
+    residual: float
+    steps: int = 0
+
+
+STEPS, INNER = 300, 12
+"""The most Newton steps in all, and those that one proximal point may take."""
+FIRST, LEAST, MOST = 1e-9, 1e-12, 1e3
+"""The weight of the proximal term, as a share of the metric."""
+ACCURACY = 1e-14
+
+
+def solve(model: Model, start: Floats) -> Walk:
+    """Proximal points z <- solution of 0 in F(n) + rho (n - z) / T + d psi(n), rho adapted to what Newton can do."""
+    point = model.prox(start)
+    best = Walk(point, model.residual(point))
+    rho, steps, center, stalls = FIRST, 0, point, 0
+    while steps < STEPS and best.residual > ACCURACY and stalls < 4:
+        found, used, converged = _proximal_point(model, center, rho)
+        steps += used
+        residual = model.residual(found)
+        if residual < best.residual:
+            stalls = stalls + 1 if converged and residual > 0.5 * best.residual and rho <= FIRST else 0
+            best = Walk(found, residual)
+        elif converged and rho <= FIRST:
+            stalls += 1
+        if converged:
+            center, rho = found, max(rho / 100, LEAST)
+        else:
+            rho = max(rho * 100, 1e-4)
+            if rho > MOST:
+                break
+    return Walk(best.point, best.residual, steps)
+
+
+def _proximal_point(model: Model, center: Floats, rho: float) -> tuple[Floats, int, bool]:
+    """Newton steps on n = prox(n - T (F(n) + rho (n - center) / T)), and whether they arrived."""
+    n, last = center, np.inf
+    best, least = center, np.inf
+    for k in range(INNER + 1):
+        v = n - model.t * model.operator(n) - rho * (n - center)
+        fixed = model.prox(v)
+        R = n - fixed
+        length, size = _length(R, model.t), _length(v, model.t) + _length(n, model.t)
+        if length < least:
+            best, least = fixed, length
+        if length <= 4e-16 * size or (length <= 1e-13 * size and length > 0.1 * last):
+            return fixed, k, True
+        if k == INNER:
+            break
+        n = n + _newton_step(model, v, R, rho)
+        last = length
+    return best, INNER, False
+
+
+def _newton_step(model: Model, v: Floats, R: Floats, rho: float) -> Floats:
+    """The solution of (1 - P + P T J) d = -R, on the rows where P is not 0."""
+    slopes = [(block.slope(v[at], model.t[at]), at) for block, at in model.parts()]
+    kept = np.concatenate([slope.kept + at.start for slope, at in slopes]).astype(np.intp)
+    d = -R
+    d[kept] = 0.0
+    if not kept.size:
+        return d
+    t = model.t[kept]
+    J = model.J[np.ix_(kept, kept)]
+    J[np.diag_indices_from(J)] += rho / t
+    across = t * (model.J[kept] @ d)
+    if all(slope.plain for slope, _ in slopes):
+        d[kept] = _solved(J, -(R[kept] + across) / t)
+        return d
+    matrix = t[:, None] * J
+    matrix[np.diag_indices_from(matrix)] -= 1
+    matrix = _applied(slopes, matrix)
+    matrix[np.diag_indices_from(matrix)] += 1
+    d[kept] = _solved(matrix, -R[kept] - _applied(slopes, across[:, None])[:, 0])
+    return d
+
+
+def _applied(slopes: list[tuple[Slope, slice]], rows: Floats) -> Floats:
+    ends = np.cumsum([slope.kept.size for slope, _ in slopes])[:-1]
+    parts = np.split(rows, ends)
+    return np.concatenate(
+        [slope.apply(part) if part.size else part for (slope, _), part in zip(slopes, parts, strict=True)]
+    )
+
+
+def _solved(matrix: Floats, rhs: Floats) -> Floats:
+    lu, pivots, info = scipy.linalg.lapack.dgetrf(matrix)
+    if info > 0:
+        smallest = np.finfo(float).eps * np.max(np.abs(lu.diagonal()), initial=1e-300)
+        lu[info - 1 :, info - 1 :][np.diag_indices(len(lu) - info + 1)] += smallest
+    return scipy.linalg.lapack.dgetrs(lu, pivots, rhs)[0]
