@@ -9,7 +9,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..bundle import Bounds, Flat, Known, Side, lower_value, no_bounds, upper_value
+from ..bundle import UNKNOWN, Bounds, Flat, Known, Side, lower_value, no_bounds, upper_value
 from ..certificates.surveys import Surveyed
 from ..compiling import compiled
 from ..model_problem import blocks_of, solve_model
@@ -100,7 +100,7 @@ class FeDualNewton(Method):
         ahead[0] = point
         first = np.arange(PLACES) == 0
         bounds = _with_starts(jax.tree.map(np.asarray, no_bounds(flat, MEMORY)))
-        return NewtonServer(nothing, nothing, np.inf, ahead, first, bounds, 1.0, 0, 0, guard, False, 0, guard.at)
+        return NewtonServer(nothing, nothing, UNKNOWN, ahead, first, bounds, 1.0, 0, 0, guard, False, 0, guard.at)
 
     def ask(self, facts: Facts, server: NewtonServer) -> Survey:
         """All points of the step, the first with its dual cut; FeDualSlide's point last, if it is served."""
