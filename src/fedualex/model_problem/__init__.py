@@ -74,7 +74,7 @@ TRIES = (1e-6, 1e-9, 1e-12, 1e-15)
 
 def _solve(model: Model, start: Floats) -> Walk:
     """Newton's method from the start; if it is lost, from the points of an interior point method."""
-    best = polish(model, start, 30)
+    best = polish(model, start, 12)
     if best.residual <= 10 * ACCURACY:
         return best
     if any(isinstance(block, OfSingularValues) for block in model.blocks):
@@ -84,7 +84,7 @@ def _solve(model: Model, start: Floats) -> Walk:
     for x, mu in follow(model, start, first):
         steps += 1
         if mu <= tries[0] * first:
-            found = polish(model, x, 5)
+            found = polish(model, x, 12)
             steps += found.steps
             best = _better(best, found)
             while tries and mu <= tries[0] * first:

@@ -7,7 +7,7 @@ Every piece of psi is a pair of positive numbers whose product is mu on the cent
     ||x||_1 <= r     (r - sum(p + m)) nu = mu, and nu joins l1
     ||x||_2 <= r     (r^2 - |x|^2) / (2 r) nu = mu, with the slope nu x / r
     w_g ||x_g||      x = theta q / w_g,  (w_g^2 - |q|^2) / (2 w_g) theta = mu
-    entropies        are barriers already, and join F
+    entropies        join F, and x >= 0 beside them is a bound as above
 
 Mehrotra's predictor and corrector with one step length, because J ties primal and dual together. All pairs are
 eliminated: a step factorizes J + (a positive diagonal), bordered by one column for each coupling.
@@ -102,10 +102,7 @@ class Interior:
         narrow = 1e-9 * np.minimum(np.sqrt(model.t), np.maximum(np.abs(upper), np.abs(lower)) + 1)
         pinched = upper - lower <= narrow
         lower, upper = np.where(pinched, lower - narrow, lower), np.where(pinched, upper + narrow, upper)
-        self.low_at, self.up_at = (
-            np.flatnonzero(np.isfinite(lower) & (entropy == 0)),
-            np.flatnonzero(np.isfinite(upper)),
-        )
+        self.low_at, self.up_at = np.flatnonzero(np.isfinite(lower)), np.flatnonzero(np.isfinite(upper))
         self.lower, self.upper = lower[self.low_at], upper[self.up_at]
         strength = np.concatenate(strengths)
         grouped = (label >= 0) & (np.append(strength, 0)[label] > 0)
