@@ -1,4 +1,4 @@
-"""The model problem of methods with curvature: a composite affine monotone inclusion, solved to rounding by the server."""
+"""The model problem of methods with curvature: a composite affine monotone inclusion, solved to rounding."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,8 +8,9 @@ import numpy as np
 
 from ..bundle import Flat
 from ..geometry import is_geometry
-from .blocks import Block, Floats, block_of
-from .newton import Model, solve
+from .blocks import Block, Floats, OfSingularValues, block_of
+from .interior import follow
+from .newton import ACCURACY, Model, Walk, forward_backward, length_of, polish
 
 __all__ = ["Blocks", "ModelSolution", "blocks_of", "solve_model"]
 
@@ -22,6 +23,7 @@ class Blocks:
     ends: list[int]
     quadratic: Floats
     linear: Floats
+    split: int
 
 
 class ModelSolution(NamedTuple):
@@ -45,7 +47,9 @@ def blocks_of(flat: Flat) -> Blocks:
     quadratic = [np.full(size, form.quadratic) for form, size in zip(forms, sizes, strict=True)]
     linear = [np.broadcast_to(form.linear, shape).ravel() for form, shape in zip(forms, shapes, strict=True)]
     members = [block_of(form, shape) for form, shape in zip(forms, shapes, strict=True)]
-    return Blocks(members, list(np.cumsum(sizes)), np.concatenate(quadratic), np.concatenate(linear).astype(float))
+    return Blocks(
+        members, list(np.cumsum(sizes)), np.concatenate(quadratic), np.concatenate(linear).astype(float), flat.split
+    )
 
 
 def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats | None = None) -> ModelSolution:
@@ -58,14 +62,45 @@ def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats |
     J, g, c = (np.asarray(part, float) for part in (J, g, c))
     full = J + np.diag(blocks.quadratic)
     tilted = g + blocks.linear + blocks.quadratic * c
-    model = Model(blocks.members, blocks.ends, tilted, full, c, _steps(blocks, full))
-    walk = solve(model, c if start is None else np.asarray(start, float))
+    model = Model(blocks.members, blocks.ends, tilted, full, c, _steps(blocks, full), blocks.split)
+    walk = _solve(model, c if start is None else np.asarray(start, float))
     slope = -(g + J @ (walk.point - c))
     return ModelSolution(walk.point, slope, walk.residual, walk.steps)
 
 
+TRIES = (1e-6, 1e-9, 1e-12, 1e-15)
+"""At which shares of its first mu the interior point method hands over to Newton's method."""
+
+
+def _solve(model: Model, start: Floats) -> Walk:
+    """Newton's method from the start; if it is lost, from the points of an interior point method."""
+    best = polish(model, start, 12)
+    if best.residual <= 10 * ACCURACY:
+        return best
+    if any(isinstance(block, OfSingularValues) for block in model.blocks):
+        return _better(best, polish(model, start, 300, 1.0))
+    error = start - forward_backward(model, start)
+    first, tries, steps = length_of(error, model.t) ** 2 / start.size, list(TRIES), best.steps
+    for x, mu in follow(model, start, first):
+        steps += 1
+        if mu <= tries[0] * first:
+            found = polish(model, x, 12)
+            steps += found.steps
+            best = _better(best, found)
+            while tries and mu <= tries[0] * first:
+                tries.pop(0)
+        if best.residual <= 10 * ACCURACY or not tries:
+            break
+    return Walk(best.point, best.residual, steps)
+
+
+def _better(one: Walk, other: Walk) -> Walk:
+    chosen = other if other.residual < one.residual else one
+    return Walk(chosen.point, chosen.residual, one.steps + other.steps)
+
+
 def _steps(blocks: Blocks, J: Floats) -> Floats:
-    """1 / curvature of each entry; where it has none of its own, that of the other entries seen through the coupling."""
+    """1 / curvature of each entry; where it has none of its own, that of others seen through the coupling."""
     own = np.diagonal(J).copy()
     known = own > 0
     inverse = np.where(known, 1 / np.where(known, own, 1), 0)

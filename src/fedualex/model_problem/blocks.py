@@ -171,7 +171,8 @@ class Separate:
                 if abs(step) <= 1e-16 * nu:
                     break
         x = self._at(v, t, nu)
-        return x * min(radius / float(np.linalg.norm(x, order)), 1.0), nu
+        length = float(np.linalg.norm(x, order))
+        return (x * (radius / length) if length > radius else x), nu
 
     def _with_sum(self, v: Floats, t: Floats) -> tuple[Floats, float]:
         radius = self.form.radius

@@ -19,6 +19,8 @@ class Model:
     c: Floats
     t: Floats
     """The step of each entry: the metric that residuals are measured in."""
+    split: int
+    """How many of the entries are x's."""
 
     def operator(self, n: Floats) -> Floats:
         """F(n)."""
@@ -36,12 +38,12 @@ class Model:
     def residual(self, n: Floats) -> float:
         """|n - prox(n - T F(n))| in the metric, relative to n and T F(n)."""
         step = self.t * self.operator(n)
-        length = _length(n - self.prox(n - step), self.t)
-        size = _length(n, self.t) + _length(step, self.t)
+        length = length_of(n - self.prox(n - step), self.t)
+        size = length_of(n, self.t) + length_of(step, self.t)
         return length / size if size > 0 else 0.0
 
 
-def _length(v: Floats, t: Floats) -> float:
+def length_of(v: Floats, t: Floats) -> float:
     return float(np.linalg.norm(v / np.sqrt(t)))
 
 
@@ -61,27 +63,25 @@ FIRST, LEAST, MOST = 1e-9, 1e-12, 1e3
 ACCURACY = 1e-14
 
 
-def solve(model: Model, start: Floats) -> Walk:
+def forward_backward(model: Model, n: Floats) -> Floats:
+    """prox(n - T F(n)): a point of the domain, with the zeros that the slope at n asks for."""
+    return model.prox(n - model.t * model.operator(n))
+
+
+def polish(model: Model, start: Floats, steps: int, first: float = FIRST) -> Walk:
     """Proximal points z <- solution of 0 in F(n) + rho (n - z) / T + d psi(n), rho adapted to what Newton can do."""
-    point = model.prox(start)
-    best = Walk(point, model.residual(point))
-    rho, steps, center, stalls = FIRST, 0, point, 0
-    while steps < STEPS and best.residual > ACCURACY and stalls < 4:
-        found, used, converged = _proximal_point(model, center, rho)
-        steps += used
+    center = forward_backward(model, start)
+    best = Walk(center, model.residual(center))
+    rho, used, stalls = first, 0, 0
+    while used < steps and best.residual > ACCURACY and stalls < 3 and rho <= MOST:
+        found, took, converged = _proximal_point(model, center, rho)
+        used += took
         residual = model.residual(found)
+        stalls = stalls + 1 if converged and residual > 0.5 * best.residual and rho <= FIRST else 0
         if residual < best.residual:
-            stalls = stalls + 1 if converged and residual > 0.5 * best.residual and rho <= FIRST else 0
             best = Walk(found, residual)
-        elif converged and rho <= FIRST:
-            stalls += 1
-        if converged:
-            center, rho = found, max(rho / 100, LEAST)
-        else:
-            rho = max(rho * 100, 1e-4)
-            if rho > MOST:
-                break
-    return Walk(best.point, best.residual, steps)
+        center, rho = (found, max(rho / 100, LEAST)) if converged else (center, max(rho * 100, 1e-4))
+    return Walk(best.point, best.residual, used)
 
 
 def _proximal_point(model: Model, center: Floats, rho: float) -> tuple[Floats, int, bool]:
@@ -92,7 +92,7 @@ def _proximal_point(model: Model, center: Floats, rho: float) -> tuple[Floats, i
         v = n - model.t * model.operator(n) - rho * (n - center)
         fixed = model.prox(v)
         R = n - fixed
-        length, size = _length(R, model.t), _length(v, model.t) + _length(n, model.t)
+        length, size = length_of(R, model.t), length_of(v, model.t) + length_of(n, model.t)
         if length < least:
             best, least = fixed, length
         if length <= 4e-16 * size or (length <= 1e-13 * size and length > 0.1 * last):
