@@ -4,12 +4,13 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..bundle import UNKNOWN, Bounds, Flat, Known, Side, lower_value, no_bounds, upper_value
+from ..bundle import UNKNOWN, Bounds, Flat, Known, Side, largest_of_concave, lower_value, no_bounds, upper_value
 from ..certificates.surveys import Surveyed
 from ..compiling import compiled
 from ..model_problem import blocks_of, solve_model
@@ -26,8 +27,10 @@ PLACES = 3
 """The most points of steps in one exchange: the whole step, and one or two shorter or longer ones."""
 MISSES = 2
 """Whole steps in a row that may miss before the method goes back to its best point."""
-FELL, QUICK, SHORTER, MOST_OF = 0.3, 0.1, 0.25, 0.9
-"""The share of the gap that excuses a miss; that of a quick step; a shorter step; the gain that prefers a whole one."""
+FELL, QUICK, MOST_OF = 0.3, 0.1, 0.9
+"""The share of the gap that excuses a miss, that of a quick step, and of the gain that makes the longest step the choice."""
+SHORTER, LONGER = 0.25, 4.0
+"""By how much a damped step is shortened, and lengthened again."""
 
 
 class Place(NamedTuple):
@@ -106,7 +109,8 @@ class FeDualNewton(Method):
         """All points of the step, the first with its dual cut; FeDualSlide's point last, if it is served."""
         flat = facts.flat
         points = [flat.point(point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
-        start = flat.point(server.center.point) if int(server.exchanges) else None
+        whole = int(server.exchanges) > 0 and float(server.tau) == 1
+        start = flat.point(server.center.point) if whole else None
         starts: list[Saddle | None] = [start, *[None] * (len(points) - 1)]
         curvature = [True] * len(points)
         if bool(server.guarded):
@@ -151,30 +155,29 @@ class FeDualNewton(Method):
         ]
 
     def _moved(self, server: NewtonServer, places: list[Place], merits: NDArray[Any], before: float) -> NewtonServer:
-        """The next center: the best point if it is new, an excused miss, or the best so far with damped steps."""
-        gap, chosen = server.bounds.gap, int(np.argmin(merits))
+        """The next center: the best of the points if it is new, an excused miss, or the best so far, damped."""
+        gap, chosen, tau = server.bounds.gap, int(np.argmin(merits)), float(server.tau)
         gain = float(server.merit) - merits
         if gain[chosen] > 0:
             chosen = 0 if gain[0] >= MOST_OF * gain[chosen] else chosen
-            quick = int(server.quick) + 1 if chosen == 0 and gap <= QUICK * before else 0
-            tau = 1.0 if chosen == 0 else float(server.tau)
+            quick = int(server.quick) + 1 if chosen == 0 and tau == 1 and gap <= QUICK * before else 0
+            tau = min(1.0, (LONGER if chosen == 0 else SHORTER ** (chosen - 1)) * tau)
             kept = places[chosen]
             return server._replace(center=kept, best=kept, merit=merits[chosen], misses=0, quick=quick, tau=tau)
-        if int(server.misses) < MISSES or gap <= FELL * before:
+        if tau == 1 and (int(server.misses) < MISSES or gap <= FELL * before):
             return server._replace(center=places[0], misses=int(server.misses) + 1, quick=0)
-        tau = SHORTER * float(server.tau)
+        tau *= SHORTER if tau == 1 else SHORTER**PLACES
         return server._replace(center=server.best, tau=tau, misses=0, quick=0, guarded=True)
 
     def _ahead(self, flat: Flat, server: NewtonServer) -> NewtonServer:
         """The model's solution from the center, and the points that are surveyed next."""
-        center, split = server.center, flat.split
+        center, split, tau = server.center, flat.split, float(server.tau)
         found = solve_model(blocks_of(flat), center.operator, center.jacobian, center.point)
         step = found.point - center.point
-        lengths = [1.0]
-        if float(server.tau) < 1:
-            lengths += [float(server.tau), SHORTER * float(server.tau)]
-        elif int(server.quick) < 2 and split == step.size:
-            lengths += [2.0]
+        if tau < 1:
+            lengths = [tau * SHORTER**k for k in range(PLACES)]
+        else:
+            lengths = [1.0, 2.0] if int(server.quick) < 2 and split == step.size else [1.0]
         ahead, there = np.zeros((PLACES, step.size)), np.arange(PLACES) < len(lengths)
         for row, length in enumerate(lengths):
             ahead[row] = found.point
@@ -201,11 +204,21 @@ class Rows(NamedTuple):
 
 
 @compiled
-def _values(flat: Flat, above: Rows, below: Rows) -> tuple[Array, Array]:
-    """P(x) <= the first, D(y) >= the second."""
+def _values(flat: Flat, known: Known, above: Rows, below: Rows) -> tuple[Array, Array, Array]:
+    """P(x) <= the first and D(y) >= the second, where a row from below has the third as its share, the floor the rest."""
     uppers = jax.lax.map(lambda row: upper_value(flat, *row), above)
     below = tree.depend_on(below, uppers[0])  # one LAPACK call at a time
-    return uppers, jax.lax.map(lambda row: lower_value(flat, *row), below)
+    lowers = jax.lax.map(lambda row: lower_value(flat, *row), below)
+    floor = Rows(known.y, jnp.zeros(flat.split), known.value)
+
+    def mixed(share: Array, row: Rows) -> Array:
+        return lower_value(flat, *(share * own + (1 - share) * other for own, other in zip(row, floor, strict=True)))
+
+    shares, mixtures = largest_of_concave(
+        lambda at: jax.lax.map(lambda one: mixed(*one), (at, below)), tree.depend_on(lowers, lowers[0])
+    )
+    better = known.there & jnp.isfinite(mixtures) & (mixtures > lowers)
+    return uppers, jnp.where(better, mixtures, lowers), jnp.where(better, shares, 1.0)
 
 
 def _bound(
@@ -224,12 +237,15 @@ def _bound(
         below = Rows(*(np.concatenate([rows, [row]]) for rows, row in zip(below, (y[0], slope, cut.offset), strict=True)))
         starts = np.concatenate([points, [server.center.point]])
     where = np.concatenate([points, points[:1]])[: len(starts)]
-    uppers, lowers = _values(flat, _padded(above), _padded(below))
-    uppers, lowers = np.asarray(uppers)[:count], np.asarray(lowers)[: len(starts)]
+    uppers, lowers, shares = map(np.asarray, _values(flat, known, _padded(above), _padded(below)))
+    uppers, lowers = uppers[:count], lowers[: len(starts)]
     sizes = np.max(np.abs(operators)), np.max(np.abs(values))
     bounds = server.bounds
-    upper = _side(bounds.upper, above, uppers, int(np.argmin(uppers)), points, points, sizes)
-    lower = _side(bounds.lower, below, lowers, int(np.argmax(lowers)), where, starts, sizes)
+    best, least = int(np.argmin(uppers)), int(np.argmax(lowers))
+    upper = _side(bounds.upper, uppers[best], [part[best] for part in above], points[best], points[best], sizes)
+    floor, share = (known.y, np.zeros(split), known.value), float(shares[least])
+    mixed = [share * part[least] + (1 - share) * other for part, other in zip(below, floor, strict=True)]
+    lower = _side(bounds.lower, lowers[least], mixed, where[least], starts[least], sizes, share)
     bends = split < points.shape[1] and any(np.any(place.jacobian[split:, split:]) for place in places)
     return _better(bounds, Bounds(upper, lower)), uppers - lowers[:count] if bends else uppers
 
@@ -240,15 +256,12 @@ def _padded(rows: Rows) -> Rows:
     return Rows(*(np.concatenate([part, np.repeat(part[:1], more, axis=0)]) for part in rows))
 
 
-def _side(
-    like: Side, rows: Rows, values: NDArray[Any], row: int, points: NDArray[Any], starts: NDArray[Any], sizes: Any
-) -> Side:
-    """The bound of one row, in the shape that bounds of several surveys have."""
+def _side(like: Side, bound: Any, about: list[Any], point: Any, start: Any, sizes: Any, share: float = 1.0) -> Side:
+    """The bound of one step, which has this share, in the shape that bounds of several surveys have."""
     memory, size = like.points.shape
-    where, begun, weights = np.zeros((memory, size)), np.zeros((memory, size)), np.zeros(memory + 1)
-    where[0], begun[0], weights[0] = points[row], starts[row], 1.0
-    about = rows.points[row], rows.slopes[row], np.asarray(rows.offsets[row])
-    return Side(values[row], *about, where, weights, *map(np.asarray, sizes), begun)
+    points, starts, weights = np.zeros((memory, size)), np.zeros((memory, size)), np.zeros(memory + 1)
+    points[0], starts[0], weights[0], weights[-1] = point, start, share, 1 - share
+    return Side(bound, *map(np.asarray, about), points, weights, *map(np.asarray, sizes), starts)
 
 
 def _better(one: Bounds, other: Bounds) -> Bounds:
