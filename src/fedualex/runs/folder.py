@@ -341,6 +341,8 @@ def stored_arrays(run: Run) -> dict[str, Any]:
             arrays |= {f"{name}/{kind}/{leaf}": array for leaf, array in tree.leaves_with_names(point)}
         if (found := output.evidence) is not None:
             arrays |= {f"{name}/surveys/{leaf}": array for leaf, array in tree.leaves_with_names(found.points)}
+            if found.starts is not None:
+                arrays |= {f"{name}/starts/{leaf}": array for leaf, array in tree.leaves_with_names(found.starts)}
             arrays |= {f"{name}/weights/{side}": getattr(found, side) for side in ("upper", "lower", "floor")}
     return arrays
 
@@ -385,13 +387,16 @@ class StoredRun:
         groups = self._arrays(output)
         return groups["z"], groups["g"]
 
-    def surveys(self, output: str) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """Where the surveys were made that an output's certificate follows from, and their weights; empty if at z."""
+    def surveys(self, output: str) -> tuple[dict[str, NDArray[Any]], ...]:
+        """Where the surveys were made that an output's certificate follows from, and their weights; empty if at z.
+
+        Last where steps to them began whose dual cuts count; empty if cuts are those of the surveys.
+        """
         groups = self._arrays(output)
-        return groups["surveys"], groups["weights"]
+        return groups["surveys"], groups["weights"], groups["starts"]
 
     def _arrays(self, output: str) -> dict[str, dict[str, NDArray[Any]]]:
-        groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}, "surveys": {}, "weights": {}}
+        groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}, "surveys": {}, "weights": {}, "starts": {}}
 
         def belongs(key: str) -> bool:
             name, _, _ = key.split("/", 2)

@@ -166,11 +166,16 @@ def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
     points = np.concatenate([points[own] for (points, _), own in zip(sides, rows, strict=True)])
     flat, nothing = flat_of(problem), [np.zeros(own.size) for own in rows]
     own = [weights[row] for (_, weights), row in zip(sides, rows, strict=True)]
+    begun = [bounds.upper.points if bounds.upper.starts is None else bounds.upper.starts, bounds.lower.starts]
+    starts = None
+    if bounds.lower.starts is not None:
+        starts = flat.points(np.concatenate([np.asarray(side)[row] for side, row in zip(begun, rows, strict=True)]))
     return Evidence(
         points=flat.points(points),
         upper=np.concatenate([own[0], nothing[1]]),
         lower=np.concatenate([nothing[0], own[1]]),
         floor=float(sides[1][1][-1]),
+        starts=starts,
     )
 
 

@@ -126,6 +126,8 @@ class Evidence:
     """The weight of each in the lower bound."""
     floor: float
     """The weight of what is known of f beforehand in the lower bound."""
+    starts: Saddle | None = None
+    """Where the steps to these points began whose dual cuts bound from below; None if all cuts are those of surveys."""
 
 
 CELLS = ("certified gap <=", "density", "rank", "status")

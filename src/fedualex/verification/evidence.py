@@ -16,6 +16,7 @@ from ..bundle import Bounds, Side
 from ..certificates.surveys import flat_of, measure_bounds
 from ..precision import double
 from ..problems import AbstractProblem
+from ..problems.curvature import surveyor_of
 from ..problems.feasibility import lagrangian_of, largest_violation
 from ..problems.known import Floor
 from ..runs.folder import StoredRun, finite
@@ -131,15 +132,22 @@ class StoredEvidence:
     upper: NDArray[Any]
     lower: NDArray[Any]
     floor: float
+    starts: Arrays
+    """Where steps to these points began, the points themselves for surveys."""
 
     def at(self, i: int) -> Arrays:
         """The point of one survey."""
         return {leaf: np.asarray(array[i]) for leaf, array in self.points.items()}
 
+    def start(self, i: int) -> Arrays | None:
+        """Where the step to it began whose dual cut counts; None if the cut is that of the survey."""
+        begun = {leaf: np.asarray(array[i]) for leaf, array in self.starts.items()}
+        return None if all(np.array_equal(begun[leaf], at) for leaf, at in self.at(i).items()) else begun
+
 
 def read_evidence(run: StoredRun, output: str, z: Arrays) -> StoredEvidence | None:
     """The surveys of an output whose point is z; None where its certificate is that of the one at z."""
-    points, weights = run.surveys(output)
+    points, weights, starts = run.surveys(output)
     if not points and not weights:
         return None
     wrong = ConfigurationError(f"{run.path / 'solution.npz'} does not hold surveys of the output {output!r}")
@@ -151,9 +159,12 @@ def read_evidence(run: StoredRun, output: str, z: Arrays) -> StoredEvidence | No
     count = weights["upper"].shape
     if len(count) != 1 or weights["lower"].shape != count:
         raise wrong
-    if any(points[leaf].shape != (*count, *z[leaf].shape) for leaf in z):
+    starts = starts or points
+    if starts.keys() != z.keys() or any(array.dtype.kind != "f" for array in starts.values()):
         raise wrong
-    return StoredEvidence(points, weights["upper"], weights["lower"], float(weights["floor"]))
+    if any(part[leaf].shape != (*count, *z[leaf].shape) for leaf in z for part in (points, starts)):
+        raise wrong
+    return StoredEvidence(points, weights["upper"], weights["lower"], float(weights["floor"]), starts)
 
 
 ROUNDING = 1e-11
@@ -186,7 +197,8 @@ def mean_checks(
     description: Any, output: str, evidence: StoredEvidence, z: Arrays, problem: AbstractProblem | None
 ) -> list[Check]:
     """Weights of both sides, surveys inside the domain, and z as their mean; without y where its floor is unknown."""
-    numbers: list[Any] = [evidence.upper, evidence.lower, evidence.floor, *evidence.points.values()]
+    numbers: list[Any] = [evidence.upper, evidence.lower, evidence.floor]
+    numbers += [*evidence.points.values(), *evidence.starts.values()]
     if not all(np.all(np.isfinite(array)) for array in numbers):
         return [Check(output, "finite numbers in the surveys", None, None, False)]
     checks, floor = [], None if problem is None else problem.floor
@@ -272,6 +284,11 @@ def _mixed(problem: AbstractProblem, pair: Bounded, sizes: Mapping[str, float]) 
     for i, (upper, lower) in enumerate(zip(evidence.upper, evidence.lower, strict=True)):
         point = evidence.at(i)
         found, value = _survey(problem, point)
+        cut = _cut(problem, point, evidence.start(i)) if lower > 0 else None
+        if cut is not None:  # it takes the place of the survey's own, as if its height at the point were f's
+            slopes, offset = cut
+            found = {**found, **slopes}
+            below += lower * (offset - value + sum(float(np.vdot(found[leaf], point[leaf])) for leaf in slopes))
         inner = {leaf: float(np.vdot(found[leaf], point[leaf])) for leaf in g}
         for leaf in g:
             g[leaf] = np.asarray(g[leaf] + (lower if leaf.startswith("x") else upper) * found[leaf])
@@ -294,19 +311,33 @@ def _survey(problem: AbstractProblem, point: Arrays) -> tuple[Arrays, float]:
         return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(found.operator)}, float(found.value)
 
 
+def _cut(problem: AbstractProblem, point: Arrays, start: Arrays | None) -> tuple[Arrays, float] | None:
+    """The slope and the offset of the dual cut of a step; None if there was no step."""
+    if start is None:
+        return None
+    with double():
+        at, begun = (problem.validate_point(point_of(problem, where)) for where in (point, start))
+        cut = surveyor_of(exact_problem(problem)).survey(at, start=begun).cut
+    if cut is None:
+        raise ValueError("the loss of this problem has no dual cuts")
+    return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(Saddle(cut.slope))}, float(cut.offset)
+
+
 def _rounding(problem: AbstractProblem, pair: Bounded, mixed: Mixed) -> float:
     """The rounding that a certificate from these surveys has."""
     with double():
         exact = exact_problem(problem)
         flat, evidence = flat_of(exact), pair.evidence
         rows = np.stack([flat.vector(point_of(problem, evidence.at(i))) for i in range(evidence.upper.size)])
+        starts = [evidence.start(i) or evidence.at(i) for i in range(evidence.upper.size)]
+        begun = np.stack([flat.vector(point_of(problem, start)) for start in starts])
         z, g = (np.asarray(flat.vector(point_of(problem, arrays))) for arrays in (pair.z, mixed.g))
 
         def side(weights: NDArray[Any], floor: float, point: NDArray[Any], slope: NDArray[Any], offset: float) -> Side:
             # A row is there even if the floor alone has a weight.
             own = weights > 0 if np.any(weights > 0) else np.arange(weights.size) == 0
             numbers = 0.0, point, slope, offset, rows[own], np.append(weights[own], floor)
-            return Side(*map(jnp.asarray, (*numbers, mixed.largest, mixed.value_size)))
+            return Side(*map(jnp.asarray, (*numbers, mixed.largest, mixed.value_size, begun[own])))
 
         split = flat.split
         upper = side(evidence.upper, 0.0, z[:split], g[split:], mixed.offsets[0])
