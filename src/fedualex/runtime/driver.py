@@ -17,8 +17,8 @@ from ..problems.feasibility import is_doubtful
 from .clients import Asking
 from .records import Record, Records
 from .run import Run
-from .state import Missing, State
-from .status import Stop, status_of
+from .state import State
+from .status import Missing, Stop, status_of
 
 if TYPE_CHECKING:
     from ..reference import LeastViolation
@@ -189,9 +189,9 @@ class Driver:
         rule, done = self.records.judgement, int(self.state.round)
         following = self.clients.advance(self.state, min(rule.every - done % rule.every, rule.rounds - done))
         if isinstance(following, Missing):
-            log.warning("round %d failed: %s", done, following.reason)
+            log.warning("round %d failed: %s", done, following.why)
             lost = following.stop is Stop.CLIENTS_LOST
-            ending = (Stop.CLIENTS_LOST, following.reason) if lost else _ending(following.stop)
+            ending = (Stop.CLIENTS_LOST, following.why.text) if lost else _ending(following.stop)
         else:
             ending = self._adopt(following)
         if ending is None and self.max_seconds is not None and self._elapsed() > self.max_seconds:
@@ -213,7 +213,7 @@ class Driver:
             elif found.stop is not None:
                 return found.stop, ""
             else:
-                log.warning("no certificate at round %d: %s", int(following.round), found.reason)
+                log.warning("no certificate at round %d: %s", int(following.round), found.why)
         self.state = following
         if record is not None:
             log.debug("record: %s", record)

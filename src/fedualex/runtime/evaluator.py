@@ -24,8 +24,8 @@ from ..problems.feasibility import largest_violation
 from ..tree import Saddle, Tree
 from .clients import Asking
 from .outputs import Evidence, Output, in_pairs, polishing, project, projected, structure_of, surveys_at, unstacked
-from .state import Missing, Setup, State, Sums
-from .status import status_of
+from .state import Setup, State, Sums
+from .status import Missing, status_of
 
 Survey = Callable[[list[Tree]], "list[Surveyed] | Missing"]
 """The exact operators and values at some points of the domain, or why they could not be had."""

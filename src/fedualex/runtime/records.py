@@ -19,8 +19,8 @@ from .clients import Asking
 from .evaluator import Evaluator, Reader, exchanges_of, gap_of, points_in_domain
 from .outputs import Output
 from .run import Run, columns
-from .state import Missing, Setup, State
-from .status import Stop, answer_of, stop_of
+from .state import Setup, State
+from .status import Code, Failure, Missing, Stop, answer_of, stop_of
 
 # Whether f was seen not to be convex in x and concave in y: then no certificate of it is worth anything.
 
@@ -171,8 +171,9 @@ class Records:
         except FloatingPointError as error:
             if not self.all:  # not even the start has finite numbers: there is no run
                 raise
-            stop, detail, found = Stop.NUMERICAL_ERROR, str(error), Missing(str(error))
-        outputs = self.reader.unanswered(state, found.reason) if isinstance(found, Missing) else found
+            stop, detail = Stop.NUMERICAL_ERROR, str(error)
+            found = Missing(Failure(Code.NOT_FINITE, str(error)))
+        outputs = self.reader.unanswered(state, found.why.text) if isinstance(found, Missing) else found
         best = self._best(outputs.get("bounds"))
         if best is not None and gap_of(best) < min(map(gap_of, outputs.values())):
             outputs["best"] = best

@@ -22,7 +22,7 @@ from ..runtime.options import RunOptions
 from ..runtime.outputs import AVERAGES, exact_problem
 from ..runtime.prepare import build_setup, first_state, with_steps
 from ..runtime.rounds import advance
-from ..runtime.state import Missing
+from ..runtime.status import Missing
 from ..tree import Saddle, Tree
 from ..validation import of_type, whole_number
 from .sampling import holds, require, same_arrays
