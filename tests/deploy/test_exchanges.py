@@ -129,7 +129,16 @@ def outcome(folder, **changes):
     asked = [(request.task, request.round, sites) for request, sites in engine.requests]
     codes = [[(reply.site, reply.code) for reply in replies] for replies in engine.replies]
     claims = {name: (output.status, output.gap is None) for name, output in run.outputs.items()}
-    return run.stop, run.rounds, run.unanswered, run.output, claims, {k: len(v) for k, v in run.history.items()}, asked, codes
+    return (
+        run.stop,
+        run.rounds,
+        run.unanswered,
+        run.output,
+        claims,
+        {k: len(v) for k, v in run.history.items()},
+        asked,
+        codes,
+    )
 
 
 @pytest.mark.parametrize("method", [fx.FeDualEx(0.3), fx.FeDualSlide()], ids=["rounds", "exchanges"])
