@@ -1,0 +1,1 @@
+"""Runs from files, in folders: settings, run folders, one run or several side by side."""
