@@ -105,15 +105,15 @@ def polyhedron(name: str, part: AbstractGeometry, shape: tuple[int, ...]) -> Pol
         raise TypeError(f"lp: {name}={shown!r} is not polyhedral; accepted are {POLYHEDRAL}")
     lower, upper, c = (np.broadcast_to(p, shape).ravel() for p in (form.lower, form.upper, form.linear))
     everything, nothing = sparse.csr_array(np.ones((1, 2 * c.size))), sparse.csr_array((0, 2 * c.size))
-    in_ball, with_total = bool(np.isfinite(form.ball)), form.total is not None
+    in_ball = bool(np.isfinite(form.ball))
     return Polyhedron(
         cost=np.concatenate([form.l1 + c, form.l1 - c]),
         low=np.concatenate([np.maximum(lower, 0), np.maximum(-upper, 0)]),
         high=np.concatenate([np.maximum(upper, 0), np.maximum(-lower, 0)]),
         rows=everything if in_ball else nothing,
         limits=np.atleast_1d(form.ball) if in_ball else np.zeros(0),
-        totals=everything if with_total else nothing,
-        sums=np.atleast_1d(form.total) if with_total else np.zeros(0),
+        totals=nothing if form.total is None else everything,
+        sums=np.zeros(0) if form.total is None else np.atleast_1d(form.total),
     )
 
 
