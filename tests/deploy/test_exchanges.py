@@ -9,8 +9,9 @@ from support.deploying import DEAD, NAMES, serve
 from support.plain_rows import rows
 
 import fedualex as fx
-from fedualex.deploy.engine import Code, Failure, RefusedError
+from fedualex.deploy.engine import RefusedError
 from fedualex.deploy.party import read_events, write_entry, write_log
+from fedualex.runtime.status import ENDS, REFUSALS, Code, Failure, Missing
 
 SLIDE = {"problem": rows("agnostic"), "sites": NAMES, "noise": None}
 
@@ -96,31 +97,71 @@ def test_what_is_refused_of_one_attempt_is_asked_for_again(tmp_path, code):
     assert run.stop is fx.Stop.MAX_ROUNDS
 
 
-def refusing(request):
-    raise RefusedError("this site takes no part")
+def refusing(code):
+    def fault(request):
+        raise RefusedError("this site takes no part", code)
 
-
-def overflowing(request):
-    raise RefusedError("values is not finite", Code.NOT_FINITE)
+    return fault
 
 
 def raising(request):
     raise ZeroDivisionError("a row of data")
 
 
-@pytest.mark.parametrize("fault", [refusing, overflowing, raising])
-@pytest.mark.parametrize("needed", [2, 3])
-def test_no_decision_depends_on_the_words_of_a_failure(tmp_path, monkeypatch, fault, needed):
-    """The same requests, retries and endings where every text is blank."""
+def lying(request):
+    """An operator that is longer than is believed, of a survey; local steps that are not finite."""
+    if request.task == "survey":
+        return {"operators.x": np.full((1, 5), 1e9), "operators.y": np.full((1, 4), 1e9), "values": np.zeros(1)}
+    raise RefusedError("message is not finite", Code.NOT_FINITE)
 
-    def outcome(folder):
-        run, engine = serve(folder, fault=fault, min_replies=needed, attempts=2)
-        return run.stop, run.rounds, [(request.task, request.round, sites) for request, sites in engine.requests]
 
-    said = outcome(tmp_path / "said")
+def silent(request):
+    raise RefusedError("the oldest word", "a code of another version")
+
+
+FAULTS = {code: refusing(code) for code in [*REFUSALS, Code.NOT_FINITE, Code.TOO_LARGE, Code.ANSWERED]}
+FAULTS |= {"raised": raising, "doubted": lying, "unknown": silent}
+
+
+def outcome(folder, **changes):
+    """Everything that a program could decide: requests, retries, stops, statuses, what was recorded."""
+    run, engine = serve(folder, attempts=2, **changes)
+    asked = [(request.task, request.round, sites) for request, sites in engine.requests]
+    codes = [[(reply.site, reply.code) for reply in replies] for replies in engine.replies]
+    claims = {name: (output.status, output.gap is None) for name, output in run.outputs.items()}
+    return (
+        run.stop,
+        run.rounds,
+        run.unanswered,
+        run.output,
+        claims,
+        {k: len(v) for k, v in run.history.items()},
+        asked,
+        codes,
+    )
+
+
+@pytest.mark.parametrize("method", [fx.FeDualEx(0.3), fx.FeDualSlide()], ids=["rounds", "exchanges"])
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_decision_depends_on_the_words_of_a_failure(tmp_path, monkeypatch, fault, method):
+    """The same requests, retries and endings where every text is blank: those of sites, and those of `Missing`."""
+    options = {"method": method, "rounds": 4, "local_steps": 1, "fault": FAULTS[fault], "operator_bound": 1e6}
+    said = [outcome(tmp_path / f"said-{needed}", min_replies=needed, **options) for needed in (2, 3)]
     monkeypatch.setattr(Failure, "text", property(lambda self: "", lambda self, text: None), raising=False)
-    assert Failure(Code.TIMEOUT, "timeout").text == ""
-    assert outcome(tmp_path / "blank") == said
+    monkeypatch.setattr(RefusedError, "__str__", lambda self: "")
+    assert Failure(Code.TIMEOUT, "timeout").text == str(Missing(Failure(Code.LOST, "lost")).why) == ""
+    assert [outcome(tmp_path / f"blank-{needed}", min_replies=needed, **options) for needed in (2, 3)] == said
+
+
+@pytest.mark.parametrize("code", Code)
+def test_what_follows_from_a_code_is_declared(code):
+    """A site's decision has its advice and is final; what ends a run is no decision of one site."""
+    why = Failure(code, "")
+    assert why.is_final == (code in REFUSALS)
+    assert (Missing(why).stop is None) == (code not in ENDS)
+    assert not (code in REFUSALS and (code in ENDS or why.is_about_numbers))
+    assert REFUSALS.get(code, "advice")
 
 
 def test_events_say_who_failed_and_who_is_back_as_data(tmp_path):

@@ -17,6 +17,7 @@ from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.guard import Guard
 from fedualex.deploy.ledger import DAY, LEDGER, Ledger, Line, audit, begin_ledger, content_digest, digest, stamp
 from fedualex.deploy.policy import Policy
+from fedualex.runtime.status import Code
 
 ANSWER = {"operators.x": np.arange(3.0), "values": np.ones(2)}
 
@@ -99,8 +100,9 @@ def test_a_damaged_ledger_refuses_until_it_is_acknowledged(file, change):
     for number in range(4):
         door.work(ask(number))
     file.write_bytes(change(file.read_bytes()))
-    with pytest.raises(RefusedError, match="ledger of this site is damaged"):
+    with pytest.raises(RefusedError, match="ledger of this site is damaged") as refused:
         guard(file).work(ask(9))
+    assert refused.value.code is Code.LEDGER_DAMAGED
     assert audit(file.parent)["damage"]
     Ledger(file).acknowledge("a disk was replaced")
     guard(file).work(ask(10))
@@ -135,8 +137,9 @@ def test_a_torn_line_counts_as_a_release(file, length):
     door = guard(file, Policy(exchanges_per_day=3))
     assert door.ledger.lately() == 2
     door.work(ask(2))
-    with pytest.raises(RefusedError, match="gives 3 answers in 24 hours"):
+    with pytest.raises(RefusedError, match="gives 3 answers in 24 hours") as refused:
         door.work(ask(3))
+    assert refused.value.code is Code.DAY_SPENT
     found = audit(file.parent)
     assert (found["damage"], found["totals"]["releases"]) == ("", 3)
     assert [line["kind"] for line in found["lines"]] == ["begun", "release", "torn", "release"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedualex.deploy import wire as encoding
-from fedualex.deploy.engine import Arrays, Code, Failure, RefusedError, Reply, Request
+from fedualex.deploy.engine import Arrays, RefusedError, Reply, Request
 from fedualex.deploy.wire import (
     CarriedEngine,
     MessageError,
@@ -21,6 +21,7 @@ from fedualex.deploy.wire import (
     request_from_bytes,
     request_to_bytes,
 )
+from fedualex.runtime.status import Code, Failure
 
 ARRAYS = {
     "server.omega.x": np.array([[1 / 3, np.pi], [1e-300, -0.0]]),

@@ -10,6 +10,7 @@ from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.guard import Guard
 from fedualex.deploy.ledger import LEDGER, Ledger, audit, begin_ledger
 from fedualex.deploy.policy import EXAMPLES, POLICY, Policy, SiteFacts, read_policy, write_policy
+from fedualex.runtime.status import REFUSALS, Code
 
 PRIVATE = fx.deploy.Privacy(clip=1.0, noise=4.0)
 OPERATORS = {"operators.x": np.ones(3), "values": np.ones(1)}
@@ -69,32 +70,46 @@ def test_a_site_without_the_file_does_not_start(tmp_path):
 
 
 REFUSED = [
-    (Policy(least_rows=20), SiteFacts(rows=19), ask(), "answers from at least 20 rows$"),
-    (Policy(least_rows=20), SiteFacts(), ask(), "at least 20 rows, and their number is not known"),
-    (Policy(least_group=5), SiteFacts(rows=90, least_group=4), ask(), "at least 5 rows in each class and category$"),
-    (Policy(goals=("fair",)), SiteFacts(goal="auc"), ask(), "takes part in fair, not in 'auc'"),
-    (Policy(goals=("fair",)), SiteFacts(), ask(), "takes part in fair, not in None"),
-    (Policy(goals=()), SiteFacts(goal="auc"), ask(), "takes part in nothing"),
-    (Policy(tasks=("summary",)), SiteFacts(), ask(), "answers 'summary', not 'survey'"),
+    (Policy(least_rows=20), SiteFacts(rows=19), ask(), "answers from at least 20 rows$", Code.TOO_FEW_ROWS),
+    (Policy(least_rows=20), SiteFacts(), ask(), "at least 20 rows, and their number is not known", Code.TOO_FEW_ROWS),
+    (
+        Policy(least_group=5),
+        SiteFacts(rows=90, least_group=4),
+        ask(),
+        "at least 5 rows in each class and category$",
+        Code.TOO_FEW_ROWS,
+    ),
+    (Policy(goals=("fair",)), SiteFacts(goal="auc"), ask(), "takes part in fair, not in 'auc'", Code.NO_PART),
+    (Policy(goals=("fair",)), SiteFacts(), ask(), "takes part in fair, not in None", Code.NO_PART),
+    (Policy(goals=()), SiteFacts(goal="auc"), ask(), "takes part in nothing", Code.NO_PART),
+    (Policy(tasks=("summary",)), SiteFacts(), ask(), "answers 'summary', not 'survey'", Code.NOT_RELEASED),
     (
         Policy(arrays=("operators",)),
         SiteFacts(),
         ask(),
         "'values' does not leave this site, which releases 'operators'",
+        Code.NOT_RELEASED,
     ),
-    (Policy(secure_sums=True), SiteFacts(), ask(), "'operators' leaves this site in secure sums only"),
-    (Policy(epsilon=1.0), SiteFacts(), ask(), "nothing without noise, and the run has no privacy"),
-    (Policy(epsilon=1.0), SiteFacts(privacy=PRIVATE), ask(), "nothing without noise, and 'survey' has none"),
-    (Policy(keep_model=False), SiteFacts(), ask("model"), "keeps no model"),
-    (Policy(), SiteFacts(), ask(nonce="a"), "no keys for secure sums"),
+    (Policy(secure_sums=True), SiteFacts(), ask(), "'operators' leaves this site in secure sums only", Code.MASKS_ONLY),
+    (Policy(epsilon=1.0), SiteFacts(), ask(), "nothing without noise, and the run has no privacy", Code.NOISE_ONLY),
+    (
+        Policy(epsilon=1.0),
+        SiteFacts(privacy=PRIVATE),
+        ask(),
+        "nothing without noise, and 'survey' has none",
+        Code.NOISE_ONLY,
+    ),
+    (Policy(keep_model=False), SiteFacts(), ask("model"), "keeps no model", Code.NOT_RELEASED),
+    (Policy(), SiteFacts(), ask(nonce="a"), "no keys for secure sums", Code.KEYS_DIFFER),
 ]
 
 
-@pytest.mark.parametrize(("policy", "about", "request_", "match"), REFUSED, ids=[row[3] for row in REFUSED])
-def test_what_a_rule_forbids_is_refused_with_its_reason_and_not_released(policy, about, request_, match):
+@pytest.mark.parametrize(("policy", "about", "request_", "match", "code"), REFUSED, ids=[row[3] for row in REFUSED])
+def test_what_a_rule_forbids_is_refused_with_its_reason_and_not_released(policy, about, request_, match, code):
     door = guard(policy, about)
-    with pytest.raises(RefusedError, match=match):
+    with pytest.raises(RefusedError, match=match) as refused:
         door.work(request_)
+    assert refused.value.code is code in REFUSALS
     assert door.ledger.lately() == 0
 
 
@@ -114,8 +129,9 @@ def test_a_budget_is_spent_once_whatever_the_server_says(tmp_path):
     for number in range(5):
         door = guard(policy, about, INCREMENT, Ledger(tmp_path / LEDGER))
         door.work(ask("round", run_id=f"run-{number}"))
-    with pytest.raises(RefusedError, match=r"budget of this site, epsilon = .*, does not cover another release"):
+    with pytest.raises(RefusedError, match=r"budget of this site, epsilon = .*, does not cover another release") as no:
         guard(policy, about, INCREMENT, Ledger(tmp_path / LEDGER)).work(ask("round"))
+    assert no.value.code is Code.BUDGET_SPENT
     found = audit(tmp_path)
     assert found["totals"]["releases"] == found["totals"]["with_noise"] == 5
     assert found["lines"][-1]["epsilon"] == pytest.approx(PRIVATE.epsilon(5))

@@ -24,8 +24,7 @@ from fedualex.deploy import run as rehearse
 from fedualex.deploy.task import POLISH
 from fedualex.deploy.wire import size_of
 from fedualex.precision import double
-from fedualex.runtime.evaluator import Evaluator
-from fedualex.runtime.outputs import exact_problem
+from fedualex.runtime.outputs import Evaluator, exact_problem
 
 # --- the simulator's iterates --------------------------------------------------------------------------------------
 

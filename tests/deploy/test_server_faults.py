@@ -31,7 +31,7 @@ from support.games import GAME
 import fedualex as fx
 from fedualex.deploy import RunHooks, thread_engine
 from fedualex.deploy.task import FencedError
-from fedualex.runtime.records import Records
+from fedualex.runtime.driver import Records
 
 
 @pytest.mark.slow

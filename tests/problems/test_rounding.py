@@ -16,8 +16,7 @@ from fedualex.certificates.certificate import Measured, certificate_of
 from fedualex.precision import double
 from fedualex.problems import Certificate
 from fedualex.regularizers.fenchel import UNIT, fenchel
-from fedualex.runtime.evaluator import Evaluator
-from fedualex.runtime.outputs import exact_problem
+from fedualex.runtime.outputs import Evaluator, exact_problem
 
 
 def below(certificate, exact):

@@ -1,10 +1,14 @@
-"""What a regularizer or a geometry must declare so that certificates can use it; a missing declaration fails here."""
+"""What a regularizer must declare so that certificates and references can use it; a missing declaration fails here."""
 
 import equinox as eqx
+import numpy as np
 import pytest
+from scipy.optimize import linprog
+from support.declared import concrete, declares
+from support.rows import REGULARIZERS as ROWS
 
 import fedualex as fx
-from fedualex.geometry import AbstractGeometry, Product
+from fedualex.reference.exact import polyhedron
 from fedualex.regularizers import AbstractRegularizer, Spectral
 from fedualex.regularizers.fenchel import has_rounding_bound
 from fedualex.regularizers.sums import WithQuadratic
@@ -14,20 +18,12 @@ MADE_OF_OTHERS = (Spectral, WithQuadratic)
 """They ask the regularizer inside."""
 
 
-def concrete(base):
-    """The final classes of ours below this one: those that an instance can be made of."""
-    found = [cls for sub in base.__subclasses__() for cls in (concrete(sub) or [sub])]
-    ours = (cls for cls in found if cls.__module__.startswith("fedualex."))
-    return sorted({cls for cls in ours if not cls.__abstractmethods__}, key=lambda cls: cls.__name__)
-
-
-REGULARIZERS, GEOMETRIES = concrete(AbstractRegularizer), concrete(AbstractGeometry)
+REGULARIZERS = concrete(AbstractRegularizer)
 
 
 def test_all_are_seen():
     names = {cls.__name__ for cls in REGULARIZERS}
     assert names >= {"Zero", "L1", "GroupL2", "KL", "Box", "L1Ball", "L2Ball", "Simplex", "CappedSimplex", "InBox"}
-    assert {cls.__name__ for cls in GEOMETRIES} >= {"Euclidean", "EntropicSimplex", "PNorm", "Product"}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +33,12 @@ def test_a_regularizer_declares_its_roundings(cls):
     assert "roundings" in vars(cls), f"{cls.__name__} must say how often it rounds, or that nobody derived it (None)"
 
 
-@pytest.mark.parametrize("cls", [*REGULARIZERS, *(cls for cls in GEOMETRIES if cls is not Product)])
+@pytest.mark.parametrize("cls", REGULARIZERS)
+def test_it_says_which_form_it_has_in_linear_programs(cls):
+    assert declares(cls, AbstractRegularizer, "polyhedral"), f"{cls.__name__} must say its polyhedral form, or None"
+
+
+@pytest.mark.parametrize("cls", REGULARIZERS)
 def test_it_has_a_form_in_the_independent_check(cls):
     assert cls.__name__ in recheck.FORMS
 
@@ -55,3 +56,40 @@ def test_a_class_that_inherits_formulas_does_not_inherit_their_analysis():
 
     assert eqx.tree_equal(Shifted(0.1).lam, fx.L1(0.1).lam)
     assert not has_rounding_bound(Shifted(0.1))
+
+
+def test_a_declaration_that_is_missing_is_seen():
+    class Forgetful(fx.regularizers.AbstractPenalty):
+        pass
+
+    assert not declares(Forgetful, AbstractRegularizer, "polyhedral")
+    assert "roundings" not in vars(Forgetful)
+
+
+@pytest.mark.parametrize(
+    ("psi", "like"), [row for row in ROWS.values() if row[0].polyhedral is not None], ids=lambda one: repr(one)[:40]
+)
+def test_the_polyhedral_form_is_the_same_function(psi, like):
+    """Its linear program has the conjugate as its value; value and set are the same at the points of the prox."""
+    form, rng = psi.polyhedral, np.random.default_rng(0)
+    program = polyhedron("x", fx.Euclidean(psi), like.shape)
+    constant = np.ravel(getattr(psi, "constant", 0.0))[0]
+    for scale in (0.1, 1.0, 3.0):
+        s = scale * rng.normal(size=like.size)
+        found = linprog(
+            program.cost - np.concatenate([s, -s]),
+            A_ub=program.rows if program.limits.size else None,
+            b_ub=program.limits if program.limits.size else None,
+            A_eq=program.totals if program.sums.size else None,
+            b_eq=program.sums if program.sums.size else None,
+            bounds=np.column_stack([program.low, program.high]),
+        )
+        most = -found.fun - constant if found.success else np.inf
+        np.testing.assert_allclose(psi.conjugate(s.reshape(like.shape)), most, rtol=1e-6, atol=1e-6)
+        x = np.asarray(psi.prox(s.reshape(like.shape), 0.5), float)
+        value = form.l1 * np.sum(np.abs(x)) + np.sum(form.linear * x) + constant
+        np.testing.assert_allclose(psi.value(x), value, rtol=1e-6, atol=1e-6)
+        assert np.all(x >= form.lower - 1e-6)
+        assert np.all(x <= form.upper + 1e-6)
+        assert np.sum(np.abs(x)) <= form.ball + 1e-6
+        assert form.total is None or np.sum(x) == pytest.approx(float(form.total), abs=1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedualex as fx
-from fedualex.runtime.records import Records
+from fedualex.runtime.driver import Records
 
 Status, Stop = fx.Status, fx.Stop
 
@@ -71,7 +71,7 @@ def test_certificates_are_withdrawn_if_the_disproof_comes_late(monkeypatch):
         monkeypatch.undo()
         return finish(records, *arguments)
 
-    monkeypatch.setattr("fedualex.runtime.records.disproof", lambda *_, **__: None)
+    monkeypatch.setattr("fedualex.runtime.driver.disproof", lambda *_, **__: None)
     monkeypatch.setattr(Records, "finish", honest_from_now_on)
     seen = []
     run = minimize(concave, callback=lambda record: seen.append(record["gap_last"]))

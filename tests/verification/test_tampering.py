@@ -23,7 +23,7 @@ from fedualex.runs import folder
 from fedualex.runs.settings import configure
 from fedualex.runs.solving import solve_into
 from fedualex.runtime import checkpoint as checkpoints
-from fedualex.runtime.records import Records
+from fedualex.runtime.driver import Records
 from fedualex.verification.evidence import Verdict
 from fedualex.verification.verify import seal_checks, verify
 
@@ -409,7 +409,7 @@ def test_a_run_whose_certificates_were_withdrawn(here, tmp_path, monkeypatch):
         return finish(records, *arguments)
 
     # As if the surroundings of the start had been convex.
-    monkeypatch.setattr("fedualex.runtime.records.disproof", lambda *_, **__: None)
+    monkeypatch.setattr("fedualex.runtime.driver.disproof", lambda *_, **__: None)
     monkeypatch.setattr(Records, "finish", examined_from_now_on)
     tables = {"problem": {"entry": "verify_own:concave"}, "method": METHOD, "run": {"rounds": 2}}
     solve_into(tmp_path / "run", configure(tables, here))

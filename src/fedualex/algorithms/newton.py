@@ -234,7 +234,9 @@ def _bound(
     starts, cut = points, answer[0].cut
     if cut is not None:
         slope = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(cut.slope)])
-        below = Rows(*(np.concatenate([rows, [row]]) for rows, row in zip(below, (y[0], slope, cut.offset), strict=True)))
+        below = Rows(
+            *(np.concatenate([rows, [row]]) for rows, row in zip(below, (y[0], slope, cut.offset), strict=True))
+        )
         starts = np.concatenate([points, [server.center.point]])
     where = np.concatenate([points, points[:1]])[: len(starts)]
     uppers, lowers, shares = map(np.asarray, _values(flat, known, _padded(above), _padded(below)))

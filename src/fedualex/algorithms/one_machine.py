@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..accepted import Number
-from ..geometry import AbstractGeometry, Dual, Euclidean
+from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
 from ..validation import real_scalar
@@ -49,7 +49,7 @@ class AbstractGameMethod(AbstractSequential):
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
         """It needs A, and proximal steps in each block alone."""
         parts = (problem.geometry.parts.x, problem.geometry.parts.y)
-        if not problem.bilinear or not all(isinstance(part, Euclidean) for part in parts):
+        if not problem.bilinear or not all(part.power == 2 for part in parts):
             return f"{type(self).__name__} is a method for bilinear games in Euclidean geometry, got {problem!r}"
         return super().refusal(problem, clients, local_steps)
 

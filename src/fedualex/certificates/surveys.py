@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,8 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..bundle import Bounds, Flat, Known, Side
+from ..bundle import Bounds, Cuts, Flat, Known, Side, improved, no_bounds, no_cuts
+from ..compiling import compiled
 from ..regularizers import for_reports
 from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree
@@ -128,3 +130,49 @@ def _errors(
         found, factor = problem.survey(at), ESTIMATE
     error, value = problem.operator_error(at, found.operator), problem.value_error(at, found)
     return tree.scale(factor, error.with_more(sum_error).size), factor * (value.size + sum_error)
+
+
+# What the surveys of records say together: bounds of the optimal value from above and from below.
+
+
+SURVEYS, ENTRIES = 20, 2**22
+"""How many surveys are remembered, and of how many numbers at most."""
+
+
+class Trace(eqx.Module):
+    """The last surveys of a run, and the best bounds of all."""
+
+    cuts: Cuts
+    bounds: Bounds
+    oldest: Array
+    """The row that is overwritten next."""
+
+
+def no_trace(problem: Any) -> Trace:
+    """Before the first survey."""
+    flat = flat_of(problem)
+    size = sum(leaf.size for leaf in jax.tree.leaves(flat.like))
+    rows = max(2, min(SURVEYS, ENTRIES // size))
+    return _nothing(flat, rows, size)
+
+
+@compiled
+def _nothing(flat: Flat, rows: int, size: int) -> Trace:
+    return Trace(no_cuts(rows, size), no_bounds(flat, rows), jnp.asarray(0))
+
+
+def traced(problem: Any, trace: Trace, surveys: list[tuple[Saddle, Any, Any]]) -> Trace:
+    """The trace with more surveys, each a point with its operator and value; the oldest are forgotten."""
+    flat = flat_of(problem)
+    return _traced(flat, known_of(problem, flat), trace, surveys)
+
+
+@compiled
+def _traced(flat: Flat, known: Known, trace: Trace, surveys: list[tuple[Saddle, Any, Any]]) -> Trace:
+    cuts, row = trace.cuts, trace.oldest
+    true, zero = jnp.asarray(True), jnp.zeros(())
+    for z, g, value in surveys:
+        new = Cuts(flat.vector(z), flat.vector(g), jnp.asarray(value, jnp.float64), zero, zero, true)
+        cuts = cuts.with_row(row, new)
+        row = (row + 1) % cuts.used.size
+    return Trace(cuts, improved(flat, cuts, known, trace.bounds, model=False), row)

@@ -22,9 +22,9 @@ from .fit import FEW, description, show
 from .runs import print_outputs
 
 if TYPE_CHECKING:
-    from ..deploy.engine import Failure
     from ..deploy.engines import Control
     from ..deploy.party import Layout
+    from ..runtime.status import Code, Failure
 
 
 # The sites that a run waits for: who they are, since when, and what to do, told again and again.
@@ -56,6 +56,7 @@ class MissingSites:
         self.folder, self.control, self.sites = folder, control, list(sites)
         self._tail = EventTail(Layout(folder).server)
         self._silent: dict[str, _Silence] = {}
+        self._refused: set[tuple[str, Code]] = set()
         self._said, self._told = "", 0.0
         self._outside: float | None = None
 
@@ -64,7 +65,7 @@ class MissingSites:
 
         said: what the engine says of the run.
         """
-        from ..deploy.engine import Code
+        from ..runtime.status import Code
 
         if said != self._said and said == RUNNING:
             self._silent.clear()  # whoever is in a new job is no longer waited for
@@ -100,17 +101,25 @@ class MissingSites:
         return self._silent.get(name) or _Silence(f"{datetime.now():%H:%M:%S}", reason)
 
     def _read_events(self) -> None:
-        from ..deploy.engine import BACK, Code
+        from ..deploy.engine import BACK
+        from ..runtime.status import REFUSALS, Code
 
         for line in self._tail.new():
             code, site = line["code"], line["party"]
             if code == BACK:
                 self._silent.pop(site, None)
-            elif site in self.sites and code not in (
-                Code.REFUSED,
-                Code.STOPPED,
-            ):  # a refusal ends the run, or is none of its business
+            elif site in self.sites and code in REFUSALS:  # asked again it would say the same
+                self._tell_refusal(site, Code(code), line["text"])
+            elif site in self.sites and code != Code.STOPPED:
                 self._silent.setdefault(site, _Silence(_clock(line), line["text"]))
+
+    def _tell_refusal(self, site: str, code: "Code", text: str) -> None:
+        """Once for each site and reason: the run ends by it, or goes on without that site."""
+        from ..runtime.status import REFUSALS
+
+        if (site, code) not in self._refused:
+            self._refused.add((site, code))
+            click.echo(f"{site} takes no part ({text}): {REFUSALS[code]}", err=True)
 
     def _tell(self, missing: dict[str, str]) -> None:
         """Say of each of these sites, for its reason, that it is missing, unless that was said lately."""

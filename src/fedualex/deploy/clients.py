@@ -19,12 +19,12 @@ from ..algorithms import LocalSteps, Survey
 from ..certificates.surveys import Surveyed
 from ..compiling import optimized
 from ..problems import AbstractProblem
-from ..runtime import Stop
 from ..runtime.outputs import accumulated
 from ..runtime.rounds import draw_cohort, survey_point
-from ..runtime.state import Contribution, Missing, Setup, State
+from ..runtime.state import Contribution, Setup, State
+from ..runtime.status import Code, Failure, Missing
 from ..tree import Tree
-from .engine import BACK, Arrays, Code, Engine, Failure, Reply, Request, event
+from .engine import BACK, Arrays, Engine, Reply, Request, event
 from .policy import Privacy
 from .secure.sums import SUMMED, MaskError, quantization, revealed
 from .site import reply_like
@@ -317,13 +317,13 @@ class SiteClients:
             replies = self.exchange.survey(pack(points=stacked), self.adding.reading(operators=like, values=numbers))
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
-            return Missing(f"{UNANSWERED}: {error}", self._stop())
+            return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
         found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
         mean = self.adding.total(self.weights, list(found.values()), Surveyed(like, cast(Array, numbers)))
         if doubts := self.plausible.doubts(stacked, {EVERYBODY: mean} if self.exchange.roster else found):
             self.exchange.reasons |= {site: Failure(Code.DOUBTED, text) for site, text in doubts.items()}
             log.warning("no operators: not believed: %s", self.exchange.why_not())
-            return Missing(f"{UNANSWERED}: {self.exchange.why_not()}", self._stop())
+            return self._missing(Code.DOUBTED, f"{UNANSWERED}: {self.exchange.why_not()}")
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
 
     def local(self, state: State, rounds: int) -> State | Missing:
@@ -336,13 +336,13 @@ class SiteClients:
         A refusal is final: where the round cannot be done without the site, it ends the run at once.
         """
         if self.exchange.engine.stopped():
-            return Missing("the engine was stopped", Stop.INTERRUPTED)
+            return Missing(Failure(Code.STOPPED, "the engine was stopped"))
         if not isinstance(found, Missing):
             self._failures = 0
             return found
         self._failures += 1
         if found.stop is None and (self.exchange.refused or self._failures >= self.attempts):
-            return Missing(f"no valid answer of {self.exchange.why_not()}", Stop.CLIENTS_LOST)
+            return Missing(Failure(Code.LOST, f"no valid answer of {self.exchange.why_not()}"))
         if found.stop is None:
             pause = min(PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
             log.info("sites are asked again in %.1f s, after failure %d of %d", pause, self._failures, self.attempts)
@@ -371,11 +371,13 @@ class SiteClients:
         """Continue to count."""
         self.exchange.traffic = [int(count) for count in ledger]
 
-    def _stop(self) -> Stop | None:
-        """How a failure ends the run: by hand, or because numbers overflowed, as they would again; else it does not."""
+    def _missing(self, code: Code, text: str) -> Missing:
+        """With this code, unless the run was stopped by hand, or numbers overflowed, as they would again."""
         if self.exchange.engine.stopped():
-            return Stop.INTERRUPTED
-        return Stop.NUMERICAL_ERROR if self.exchange.overflown else None
+            code = Code.STOPPED
+        elif self.exchange.overflown:
+            code = Code.NOT_FINITE
+        return Missing(Failure(code, text))
 
     def _round(self, state: State) -> State | Missing:
         point = _point(self.setup, state)
@@ -392,7 +394,7 @@ class SiteClients:
         sent, read = pack(server=state.server, survey=survey), self.adding.reading(**self.reply_like)
         replies = self.exchange.ask("round", sent, int(state.round), cohort, needed, read)
         if len(replies) < needed:
-            return Missing(f"{len(replies)} of {needed} replies", self._stop())
+            return self._missing(Code.TOO_FEW, f"{len(replies)} of {needed} replies")
         return _close(self.setup, state, point, self._mean(replies), jnp.asarray(len(replies) / self.setup.clients))
 
     def _mean(self, replies: dict[str, dict[str, Tree]]) -> dict[str, Tree]:

@@ -4,58 +4,14 @@ import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+from ..runtime.status import Code, Failure
+
 Arrays = dict[str, NDArray[Any]]
 """Named arrays of plain numbers: all that ever travels."""
-
-
-class Code(StrEnum):
-    """Why something that was asked for did not come. Programs decide by this word alone; people read the text."""
-
-    REFUSED = "refused"
-    """A site's own decision: the same question would be refused again."""
-    NOT_FINITE = "not_finite"
-    """There are nan or infinities in an answer."""
-    TOO_LARGE = "too_large"
-    """There are numbers in an answer that secure sums cannot hold."""
-    ANSWERED = "answered"
-    """Masks are used once, and this attempt has had its answer."""
-    RAISED = "raised"
-    """The site's work failed; its own log says how."""
-    MALFORMED = "malformed"
-    """What came is not what was asked for."""
-    TIMEOUT = "timeout"
-    STOPPED = "stopped"
-    SILENT = "silent"
-    UNREACHABLE = "unreachable"
-    OUTSIDE = "outside"
-    """The site is there, and takes part if the run is sent again, not before."""
-    DOUBTED = "doubted"
-    """No convex-concave f could have answered like that."""
-    NO_SUM = "no_sum"
-    """All answered, and their masks do not cancel."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Something that was asked for and did not come, as a word for programs and a sentence for people."""
-
-    code: Code
-    text: str
-
-    @property
-    def is_final(self) -> bool:
-        """Whether a site would not answer the same question again."""
-        return self.code is Code.REFUSED
-
-    @property
-    def is_about_numbers(self) -> bool:
-        """Whether the site did its work, and the numbers that came of it cannot be used."""
-        return self.code in (Code.NOT_FINITE, Code.TOO_LARGE)
 
 
 TIMEOUT = Failure(Code.TIMEOUT, "timeout")
@@ -127,7 +83,7 @@ def failed(site: str, round_index: int, run_id: str, why: Failure) -> Reply:
 class RefusedError(RuntimeError):
     """A site's own decision not to answer. Its text is told to the server, so it must not quote data.
 
-    code: what it is about, if that is this attempt alone; else the decision is final.
+    code: what the decision is about; whether it is final follows from that (`Failure.is_final`).
     """
 
     def __init__(self, text: str, code: Code = Code.REFUSED):

@@ -5,8 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from ..runtime.status import Code, Failure
 from ..validation import one_of
-from .engine import Code, Failure
 
 ENGINES = ("local", "nvflare", "flower")
 OUTSIDE = Failure(Code.OUTSIDE, "connected, but not in this run")

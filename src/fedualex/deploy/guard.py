@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .engine import Arrays, Code, RefusedError, Request
+from ..runtime.status import Code
+from .engine import Arrays, RefusedError, Request
 from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
 from .policy import Policy, SiteFacts, composed_epsilon, read_policy, write_policy
 from .secure.masks import ON, has_keys
@@ -68,20 +69,21 @@ class Guard:
     def _check_request(self, request: Request) -> None:
         policy = self.policy
         if why := policy.why_not(self.about):
-            raise RefusedError(why)
+            raise RefusedError(why.text, why.code)
         if policy.tasks is not None and request.task not in policy.tasks:
-            raise RefusedError(f"this site answers {_listed(policy.tasks)}, not {request.task!r}")
+            raise RefusedError(f"this site answers {_listed(policy.tasks)}, not {request.task!r}", Code.NOT_RELEASED)
         if request.task == MODEL and not policy.keep_model:
-            raise RefusedError("this site keeps no model")
+            raise RefusedError("this site keeps no model", Code.NOT_RELEASED)
         if request.nonce and self._hide is None:
-            raise RefusedError("this site has no keys for secure sums")
+            raise RefusedError("this site has no keys for secure sums", Code.KEYS_DIFFER)
 
     def _check_limits(self, request: Request) -> None:
         if self.ledger.damage:
-            raise RefusedError("the ledger of this site is damaged, and its operator has not acknowledged it")
+            text = "the ledger of this site is damaged, and its operator has not acknowledged it"
+            raise RefusedError(text, Code.LEDGER_DAMAGED)
         most = self.policy.exchanges_per_day
         if most is not None and self.ledger.lately() >= most:
-            raise RefusedError(f"this site gives {most} answers in 24 hours, and has given them")
+            raise RefusedError(f"this site gives {most} answers in 24 hours, and has given them", Code.DAY_SPENT)
         if request.nonce and self.ledger.knows(request.nonce):
             raise RefusedError("masks are used once, and this site has answered under this nonce", Code.ANSWERED)
 
@@ -89,16 +91,18 @@ class Guard:
         allowed = self.policy.arrays
         for name in arrays:
             if allowed is not None and first_part(name) not in allowed:
-                raise RefusedError(f"{first_part(name)!r} does not leave this site, which releases {_listed(allowed)}")
+                text = f"{first_part(name)!r} does not leave this site, which releases {_listed(allowed)}"
+                raise RefusedError(text, Code.NOT_RELEASED)
             if self.policy.secure_sums and not request.nonce and is_summed(name):
-                raise RefusedError(f"{first_part(name)!r} leaves this site in secure sums only")
+                raise RefusedError(f"{first_part(name)!r} leaves this site in secure sums only", Code.MASKS_ONLY)
 
     def _noise(self, request: Request, arrays: Arrays) -> float | None:
         """The multiplier of the noise in an answer."""
         if self.about.privacy is not None and request.task == NOISY:
             return self.about.privacy.noise
         if self.policy.epsilon is not None and any(np.size(array) for array in arrays.values()):
-            raise RefusedError(f"this site releases nothing without noise, and {request.task!r} has none")
+            text = f"this site releases nothing without noise, and {request.task!r} has none"
+            raise RefusedError(text, Code.NOISE_ONLY)
         return None
 
     def _epsilon(self, noise: float | None) -> float | None:
@@ -108,7 +112,8 @@ class Guard:
             return None
         spent = composed_epsilon(self.ledger.noises() + Counter([noise]), self.policy.delta)
         if spent > budget:
-            raise RefusedError(f"the privacy budget of this site, epsilon = {budget:g}, does not cover another release")
+            text = f"the privacy budget of this site, epsilon = {budget:g}, does not cover another release"
+            raise RefusedError(text, Code.BUDGET_SPENT)
         return spent
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..geometry import Dual
 from ..runtime.options import built, meanings, option, optional, options
+from ..runtime.status import Code, Failure
 from ..storage import write_atomically
 from ..validation import of_type, positive, short, whole_number
 
@@ -159,8 +160,8 @@ class Policy:
     delta: float = option(_probability, "The delta for which epsilon is counted.", default=1e-5)
     keep_model: bool = option(_flag, "Whether the model of a run is kept at this site.", default=True)
 
-    def why_not(self, about: "SiteFacts") -> str:
-        """Why a site about which this is known gives no answer at all; empty if it does. Names no count of rows."""
+    def why_not(self, about: "SiteFacts") -> Failure | None:
+        """Why a site about which this is known gives no answer at all; None if it does. Names no count of rows."""
         for name, count, what in (
             ("least_rows", about.rows, "rows"),
             ("least_group", about.least_group, "rows in each class and category"),
@@ -168,12 +169,13 @@ class Policy:
             least = getattr(self, name)
             if least is not None and (count is None or count < least):
                 unknown = ", and their number is not known" if count is None else ""
-                return f"this site answers from at least {least} {what}{unknown}"
+                return Failure(Code.TOO_FEW_ROWS, f"this site answers from at least {least} {what}{unknown}")
         if self.goals is not None and about.goal not in self.goals:
-            return f"this site takes part in {', '.join(self.goals) or 'nothing'}, not in {short(about.goal)}"
+            text = f"this site takes part in {', '.join(self.goals) or 'nothing'}, not in {short(about.goal)}"
+            return Failure(Code.NO_PART, text)
         if self.epsilon is not None and about.privacy is None:
-            return "this site releases nothing without noise, and the run has no privacy"
-        return ""
+            return Failure(Code.NOISE_ONLY, "this site releases nothing without noise, and the run has no privacy")
+        return None
 
 
 @dataclass(frozen=True)

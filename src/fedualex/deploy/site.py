@@ -18,6 +18,7 @@ from ..problems import AbstractOracle, AbstractProblem
 from ..runtime.outputs import KINDS, no_sums
 from ..runtime.rounds import local_rounds
 from ..runtime.state import Contribution, Setup, State
+from ..runtime.status import Code
 from ..tree import Saddle, Tree
 from ..validation import short
 from .engine import Arrays, RefusedError, Request
@@ -27,6 +28,9 @@ from .wire import pack, unpack
 
 class DisagreementError(RefusedError):
     """The server runs another task than this site was told: other steps, seed, noise, sites or another version."""
+
+    def __init__(self, text: str):
+        super().__init__(text, Code.DISAGREES)
 
 
 class Site:

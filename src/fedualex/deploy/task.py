@@ -20,7 +20,7 @@ from ..precision import double
 from ..problems import AbstractProblem, Minibatch
 from ..runtime import Run, checkpoint as checkpoints, fingerprint
 from ..runtime.clients import Asking
-from ..runtime.driver import Driver, Keeping, RunHooks
+from ..runtime.driver import Driver, Judgement, Keeping, Records, RunHooks
 from ..runtime.options import (
     RunOptions,
     StoppingOptions,
@@ -35,7 +35,6 @@ from ..runtime.options import (
 )
 from ..runtime.outputs import averages_of, exact_problem
 from ..runtime.prepare import build_setup, check_clients, chosen_precision, polish_grid, start_of, with_theory_steps
-from ..runtime.records import Judgement, Records
 from ..runtime.state import Setup, State
 from ..storage import locked, write_atomically
 from ..validation import of_type, positive, real_array, short, whole_number

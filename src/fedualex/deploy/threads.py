@@ -8,7 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from weakref import WeakSet
 
-from .engine import Failure, Inbox, collect
+from ..runtime.status import Failure
+from .engine import Inbox, collect
 from .wire import CarriedEngine, Work, answer
 
 AT_ONCE = 4

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..runtime.state import Setup
+from ..runtime.status import Code, Failure
 from ..summaries import Known, Summary
 from ..tree import Tree
-from .engine import NO_ANSWER, Arrays, Carrier, Code, Failure, RefusedError, Reply, Request, failed
+from .engine import NO_ANSWER, Arrays, Carrier, RefusedError, Reply, Request, failed
 
 # Requests and replies as bytes, the same for every engine: a checksum, a JSON header, the arrays' bytes.
 #
@@ -324,7 +325,7 @@ def answering(load: Callable[[], Any]) -> Callable[[bytes], bytes]:
         reason = f"the site cannot be loaded: {type(error).__name__} (its log says more)"
 
         def work(request: Request) -> Arrays:
-            raise RefusedError(reason)
+            raise RefusedError(reason, Code.NOT_LOADED)
 
     return lambda message: answer(work, message)
 

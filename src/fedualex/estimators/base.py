@@ -1,7 +1,7 @@
 """What all estimators share: checked input, features in a common scale, a run, and what is reported of it."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -164,8 +164,9 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
         if self.verbose:
             print(f"{type(self).__name__}: its programs are compiled, unless they were before")
-        run = solve(problem, self._method(), **self._options(problem))
-        if run.stop is Stop.INTERRUPTED and not run.detail:  # by the keyboard, not by the callback
+        answers: list[object] = []
+        run = solve(problem, self._method(), **self._options(problem), callback=self._listener(answers))
+        if run.stop is Stop.INTERRUPTED and answers[-1:] != [True]:  # by the keyboard, not by the callback
             raise KeyboardInterrupt
         if run.stop is Stop.INFEASIBLE:
             raise ValueError(f"{type(self).__name__} has no model: {run.detail}")
@@ -196,7 +197,6 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
             "noise": None if self.minibatch is None else Minibatch(whole_number("minibatch", self.minibatch)),
             "dtype": self.dtype,
             "z0": self._start(problem),
-            "callback": self._told if self.verbose else self.callback,
         }
 
     def _start(self, problem: AbstractProblem) -> Saddle | None:
@@ -205,11 +205,16 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         same = jax.tree.map(np.shape, last) == jax.tree.map(np.shape, problem.like)
         return last if same else None
 
-    def _told(self, record: dict[str, Any]) -> object:
-        """What happens at a record of the run."""
-        if self.verbose:
-            print(f"{type(self).__name__}: round {record['round']}, {smallest_gap(record)}")
-        return None if self.callback is None else self.callback(record)
+    def _listener(self, answers: list[object]) -> Callable[[dict[str, Any]], object] | None:
+        """What happens at a record of the run, if anything does; what the callback returned goes to `answers`."""
+
+        def listen(record: dict[str, Any]) -> object:
+            if self.verbose:
+                print(f"{type(self).__name__}: round {record['round']}, {smallest_gap(record)}")
+            answers.append(None if self.callback is None else self.callback(record))
+            return answers[-1]
+
+        return listen if self.verbose or self.callback is not None else None
 
 
 def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any) -> Any:

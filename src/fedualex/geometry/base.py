@@ -9,6 +9,8 @@ from jaxtyping import Array
 
 from .. import tree
 from ..regularizers import is_spectral
+from ..regularizers.base import Polyhedral
+from ..regularizers.fenchel import TINY, UNIT, Fenchel
 from ..regularizers.forms import ModelForm
 from ..tree import Scalar, Tree
 
@@ -99,11 +101,45 @@ class AbstractGeometry(eqx.Module):
     def finite_conjugate(self) -> bool:
         """Whether `psi_conjugate` is finite everywhere, so that certificates exist."""
 
+    def fenchel(self, z: Tree, g: Tree, error: Tree) -> Tree:
+        """<g, z> + psi(z) + psi^*(-g) with its rounding, for a g that may be wrong by `error`, entry by entry."""
+        z, g = tree.as_real(z), tree.as_real(g)
+        psi, conjugate = self.psi(z), self.psi_conjugate(-g)
+        terms = jnp.sum(jnp.abs(g * z)) + self.sizes(z, g, psi, conjugate)
+        moved = self.dual_norm(jnp.abs(error)) * (self.norm(z) + self.diameter(z))
+        return Fenchel(jnp.vdot(g, z) + psi + conjugate, moved + (z.size + 16) * (UNIT * terms + TINY))
+
+    def sizes(self, z: Array, g: Array, psi: Array, conjugate: Array) -> Array:
+        """The size of all that is added up in psi(z) and psi^*(-g): here of the sums, as an estimate."""
+        return jnp.abs(psi) + jnp.abs(conjugate)
+
+    @property
+    def rounding_is_bound(self) -> bool:
+        """Whether the rounding of `fenchel` is a bound, rather than an estimate."""
+        return False
+
     def fenchel_gap(self, z: Tree, g: Tree) -> Array:
         """<g, z> + psi(z) + psi^*(-g) >= 0: how far z is from minimizing <g, .> + psi over C."""
-        from .product import Product  # where the parts of a gap are put together
+        return tree.total(self.fenchel_gaps(z, g))
 
-        return tree.total(Product(self).fenchel_gaps(z, g))
+    def fenchel_gaps(self, z: Tree, g: Tree) -> Tree:
+        """The Fenchel gap of each leaf: the parts of a certificate."""
+        found = self.fenchel(z, g, jax.tree.map(jnp.zeros_like, g))
+        return jax.tree.map(lambda leaf: leaf.gap, found, is_leaf=lambda node: isinstance(node, Fenchel))
+
+    @property
+    def power(self) -> float | None:
+        """p, where `norm` is ||.||_p and, for p = 2, ell half its square; None for a norm of another kind."""
+        return None
+
+    @property
+    def polyhedral(self) -> Polyhedral | None:
+        """psi and C in the form that linear programs take; None if they have none, or nobody says."""
+        return None
+
+    def radius(self, like: Tree) -> Array:
+        """sup of norm(z) over C, or a bound on it, for points shaped as `like`."""
+        return self.norm(self.project(jax.tree.map(jnp.zeros_like, like))) + self.diameter(like)
 
     def model_form(self) -> ModelForm:
         """psi and C as the solver of model problems computes with them; a geometry of one's own has none."""

@@ -5,10 +5,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import entr, logsumexp, rel_entr
+from jax.scipy.special import entr, logsumexp, rel_entr, xlogy
 from jaxtyping import Array
 
 from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero, constant_of, split
+from ..regularizers.base import Polyhedral
 from ..regularizers.forms import ModelForm
 from ..regularizers.maps import ascending, capped_profile, nonzero, put_back
 from ..tree import Scalar, Vector, as_real, cast_like
@@ -172,6 +173,37 @@ class EntropicSimplex(AbstractGeometry):
     def finite_conjugate(self) -> bool:
         """Yes: the simplex is bounded."""
         return True
+
+    def sizes(self, z: Array, g: Array, psi: Array, conjugate: Array) -> Array:
+        """Constants, lam |z log z|, lam |z log q|, |c z|, |g| + |c|, lam (1 + |log q|)."""
+        core, _, c = split(self.regularizer)
+        z, tilt = jnp.maximum(z, 0), jnp.abs(cast_like(c, z))
+        constant = jnp.abs(cast_like(constant_of(self.regularizer), z))
+        sizes = jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt) + 2 * constant
+        if isinstance(core, KL):
+            lam, log_q = cast_like(core.lam, z), jnp.abs(jnp.log(cast_like(core.q, z)))
+            inside = jnp.sum(jnp.abs(xlogy(z, z)) + z * log_q)
+            return sizes + lam * (inside + jnp.max(log_q) + jnp.log(z.size) + 1)
+        return sizes
+
+    @property
+    def rounding_is_bound(self) -> bool:
+        """Yes: `sizes` counts every term."""
+        return True
+
+    @property
+    def power(self) -> float:
+        return 1.0
+
+    @property
+    def polyhedral(self) -> Polyhedral | None:
+        """The regularizer's on the simplex; an entropy has none."""
+        inside = self.regularizer.polyhedral
+        return None if inside is None else inside._replace(lower=0.0, total=1.0)
+
+    def radius(self, like: Vector) -> Array:
+        """1: no point has another norm, and half a diameter may be less, down to 0 where C is one point."""
+        return jnp.ones(())
 
     def __repr__(self) -> str:
         return f"EntropicSimplex({'' if isinstance(self.regularizer, Zero) else repr(self.regularizer)})"

@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..regularizers import AbstractRegularizer, Zero
+from ..regularizers.base import Polyhedral
+from ..regularizers.fenchel import Fenchel, fenchel, has_rounding_bound
 from ..regularizers.forms import ModelForm
 from ..regularizers.maps import norm
 from ..tree import Vector, as_real, depend_on
@@ -77,6 +79,28 @@ class Euclidean(AbstractGeometry):
     def finite_conjugate(self) -> bool:
         """As the regularizer's is."""
         return self.regularizer.finite_conjugate
+
+    def fenchel(self, z: Vector, g: Vector, error: Vector) -> Fenchel:
+        """The regularizer's, from differences."""
+        return fenchel(self.regularizer, z, -as_real(g), error)
+
+    @property
+    def rounding_is_bound(self) -> bool:
+        """If it is for the regularizer."""
+        return has_rounding_bound(self.regularizer)
+
+    @property
+    def power(self) -> float:
+        return 2.0
+
+    @property
+    def polyhedral(self) -> Polyhedral | None:
+        """The regularizer's."""
+        return self.regularizer.polyhedral
+
+    def radius(self, like: Vector) -> Array:
+        """The farthest from 0."""
+        return self.regularizer.farthest(jnp.zeros_like(like))
 
     def __repr__(self) -> str:
         return f"Euclidean({self.regularizer!r})"

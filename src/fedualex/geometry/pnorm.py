@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..regularizers import L1, AbstractRegularizer, Zero
+from ..regularizers.base import Polyhedral
 from ..regularizers.forms import ModelForm
 from ..regularizers.maps import nonzero
 from ..tree import Scalar, Vector, as_real, cast_like
@@ -94,6 +95,20 @@ class PNorm(AbstractGeometry):
     def finite_conjugate(self) -> bool:
         """No: the domain is unbounded."""
         return False
+
+    @property
+    def rounding_is_bound(self) -> bool:
+        """No: powers are not analyzed."""
+        return False
+
+    @property
+    def power(self) -> float:
+        return float(self.p)
+
+    @property
+    def polyhedral(self) -> Polyhedral | None:
+        """The regularizer's."""
+        return self.regularizer.polyhedral
 
     def __repr__(self) -> str:
         return f"PNorm({float(np.asarray(self.p))!r}, {self.regularizer!r})"

@@ -111,7 +111,9 @@ class Weighted(Majorized, Smooth):
 
         count, weight = len(examples["group"]), np.asarray(examples["weight"], float)
         mixed = csr_array((weight, (np.arange(count), examples["group"])), shape=(count, np.size(like.y)))
-        return Scored(linear_rows(examples["row"], like.x, count), self.loss, examples["target"], np.zeros(count), mixed)
+        return Scored(
+            linear_rows(examples["row"], like.x, count), self.loss, examples["target"], np.zeros(count), mixed
+        )
 
 
 # `agnostic` before anybody's data was seen.

@@ -9,10 +9,8 @@ differentiated by jax.
 """
 
 from collections.abc import Iterator
-from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -129,7 +127,9 @@ class ScoredSurveyor(Surveyor):
                 mixed = None if scored.mixed is None else scored.mixed[part]
                 total.add(rows, scored.family, scores, target, c, mixed)
                 if begin is not None and before is not None:
-                    total.add_cut(rows, scored.family, (_squeezed(rows.scores(begin[0])), before[part]), scores, target, c)
+                    total.add_cut(
+                        rows, scored.family, (_squeezed(rows.scores(begin[0])), before[part]), scores, target, c
+                    )
             total.add_level(weight, scored, y)
         return total.surveyed(self.problem.like)
 
@@ -158,7 +158,9 @@ class _Totals:
         self._add_squares(rows, family.second(scores, target), c)
         for k in range(slopes.shape[1]):
             if mixed is not None:
-                weighed = mixed.multiply(slopes[:, k : k + 1]).tocsr() if issparse(mixed) else mixed * slopes[:, k : k + 1]
+                weighed = (
+                    mixed.multiply(slopes[:, k : k + 1]).tocsr() if issparse(mixed) else mixed * slopes[:, k : k + 1]
+                )
                 self.yx[:, :, k] += rows.add_up(weighed.toarray() if issparse(weighed) else weighed).T
 
     def _add_squares(self, rows: Block, second: NDArray[Any], c: NDArray[Any]) -> None:
@@ -184,7 +186,9 @@ class _Totals:
         step, second = scores - origin, family.second(origin, target)
         bent = np.einsum("nij,nj->ni", second, step) if second.ndim == 3 else second * step
         a = family.slope(origin, target) + ratio.reshape(-1, *(1,) * (bent.ndim - 1)) * bent
-        a = family.clipped(np.where(there.reshape(-1, *(1,) * (bent.ndim - 1)), a, family.slope(scores, target)), target)
+        a = family.clipped(
+            np.where(there.reshape(-1, *(1,) * (bent.ndim - 1)), a, family.slope(scores, target)), target
+        )
         self.cut += rows.add_up(c[:, None] * _columns(a))
         self.offset -= float(c @ _per_row(family.conjugate(a, target)))
         self.has_cut = True
@@ -243,7 +247,9 @@ def _jacobian(problem: Any, z: Saddle) -> Any:
 def surveyor_of(problem: Any) -> Surveyor:
     """The surveyor of a problem with its data."""
     scored = getattr(getattr(problem, "f", None), "scored", None)
-    return ScoredSurveyor(problem) if scored is not None and problem.data is not None else DifferentiatedSurveyor(problem)
+    return (
+        ScoredSurveyor(problem) if scored is not None and problem.data is not None else DifferentiatedSurveyor(problem)
+    )
 
 
 def _parts(count: int) -> Iterator[slice]:
@@ -279,4 +285,6 @@ def _shaped(like: Any, vector: NDArray[Any]) -> Any:
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([np.size(leaf) for leaf in leaves])
     parts = [vector[end - np.size(leaf) : end] for end, leaf in zip(ends, leaves, strict=True)]
-    return jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)])
+    return jax.tree.unflatten(
+        structure, [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
+    )

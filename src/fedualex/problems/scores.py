@@ -50,14 +50,17 @@ class Logistic(eqx.Module):
 
     def slope(self, s, t):
         from scipy.special import expit
+
         return -t * expit(-t * s)
 
     def second(self, s, t):
         from scipy.special import expit
+
         return expit(s) * expit(-s)
 
     def conjugate(self, a, t):
-        from scipy.special import xlogy, xlog1py
+        from scipy.special import xlog1py, xlogy
+
         p = -t * a
         return xlogy(p, p) + xlog1py(1 - p, -p)
 
@@ -87,17 +90,20 @@ class Softmax(eqx.Module):
 
     def slope(self, s, t):
         from scipy.special import softmax
+
         p = softmax(s, axis=1)
         p[np.arange(len(s)), t] -= 1
         return p
 
     def second(self, s, t):
         from scipy.special import softmax
+
         p = softmax(s, axis=1)
         return np.eye(s.shape[1]) * p[:, :, None] - p[:, :, None] * p[:, None, :]
 
     def conjugate(self, a, t):
         from scipy.special import xlogy
+
         p = a.copy()
         p[np.arange(len(a)), t] += 1
         p = np.maximum(p, 0)
@@ -414,4 +420,6 @@ class OfScore(Majorized, Smooth):
     def scored(self, examples: Tree, like: Any) -> Scored:
         """The weight of each row times its loss."""
         fixed = np.broadcast_to(np.asarray(row_weight(examples), float), len(examples["target"]))
-        return Scored(linear_rows(examples["row"], like.x, len(fixed), self.center), self.loss, examples["target"], fixed)
+        return Scored(
+            linear_rows(examples["row"], like.x, len(fixed), self.center), self.loss, examples["target"], fixed
+        )

@@ -11,22 +11,10 @@ from numpy.typing import NDArray
 
 from ..accepted import Whole
 from ..display import rounded_up
-from ..geometry import Dual, EntropicSimplex, Euclidean
+from ..geometry import AbstractGeometry, Dual
 from ..precision import double
 from ..problems import AbstractProblem, Bilinear, Certificate
-from ..regularizers import (
-    L1,
-    AbstractRegularizer,
-    Box,
-    CappedSimplex,
-    InBall,
-    InBox,
-    L1Ball,
-    Simplex,
-    Zero,
-    for_reports,
-    split,
-)
+from ..regularizers import for_reports
 from ..tree import Saddle
 from ..validation import of_type, positive, whole_number
 
@@ -109,58 +97,24 @@ class Polyhedron:
     sums: Any
 
 
-def polyhedron(name: str, part: object, shape: tuple[int, ...]) -> Polyhedron:
-    """The regularizer of one block as a `Polyhedron`, or a TypeError that lists what is polyhedral."""
-    psi, c = _regularizer(name, part)
-    size = int(np.prod(shape))
-    lam, domain = _l1_and_domain(name, psi)
-    low, high = np.zeros(2 * size), np.full(2 * size, np.inf)
-    rows, limits = sparse.csr_array((0, 2 * size)), np.zeros(0)
-    totals, sums = sparse.csr_array((0, 2 * size)), np.zeros(0)
-    ones = sparse.csr_array(np.ones((1, 2 * size)))
-    match domain:
-        case Box():
-            lower, upper = (np.broadcast_to(bound, shape).ravel() for bound in (domain.lower, domain.upper))
-            low = np.concatenate([np.maximum(lower, 0), np.maximum(-upper, 0)])
-            high = np.concatenate([np.maximum(upper, 0), np.maximum(-lower, 0)])
-        case L1Ball():
-            rows, limits = ones, np.atleast_1d(domain.radius)
-        case Simplex() | CappedSimplex():
-            cap, total = (domain.cap, 1.0) if isinstance(domain, CappedSimplex) else (np.inf, float(domain.radius))
-            high = np.concatenate([np.full(size, cap), np.zeros(size)])
-            totals, sums = ones, np.array([total])
-    c = np.broadcast_to(c, shape).ravel()
-    return Polyhedron(np.concatenate([lam + c, lam - c]), low, high, rows, limits, totals, sums)
-
-
-def _regularizer(name: str, part: Any) -> tuple[AbstractRegularizer, Any]:
-    """The core and the linear term of a block's regularizer, with the simplex that an entropic map implies."""
-    refusal = TypeError(f"lp: {name}={part!r} is not polyhedral; accepted are {POLYHEDRAL}")
-    if not isinstance(part, Euclidean | EntropicSimplex):
-        raise refusal
-    psi: Any = part.regularizer
-    if isinstance(part, EntropicSimplex) and not isinstance(split(psi)[0], CappedSimplex):
-        try:
-            psi = psi + Simplex()
-        except TypeError:  # an entropy
-            raise refusal from None
-    core, lam, c = split(psi)
-    if np.any(lam):
-        raise refusal
-    return core, c
-
-
-def _l1_and_domain(name: str, psi: Any) -> tuple[float, Any]:
-    match psi:
-        case Zero():
-            return 0.0, None
-        case L1():
-            return float(psi.lam), None
-        case Box() | L1Ball() | Simplex() | CappedSimplex():
-            return 0.0, psi
-        case InBox() | InBall() if isinstance(psi.penalty, L1) and isinstance(psi.domain, Box | L1Ball):
-            return float(psi.penalty.lam), psi.domain
-    raise TypeError(f"lp: {name}={psi!r} is not polyhedral; accepted are {POLYHEDRAL}")
+def polyhedron(name: str, part: AbstractGeometry, shape: tuple[int, ...]) -> Polyhedron:
+    """What one block declares as a `Polyhedron`, or a TypeError that lists what is polyhedral."""
+    form = part.polyhedral
+    if form is None:
+        shown = getattr(part, "regularizer", part) if part.power == 2 else part
+        raise TypeError(f"lp: {name}={shown!r} is not polyhedral; accepted are {POLYHEDRAL}")
+    lower, upper, c = (np.broadcast_to(p, shape).ravel() for p in (form.lower, form.upper, form.linear))
+    everything, nothing = sparse.csr_array(np.ones((1, 2 * c.size))), sparse.csr_array((0, 2 * c.size))
+    in_ball = bool(np.isfinite(form.ball))
+    return Polyhedron(
+        cost=np.concatenate([form.l1 + c, form.l1 - c]),
+        low=np.concatenate([np.maximum(lower, 0), np.maximum(-upper, 0)]),
+        high=np.concatenate([np.maximum(upper, 0), np.maximum(-lower, 0)]),
+        rows=everything if in_ball else nothing,
+        limits=np.atleast_1d(form.ball) if in_ball else np.zeros(0),
+        totals=nothing if form.total is None else everything,
+        sums=np.zeros(0) if form.total is None else np.atleast_1d(form.total),
+    )
 
 
 # The exact saddle point of a polyhedral bilinear game, by linear programming.

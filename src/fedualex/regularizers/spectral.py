@@ -92,6 +92,10 @@ class Spectral(AbstractRegularizer):
     def absolutely_symmetric(self) -> bool:
         return False
 
+    @property
+    def polyhedral(self) -> None:
+        """It is curved."""
+
     def __repr__(self) -> str:
         return f"Spectral({self.psi!r})" if self.route == "gram" else f"Spectral({self.psi!r}, {self.route!r})"
 

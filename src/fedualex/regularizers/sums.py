@@ -15,7 +15,7 @@ from jaxtyping import Array
 from ..accepted import Number, Numbers
 from ..tree import Scalar, Vector, as_real, cast_like, depend_on
 from ..validation import nonnegative, real_array, short
-from .base import AbstractRegularizer, AbstractSet, Parameter, show
+from .base import AbstractRegularizer, AbstractSet, Parameter, Polyhedral, show
 from .forms import ModelForm
 from .maps import nonzero, norm, soft
 from .norms import L1, GroupL2, Zero
@@ -105,6 +105,12 @@ class WithQuadratic(AbstractRegularizer):
     def absolutely_symmetric(self) -> bool:
         return self.core.absolutely_symmetric and not np.any(self.c)
 
+    @property
+    def polyhedral(self) -> Polyhedral | None:
+        """The core's with the linear term, if there is no quadratic one."""
+        core = None if np.any(self.lam) else self.core.polyhedral
+        return None if core is None else core._replace(linear=core.linear + self.c)
+
     def __repr__(self) -> str:
         terms = [] if isinstance(self.core, Zero) else [repr(self.core)]
         terms += [f"SquaredL2({show(self.lam)})"] if np.any(self.lam) else []
@@ -193,6 +199,12 @@ class AbstractInSet(AbstractRegularizer):
     @property
     def absolutely_symmetric(self) -> bool:
         return self.penalty.absolutely_symmetric and self.domain.absolutely_symmetric
+
+    @property
+    def polyhedral(self) -> Polyhedral | None:
+        """The set's with the penalty's slope, if both have one."""
+        penalty, domain = self.penalty.polyhedral, self.domain.polyhedral
+        return None if penalty is None or domain is None else domain._replace(l1=penalty.l1)
 
     def __repr__(self) -> str:
         return f"{self.penalty!r} + {self.domain!r}"

@@ -22,8 +22,8 @@ from ..tree import Tree
 from .outputs import AVERAGES, no_sums, survey_at
 from .rounds import advance
 from .sharding import local
-from .state import Missing, Setup, State
-from .status import Stop
+from .state import Setup, State
+from .status import Code, Failure, Missing
 
 # When rounds in float32 continue in float64: once their rounding is no longer far below their noise.
 
@@ -70,7 +70,7 @@ def _numbers(server: tree.Tree) -> list[np.ndarray]:
 
 @runtime_checkable
 class Clients(Protocol):
-    """All clients of a run. What they cannot give is `Missing`, with its reason."""
+    """All clients of a run. What they cannot give is `Missing`, with why."""
 
     setup: Setup
     """What rounds are computed with at present."""
@@ -322,7 +322,8 @@ class Asking:
         answer = self.clients.survey(list(request.points)) if plain else self.clients.survey_with_curvature(request)
         found: list[Surveyed] | Missing = self.clients.attempted(answer)
         if not isinstance(found, Missing) and not tree.known_finite(found):
-            return Missing("an operator or a value of f is not finite where it was surveyed", Stop.NUMERICAL_ERROR)
+            text = "an operator or a value of f is not finite where it was surveyed"
+            return Missing(Failure(Code.NOT_FINITE, text))
         return found
 
     def _stepped(self, state: State, request: LocalSteps) -> Stepped | Missing:

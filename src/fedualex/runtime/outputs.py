@@ -1,26 +1,36 @@
-"""The points a run can return, each projected, certified, and with its density or rank."""
+"""The points a run can return: which there are, read from its state, projected, certified, with density or rank."""
 
 import dataclasses
 from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..certificates.surveys import Surveyed
+from ..algorithms import Method
+from ..bundle import Bounds
+from ..certificates.certificate import Measured, certificate_of
+from ..certificates.surveys import Surveyed, flat_of, measure_bounds, no_trace, pair_with_slopes, traced
 from ..compiling import compiled
 from ..display import gap_text
-from ..geometry import Product, is_geometry
+from ..geometry import AbstractGeometry, Product, is_geometry
 from ..problems import AbstractProblem, Certificate
+from ..problems.feasibility import largest_violation
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
-from .state import Contribution, Setup, Sums
-from .status import Status
+from .state import Contribution, Setup, State, Sums
+from .status import Missing, Status, status_of
+
+if TYPE_CHECKING:
+    from .clients import Asking
 
 # The outputs of a run, each with what it is, what is summed up for it, and what clients send for that.
 
@@ -130,8 +140,24 @@ class Evidence:
     """Where the steps to these points began whose dual cuts bound from below; None if all cuts are those of surveys."""
 
 
-CELLS = ("certified gap <=", "density", "rank", "status")
-"""What a table says of an output."""
+class Column(NamedTuple):
+    """What tables say of an output: one of its fields, under a header, as text."""
+
+    field: str
+    header: str
+    text: Callable[[Any], str] = str
+    recorded: bool = True
+    """Whether every record keeps it, as `field_output`."""
+
+
+COLUMNS = (
+    Column("gap", "certified gap <=", gap_text),
+    Column("density", "density", lambda share: "" if share is None else f"{share:.3f}"),
+    Column("rank", "rank", lambda ranks: " / ".join(map(str, ranks or ()))),
+    Column("status", "status", recorded=False),
+)
+"""One line for each column of tables and histories; `measures_of` computes what is new in it."""
+CELLS = tuple(column.header for column in COLUMNS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,9 +198,12 @@ class Output:
         return self.certificate.gap
 
     def cells(self) -> tuple[str, ...]:
-        """Its gap, density, ranks and status as text, as CELLS names them."""
-        density = "" if self.density is None else f"{self.density:.3f}"
-        return gap_text(self.gap), density, " / ".join(map(str, self.rank or ())), str(self.status)
+        """What COLUMNS says of it."""
+        return tuple(column.text(getattr(self, column.field)) for column in COLUMNS)
+
+    def recorded(self) -> dict[str, Any]:
+        """What a record keeps of it."""
+        return {f"{column.field}_{self.name}": getattr(self, column.field) for column in COLUMNS if column.recorded}
 
     def __repr__(self) -> str:
         density = "" if self.density is None else f", density {self.density:.3f}"
@@ -263,3 +292,283 @@ def structure_of(problem: AbstractProblem, z: Saddle) -> tuple[float | None, tup
             plain.append(np.ravel(leaf))
     density = float(np.mean(np.abs(np.concatenate(plain)) > NONZERO)) if plain else None
     return density, tuple(ranks) or None
+
+
+def measures_of(problem: AbstractProblem, z: Saddle, operator: Saddle | None) -> dict[str, Any]:
+    """The fields of an output that say how its point is, beside what its certificate says."""
+    density, rank = structure_of(problem, z)
+    return {"density": density, "rank": rank, "violation": largest_violation(problem, operator)}
+
+
+# Points projected, certified and measured, in compiled programs.
+
+
+Survey = Callable[[list[Tree]], "list[Surveyed] | Missing"]
+"""The exact operators and values at some points of the domain, or why they could not be had."""
+Claim = Callable[[], Certificate]
+"""A certificate, or the `FloatingPointError` that says why there is none, when it is asked for."""
+
+
+class Evaluator:
+    """Certificates of a problem, compiled once; call within `double()`.
+
+    exact: the problem, as `exact_problem` makes it. survey: where operators and values come from; the problem itself if
+    None. elsewhere: whether they are summed where nobody here can bound the rounding. sum_error: by how much each entry
+    may be off because of the way it was added. reason: why nothing is certified, beyond what the problem itself says.
+    tol: what outputs are judged against.
+    """
+
+    def __init__(
+        self,
+        exact: AbstractProblem,
+        survey: Survey | None = None,
+        *,
+        elsewhere: bool = False,
+        sum_error: float = 0.0,
+        reason: str = "",
+        tol: float | None = None,
+    ):
+        self.problem, self.elsewhere, self.sum_error, self.tol = exact, elsewhere, np.asarray(sum_error), tol
+        self.reason = exact.why_uncertifiable() or reason
+        self.survey = survey
+
+    def outputs(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
+        """Points projected onto the domain, each with its certificate and structure."""
+        return self.certified({name: project(self.problem, z) for name, z in points.items()})
+
+    def certified(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
+        """Points of the domain, each with its certificate and structure."""
+        found = self._certified(list(points.values()))
+        if isinstance(found, Missing):
+            return found
+        rows = zip(points.items(), found, strict=True)
+        return {name: self._made(name, z, at, certificate()) for (name, z), (at, certificate) in rows}
+
+    def unanswered(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
+        """Points of the domain without operators, and without certificates for this reason."""
+        return {name: self._made(name, z, None, Certificate(None, None, reason)) for name, z in points.items()}
+
+    def polished(self, average: Output, steps: Any) -> Output | Missing:
+        """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from an output, with the exact g."""
+        if average.operator is None:
+            return dataclasses.replace(average, name="polished")
+        points = unstacked(_polish(self.problem.geometry, average.z, average.operator, np.asarray(steps, np.float64)))
+        found, outputs = self._certified(points), []
+        if isinstance(found, Missing):
+            return found
+        for z, (at, certificate) in zip(points, found, strict=True):
+            with suppress(FloatingPointError):  # a step may leave the region where the operator is finite
+                outputs.append(self._made("polished", z, at, certificate()))
+        if not outputs:
+            return dataclasses.replace(average, name="polished")
+        return min(outputs, key=lambda output: np.inf if output.gap is None else output.gap)
+
+    def output(self, name: str, z: Tree, at: Surveyed) -> Output:
+        """The certificate of a point z of the domain from the survey there."""
+        return self._made(name, z, at, self._certificates([z], [at])[0]())
+
+    def _certified(self, points: list[Tree]) -> list[tuple[Surveyed, Claim]] | Missing:
+        """Survey and certificate of each point: in one program, if the problem is surveyed here."""
+        if self.survey is None and not self.reason:
+            found = in_pairs(partial(_surveyed_and_measured, self.problem, self.sum_error), points)
+            return [(at, partial(claimed, one, self.elsewhere or bool(estimated))) for at, (one, estimated) in found]
+        survey = self.survey or partial(in_pairs, partial(surveys_at, self.problem))
+        surveys: list[Surveyed] | Missing = survey(points)
+        if isinstance(surveys, Missing):
+            return surveys
+        return list(zip(surveys, self._certificates(points, surveys), strict=True))
+
+    def _certificates(self, points: list[Tree], found: list[Surveyed]) -> list[Claim]:
+        """The certificate of each point from the survey there."""
+        if self.reason:
+            return [partial(Certificate, None, None, self.reason)] * len(points)
+        items = [(z, at.operator) for z, at in zip(points, found, strict=True)]
+        measured = in_pairs(partial(_measures, self.problem, self.sum_error), items)
+        return [partial(claimed, one, self.elsewhere or bool(estimated)) for one, estimated in measured]
+
+    def bounded(self, bounds: Bounds) -> Output:
+        """The pair of the best bounds of both sides, with the surveys that it follows from."""
+        (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
+        certificate = claimed(measured, estimated=True, shift=float(shift))
+        made = self._made("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate)
+        return dataclasses.replace(made, value=None, evidence=_evidence(self.problem, bounds))
+
+    def _made(self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate) -> Output:
+        point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, None if at is None else at.operator))
+        return Output(
+            name,
+            point,
+            operator,
+            None if at is None else float(at.value),
+            certificate,
+            **measures_of(self.problem, point, operator),
+            status=status_of(certificate.gap, self.tol),
+        )
+
+
+def claimed(measured: Measured, estimated: bool, shift: float = 0.0) -> Certificate:
+    """`certificate_of`; of a projection that left the domain nothing is claimed."""
+    certificate = certificate_of(measured, estimated, shift)
+    return Certificate(None, None, certificate.reason) if certificate.gap == np.inf else certificate
+
+
+@compiled
+def _surveyed_and_measured(problem: AbstractProblem, sum_error: Any, points: Tree) -> tuple[Surveyed, Any]:
+    """In two loops: what one has computed the other does not compute again, with other rounding than was surveyed."""
+    found = jax.lax.map(problem.survey, points)
+    return found, _measured(problem, sum_error, (points, found.operator))
+
+
+@compiled
+def _measures(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
+    return _measured(problem, sum_error, items)
+
+
+def _measured(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
+    """What the certificates of points are made of, from the operators there, along the first axis."""
+    return jax.lax.map(lambda item: jax.tree.map(jnp.asarray, problem.measure(item[0], item[1], sum_error)), items)
+
+
+@compiled
+def _measure_bounds(problem: AbstractProblem, bounds: Bounds, sum_error: Any) -> Any:
+    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
+
+
+def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
+    """Those of the surveys that have a weight, first of the upper bound and then of the lower one."""
+    sides = [(np.asarray(side.points), np.asarray(side.weights)) for side in (bounds.upper, bounds.lower)]
+    rows = [np.flatnonzero(weights[:-1]) for _, weights in sides]
+    points = np.concatenate([points[own] for (points, _), own in zip(sides, rows, strict=True)])
+    flat, nothing = flat_of(problem), [np.zeros(own.size) for own in rows]
+    own = [weights[row] for (_, weights), row in zip(sides, rows, strict=True)]
+    begun = [side.points if side.starts is None else side.starts for side in (bounds.upper, bounds.lower)]
+    starts = np.concatenate([np.asarray(side)[row] for side, row in zip(begun, rows, strict=True)])
+    return Evidence(
+        points=flat.points(points),
+        upper=np.concatenate([own[0], nothing[1]]),
+        lower=np.concatenate([nothing[0], own[1]]),
+        floor=float(sides[1][1][-1]),
+        starts=None if bounds.lower.starts is None else flat.points(starts),
+    )
+
+
+@compiled
+def _polish(geometry: Product, z: Tree, g: Tree, steps: Any) -> Tree:
+    center = geometry.dual(z)
+    return jax.lax.map(lambda eta: geometry.project(geometry.primal(center.descend(eta, g))), steps)
+
+
+# The outputs of a state: points that clients are asked about, and bounds that follow from all surveys.
+
+
+class Reader:
+    """Reads outputs from states, and remembers what their surveys say together. Call within `double()`.
+
+    polish: the steps that are tried for the polished output.
+    """
+
+    def __init__(self, evaluator: Evaluator, setup: Setup, clients: "Asking", polish: Any):
+        self.evaluator, self.setup, self.clients, self.polish = evaluator, setup, clients, polish
+        # Without anything known beforehand, bounds of both sides say little more than the certificates themselves.
+        traceless = setup.method.outputs or evaluator.reason or evaluator.problem.floor is None
+        self.trace = None if traceless else no_trace(evaluator.problem)
+
+    def outputs(self, state: State, everything: bool) -> dict[str, Output] | Missing:
+        """The outputs of a state; before the first round all are its point."""
+        if (bounds := self.setup.method.bounds(state.server)) is not None:
+            return self._bounded(bounds, state)
+        outputs = self._asked(state, everything)
+        if isinstance(outputs, Missing) or self.trace is None:
+            return outputs
+        several = [outputs["last"], min(outputs.values(), key=gap_of)]
+        # The value as an array: as a number of Python it would be part of the program, and compiled for.
+        points = [(output.z, output.operator, np.asarray(output.value)) for output in several]
+        self.trace = traced(self.evaluator.problem, self.trace, points)
+        return outputs | self._traced()
+
+    def _traced(self) -> dict[str, Output]:
+        """What all surveys so far bound, if they do."""
+        if self.trace is not None and self.trace.bounds.known:
+            with suppress(FloatingPointError):
+                return {"bounds": self.evaluator.bounded(self.trace.bounds)}
+        return {}
+
+    def _bounded(self, bounds: Bounds, state: State) -> dict[str, Output]:
+        """What the server's own surveys bound."""
+        if not bounds.known:
+            point = self.setup.method.point(state.server, self.setup.problem.geometry)
+            return self.evaluator.unanswered({"bounds": point}, "nobody was asked for an operator yet")
+        return {"bounds": self.evaluator.bounded(bounds)}
+
+    def _asked(self, state: State, everything: bool) -> dict[str, Output] | Missing:
+        """The outputs that clients are asked about."""
+        points = self._points(state, everything)
+        if self.clients.unsurveyed:
+            return _unpolished(self.evaluator.unanswered(points, self.clients.unsurveyed))
+        if float(state.sums.weight) == 0:  # one point for all
+            found = self.evaluator.certified({"last": points["last"]})
+            return found if isinstance(found, Missing) else _unpolished(dict.fromkeys(points, found["last"]))
+        outputs = self.evaluator.certified(points)
+        if isinstance(outputs, Missing):
+            return outputs
+        for kind in polishing(points):
+            polished = self.evaluator.polished(outputs[kind.polishes], self.polish)
+            if isinstance(polished, Missing):
+                return polished
+            outputs[kind.name] = polished
+        return outputs
+
+    def _points(self, state: State, everything: bool) -> dict[str, Tree]:
+        points = points_in_domain(self.evaluator.problem, self.clients.setup, state, self.clients.averages)
+        return {name: z for name, z in points.items() if everything or name in ("last", "ergodic")}
+
+    def unanswered(self, state: State, reason: str) -> dict[str, Output]:
+        """The outputs of a state without certificates, for this reason; bounds from earlier surveys stay."""
+        points = _unpolished(self.evaluator.unanswered(self._points(state, everything=True), reason))
+        return points | self._traced()
+
+
+def exchanges_of(setup: Setup, state: State) -> int:
+    """Round trips of the method until this state; those for certificates alone are not counted."""
+    return int(setup.method.exchanges_of(state.server, int(state.round)))
+
+
+def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, Tree]:
+    """The point of a state, and averages so far; before the first round all are its point."""
+    return _points(setup.method, setup.problem.geometry, state.server, state.sums, averages)
+
+
+def points_in_domain(exact: AbstractProblem, setup: Setup, state: State, averages: tuple[str, ...]) -> dict[str, Tree]:
+    """The same as the nearest points of the domain, in float64."""
+    if setup.method.bounds(state.server) is not None:  # it asks about points of the domain only
+        return {"last": setup.method.point(state.server, setup.problem.geometry)}
+    names = ("last", *averages)
+    found = _read(exact.geometry, setup.method, setup.problem.geometry, state.server, state.sums, averages)
+    return dict(zip(names, unstacked(found), strict=True))
+
+
+@compiled
+def _read(
+    reports: Product, method: Method, geometry: Product, server: Tree, sums: Sums, averages: tuple[str, ...]
+) -> Tree:
+    return projected(reports, list(_points(method, geometry, server, sums, averages).values()))
+
+
+def _points(
+    method: Method, geometry: AbstractGeometry, server: Tree, sums: Sums, averages: Iterable[str]
+) -> dict[str, Tree]:
+    last, some = method.point(server, geometry), sums.weight > 0
+    inverse = 1 / jnp.where(some, sums.weight, 1)
+    means = {name: tree.scale(inverse, sums.points[name]) for name in averages}
+    return {"last": last} | {name: tree.where(some, mean, last) for name, mean in means.items()}
+
+
+def _unpolished(outputs: dict[str, Output]) -> dict[str, Output]:
+    """All outputs by their names, where there is nothing to polish with: a polished one is what it would be made of."""
+    whole = outputs | {kind.name: outputs[kind.polishes] for kind in polishing(outputs)}
+    return {name: dataclasses.replace(output, name=name) for name, output in whole.items()}
+
+
+def gap_of(output: Output | None) -> float:
+    """The certified gap of an output, infinite where it has none."""
+    return float("inf") if output is None or output.gap is None else output.gap

@@ -23,12 +23,10 @@ from ..problems import AbstractProblem
 from ..problems.base import where_not_finite
 from . import checkpoint as checkpoints
 from .clients import Asking, SimulatedClients
-from .driver import Driver, Keeping, RunHooks
-from .evaluator import points_in_domain
+from .driver import Driver, Judgement, Keeping, Record, Records, RunHooks
 from .options import SimulatorOptions, SolveOptions, StoppingOptions, fields_of, meanings, takes_or_chooses
-from .outputs import exact_problem, in_pairs, surveys_at
+from .outputs import exact_problem, in_pairs, points_in_domain, surveys_at
 from .prepare import Prepared, check_length, chosen_method, polish_grid, prepare
-from .records import Judgement, Record, Records
 from .run import Run
 from .sharding import agreed, check_shared, is_writer, spread
 

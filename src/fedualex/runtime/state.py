@@ -1,6 +1,5 @@
 """What does not change during a run, what does, and what clients add to it."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -10,18 +9,6 @@ from jaxtyping import Array
 from ..algorithms import AbstractMethod, Method
 from ..problems import AbstractOracle, AbstractProblem
 from ..tree import Tree
-from .status import Stop
-
-# What could not be had of clients, as a value.
-
-
-@dataclass(frozen=True)
-class Missing:
-    """Something that clients were asked for and did not give, and why."""
-
-    reason: str
-    stop: Stop | None = None
-    """How that ends the run; None if they may be asked again."""
 
 
 class Setup(eqx.Module):

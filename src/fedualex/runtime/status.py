@@ -1,7 +1,9 @@
-"""How a run ends: the words for it, and the rules that judge plain records."""
+"""How a run ends, and why something that it asked for did not come: words for it, and rules on plain records."""
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from types import MappingProxyType
 from typing import Any
 
 
@@ -33,6 +35,114 @@ class Stop(Enum):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Code(StrEnum):
+    """Why something that was asked for did not come. Programs decide by this word alone; people read the text."""
+
+    REFUSED = "refused"
+    """A site's own decision for which there is no word below."""
+    TOO_FEW_ROWS = "too_few_rows"
+    NO_PART = "no_part"
+    """The site takes no part in this goal."""
+    NOT_RELEASED = "not_released"
+    """A task, an array or a model that the site's rules name as staying, or do not name as leaving."""
+    MASKS_ONLY = "masks_only"
+    NOISE_ONLY = "noise_only"
+    BUDGET_SPENT = "budget_spent"
+    """The site's budget of differential privacy does not cover another release."""
+    DAY_SPENT = "day_spent"
+    """The site has given the answers of 24 hours."""
+    LEDGER_DAMAGED = "ledger_damaged"
+    KEYS_DIFFER = "keys_differ"
+    """The server's list of keys for secure sums is not the site's, or one of them has none."""
+    DISAGREES = "disagrees"
+    """Server and site were told different tasks."""
+    NOT_LOADED = "not_loaded"
+    """The site's folder or table is not as it must be."""
+    NOT_FINITE = "not_finite"
+    """There are nan or infinities in an answer."""
+    TOO_LARGE = "too_large"
+    """There are numbers in an answer that secure sums cannot hold."""
+    ANSWERED = "answered"
+    """Masks are used once, and this attempt has had its answer."""
+    RAISED = "raised"
+    """The site's work failed; its own log says how."""
+    MALFORMED = "malformed"
+    """What came is not what was asked for."""
+    TIMEOUT = "timeout"
+    STOPPED = "stopped"
+    SILENT = "silent"
+    UNREACHABLE = "unreachable"
+    OUTSIDE = "outside"
+    """The site is there, and takes part if the run is sent again, not before."""
+    DOUBTED = "doubted"
+    """No convex-concave f could have answered like that."""
+    NO_SUM = "no_sum"
+    """All answered, and their masks do not cancel."""
+    TOO_FEW = "too_few"
+    """Fewer clients answered than are needed; they may be asked again."""
+    LOST = "lost"
+    """Too few answered, and asking again would change nothing, or was tried often enough."""
+
+
+WITHOUT = "or is left out of the study"
+REFUSALS: Mapping[Code, str] = MappingProxyType(
+    {
+        Code.REFUSED: f"the site changes what is in the way, {WITHOUT}",
+        Code.TOO_FEW_ROWS: f"the site gets more rows, changes `least_rows` or `least_group` in policy.toml, {WITHOUT}",
+        Code.NO_PART: f"the site adds the goal to `goals` in policy.toml, {WITHOUT}",
+        Code.NOT_RELEASED: f"the site changes `tasks`, `arrays` or `keep_model` in policy.toml, {WITHOUT}",
+        Code.MASKS_ONLY: "give all sites keys for secure sums and `secure_sums` in [run]",
+        Code.NOISE_ONLY: "give the run a [privacy] table: the site has a budget, and releases nothing without noise",
+        Code.BUDGET_SPENT: f"nothing to wait for: the site raises `epsilon` in policy.toml, {WITHOUT}",
+        Code.DAY_SPENT: "wait until the oldest answers are 24 hours old, then `fedualex deploy resume`",
+        Code.LEDGER_DAMAGED: "the site's operator runs `fedualex deploy audit SITE --acknowledge NOTE`, then `fedualex "
+        "deploy resume`",
+        Code.KEYS_DIFFER: "`fedualex deploy renew`, and give every party its new folder",
+        Code.DISAGREES: "give every party its folder of the same kit and the same version of fedualex",
+        Code.NOT_LOADED: "`fedualex deploy check` in the site's folder says what is wrong; then `fedualex deploy run`",
+    }
+)
+"""A site's own decisions: the same question would be refused again. Each with what can be done about it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Something that was asked for and did not come, as a word for programs and a sentence for people."""
+
+    code: Code
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a site would not answer the same question again."""
+        return self.code in REFUSALS
+
+    @property
+    def is_about_numbers(self) -> bool:
+        """Whether the site did its work, and the numbers that came of it cannot be used."""
+        return self.code in (Code.NOT_FINITE, Code.TOO_LARGE)
+
+
+ENDS: Mapping[Code, Stop] = MappingProxyType(
+    {Code.STOPPED: Stop.INTERRUPTED, Code.NOT_FINITE: Stop.NUMERICAL_ERROR, Code.LOST: Stop.CLIENTS_LOST}
+)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What all clients together did not give, and why."""
+
+    why: Failure
+
+    @property
+    def stop(self) -> Stop | None:
+        """How that ends the run; None if they may be asked again."""
+        return ENDS.get(self.why.code)
 
 
 INACCURATE = 10.0

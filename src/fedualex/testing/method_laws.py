@@ -17,12 +17,11 @@ from ..geometry import Dual
 from ..precision import double
 from ..problems import AbstractProblem, Problem, bilinear, matrix_game
 from ..regularizers import Box, SquaredL2
-from ..runtime.evaluator import Evaluator, points_of
 from ..runtime.options import RunOptions
-from ..runtime.outputs import AVERAGES, exact_problem
+from ..runtime.outputs import AVERAGES, Evaluator, exact_problem, points_of
 from ..runtime.prepare import build_setup, first_state, with_steps
 from ..runtime.rounds import advance
-from ..runtime.state import Missing
+from ..runtime.status import Missing
 from ..tree import Saddle, Tree
 from ..validation import of_type, whole_number
 from .sampling import holds, require, same_arrays

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from .. import tree
 from ..accepted import Whole
 from ..compiling import compiled, quickly
-from ..geometry import EntropicSimplex, Euclidean, PNorm, Product, is_geometry
+from ..geometry import Product, is_geometry
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
 from ..problems.base import as_problem, where_not_finite
@@ -43,7 +43,7 @@ def sizes_of(geometry: Product, z0: Saddle) -> tuple[Saddle, Sizes]:
     zero = jax.tree.map(jnp.zeros_like, z0)
     parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(zero), strict=True))
     each = [part.diameter(leaf) for part, leaf in parts]
-    radii = [_radius(part, leaf) for part, leaf in parts]
+    radii = [part.radius(leaf) for part, leaf in parts]
     return start, Sizes(geometry.B0(geometry.dual(start).omega), geometry.diameter(zero), each, radii)
 
 
@@ -52,13 +52,6 @@ def size_at_zero(problem: AbstractProblem) -> Array:
     """||g(0)||_*."""
     zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf)), problem.like)
     return problem.geometry.dual_norm(problem.operator(zero))
-
-
-def _radius(part: Any, leaf: Array) -> Any:
-    """sup ||z||. Half a diameter is less on the simplex: it may be as small as one point, and no point has norm 0."""
-    if isinstance(part, Euclidean):
-        return part.regularizer.farthest(leaf)
-    return jnp.ones(()) if isinstance(part, EntropicSimplex) else part.diameter(leaf) / 2
 
 
 @quickly
@@ -172,7 +165,7 @@ def constants(
             beta, size, sigma = (s if c is None else c for s, c in zip(seen, (beta, size, sigma), strict=True))
             if np.isnan([beta, size, sigma]).any() and (why := where_not_finite(problem, start, "the start")):
                 raise FloatingPointError(why)
-        kappa = max(_kappa(part, leaf.size) for part, leaf in parts)
+        kappa = max(_kappa(part.power, leaf.size) for part, leaf in parts)
         # Two vertices of a capped simplex may overlap, and a block of one entry may be a simplex of one point.
         nodes = jax.tree.leaves(geometry, is_leaf=lambda node: isinstance(node, CappedSimplex))
         attained = CappedSimplex not in map(type, nodes) and all(leaf.size > 1 for _, leaf in parts)
@@ -181,10 +174,7 @@ def constants(
             beta=beta,
             sigma=sigma,
             grad_bound=_mean_square_bound([part for part, _ in parts], float(size), float(sigma)),
-            B=sum(
-                float(d) ** 2 / 2 if isinstance(p, Euclidean) else np.inf
-                for (p, _), d in zip(parts, sizes.each, strict=True)
-            ),
+            B=sum(float(d) ** 2 / 2 if p.power == 2 else np.inf for (p, _), d in zip(parts, sizes.each, strict=True)),
             B0=float(sizes.B0),
             diameter=float(sizes.whole),
             kappa=kappa,
@@ -196,7 +186,7 @@ def _mean_square_bound(parts: list[Any], size: float, sigma: float) -> float:
     """G with E||g(z) + noise||_*^2 <= G^2: noise of mean 0 adds its square in Hilbert norms; in others, by Minkowski's
     inequality, the root of its square.
     """
-    hilbert = all(isinstance(part, Euclidean) for part in parts)
+    hilbert = all(part.power == 2 for part in parts)
     return float(np.hypot(size, sigma)) if hilbert else size + sigma
 
 
@@ -221,11 +211,11 @@ def _closed_beta(problem: AbstractProblem) -> tuple[float | None, str]:
     """
     if isinstance(problem, Bilinear):
         x, y, A = problem.geometry.parts.x, problem.geometry.parts.y, np.asarray(problem.A)
-        if isinstance(x, EntropicSimplex):
+        if x.power == 1:
             return float(largest_row(y, A.T)), "exact"
-        if isinstance(y, EntropicSimplex):
+        if y.power == 1:
             return float(largest_row(x, A)), "exact"
-        if isinstance(x, Euclidean) and isinstance(y, Euclidean):
+        if x.power == y.power == 2:
             return spectral_norm(np.asarray(problem.A, float)), "exact"
     beta = beta_of(problem)
     return beta, "estimate" if beta is None else "bound"
@@ -245,8 +235,8 @@ def _closed_sigma(oracle: AbstractOracle, parts: list[Any]) -> float | None:
     """sqrt(E||noise||_*^2) = sigma sqrt(sum of d for each l2 block, of E max_i xi_i^2 for each l-infinity block)."""
     if isinstance(oracle, Exact):
         return 0.0
-    if isinstance(oracle, GaussianNoise) and all(isinstance(part, Euclidean | EntropicSimplex) for part, _ in parts):
-        powers = [leaf.size if isinstance(p, Euclidean) else _largest_square(leaf.size) for p, leaf in parts]
+    if isinstance(oracle, GaussianNoise) and all(part.power in (1, 2) for part, _ in parts):
+        powers = [leaf.size if part.power == 2 else _largest_square(leaf.size) for part, leaf in parts]
         return float(oracle.sigma * np.sqrt(sum(powers)))
     return None
 
@@ -259,8 +249,13 @@ def _largest_square(size: int) -> float:
     return float(np.trapezoid(2 * a * (1 - erf(a / np.sqrt(2)) ** size), a))
 
 
-def _kappa(part: Any, size: int) -> float:
-    """1 in l2; min(d, e (2 ln d - 1)) in l-infinity (Nemirovski's inequality); q - 1 = 1 / (p - 1) in l_q."""
-    if isinstance(part, EntropicSimplex):
+def _kappa(power: float | None, size: int) -> float:
+    """1 in l2; min(d, e (2 ln d - 1)) in l-infinity (Nemirovski's inequality); q - 1 = 1 / (p - 1) in l_q.
+
+    power: the p of ||.||_p, whose dual is meant. Of another norm nothing is known.
+    """
+    if power is None:
+        return np.inf
+    if power == 1:
         return float(size if size < 3 else min(size, e * (2 * log(size) - 1)))
-    return float(1 / (part.p - 1)) if isinstance(part, PNorm) else 1.0
+    return 1 / (power - 1)

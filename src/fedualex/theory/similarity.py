@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..accepted import Whole
-from ..geometry import Euclidean, is_geometry
+from ..geometry import is_geometry
 from ..precision import double
 from ..problems import AbstractProblem
 from ..problems.base import as_problem
@@ -55,7 +55,7 @@ def similarity(problem: Any, *, samples: Whole = 8, seed: Whole = 0) -> Similari
         wide = tree.cast_module(problem, jnp.float64)
         p = jnp.asarray(problem.client_weights(problem.clients))
         blocks = jax.tree.leaves(geometry.parts, is_leaf=is_geometry)
-        if is_affine(wide, start) and all(isinstance(block, Euclidean) for block in blocks):
+        if is_affine(wide, start) and all(block.power == 2 for block in blocks):
             return Similarity(_largest_eigenvalue(wide, p, start) ** 0.5, "exact")
         rng = np.random.default_rng(seed)
         points = feasible_points(problem, start, samples, rng)

@@ -22,9 +22,8 @@ from ..problems.known import Floor
 from ..runs.folder import StoredRun, finite
 from ..runs.settings import ConfigurationError
 from ..runtime import Stop
-from ..runtime.driver import asked, infeasible, proof
+from ..runtime.driver import Examination, asked, infeasible, proof
 from ..runtime.outputs import exact_problem, survey_at
-from ..runtime.records import Examination
 from ..tree import Saddle
 from . import recheck
 from .reach import Reached, is_deployment

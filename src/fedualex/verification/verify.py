@@ -19,9 +19,8 @@ from ..runs import folder, folder as seal
 from ..runs.folder import StoredRun, describe, other_versions
 from ..runs.settings import ConfigurationError
 from ..runtime import NONZERO, Stop, checkpoint as checkpoints
-from ..runtime.evaluator import points_of
-from ..runtime.outputs import exact_problem, operator_at, polishing, project
-from ..runtime.records import without_gaps
+from ..runtime.driver import without_gaps
+from ..runtime.outputs import exact_problem, operator_at, points_of, polishing, project
 from ..runtime.state import State
 from ..runtime.status import answer_of, status_of, stop_of
 from ..tree import Saddle, Tree

@@ -22,8 +22,9 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from ...runtime.status import Code, Failure
 from ...storage import write_json
-from ..engine import NOT_CONNECTED, Code, Failure, Inbox, collect
+from ..engine import NOT_CONNECTED, Inbox, collect
 from ..party import Layout, read_entry, read_settings, write_log
 from ..wire import CarriedEngine, answering
 from .keys import names_by_key

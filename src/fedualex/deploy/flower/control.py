@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..engine import Failure
+from ...runtime.status import Failure
 from . import runs, trial
 from .layout import OUTCOME, REGISTERED, SUBMITTED
 from .provision import provision

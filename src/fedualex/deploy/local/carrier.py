@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..engine import NOT_CONNECTED, POLL_SECONDS, Code, Failure, Inbox, collect
+from ...runtime.status import Code, Failure
+from ..engine import NOT_CONNECTED, POLL_SECONDS, Inbox, collect
 from ..wire import LARGEST
 
 # The two ends of a loopback connection: who is there is proved by a shared key, then frames of bytes follow.

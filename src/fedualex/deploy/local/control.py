@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..engine import Failure
+from ...runtime.status import Failure
 from ..party import Layout, copy_result
 from . import provision as kits
 from .server import LOCK, OUTCOME

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...runtime.status import Failure
 from .. import processes
-from ..engine import Failure
 from . import job, trial
 from .provision import provision
 

@@ -15,8 +15,9 @@ from nvflare.apis.fl_exception import FLCommunicationError
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, JobNotDone, JobNotFound, NoConnection
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
+from ...runtime.status import Code, Failure
 from ...storage import write_json
-from ..engine import NOT_CONNECTED, Code, Failure
+from ..engine import NOT_CONNECTED
 from ..engines import OUTSIDE
 from ..party import RESULT, Layout
 from .provision import KIT, SERVER_CLASSES, SITE_CLASSES

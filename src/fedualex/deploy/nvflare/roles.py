@@ -6,7 +6,8 @@ from pathlib import Path
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 
-from ..engine import STOPPED, TIMEOUT, Code, Failure
+from ...runtime.status import Code, Failure
+from ..engine import STOPPED, TIMEOUT
 from ..party import RESULT, copy_result, read_entry, write_log
 from ..wire import CarriedEngine, answering
 

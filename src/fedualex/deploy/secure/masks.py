@@ -20,8 +20,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from numpy.typing import NDArray
 
 from ...algorithms import Method
+from ...runtime.status import Code
 from ...storage import write_atomically, write_json
-from ..engine import Arrays, Code, RefusedError, Request
+from ..engine import Arrays, RefusedError, Request
 from ..ledger import content_digest, digest
 from ..party import Layout
 from ..wire import Factors
@@ -233,7 +234,7 @@ class Masking:
         """The answer with all that is added up under masks, two or three words for a number, and the rest as it is."""
         roster = self.keys.roster
         if request.roster != roster.digest:
-            raise RefusedError("the server has another list of keys than this site")
+            raise RefusedError("the server has another list of keys than this site", Code.KEYS_DIFFER)
         if len(roster.keys) < FEWEST:
             raise RefusedError(f"secure sums are of {FEWEST} sites or more: of two, each knows the other's numbers")
         factors = self.factors(request.task)
