@@ -14,6 +14,7 @@ from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, of_type, positive, real_array
 from .active import domain_of
+from .families import Logistic
 from .general import Problem
 from .known import Smooth, norm_of_blocks
 from .recipe import (
@@ -30,7 +31,7 @@ from .recipe import (
     total_mass,
 )
 from .rows import Rows, checked_weights, class_column, features, labels_of_model, split_rows
-from .scores import Logistic, linear_rows, linear_score, row_weight
+from .scores import linear_rows, linear_score, row_weight
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 
@@ -123,7 +124,7 @@ class AttackedLogistic(Smooth):
 
     def __call__(self, x: Tree, delta: Array, example: Tree) -> Array:
         score = linear_score(x, example["row"]) + delta @ x["weights"]
-        return row_weight(example) * Logistic()(score, example["target"])
+        return row_weight(example) * Logistic().loss(score, example["target"])
 
     def jacobian_bound(self, examples: Tree, problem: Any) -> float:
         """Of the blocks, with W = max ||w||, D = max ||delta||, s the largest singular value of the weighted (row, 1),

@@ -15,6 +15,7 @@ from ..regularizers import KL, Box, CappedSimplex
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, of_type, one_of, positive, real_array, short
+from .families import CLASSIFICATION, REGRESSION, Family, Huber, Logistic, Softmax, Squared, regression_loss
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks
 from .recipe import (
@@ -33,20 +34,7 @@ from .recipe import (
     total_mass,
 )
 from .rows import Rows, class_column, features, label_column, split_rows, targets
-from .scores import (
-    CLASSIFICATION,
-    REGRESSION,
-    Huber,
-    Logistic,
-    Loss,
-    Softmax,
-    Squared,
-    distances,
-    linear_rows,
-    linear_score,
-    plain_losses,
-    regression_loss,
-)
+from .scores import linear_score, scored
 
 # Mixtures of clients or groups: a prior, the simplex of mixtures with its regularizer, and the loss of a mixture.
 
@@ -79,30 +67,29 @@ def checked_prior(prior: object, count: int, part: str) -> NDArray[Any]:
 class Weighted(Majorized, Smooth):
     """weight y_g loss(<w, row> + b, label) of an example of group g; where clients are the groups, weight is M."""
 
-    loss: Loss
+    family: Family
 
     def __call__(self, x: Tree, y: Array, example: Tree) -> Array:
         factor = example["weight"] * y[example["group"]]
-        return factor * self.loss(linear_score(x, example["row"]), example["target"])
+        return factor * self.family.loss(linear_score(x, example["row"]), example["target"])
 
     def majorant(self, x: Tree, y: Array, example: Tree) -> Array:
         """The same of the size of the loss."""
         reach = linear_score(x, abs(example["row"]))
-        return example["weight"] * y[example["group"]] * self.loss.size(reach, example["target"])
+        return example["weight"] * y[example["group"]] * self.family.size(reach, example["target"])
 
     def jacobian_bound(self, examples: Tree, problem: Any) -> float:
         """Of the blocks xx and xy, y on the simplex with the norm l1, the largest of a group each.
 
-        xx: curvature * the largest eigenvalue of sum_i weight_i r_i r_i^T / n, r = (row, 1), over its rows.
+        xx: that of sum_i weight_i phi_i'' r_i r_i^T / n over its rows, r = (row, 1), with bounds of phi_i''.
         xy: sum_i weight_i slope_i ||r_i|| / n over its rows, slope_i the largest of the loss in the domain.
         """
         group, weight = examples["group"], examples["weight"] / len(examples["group"])
-        rows = linear_rows(examples["row"], problem.like.x, len(group))
-        slope = self.loss.steepest(distances(rows, examples["target"], problem.geometry.parts.x))
-        curved = [rows.of(own).largest_square(weight[own]) for own in (group == g for g in np.unique(group))]
-        return norm_of_blocks(
-            self.loss.curvature * max(curved), float(np.bincount(group, weight * slope * rows.norms()).max())
-        )
+        rows = scored(examples, problem)
+        own = [group == g for g in np.unique(group)]
+        curved = max(rows.of(members).largest_second(self.family, weight[members]) for members in own)
+        crossed = np.bincount(group, weight * rows.steepest(self.family) * rows.rows.norms()).max()
+        return norm_of_blocks(curved, float(crossed))
 
 
 # `agnostic` before anybody's data was seen.
@@ -169,7 +156,7 @@ class AgnosticRecipe(AbstractRecipe):
         share = (self._prior(known) / known[1]["group_mass"])[group] * masses
         if not self.regression:
             return Summary(sums=sums_by_class(rows, known_classes(known), share))
-        losses = masses * plain_losses(self._distance(), self._center(known), rows.y)
+        losses = masses * self._distance().loss(self._center(known), rows.y)
         return Summary(sums={"row_sum": share @ rows.X, "group_losses": np.bincount(group, losses, count)})
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
@@ -188,7 +175,7 @@ class AgnosticRecipe(AbstractRecipe):
         scalar = self.regression or self._binary(known)
         outputs = () if scalar else (known_classes(known).size,)
         shape = (known[2]["row_sum" if self.regression else "class_rows"].shape[-1], *outputs)
-        rule: Loss = self._distance() if self.regression else Logistic() if scalar else Softmax()
+        rule: Family = self._distance() if self.regression else Logistic() if scalar else Softmax()
         return self.built(
             Weighted(rule),
             known,

@@ -12,6 +12,7 @@ from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import one_of, positive, short
+from .families import Family, Huber, Logistic, Squared, regression_loss
 from .feasibility import Lagrangian
 from .general import Problem
 from .known import Floor
@@ -29,7 +30,6 @@ from .recipe import (
     total_mass,
 )
 from .rows import Rows, class_column, features, label_column, split_rows, targets
-from .scores import Huber, Logistic, Squared, constant_losses, regression_loss
 
 # Groups of rows with limits on their losses, and bounds of their multipliers.
 
@@ -217,6 +217,22 @@ class ConstrainedRecipe(AbstractRecipe):
             share = (within / known[1]["group_mass"])[has]
             ends.append(float(np.min(most[has] / share + largest_product(ball, rows[has] / within[has, None]))))
         return Box(lower=-ends[1], upper=ends[0])
+
+
+BLOCK = 4096
+"""How many rows are scored at a time by all constant scores, which bounds the memory."""
+
+
+def constant_losses(
+    family: Family, constants: NDArray[Any], target: NDArray[Any], masses: NDArray[Any]
+) -> NDArray[Any]:
+    """For each constant score (row), the sums of the losses with each row of the weights `masses` (column)."""
+    total = np.zeros((len(constants), len(masses)))
+    some = masses.any(axis=1)  # a client has rows of few groups
+    for start in range(0, len(target), BLOCK):
+        part = slice(start, start + BLOCK)
+        total[:, some] += family.loss(constants[:, None], target[part]) @ masses[some, part].T
+    return total
 
 
 def _group(rows: Rows) -> NDArray[Any]:

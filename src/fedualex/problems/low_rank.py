@@ -12,11 +12,12 @@ from ..regularizers import L1, Box, L1Ball, Spectral
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, positive
+from .families import Squared
 from .general import Problem
 from .known import Floor
 from .recipe import NUMBERS, AbstractRecipe, assemble, built_from, mean_of, sums_of_means, total_mass
 from .rows import Rows, checked_weights, features, matrix, split_rows
-from .scores import OfScore, Squared
+from .scores import OfScore
 
 
 @dataclass(frozen=True, eq=False)

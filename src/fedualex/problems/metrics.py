@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ..accepted import Column, Matrix, Number, Numbers
 from ..tree import Tree
 from ..validation import encode_labels, one_of, real_array, short
+from .families import CLASSIFICATION, REGRESSION, Logistic, Softmax, regression_loss
 from .rows import features, labels_of_model, targets, two_classes
-from .scores import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
 
 
 def roc_auc(scores: Numbers, y: Column) -> float:
@@ -85,13 +85,13 @@ def client_metrics(
         one_of("loss", loss, CLASSIFICATION + REGRESSION)
     if loss in REGRESSION:
         rule = regression_loss(loss, delta)
-        return ClientMetrics(np.bincount(client, each_loss(rule, scores, targets(y, rows.shape[0]))) / sizes, None)
+        return ClientMetrics(np.bincount(client, rule.loss(scores, targets(y, rows.shape[0]))) / sizes, None)
     binary = scores.ndim == 1
     if loss is not None and binary != (loss == "logistic"):
         raise ValueError(f"loss must fit the model, whose weights have shape {np.shape(x['weights'])}, got {loss!r}")
     label = labels_of_model(y, rows.shape[0], labels, 2 if binary else scores.shape[1])
     if binary:
-        each, predicted = each_loss(Logistic(), scores, 2.0 * label - 1), scores > 0
+        each, predicted = Logistic().loss(scores, 2.0 * label - 1), scores > 0
     else:
-        each, predicted = each_loss(Softmax(), scores, label), np.argmax(scores, axis=1)
+        each, predicted = Softmax().loss(scores, label), np.argmax(scores, axis=1)
     return ClientMetrics(np.bincount(client, each) / sizes, np.bincount(client, predicted == label) / sizes)

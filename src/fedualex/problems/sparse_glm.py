@@ -12,6 +12,7 @@ from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, one_of, real_array, short
+from .families import Family, Logistic, Softmax, Squared
 from .general import Problem
 from .known import Floor
 from .recipe import (
@@ -33,7 +34,7 @@ from .recipe import (
     total_mass,
 )
 from .rows import Rows, checked_weights, class_column, features, split_rows, targets
-from .scores import Logistic, Loss, OfScore, Softmax, Squared
+from .scores import OfScore
 
 # `sparse_glm` before anybody's data was seen.
 
@@ -98,7 +99,7 @@ class SparseGlmRecipe(AbstractRecipe):
         if self.intercept:
             like["bias"] = np.zeros(outputs)
             x["bias"] = self._bias(known, ball, budget)
-        rule: Loss = Squared() if squared else Softmax() if outputs else Logistic()
+        rule: Family = Squared() if squared else Softmax() if outputs else Logistic()
         parts: dict[str, Any] = {"by_construction": True, "floor": Floor(None, 0.0, each=True)}
         return self.built(OfScore(rule, self._row(features)), known, data, x=x, like=Saddle(like), **parts)
 
