@@ -14,22 +14,12 @@ from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, of_type, positive, real_array
 from .active import domain_of
+from .bounds import Penalty, class_bias_box, class_means, class_shares, known_classes, sums_by_class, total_mass
 from .families import Logistic
 from .general import Problem
 from .known import Smooth, norm_of_blocks
-from .recipe import (
-    CLASSES,
-    AbstractRecipe,
-    Penalty,
-    assemble,
-    built_from,
-    class_bias_box,
-    class_means,
-    class_shares,
-    known_classes,
-    sums_by_class,
-    total_mass,
-)
+from .readings import ClassReading, Reading
+from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, checked_weights, class_column, features, labels_of_model, split_rows
 from .scores import linear_rows, linear_score, row_weight
 
@@ -58,9 +48,9 @@ class AdversarialRecipe(AbstractRecipe):
         checked_weights(self.weights)
 
     @property
-    def answers(self) -> str:
+    def reading(self) -> Reading:
         """Two classes."""
-        return CLASSES
+        return ClassReading()
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """The labels, then sums of each class."""

@@ -16,14 +16,8 @@ from ..regularizers.fenchel import UNIT
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
 from ..validation import issparse, nonnegative, of_type
-from .general import Problem
-from .known import Floor, Smooth, norm_of_blocks
-from .recipe import (
-    RANKING,
-    AbstractRecipe,
+from .bounds import (
     Ball,
-    assemble,
-    built_from,
     class_means,
     known_classes,
     largest_product,
@@ -33,6 +27,10 @@ from .recipe import (
     total_mass,
     weight_ball,
 )
+from .general import Problem
+from .known import Floor, Smooth, norm_of_blocks
+from .readings import RankReading, Reading
+from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, class_column, features, is_sparse, split_rows
 from .scores import row_weight, score_rows
 
@@ -137,15 +135,16 @@ class AucRecipe(AbstractRecipe):
     radius: Any = None
     saddle: bool = True
     exchanges: ClassVar[int] = 2
+    bias_is_known: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         of_type("saddle", self.saddle, bool, "True or False")
         self._ball()
 
     @property
-    def answers(self) -> str:
+    def reading(self) -> Reading:
         """Only the order of scores has a meaning."""
-        return RANKING
+        return RankReading()
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """The labels, then sums of each class."""
