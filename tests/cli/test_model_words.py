@@ -5,7 +5,8 @@ import pytest
 
 from fedualex.cli.fit import show
 from fedualex.data import Encoder
-from fedualex.models import CLASSES, Answers, Model
+from fedualex.models import Answers, Model
+from fedualex.problems.readings import ClassReading
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,7 @@ def test_an_accuracy_that_is_not_above_the_frequent_class_is_said(capsys, share,
     measures = {"rows": 50, "positives": share, "accuracy": accuracy, "auc": 0.9, "loss": 0.1}
     training = {"held_out": {"rows": 50, "overall": measures, "clients": {"a": measures}}}
     encoder = Encoder.fit({"age": np.arange(4.0)})
-    answers = Answers(CLASSES, np.array(["sick", "well"]))
+    answers = Answers(ClassReading(), np.array(["sick", "well"]))
     show(Model(encoder, np.ones(1), np.zeros(()), answers, "outcome", {"gap": 0.1}, training), None)
     text = capsys.readouterr().out
     assert "share of well" in text

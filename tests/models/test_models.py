@@ -12,7 +12,8 @@ from support.patients import write
 import fedualex as fx
 from fedualex import models
 from fedualex.data import Encoder
-from fedualex.models import CLASSES, NUMBERS, RANKING, Answers, Model
+from fedualex.models import Answers, Model
+from fedualex.problems.families import reading_of
 
 FEATURES = ("age", "dose", "unit", "town")
 
@@ -26,15 +27,17 @@ def model_of(table, kind, outputs=()):
     features = fx.data.Table({name: table[name] for name in FEATURES}, "t")
     encoder = Encoder.fit(features)
     rng = np.random.default_rng(1)
-    labels = {RANKING: ["sick", "well"], CLASSES: ["a", "b", "c"] if outputs else ["sick", "well"], NUMBERS: []}[kind]
-    scale = {"center": np.full(outputs, 20.0), "scale": np.full(outputs, 3.0)} if kind == NUMBERS else {}
-    target = ("days", "cost") if kind == NUMBERS and outputs else "outcome"
+    labels = {"ranking": ["sick", "well"], "classes": ["a", "b", "c"] if outputs else ["sick", "well"], "numbers": []}[
+        kind
+    ]
+    scale = {"center": np.full(outputs, 20.0), "scale": np.full(outputs, 3.0)} if kind == "numbers" else {}
+    target = ("days", "cost") if kind == "numbers" and outputs else "outcome"
     weights = rng.normal(size=(len(encoder.features), *outputs))
-    answers = Answers(kind, np.array(labels), 0.3 if kind == RANKING else 0.0, **scale)
+    answers = Answers(reading_of(kind), np.array(labels), 0.3 if kind == "ranking" else 0.0, **scale)
     return Model(encoder, weights, rng.normal(size=outputs), answers, target, {"gap": 0.01}, {"goal": "test"})
 
 
-KINDS = [(CLASSES, ()), (CLASSES, (3,)), (RANKING, ()), (NUMBERS, ()), (NUMBERS, (2,))]
+KINDS = [("classes", ()), ("classes", (3,)), ("ranking", ()), ("numbers", ()), ("numbers", (2,))]
 
 
 @pytest.mark.parametrize(("kind", "outputs"), KINDS)
@@ -55,13 +58,13 @@ def test_scikit_learns_pipeline_predicts_the_same(table, kind, outputs):
     pipeline = model.to_sklearn()
     rows = np.stack([np.asarray(table[name], object) for name in model.columns], axis=1)
     rows[rows[:, 3] == "", 3] = "nowhere"  # unseen is as missing
-    if kind == NUMBERS:
+    if kind == "numbers":
         np.testing.assert_allclose(pipeline.predict(rows), model.predict(table), rtol=1e-12)
     else:
         assert pipeline.predict(rows).tolist() == model.predict(table).tolist()
         shift = model.answers.threshold
         np.testing.assert_allclose(pipeline.decision_function(rows) + shift, model.decision_function(table), atol=1e-12)
-    if kind == CLASSES:
+    if kind == "classes":
         np.testing.assert_allclose(pipeline.predict_proba(rows), model.predict_proba(table), atol=1e-12)
     else:
         assert not hasattr(pipeline, "predict_proba")
@@ -78,7 +81,7 @@ def test_coefficients_are_those_of_rows_as_they_are(table, kind, outputs):
         values = (full[name] == category).astype(float) if category else full[name]
         total += np.outer(values, found.per_unit)
     scores = model.decision_function(full)
-    expected = model.answers.of(scores) if kind == NUMBERS else scores
+    expected = model.answers.of(scores) if kind == "numbers" else scores
     np.testing.assert_allclose(total, np.reshape(expected, total.shape), rtol=1e-10, atol=1e-10)
     assert next(c for c in model.coefficients if c.feature == "unit").per_unit.tolist() == [0] * (outputs or (1,))[0]
     sizes = [c.size for c in model.coefficients]
@@ -86,7 +89,7 @@ def test_coefficients_are_those_of_rows_as_they_are(table, kind, outputs):
 
 
 def test_a_model_of_several_targets_is_one_of_each(table):
-    model = model_of(table, NUMBERS, (2,))
+    model = model_of(table, "numbers", (2,))
     each = model.parts()
     assert [part.target for part in each] == list(model.targets) == ["days", "cost"]
     assert str(model).startswith("model of numbers for 'days', 'cost': 6 of")
@@ -94,21 +97,21 @@ def test_a_model_of_several_targets_is_one_of_each(table):
     for t, part in enumerate(each):
         whole = {c.feature: c.per_unit[t] for c in model.coefficients}
         assert {c.feature: c.per_unit[0] for c in part.coefficients} == pytest.approx(whole)
-    assert model_of(table, NUMBERS).parts()[0].target == "outcome"
+    assert model_of(table, "numbers").parts()[0].target == "outcome"
     with pytest.raises(ValueError, match="weights must have a column for each of"):
         replace(model, target=("days", "cost", "age"))
 
 
 def test_probabilities_only_where_they_mean_something(table):
-    shares = model_of(table, CLASSES, (3,)).predict_proba(table)
+    shares = model_of(table, "classes", (3,)).predict_proba(table)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-    for kind, reason in ((RANKING, "only order rows"), (NUMBERS, "predicts numbers")):
+    for kind, reason in (("ranking", "only order rows"), ("numbers", "predicts numbers")):
         with pytest.raises(ValueError, match=reason):
             model_of(table, kind).predict_proba(table)
 
 
 def test_what_is_unseen_is_said_and_what_lacks_is_refused(table):
-    model = model_of(table, CLASSES)
+    model = model_of(table, "classes")
     other = dict(table.columns) | {"town": np.where(table["town"] == "Oslo", "Bern", table["town"])}
     assert model.unseen(other) == {"town": ["Bern"]}
     assert model.unseen(table) == {}
@@ -121,7 +124,7 @@ def test_what_is_unseen_is_said_and_what_lacks_is_refused(table):
 
 
 def test_what_is_no_model_is_refused_in_one_sentence(table, tmp_path):
-    folder = models.save(model_of(table, CLASSES), tmp_path / "m")
+    folder = models.save(model_of(table, "classes"), tmp_path / "m")
     with pytest.raises(ValueError, match=r"is no model: it has no model.json"):
         models.load(tmp_path)
     document = json.loads((folder / "model.json").read_text())
@@ -148,12 +151,12 @@ def test_what_is_no_model_is_refused_in_one_sentence(table, tmp_path):
 
 
 def test_numbers_that_are_not_finite_are_no_model(table):
-    model = model_of(table, CLASSES)
+    model = model_of(table, "classes")
     with pytest.raises(ValueError, match="must be finite"):
         Model(model.encoder, np.nan * model.weights, model.bias, model.answers, "outcome")
 
 
 def test_a_data_frame_will_do(table):
-    model = model_of(table, CLASSES)
+    model = model_of(table, "classes")
     frame = pandas.DataFrame({name: table[name] for name in table})
     assert model.predict(frame).tolist() == model.predict(table).tolist()

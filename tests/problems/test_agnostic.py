@@ -14,7 +14,7 @@ from fedualex import tree
 from fedualex.precision import double
 from fedualex.problems import agnostic
 from fedualex.problems.agnostic import Weighted
-from fedualex.problems.scores import Logistic, Softmax
+from fedualex.problems.families import Logistic, Softmax
 
 OPTIONS = {
     "l1": {"l1": 0.03},

@@ -8,6 +8,7 @@ from support.paper_runs import as_the_paper_says, write_experiment, write_run
 
 from fedualex.data import Encoder, Standardizer
 from fedualex.models import Answers, Model, save
+from fedualex.problems.families import reading_of
 from fedualex.report.collect import collect
 from fedualex.report.figures import settings_text
 from fedualex.report.page import check_report
@@ -136,7 +137,7 @@ def model():
     )
     measures = {"rows": 8, "overall": {"accuracy": 0.8}, "clients": {"a": {"accuracy": 0.9}, "b": {"accuracy": None}}}
     training = {"goal": "fair", "clients": {"a": 20, "b": 4}, "held_out": measures}
-    answers = Answers("classes", np.array(["no", "yes"]))
+    answers = Answers(reading_of("classes"), np.array(["no", "yes"]))
     return Model(encoder, np.array([0.5, -1.0, 0.0, 0.25]), np.array(0.1), answers, "ill", {"gap": 0.1}, training)
 
 

@@ -14,9 +14,10 @@ import numpy as np
 from fedualex.geometry import EntropicSimplex
 from fedualex.problems.agnostic import Weighted
 from fedualex.problems.auc import CenteredSquare, PairwiseSquare
+from fedualex.problems.families import Huber, Logistic, Softmax, Squared
 from fedualex.problems.feasibility import Lagrangian
 from fedualex.problems.robust import SignedResidual
-from fedualex.problems.scores import Huber, Logistic, OfScore, Softmax, Squared
+from fedualex.problems.scores import OfScore
 from fedualex.regularizers import (
     KL,
     L1,
@@ -311,12 +312,12 @@ def exact_example(f, score, y, center, example):
     """The loss of one example."""
     match f:
         case OfScore(center=None):
-            return loss_of(f.loss, score, example["target"])
+            return loss_of(f.family, score, example["target"])
         case Weighted():
-            return number(example["weight"]) * y[int(example["group"])] * loss_of(f.loss, score, example["target"])
+            return number(example["weight"]) * y[int(example["group"])] * loss_of(f.family, score, example["target"])
         case Lagrangian():
             first, *shares = numbers(example["shares"])
-            return (first + dot(shares, y)) * loss_of(f.loss, score, example["target"]) - dot(y, numbers(f.limits))
+            return (first + dot(shares, y)) * loss_of(f.family, score, example["target"]) - dot(y, numbers(f.limits))
         case CenteredSquare():  # the part that depends on the row
             return number(example.get("weight", 1.0)) * score[0] ** 2
         case PairwiseSquare():
@@ -339,17 +340,17 @@ def derivatives(f, score, y, center, example):
     """The derivatives of the loss of one example in its scores, and in the entries of other variables."""
     match f:
         case OfScore(center=None):
-            return slopes_of(f.loss, score, example["target"]), {}
+            return slopes_of(f.family, score, example["target"]), {}
         case Weighted():
             m, factor = int(example["group"]), number(example["weight"])
-            slopes = [factor * y[m] * slope for slope in slopes_of(f.loss, score, example["target"])]
-            return slopes, {("y", m): factor * loss_of(f.loss, score, example["target"])}
+            slopes = [factor * y[m] * slope for slope in slopes_of(f.family, score, example["target"])]
+            return slopes, {("y", m): factor * loss_of(f.family, score, example["target"])}
         case Lagrangian():
             first, *shares = numbers(example["shares"])
-            weight, loss = first + dot(shares, y), loss_of(f.loss, score, example["target"])
+            weight, loss = first + dot(shares, y), loss_of(f.family, score, example["target"])
             limits = numbers(f.limits)
             more = {("y", i): share * loss - limits[i] for i, share in enumerate(shares)}
-            return [weight * slope for slope in slopes_of(f.loss, score, example["target"])], more
+            return [weight * slope for slope in slopes_of(f.family, score, example["target"])], more
         case CenteredSquare():
             return [2 * number(example.get("weight", 1.0)) * score[0]], {}
         case PairwiseSquare():

@@ -6,6 +6,7 @@ from sklearn import metrics
 
 from fedualex.data import Encoder, Standardizer, Table
 from fedualex.models import Answers, Model
+from fedualex.problems.families import reading_of
 from fedualex.tables.measures import mean_over_rows, measured, worst
 
 ENCODER = Encoder(("a", "b"), {}, Standardizer(np.array([1.0, -1.0]), np.array([2.0, 0.5])))
@@ -19,7 +20,9 @@ def table(target):
 
 
 def test_two_classes():
-    model = Model(ENCODER, np.array([0.5, 0.2]), np.array(0.1), Answers("classes", np.array(["no", "yes"])), "t")
+    model = Model(
+        ENCODER, np.array([0.5, 0.2]), np.array(0.1), Answers(reading_of("classes"), np.array(["no", "yes"])), "t"
+    )
     rows = table(RNG.choice(["no", "yes"], 60))
     found = measured(model, rows, OWNERS)
     for name, chosen in {"east": OWNERS == "east", "west": OWNERS == "west", "": OWNERS != ""}.items():
@@ -46,7 +49,9 @@ def test_two_classes():
 
 
 def test_three_classes_and_a_class_that_nobody_was_trained_on():
-    model = Model(ENCODER, RNG.normal(size=(2, 3)), np.zeros(3), Answers("classes", np.array(["p", "q", "r"])), "t")
+    model = Model(
+        ENCODER, RNG.normal(size=(2, 3)), np.zeros(3), Answers(reading_of("classes"), np.array(["p", "q", "r"])), "t"
+    )
     rows = table(RNG.choice(["p", "q", "r"], 60))
     found = measured(model, rows, OWNERS).overall
     assert found["loss"] == pytest.approx(metrics.log_loss(rows["t"], model.predict_proba(rows)))
@@ -55,7 +60,9 @@ def test_three_classes_and_a_class_that_nobody_was_trained_on():
 
 
 def test_numbers():
-    model = Model(ENCODER, np.array([0.5, 0.2]), np.array(0.1), Answers("numbers", center=3.0, scale=2.0), "t")
+    model = Model(
+        ENCODER, np.array([0.5, 0.2]), np.array(0.1), Answers(reading_of("numbers"), center=3.0, scale=2.0), "t"
+    )
     rows = table(RNG.normal(3, 1, 60))
     answers = model.predict(rows)
     assert measured(model, rows, OWNERS).overall == {

@@ -28,7 +28,7 @@ PLACES = 3
 MISSES = 2
 """Whole steps in a row that may miss before the method goes back to its best point."""
 FELL, QUICK, MOST_OF = 0.3, 0.1, 0.9
-"""The share of the gap that excuses a miss, that of a quick step, and of the gain that makes the longest step the choice."""
+"""The share of the gap that excuses a miss, that of a quick step, and of the gain that decides for the longest step."""
 SHORTER, LONGER = 0.25, 4.0
 """By how much a damped step is shortened, and lengthened again."""
 
@@ -68,7 +68,7 @@ class NewtonServer(NamedTuple):
 
 
 class FeDualNewton(Method):
-    """Newton's method for composite saddle point problems, by exact surveys with second derivatives (docs/curvature.md).
+    """Newton's method for composite saddle point problems, from surveys with second derivatives (docs/curvature.md).
 
         repeat
             n = the solution of 0 in g(c) + J(c) (n - c) + d psi(n)          # on the server alone: the model problem
@@ -205,7 +205,7 @@ class Rows(NamedTuple):
 
 @compiled
 def _values(flat: Flat, known: Known, above: Rows, below: Rows) -> tuple[Array, Array, Array]:
-    """P(x) <= the first and D(y) >= the second, where a row from below has the third as its share, the floor the rest."""
+    """P(x) <= the first, D(y) >= the second; a row from below is mixed with the floor, its own share is the third."""
     uppers = jax.lax.map(lambda row: upper_value(flat, *row), above)
     below = tree.depend_on(below, uppers[0])  # one LAPACK call at a time
     lowers = jax.lax.map(lambda row: lower_value(flat, *row), below)

@@ -29,14 +29,8 @@ def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
         found = zip(model.target, model.answers.of(scores).T.tolist(), strict=True)
         return {f"prediction of {name}": column for name, column in found}
     columns = {"prediction": model.answers.of(scores).tolist()}
-    if model.answers.kind == "numbers":
-        return columns
-    if scores.ndim == 1:
-        columns["score"] = scores.tolist()
-    if model.answers.kind == "classes":
-        for label, share in zip(model.classes.tolist(), model.answers.probabilities(scores).T, strict=True):
-            columns[f"probability of {label}"] = share.tolist()
-    return columns
+    beside = model.answers.reading.columns(scores, model.answers)
+    return columns | {name: column.tolist() for name, column in beside.items()}
 
 
 def as_text(columns: dict[str, list[Any]], as_json: bool) -> str:
@@ -54,7 +48,7 @@ def description(model: Any) -> dict[str, Any]:
     """A model as JSON."""
     return {
         "target": model.target,
-        "answers": model.answers.kind,
+        "answers": model.answers.reading.name,
         "classes": model.classes.tolist(),
         "certificate": model.certificate,
         "intercept": model.intercept.tolist(),
@@ -120,19 +114,10 @@ def _show_coefficients(model: Any, most: int | None) -> None:
     alone = [f"{value:+.4g}" for value in model.intercept.reshape(-1).tolist()]
     shown = [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
     features = len(model.encoder.features)
-    click.echo(f"Coefficients of {_score(model)}: {len(used)} of {features} are not 0, the largest first:")
+    click.echo(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
     _print_rows(["feature", *names], shown)
     if len(used) > len(rows):
         click.echo(f"{len(used) - len(rows)} more: fedualex explain")
-
-
-def _score(model: Any) -> str:
-    """What coefficients add up to."""
-    if model.answers.kind == "numbers":
-        return str(model.target)
-    if model.weights.ndim > 1:
-        return "the scores, of which the largest wins"
-    return f"the score, which is above 0 for {model.target} = {model.classes.tolist()[1]}"
 
 
 def _print_rows(names: list[str], rows: list[list[str]]) -> None:

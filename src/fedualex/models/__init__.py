@@ -1,13 +1,9 @@
 """Models: what a run on a table leaves behind, to be kept, moved, explained and used on other rows."""
 
-from ..problems.recipe import CLASSES, NUMBERS, RANKING
 from .model import Answers, Coefficient, Model
 from .store import load, save
 
 __all__ = [
-    "CLASSES",
-    "NUMBERS",
-    "RANKING",
     "Answers",
     "Coefficient",
     "Model",

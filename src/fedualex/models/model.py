@@ -1,6 +1,6 @@
 """A linear model of a table: what it was fitted to, how it answers, and what is certified about it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -9,59 +9,39 @@ from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
 from ..display import rounded_up
-from ..problems.recipe import CLASSES, NUMBERS, RANKING
+from ..problems.readings import Reading
 from ..validation import short
-
-# What the scores of a linear model mean: classes with probabilities, a ranking, or numbers.
-
-
-KINDS = (CLASSES, RANKING, NUMBERS)
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """kind "classes": a score above `threshold` is the second of two classes; of more, the class of the largest score.
+    """How a model answers: what its scores mean, and the numbers that this takes.
 
-    "ranking": the same for two classes, but only the order of scores has a meaning, so there are no probabilities.
-    "numbers": center + scale * score, in the units of the target; one of each for several targets.
-
-    labels: the classes in sorted order; none of "numbers".
+    reading: what scores mean. labels: the classes in sorted order; none of numbers. threshold: of two classes, the
+    score above which a row is of the second. center, scale: of standardized numbers, one of each for several targets.
     """
 
-    kind: str
+    reading: Reading
     labels: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
     threshold: float = 0.0
     center: Any = 0.0
     scale: Any = 1.0
 
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"the kind of a model's answers must be one of {', '.join(KINDS)}, got {self.kind!r}")
-
     def of(self, scores: NDArray[Any]) -> NDArray[Any]:
         """The answer for each row."""
-        if self.kind == NUMBERS:
-            return np.asarray(self.center + self.scale * scores)
-        number = (scores > self.threshold).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.labels[number])
+        return self.reading.predict(scores, self)
 
     def probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
         """One column for each class; refused where scores are none of a probability model."""
-        if self.kind != CLASSES:
-            reason = "its scores only order rows" if self.kind == RANKING else "it predicts numbers"
-            raise ValueError(f"this model has no probabilities: {reason}")
-        from scipy.special import expit, softmax  # a site of a deployment starts without them
-
-        link: Callable[..., Any] = softmax
-        if scores.ndim > 1:
-            return np.asarray(link(scores, axis=1))
-        return np.stack([expit(-scores), expit(scores)], axis=1)
+        return self.reading.probabilities(scores)
 
 
-def standardized(kind: str, scale: Standardizer, several: bool) -> Answers:
+def standardized(reading: Reading, scale: Standardizer, several: bool) -> Answers:
     """Numbers for targets that were standardized so; one number for each score if there are several targets."""
     center, size = scale.mean, np.where(scale.deviation > 0, scale.deviation, 1.0)
-    return Answers(kind, center=center, scale=size) if several else Answers(kind, center=center[0], scale=size[0])
+    if not several:
+        center, size = center[0], size[0]
+    return Answers(reading, center=center, scale=size)
 
 
 # Named coefficients of a linear model for rows as people have them.
@@ -195,6 +175,11 @@ class Model:
             found |= {name: new} if new else {}
         return found
 
+    @property
+    def adds_to(self) -> str:
+        """What coefficients add up to, in words."""
+        return self.answers.reading.adds_to(self.targets, self.answers, self.weights.ndim > 1)
+
     def to_sklearn(self) -> Any:
         """The same model as a pipeline of scikit-learn's own classes, which needs nothing of this library.
 
@@ -206,10 +191,9 @@ class Model:
 
     def __str__(self) -> str:
         used = sum(c.size > 0 for c in self.coefficients)
-        kind = "ranking" if self.answers.kind == RANKING else f"model of {self.answers.kind}"
         gap = self.certificate.get("gap")
         claim = "not certified" if gap is None else f"certified within {rounded_up(gap, 3)} of the best objective"
         names = ", ".join(map(repr, self.targets))
-        return f"{kind} for {names}: {used} of {len(self.encoder.features)} features, {claim}"
+        return f"{self.answers.reading.title} for {names}: {used} of {len(self.encoder.features)} features, {claim}"
 
     __repr__ = __str__

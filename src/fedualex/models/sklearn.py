@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from ..data.tables import required
-from ..problems.recipe import CLASSES, NUMBERS
 from .model import Model
 
 
@@ -51,19 +50,17 @@ def _words(known: tuple[str, ...]) -> Any:
 
 
 def _estimator(model: Model) -> Any:
-    """LogisticRegression where there are probabilities, LinearSVC for a ranking, LinearRegression for numbers."""
-    linear = required("sklearn.linear_model", "scikit-learn", "estimators", "to_sklearn()")
-    svm = required("sklearn.svm", "scikit-learn", "estimators", "to_sklearn()")
+    """The estimator that the model's reading names, with the model's coefficients."""
+    module, name = model.answers.reading.estimator
+    estimator = getattr(required(module, "scikit-learn", "estimators", "to_sklearn()"), name)()
     answers, weights = model.answers, _without_constants(model)
-    if answers.kind == NUMBERS:
-        estimator = linear.LinearRegression()
-        estimator.coef_ = (answers.scale * weights).T
-        estimator.intercept_ = answers.center + answers.scale * model.bias
-    else:
-        estimator = linear.LogisticRegression() if answers.kind == CLASSES else svm.LinearSVC()
+    if answers.reading.labelled:
         estimator.coef_ = np.atleast_2d(weights.T)
         estimator.intercept_ = np.atleast_1d(model.bias - answers.threshold)
         estimator.classes_ = answers.labels
+    else:
+        estimator.coef_ = (answers.scale * weights).T
+        estimator.intercept_ = answers.center + answers.scale * model.bias
     estimator.n_features_in_ = len(weights)
     return estimator
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
+from ..problems.families import reading_of
 from ..storage import read_arrays, write_atomically, write_json
 from ..validation import short
 from .model import Answers, Model
@@ -44,7 +45,7 @@ def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if (scale := model.encoder.standardizer) is not None:
         arrays |= {"mean": scale.mean, "deviation": scale.deviation}
     numbers = {key: np.asarray(getattr(model.answers, key)).tolist() for key in ("threshold", "center", "scale")}
-    answers = {"kind": model.answers.kind, **numbers}
+    answers = {"kind": model.answers.reading.name, **numbers}
     document = {
         "schema": SCHEMA,
         "kind": "model",
@@ -87,7 +88,10 @@ def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
         raise ValueError(f"mean and deviation must be {len(numbers)} numbers each")
     given = document["answers"]
     answers = Answers(
-        given["kind"], arrays["labels"], float(given["threshold"]), *(np.array(given[key], float) for key in OF_TARGETS)
+        reading_of(given["kind"]),
+        arrays["labels"],
+        float(given["threshold"]),
+        *(np.array(given[key], float) for key in OF_TARGETS),
     )
     encoder = Encoder(numbers, categories, scale)
     target, certificate, training = document["target"], document["certificate"], document["training"]

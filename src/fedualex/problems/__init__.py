@@ -14,7 +14,7 @@ from .feasibility import phase_one, violation
 from .general import Problem
 from .known import Floor
 from .low_rank import LowRankRecipe, low_rank
-from .metrics import ClientMetrics, client_metrics, roc_auc
+from .metrics import ClientMetrics, client_metrics
 from .oracles import AbstractOracle, Exact, GaussianNoise, Minibatch
 from .paper import (
     federated_lasso,
@@ -25,6 +25,7 @@ from .paper import (
     paper_nuclear,
     paper_nuclear_unequal,
 )
+from .readings import roc_auc
 from .recipe import AbstractRecipe, assemble, gather
 from .robust import RobustRecipe, robust_regression
 from .rows import Rows, split_rows

@@ -14,23 +14,14 @@ from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, of_type, positive, real_array
 from .active import domain_of
+from .bounds import Penalty, class_bias_box, class_means, class_shares, known_classes, sums_by_class, total_mass
+from .families import Logistic
 from .general import Problem
 from .known import Smooth, norm_of_blocks
-from .recipe import (
-    CLASSES,
-    AbstractRecipe,
-    Penalty,
-    assemble,
-    built_from,
-    class_bias_box,
-    class_means,
-    class_shares,
-    known_classes,
-    sums_by_class,
-    total_mass,
-)
+from .readings import ClassReading, Reading
+from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, checked_weights, class_column, features, labels_of_model, split_rows
-from .scores import Logistic, linear_rows, linear_score, row_weight
+from .scores import linear_rows, linear_score, row_weight
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
 
@@ -57,9 +48,9 @@ class AdversarialRecipe(AbstractRecipe):
         checked_weights(self.weights)
 
     @property
-    def answers(self) -> str:
+    def reading(self) -> Reading:
         """Two classes."""
-        return CLASSES
+        return ClassReading()
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """The labels, then sums of each class."""
@@ -123,7 +114,7 @@ class AttackedLogistic(Smooth):
 
     def __call__(self, x: Tree, delta: Array, example: Tree) -> Array:
         score = linear_score(x, example["row"]) + delta @ x["weights"]
-        return row_weight(example) * Logistic()(score, example["target"])
+        return row_weight(example) * Logistic().loss(score, example["target"])
 
     def jacobian_bound(self, examples: Tree, problem: Any) -> float:
         """Of the blocks, with W = max ||w||, D = max ||delta||, s the largest singular value of the weighted (row, 1),

@@ -11,43 +11,18 @@ from numpy.typing import NDArray
 from ..accepted import Column, Matrix, Number, Numbers
 from ..certificates.rounding import Majorized
 from ..geometry import EntropicSimplex
-from ..regularizers import KL, Box, CappedSimplex
+from ..regularizers import KL, CappedSimplex
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
-from ..validation import nonnegative, of_type, one_of, positive, real_array, short
+from ..validation import nonnegative, of_type, positive, real_array, short
+from .bounds import Penalty, known_classes, total_mass
+from .families import Family, family_of
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks
-from .recipe import (
-    CLASSES,
-    NUMBERS,
-    AbstractRecipe,
-    Ball,
-    Penalty,
-    assemble,
-    bias_box,
-    built_from,
-    class_bias_box,
-    class_means,
-    known_classes,
-    sums_by_class,
-    total_mass,
-)
-from .rows import Rows, class_column, features, label_column, split_rows, targets
-from .scores import (
-    CLASSIFICATION,
-    REGRESSION,
-    Huber,
-    Logistic,
-    Loss,
-    Scored,
-    Softmax,
-    Squared,
-    distances,
-    linear_rows,
-    linear_score,
-    plain_losses,
-    regression_loss,
-)
+from .readings import Reading
+from .recipe import AbstractRecipe, assemble, built_from
+from .rows import Rows, features, label_column, split_rows
+from .scores import ScoreSum, linear_rows, linear_score, scored
 
 # Mixtures of clients or groups: a prior, the simplex of mixtures with its regularizer, and the loss of a mixture.
 
@@ -80,40 +55,39 @@ def checked_prior(prior: object, count: int, part: str) -> NDArray[Any]:
 class Weighted(Majorized, Smooth):
     """weight y_g loss(<w, row> + b, label) of an example of group g; where clients are the groups, weight is M."""
 
-    loss: Loss
+    family: Family
 
     def __call__(self, x: Tree, y: Array, example: Tree) -> Array:
         factor = example["weight"] * y[example["group"]]
-        return factor * self.loss(linear_score(x, example["row"]), example["target"])
+        return factor * self.family.loss(linear_score(x, example["row"]), example["target"])
 
     def majorant(self, x: Tree, y: Array, example: Tree) -> Array:
         """The same of the size of the loss."""
         reach = linear_score(x, abs(example["row"]))
-        return example["weight"] * y[example["group"]] * self.loss.size(reach, example["target"])
+        return example["weight"] * y[example["group"]] * self.family.size(reach, example["target"])
 
     def jacobian_bound(self, examples: Tree, problem: Any) -> float:
         """Of the blocks xx and xy, y on the simplex with the norm l1, the largest of a group each.
 
-        xx: curvature * the largest eigenvalue of sum_i weight_i r_i r_i^T / n, r = (row, 1), over its rows.
+        xx: that of sum_i weight_i phi_i'' r_i r_i^T / n over its rows, r = (row, 1), with bounds of phi_i''.
         xy: sum_i weight_i slope_i ||r_i|| / n over its rows, slope_i the largest of the loss in the domain.
         """
         group, weight = examples["group"], examples["weight"] / len(examples["group"])
-        rows = linear_rows(examples["row"], problem.like.x, len(group))
-        slope = self.loss.steepest(distances(rows, examples["target"], problem.geometry.parts.x))
-        curved = [rows.of(own).largest_square(weight[own]) for own in (group == g for g in np.unique(group))]
-        return norm_of_blocks(
-            self.loss.curvature * max(curved), float(np.bincount(group, weight * slope * rows.norms()).max())
-        )
+        rows = scored(examples, problem)
+        own = [group == g for g in np.unique(group)]
+        curved = max(rows.of(members).largest_second(self.family, weight[members]) for members in own)
+        crossed = np.bincount(group, weight * rows.steepest(self.family) * rows.rows.norms()).max()
+        return norm_of_blocks(curved, float(crossed))
 
-    def scored(self, examples: Tree, like: Any) -> Scored:
+    def score_sum(self, examples: Tree, like: Any) -> ScoreSum:
         """y_g of its group, times its weight."""
         from scipy.sparse import csr_array  # imported where second derivatives are wanted
 
-        count, weight = len(examples["group"]), np.asarray(examples["weight"], float)
-        mixed = csr_array((weight, (np.arange(count), examples["group"])), shape=(count, np.size(like.y)))
-        return Scored(
-            linear_rows(examples["row"], like.x, count), self.loss, examples["target"], np.zeros(count), mixed
-        )
+        group, count = np.asarray(examples["group"]), len(examples["group"])
+        weight = np.asarray(examples["weight"], float) / count
+        mixed = csr_array((weight, (np.arange(count), group)), shape=(count, np.size(like.y)))
+        rows = linear_rows(examples["row"], like.x, count)
+        return ScoreSum(rows, self.family, np.asarray(examples["target"]), np.zeros(count), mixed)
 
 
 # `agnostic` before anybody's data was seen.
@@ -125,8 +99,8 @@ class AgnosticRecipe(AbstractRecipe):
 
     grouped: whether the mixture is one of groups of rows, not of clients. loss, delta, l1, l2, kl, prior, cvar and
     radius are those of `agnostic`.
-    "squared" and "huber" send sums of targets with the weights of groups, then the sum of rows at the prior and the
-    losses of groups at the mean target; the other losses send weights and sums of rows of each class, at the prior.
+    Families of numbers send sums of targets with the weights of groups, then what bounds the bias at the prior and the
+    losses of groups at the mean target; families of classes send weights and sums of rows of each class, at the prior.
     """
 
     loss: Any = None
@@ -142,18 +116,14 @@ class AgnosticRecipe(AbstractRecipe):
     row_groups: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.loss is not None:
-            one_of("loss", self.loss, CLASSIFICATION + REGRESSION)
+        self.family()
         of_type("grouped", self.grouped, bool, "True or False")
         self._penalty()
-        if self.regression:
-            self._distance()
         mixtures(self.kl, np.ones(1), self.cvar, self.prior is not None)
 
-    @property
-    def regression(self) -> bool:
-        """Whether targets are numbers, not classes."""
-        return self.loss in REGRESSION
+    def family(self) -> Family:
+        """The family before anything is known of the targets."""
+        return family_of("loss", "logistic" if self.loss is None else self.loss, delta=self.delta)
 
     @property
     def weights(self) -> str:
@@ -161,50 +131,47 @@ class AgnosticRecipe(AbstractRecipe):
         return "samples" if self.grouped else "clients"
 
     @property
-    def answers(self) -> str:
-        """Numbers for a loss of regression, else classes."""
-        return NUMBERS if self.regression else CLASSES
+    def reading(self) -> Reading:
+        """That of the family."""
+        return self.family().reading
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Labels, then sums of groups, then sums at the prior."""
         if not known:
-            labels = {} if self.regression else {"classes": rows.labels(rows.y)}
+            labels = self.family().opening(rows, rows.shares).get("labels", {})
             return self.opening(rows, client, labels={"groups": rows.labels(self._group(rows, client)), **labels})
         group, masses = self._numbers(rows, known, client), rows.masses(self.weights, client)
         count = known[0]["groups"].size
         if len(known) == 1:
-            sums = {"group_targets": np.bincount(group, masses * rows.y, count)} if self.regression else {}
+            sums = {"group_targets": np.bincount(group, masses * rows.y, count)} if not self.reading.labelled else {}
             # A sum of n numbers 1 / n is not always 1.
             mass = np.bincount(group, masses, count) if self.grouped else (np.arange(count) == client) * 1.0
             return Summary(sums={"group_mass": mass, **sums})
+        family, constant = self._settled(known), self._constant(known)
         share = (self._prior(known) / known[1]["group_mass"])[group] * masses
-        if not self.regression:
-            return Summary(sums=sums_by_class(rows, known_classes(known), share))
-        losses = masses * plain_losses(self._distance(), self._center(known), rows.y)
-        return Summary(sums={"row_sum": share @ rows.X, "group_losses": np.bincount(group, losses, count)})
+        each = family.losses(constant, rows)
+        losses = {f"group_{name}": np.bincount(group, masses * loss, count) for name, loss in each.items()}
+        return Summary(sums=dict(family.evidence(rows, known, share, (constant, constant))) | losses)
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows with targets, groups, and the weight of all rows over that of the group's."""
         group = self._numbers(rows, known, client)
         weight = rows.factors * (total_mass(known) / known[1]["group_mass"])[group]
-        target, labels = rows.y, None if self.regression else known_classes(known)
-        if labels is not None:
-            target = rows.signs(labels) if self._binary(known) else rows.numbers(rows.y, labels)
+        target = self._settled(known).encoded(rows, known)
         return {"row": rows.features, "target": target, "group": group, "weight": weight}
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `agnostic`."""
-        prior, penalty, budget = self._prior(known), self._penalty(), self._budget(known)
-        ball = penalty.ball(budget)
-        scalar = self.regression or self._binary(known)
-        outputs = () if scalar else (known_classes(known).size,)
-        shape = (known[2]["row_sum" if self.regression else "class_rows"].shape[-1], *outputs)
-        rule: Loss = self._distance() if self.regression else Logistic() if scalar else Softmax()
+        family, prior, penalty = self._settled(known), self._prior(known), self._penalty()
+        budget, outputs = family.worst_budget(known[2], known[1]["group_mass"]), family.outputs(known)
+        ball, around = penalty.ball(budget), (self._constant(known),) * 2
+        shape = (known[2][family.evidence_rows].shape[-1], *outputs)
+        sums = {**known[2], "target_sum": self._mean_target(known)}
         return self.built(
-            Weighted(rule),
+            Weighted(family),
             known,
             data,
-            x={"weights": penalty.regularizer(ball, shape), "bias": self._bias(known, ball, budget)},
+            x={"weights": penalty.regularizer(ball, shape), "bias": family.box(sums, 1.0, around, ball, budget)},
             y=mixtures(self.kl, prior, self.cvar, self.prior is not None),
             like=Saddle({"weights": np.zeros(shape), "bias": np.zeros(outputs)}, np.zeros(prior.size)),
             floor=Floor(prior, 0.0, each=True),
@@ -213,9 +180,6 @@ class AgnosticRecipe(AbstractRecipe):
 
     def _penalty(self) -> Penalty:
         return Penalty(self.l1, self.l2, self.radius)
-
-    def _distance(self) -> Squared | Huber:
-        return regression_loss(self.loss, self.delta)
 
     def _group(self, rows: Rows, client: int) -> NDArray[Any]:
         return np.full(len(rows.y), client) if rows.group is None or not self.grouped else rows.group
@@ -226,25 +190,22 @@ class AgnosticRecipe(AbstractRecipe):
     def _prior(self, known: Sequence[Known]) -> NDArray[Any]:
         return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")
 
-    def _binary(self, known: Sequence[Known]) -> bool:
-        count = known_classes(known).size
-        if self.loss == "logistic" and count > 2:
-            raise ValueError(f"loss must be 'multiclass' for more than two classes, and y holds {count}")
-        return count == 2 and self.loss != "multiclass"
+    def _settled(self, known: Sequence[Known]) -> Family:
+        family = self.family()
+        settled = family.settled(known)
+        if self.loss is not None and settled is not family:
+            count = known_classes(known).size
+            raise ValueError(f"loss must be {settled.name!r} for more than two classes, and y holds {count}")
+        return settled
 
-    def _center(self, known: Sequence[Known]) -> float:
-        return float(self._prior(known) @ (known[1]["group_targets"] / known[1]["group_mass"]))
+    def _mean_target(self, known: Sequence[Known]) -> NDArray[Any]:
+        """At the prior; 0 where targets are no numbers."""
+        if "group_targets" not in known[1]:
+            return np.zeros(())
+        return np.asarray(self._prior(known) @ (known[1]["group_targets"] / known[1]["group_mass"]))
 
-    def _budget(self, known: Sequence[Known]) -> float:
-        if self.regression:
-            return float(np.max(known[2]["group_losses"] / known[1]["group_mass"]))
-        return float(np.log(known_classes(known).size))
-
-    def _bias(self, known: Sequence[Known], ball: Ball, budget: float) -> Box:
-        if self.regression:
-            return bias_box(self._center(known), known[2]["row_sum"], ball, self._distance().reach(budget))
-        shares = known[2]["class_mass"]
-        return class_bias_box(shares, class_means(known[2]), ball, budget, self._binary(known))
+    def _constant(self, known: Sequence[Known]) -> float:
+        return self.family().constant({"target_sum": self._mean_target(known)}, 1.0)
 
 
 @built_from("X", "y", "clients", recipe=AgnosticRecipe)
@@ -253,7 +214,7 @@ def agnostic(
     y: Column,
     clients: Column,
     *,
-    loss: str | None = None,
+    loss: str | Family | None = None,
     delta: Number = 1.0,
     l1: Number = 0.0,
     l2: Number = 0.0,
@@ -292,6 +253,6 @@ def agnostic(
     """
     recipe = AgnosticRecipe(loss, delta, l1, l2, kl, prior, cvar, radius, groups is not None)
     rows = features(X)
-    target = targets(y, rows.shape[0]) if recipe.regression else class_column(y, rows.shape[0])
+    target = recipe.family().column(y, rows.shape[0])
     group = None if groups is None else label_column("groups", groups, rows.shape[0])
     return assemble(recipe, split_rows(rows, target, clients, sample_weight, group))

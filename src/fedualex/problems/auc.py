@@ -16,14 +16,8 @@ from ..regularizers.fenchel import UNIT
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
 from ..validation import issparse, nonnegative, of_type
-from .general import Problem
-from .known import Floor, Smooth, norm_of_blocks
-from .recipe import (
-    RANKING,
-    AbstractRecipe,
+from .bounds import (
     Ball,
-    assemble,
-    built_from,
     class_means,
     known_classes,
     largest_product,
@@ -33,8 +27,13 @@ from .recipe import (
     total_mass,
     weight_ball,
 )
+from .families import Squared
+from .general import Problem
+from .known import Floor, Smooth, norm_of_blocks
+from .readings import RankReading, Reading
+from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, class_column, features, is_sparse, split_rows
-from .scores import row_weight, score_rows
+from .scores import ScoreSum, row_weight, score_rows
 
 # The losses of one example by which the area under the ROC curve is maximized.
 
@@ -118,6 +117,18 @@ class CenteredSquare(Majorized, Smooth):
         ]
         return 2 * (sum(parts) + difference)
 
+    def score_sum(self, examples: Tree, like: Any) -> ScoreSum | None:
+        """Squares of scores with the target 0, and one more row with the target 1; None for sparse rows."""
+        if is_sparse(examples["row"]):
+            return None
+        rows = np.asarray(examples["row"], float)
+        weight = np.broadcast_to(np.asarray(row_weight(examples), float), len(rows)) / len(rows)
+        whole = np.concatenate([rows, np.asarray(self.difference, float)[None]])
+        target = np.append(np.zeros(len(rows)), 1.0)
+        return ScoreSum(
+            score_rows(whole, whole.shape[1], np.zeros((len(whole), 0))), Squared(), target, 2 * np.append(weight, 1.0)
+        )
+
 
 # `auc` before anybody's data was seen.
 
@@ -137,15 +148,16 @@ class AucRecipe(AbstractRecipe):
     radius: Any = None
     saddle: bool = True
     exchanges: ClassVar[int] = 2
+    bias_is_known: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         of_type("saddle", self.saddle, bool, "True or False")
         self._ball()
 
     @property
-    def answers(self) -> str:
+    def reading(self) -> Reading:
         """Only the order of scores has a meaning."""
-        return RANKING
+        return RankReading()
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """The labels, then sums of each class."""

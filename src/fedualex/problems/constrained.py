@@ -12,24 +12,14 @@ from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import one_of, positive, short
+from .bounds import Penalty, total_mass
+from .families import FAMILIES, Family, family_of
 from .feasibility import Lagrangian
 from .general import Problem
 from .known import Floor
-from .recipe import (
-    CLASSES,
-    NUMBERS,
-    AbstractRecipe,
-    Ball,
-    Penalty,
-    assemble,
-    bias_box,
-    built_from,
-    known_classes,
-    largest_product,
-    total_mass,
-)
-from .rows import Rows, class_column, features, label_column, split_rows, targets
-from .scores import Huber, Logistic, Squared, constant_losses, regression_loss
+from .readings import Reading
+from .recipe import AbstractRecipe, assemble, built_from
+from .rows import Rows, class_column, features, label_column, split_rows
 
 # Groups of rows with limits on their losses, and bounds of their multipliers.
 
@@ -105,13 +95,13 @@ class ConstrainedRecipe(AbstractRecipe):
 
     First labels of groups, and of classes or the range of the targets; then sums over the rows of loss_0 and of each
     limited group: their weights, their losses at a grid of constant scores, and what bounds the bias: for "logistic"
-    weights and sums of rows of each class, otherwise sums of targets and rows of loss_0.
+    weights and sums of rows of each class, otherwise sums over the rows of loss_0.
 
     limits, loss, delta, l1, l2, radius, multiplier: as for `fx.problems.constrained`.
     """
 
     limits: Any
-    loss: str = "logistic"
+    loss: Any = "logistic"
     delta: Any = 1.0
     l1: Any = 0.0
     l2: Any = 0.0
@@ -121,57 +111,59 @@ class ConstrainedRecipe(AbstractRecipe):
     row_groups: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        one_of("loss", self.loss, ("logistic", "squared", "huber"))
+        self.family()
         check_limits(self.limits)
         Penalty(self.l1, self.l2, self.radius)
-        self._rule()
         if self.multiplier is not None:
             positive("multiplier", self.multiplier)
 
+    def family(self) -> Family:
+        """The family, of one score for each row."""
+        several = tuple(name for name, family in FAMILIES.items() if not family().one_score)
+        family = family_of("loss", self.loss, several, delta=self.delta)
+        if not family.one_score:
+            raise ValueError(f"loss must have one score for each row, got {family.name!r}")
+        return family
+
     @property
-    def answers(self) -> str:
-        """Classes for the logistic loss, else numbers."""
-        return CLASSES if self.loss == "logistic" else NUMBERS
+    def reading(self) -> Reading:
+        """That of the family."""
+        return self.family().reading
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Labels and ranges, then sums of loss_0 and each group."""
-        logistic = self.loss == "logistic"
+        family = self.family()
         if not known:
-            counted = rows.y[rows.shares > 0]
-            groups, labels = {"groups": rows.labels(_group(rows))}, {"classes": np.unique(counted)}
-            if logistic:
-                return self.opening(rows, client, labels=groups | labels)
-            ends = np.array([np.max(side, initial=-np.inf) for side in (-counted, counted)])
-            return self.opening(rows, client, labels=groups, largest={"range": ends})
-        masses, target = self._members(rows, known) * rows.shares, self._target(rows, known)
-        losses = constant_losses(self._rule(), self._constants(known), target, masses)
+            parts = family.spread(rows)
+            labels = {"groups": rows.labels(_group(rows)), **parts.pop("labels", {})}
+            return self.opening(rows, client, labels=labels, **parts)
+        masses, constants = self._members(rows, known) * rows.shares, self._constants(known)
+        losses = constant_losses(family, constants, family.encoded(rows, known), masses)
         sums = {"group_mass": masses.sum(axis=1), "grid_losses": losses}
-        if not logistic:
-            return Summary(sums={**sums, "target_sum": np.asarray(masses[0] @ target), "row_sum": masses[0] @ rows.X})
-        within = [masses * (target == sign) for sign in (-1, 1)]
-        by_class = {"class_mass": [w.sum(axis=1) for w in within], "class_rows": [w @ rows.X for w in within]}
-        return Summary(sums={**sums, **{name: np.stack(parts) for name, parts in by_class.items()}})
+        return Summary(sums=sums | dict(family.limit_evidence(rows, known, masses, constants[[0, -1]])))
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows with targets, and for loss_0 and each group the weight of all rows over that of its rows."""
         shares = self._members(rows, known).T * (total_mass(known) / known[1]["group_mass"])
-        return {"row": rows.features, "target": self._target(rows, known), "shares": rows.factors[:, None] * shares}
+        return {
+            "row": rows.features,
+            "target": self.family().encoded(rows, known),
+            "shares": rows.factors[:, None] * shares,
+        }
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `constrained`."""
-        _, tau = limited_groups(known[0]["groups"], self.limits)
+        family, (_, tau) = self.family(), limited_groups(known[0]["groups"], self.limits)
         constant = known[1]["grid_losses"] / known[1]["group_mass"]
         bound = multiplier_bounds(constant, tau, self.multiplier)
         budget = float(np.min(constant[:, 0] + np.maximum(constant[:, 1:] - tau, 0) @ bound))
         penalty = Penalty(self.l1, self.l2, self.radius)
-        ball = penalty.ball(budget)
-        bias = (
-            self._class_bias(known, budget, bound, ball) if self.loss == "logistic" else self._bias(known, budget, ball)
-        )
-        features = known[1]["class_rows" if self.loss == "logistic" else "row_sum"].shape[-1]
+        ball, most = penalty.ball(budget), np.array([budget, *(tau + budget / bound)])
+        bias = family.limit_box(known[1], most, self._constants(known)[[0, -1]], ball)
+        features = known[1][family.evidence_rows].shape[-1]
         zero = {"multipliers": np.zeros(tau.size)}
         return self.built(
-            Lagrangian(self._rule(), tau, feasible=self.multiplier is None),
+            Lagrangian(family, tau, feasible=self.multiplier is None),
             known,
             data,
             x={"weights": penalty.regularizer(ball, (features,)), "bias": bias},
@@ -180,12 +172,6 @@ class ConstrainedRecipe(AbstractRecipe):
             floor=Floor(zero, 0.0, each=True),
             by_construction=True,
         )
-
-    def _rule(self) -> Logistic | Squared | Huber:
-        return Logistic() if self.loss == "logistic" else regression_loss(self.loss, self.delta)
-
-    def _target(self, rows: Rows, known: Sequence[Known]) -> NDArray[Any]:
-        return rows.signs(known_classes(known, two=True)) if self.loss == "logistic" else rows.y
 
     def _members(self, rows: Rows, known: Sequence[Known]) -> NDArray[np.bool_]:
         """Which rows count in loss_0 and in each limited group's loss."""
@@ -196,27 +182,25 @@ class ConstrainedRecipe(AbstractRecipe):
         return np.concatenate([free[None], group == limited[:, None]])
 
     def _constants(self, known: Sequence[Known]) -> NDArray[Any]:
-        """The grid of `constrained`; for "logistic" so far that the rows of one class meet the least limit."""
-        if self.loss != "logistic":
-            return np.linspace(-known[0]["range"][0], known[0]["range"][1], 101)
+        """The grid of `constrained`."""
         _, tau = limited_groups(known[0]["groups"], self.limits)
-        enough = -np.log(np.expm1(min(tau.min(), 1.0)))  # log(1 + exp(-enough)) = limit
-        end = max(15.0, enough + 1)
-        return np.linspace(-end, end, 301)
+        return self.family().grid(known, tau.min())
 
-    def _bias(self, known: Sequence[Known], budget: float, ball: Ball) -> Box:
-        sums, mass = known[1], known[1]["group_mass"][0]
-        reach = regression_loss(self.loss, self.delta).reach(budget)
-        return bias_box(sums["target_sum"] / mass, sums["row_sum"] / mass, ball, reach)
 
-    def _class_bias(self, known: Sequence[Known], budget: float, bound: NDArray[Any], ball: Ball) -> Box:
-        _, tau = limited_groups(known[0]["groups"], self.limits)
-        most, ends = np.array([budget, *(tau + budget / bound)]), []
-        for within, rows in zip(known[1]["class_mass"], known[1]["class_rows"], strict=True):
-            has = within > 0
-            share = (within / known[1]["group_mass"])[has]
-            ends.append(float(np.min(most[has] / share + largest_product(ball, rows[has] / within[has, None]))))
-        return Box(lower=-ends[1], upper=ends[0])
+BLOCK = 4096
+"""How many rows are scored at a time by all constant scores, which bounds the memory."""
+
+
+def constant_losses(
+    family: Family, constants: NDArray[Any], target: NDArray[Any], masses: NDArray[Any]
+) -> NDArray[Any]:
+    """For each constant score (row), the sums of the losses with each row of the weights `masses` (column)."""
+    total = np.zeros((len(constants), len(masses)))
+    some = masses.any(axis=1)  # a client has rows of few groups
+    for start in range(0, len(target), BLOCK):
+        part = slice(start, start + BLOCK)
+        total[:, some] += family.loss(constants[:, None], target[part]) @ masses[some, part].T
+    return total
 
 
 def _group(rows: Rows) -> NDArray[Any]:
@@ -233,7 +217,7 @@ def constrained(
     *,
     limits: Any,
     groups: Column = "clients",
-    loss: str = "logistic",
+    loss: str | Family = "logistic",
     delta: Number = 1.0,
     l1: Number = 0.0,
     l2: Number = 0.0,
@@ -269,6 +253,6 @@ def constrained(
     """
     recipe = ConstrainedRecipe(limits, loss, delta, l1, l2, radius, multiplier)
     rows = features(X)
-    target = class_column(y, rows.shape[0]) if loss == "logistic" else targets(y, rows.shape[0])
+    target = recipe.family().column(y, rows.shape[0])
     group = group_column(y, clients, groups, rows.shape[0])
     return assemble(recipe, split_rows(rows, target, clients, sample_weight, group))

@@ -4,7 +4,7 @@ Most losses of the catalogue are sums over rows of a convex function of a score,
 
     f(x, y) = sum_i c_i(y) phi(s_i(x), target_i) + <level, y>,   c_i(y) = fixed_i + <mixed_i, y> >= 0,   s_i linear.
 
-A loss that is such a sum says so (`scored`), and all that a survey wants has a closed form. Any other loss is
+A loss that is such a sum says so (`score_sum`), and all that a survey wants has a closed form. Any other loss is
 differentiated by jax.
 """
 
@@ -22,7 +22,7 @@ from ..compiling import compiled
 from ..precision import double
 from ..tree import Saddle
 from ..validation import issparse
-from .scores import Scored, ScoreRows
+from .scores import ScoreRows, ScoreSum
 
 BLOCK = 4096
 """Rows that are looked at together: their products stay in the cache."""
@@ -44,10 +44,11 @@ class Block(NamedTuple):
         return cls(own - rows.center, beside, None)
 
     def scores(self, x: NDArray[Any]) -> NDArray[Any]:
-        """x: (columns, scores), those of `beside` first."""
+        """One for each row, or several. x: (columns, scores), those of `beside` first."""
         extra = self.beside.shape[1]
         found = self.rows @ x[extra:] + self.beside @ x[:extra]
-        return np.asarray(found if self.center is None else found - self.center @ x[extra:])
+        found = np.asarray(found if self.center is None else found - self.center @ x[extra:])
+        return found[:, 0] if found.shape[1] == 1 else found
 
     def add_up(self, weight: NDArray[Any]) -> NDArray[Any]:
         """sum_i weight_i (beside_i, row_i - center), one column for each of weight."""
@@ -88,54 +89,47 @@ class Surveyor:
         """
         raise NotImplementedError
 
-    @property
-    def has_cuts(self) -> bool:
-        """Whether steps have dual cuts."""
-        return False
 
-
-class ScoredSurveyor(Surveyor):
+class ScoreSurveyor(Surveyor):
     """Of losses of scores, in closed form."""
 
-    def __init__(self, problem: Any):
+    def __init__(self, problem: Any, sums: list[ScoreSum]):
         super().__init__(problem)
-        data, like = problem.data, problem.like
-        self.shape = (-1, int(np.prod(np.shape(like.x["weights"])[1:], dtype=int)))
-        self.parts = []
-        for weight, client in zip(np.asarray(problem.weights, float), _clients(data), strict=True):
-            scored = problem.f.scored(client, like)
-            share = weight / len(scored.target)
-            mixed = None if scored.mixed is None else scored.mixed * share
-            self.parts.append((weight, scored._replace(fixed=share * scored.fixed, mixed=mixed)))
-
-    @property
-    def has_cuts(self) -> bool:
-        """They do."""
-        return True
+        self.outputs = int(np.prod(np.shape(problem.like.x["weights"])[1:], dtype=int))
+        self.parts = list(zip(np.asarray(problem.weights, float), sums, strict=True))
 
     def survey(self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None) -> Surveyed:
         """Added up over clients and blocks of rows."""
         x, y = self._vectors(z)
         total = _Totals(x.shape, y.size, curvature)
-        begin = None if start is None else self._vectors(start)
-        for weight, scored in self.parts:
-            coefficients = scored.coefficients(y)
-            before = None if begin is None else scored.coefficients(begin[1])
-            for part in _parts(len(coefficients)):
-                rows = Block.of(scored.rows, part)
-                c, scores, target = coefficients[part], _squeezed(rows.scores(x)), scored.target[part]
-                mixed = None if scored.mixed is None else scored.mixed[part]
-                total.add(rows, scored.family, scores, target, c, mixed)
-                if begin is not None and before is not None:
-                    total.add_cut(
-                        rows, scored.family, (_squeezed(rows.scores(begin[0])), before[part]), scores, target, c
-                    )
-            total.add_level(weight, scored, y)
+        begun = None if start is None else self._vectors(start)
+        for weight, own in self.parts:
+            coefficients = weight * own.coefficients(y)
+            before = None if begun is None else weight * own.coefficients(begun[1])
+            for part in _blocks(len(coefficients)):
+                rows, target = Block.of(own.rows, part), own.target[part]
+                losses = RowLosses(rows, own.family, target, rows.scores(x), coefficients[part])
+                total.add(losses, None if own.mixed is None else weight * own.mixed[part])
+                if begun is not None and before is not None:
+                    total.add_cut(losses, rows.scores(begun[0]), before[part])
+            if own.level is not None:
+                total.add_level(weight * own.level, y)
         return total.surveyed(self.problem.like)
 
     def _vectors(self, z: Saddle) -> tuple[NDArray[Any], NDArray[Any]]:
+        """x with a column for each score, and y."""
         x, y = (np.concatenate([np.zeros(0), *map(_flat, jax.tree.leaves(part))]) for part in (z.x, z.y))
-        return x.reshape(self.shape), y
+        return x.reshape(-1, self.outputs), y
+
+
+class RowLosses(NamedTuple):
+    """Some rows, what their losses are, and how much each counts."""
+
+    rows: Block
+    family: Any
+    target: NDArray[Any]
+    scores: NDArray[Any]
+    counts: NDArray[Any]
 
 
 class _Totals:
@@ -147,71 +141,72 @@ class _Totals:
         self.yx = np.zeros((others, *shape)) if curvature else None
         self.cut, self.offset, self.has_cut = np.zeros(shape), 0.0, False
 
-    def add(self, rows: Block, family: Any, scores: Any, target: Any, c: NDArray[Any], mixed: Any) -> None:
-        losses, slopes = _per_row(family.loss(scores, target)), _columns(family.slope(scores, target))
-        self.value += float(c @ losses)
-        self.slope += rows.add_up(c[:, None] * slopes)
+    def add(self, at: RowLosses, mixed: Any) -> None:
+        """Value and operator, and second derivatives where they are wanted."""
+        losses, slopes = _per_row(at.family.loss(at.scores, at.target)), _columns(at.family.slope(at.scores, at.target))
+        self.value += float(at.counts @ losses)
+        self.slope += at.rows.add_up(at.counts[:, None] * slopes)
         if mixed is not None:
             self.y_slope += np.asarray(mixed.T @ losses)
         if self.xx is None or self.yx is None:
             return
-        self._add_squares(rows, family.second(scores, target), c)
-        for k in range(slopes.shape[1]):
-            if mixed is not None:
-                weighed = (
-                    mixed.multiply(slopes[:, k : k + 1]).tocsr() if issparse(mixed) else mixed * slopes[:, k : k + 1]
-                )
-                self.yx[:, :, k] += rows.add_up(weighed.toarray() if issparse(weighed) else weighed).T
+        _add_squares(self.xx, at.rows, at.family.second(at.scores, at.target), at.counts)
+        if mixed is not None:
+            for k, slope in enumerate(slopes.T):
+                weighed = mixed.multiply(slope[:, None]).toarray() if issparse(mixed) else mixed * slope[:, None]
+                self.yx[:, :, k] += at.rows.add_up(weighed).T
 
-    def _add_squares(self, rows: Block, second: NDArray[Any], c: NDArray[Any]) -> None:
-        assert self.xx is not None
-        if second.ndim < 3:  # a score by itself
-            second = _columns(second)
-            alike = bool(np.all(second == second[:, :1]))
-            for k in range(second.shape[1]):
-                found = found if alike and k else rows.squares(c * second[:, k])
-                self.xx[:, k, :, k] += found
-            return
-        for k in range(second.shape[1]):
-            for other in range(k + 1):
-                found = rows.squares(c * second[:, k, other])
-                self.xx[:, k, :, other] += found
-                if other < k:
-                    self.xx[:, other, :, k] += found
+    def add_cut(self, at: RowLosses, origin: NDArray[Any], before: NDArray[Any]) -> None:
+        """The dual cut of a step from scores `origin` with coefficients `before`: any a_i in dom phi^* would be valid.
 
-    def add_cut(self, rows: Block, family: Any, start: Any, scores: Any, target: Any, c: NDArray[Any]) -> None:
-        """a_i = phi' + (c_i(y) before over now) phi'' (the change of the score), clipped to where phi^* is finite."""
-        (origin, before), there = start, c > 0
-        ratio = np.divide(before, c, out=np.zeros_like(c), where=there)
-        step, second = scores - origin, family.second(origin, target)
-        bent = np.einsum("nij,nj->ni", second, step) if second.ndim == 3 else second * step
-        a = family.slope(origin, target) + ratio.reshape(-1, *(1,) * (bent.ndim - 1)) * bent
-        a = family.clipped(
-            np.where(there.reshape(-1, *(1,) * (bent.ndim - 1)), a, family.slope(scores, target)), target
-        )
-        self.cut += rows.add_up(c[:, None] * _columns(a))
-        self.offset -= float(c @ _per_row(family.conjugate(a, target)))
+        a_i = phi'(origin) + (before_i / counts_i) phi''(origin) (the change of the score), clipped; rows that do not
+        count contribute nothing. Then f(., y) >= <sum counts_i a_i row_i, .> - sum counts_i phi^*(a_i) + <level, y>.
+        """
+        ratio = np.divide(before, at.counts, out=np.zeros_like(before), where=at.counts > 0)
+        second, step = at.family.second(origin, at.target), at.scores - origin
+        bent = np.einsum("nij,nj->ni", second, step) if second.ndim > step.ndim else second * step
+        a = at.family.slope(origin, at.target) + (ratio * bent.T).T
+        a = at.family.clipped(a, at.target)
+        self.cut += at.rows.add_up(at.counts[:, None] * _columns(a))
+        self.offset -= float(at.counts @ _per_row(at.family.conjugate(a, at.target)))
         self.has_cut = True
 
-    def add_level(self, weight: float, scored: Scored, y: NDArray[Any]) -> None:
+    def add_level(self, level: NDArray[Any], y: NDArray[Any]) -> None:
         """What f has beside the rows."""
-        if scored.level is not None:
-            self.value += weight * float(scored.level @ y)
-            self.offset += weight * float(scored.level @ y)
-            self.y_slope += weight * scored.level
+        self.value += float(level @ y)
+        self.offset += float(level @ y)
+        self.y_slope += level
 
     def surveyed(self, like: Saddle) -> Surveyed:
         """In the shapes of the problem."""
-        count = self.slope.size
-        operator = Saddle(_shaped(like.x, self.slope.ravel()), _shaped(like.y, -self.y_slope))
-        found = Surveyed(operator, np.asarray(self.value))
+        count, others = self.slope.size, self.y_slope.size
+        found = Surveyed(
+            Saddle(_shaped(like.x, self.slope.ravel()), _shaped(like.y, -self.y_slope)), np.asarray(self.value)
+        )
         if self.xx is not None and self.yx is not None:
-            others = self.y_slope.size
-            xx = self.xx.reshape(count, count)
-            found = found._replace(curvature=Curvature(xx, self.yx.reshape(others, count), np.zeros((others, others))))
+            xx, yx = self.xx.reshape(count, count), self.yx.reshape(others, count)
+            found = found._replace(curvature=Curvature(xx, yx, np.zeros((others, others))))
         if self.has_cut:
             found = found._replace(cut=Minorant(_shaped(like.x, self.cut.ravel()), np.asarray(self.offset)))
         return found
+
+
+def _add_squares(total: NDArray[Any], rows: Block, second: NDArray[Any], counts: NDArray[Any]) -> None:
+    """Add sum_i counts_i r_i r_i^T phi_i'' to (columns, scores, columns, scores)."""
+    scores = total.shape[1]
+    if second.ndim < 3:  # a score by itself
+        second = _columns(second)
+        alike = bool(np.all(second == second[:, :1]))
+        common = rows.squares(counts * second[:, 0]) if alike else None
+        for k in range(scores):
+            total[:, k, :, k] += rows.squares(counts * second[:, k]) if common is None else common
+        return
+    for k in range(scores):
+        for other in range(k + 1):
+            found = rows.squares(counts * second[:, k, other])
+            total[:, k, :, other] += found
+            if other < k:
+                total[:, other, :, k] += found
 
 
 class DifferentiatedSurveyor(Surveyor):
@@ -238,21 +233,21 @@ def _jacobian(problem: Any, z: Saddle) -> Any:
     vector, back = ravel_pytree(z)
 
     def column(direction: Any) -> Any:
-        tangent = jax.jvp(lambda v: ravel_pytree(problem.operator(back(v)))[0], (vector,), (direction,))[1]
-        return tangent
+        return jax.jvp(lambda v: ravel_pytree(problem.operator(back(v)))[0], (vector,), (direction,))[1]
 
     return jax.lax.map(column, jnp.eye(vector.size, dtype=vector.dtype)).T
 
 
 def surveyor_of(problem: Any) -> Surveyor:
     """The surveyor of a problem with its data."""
-    scored = getattr(getattr(problem, "f", None), "scored", None)
-    return (
-        ScoredSurveyor(problem) if scored is not None and problem.data is not None else DifferentiatedSurveyor(problem)
-    )
+    score_sum = getattr(getattr(problem, "f", None), "score_sum", None)
+    if score_sum is None or problem.data is None:
+        return DifferentiatedSurveyor(problem)
+    sums = [score_sum(client, problem.like) for client in _clients(problem.data)]
+    return DifferentiatedSurveyor(problem) if None in sums else ScoreSurveyor(problem, sums)
 
 
-def _parts(count: int) -> Iterator[slice]:
+def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + BLOCK) for start in range(0, count, BLOCK))
 
 
@@ -264,11 +259,6 @@ def _clients(data: Any) -> Iterator[Any]:
 
 def _flat(leaf: Any) -> NDArray[Any]:
     return np.ravel(np.asarray(leaf, np.float64))
-
-
-def _squeezed(scores: NDArray[Any]) -> NDArray[Any]:
-    """A family of one score takes a vector."""
-    return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
 def _columns(a: NDArray[Any]) -> NDArray[Any]:
@@ -285,6 +275,5 @@ def _shaped(like: Any, vector: NDArray[Any]) -> Any:
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([np.size(leaf) for leaf in leaves])
     parts = [vector[end - np.size(leaf) : end] for end, leaf in zip(ends, leaves, strict=True)]
-    return jax.tree.unflatten(
-        structure, [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
-    )
+    shaped = [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
+    return jax.tree.unflatten(structure, shaped)

@@ -18,44 +18,44 @@ from ..tree import Saddle, Tree, cast_like
 from ..validation import short
 from .active import TOLERANCE, domain_of
 from .base import AbstractProblem
+from .families import Family
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks, with_floor, with_smoothness
-from .scores import Loss, Scored, distances, linear_rows, linear_score
+from .scores import ScoreSum, linear_rows, linear_score, scored
 
 
 class Lagrangian(Majorized, Smooth):
     """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
 
-    loss: Loss
+    family: Family
     limits: Any
     feasible: bool = eqx.field(static=True)
     """Whether some model of the domain is known to meet all limits."""
 
     def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
         lam, shares = y["multipliers"], example["shares"]
-        loss = self.loss(linear_score(x, example["row"]), example["target"])
+        loss = self.family.loss(linear_score(x, example["row"]), example["target"])
         return (shares[0] + jnp.vdot(shares[1:], lam)) * loss - jnp.vdot(lam, cast_like(self.limits, lam))
 
     def majorant(self, x: Tree, y: Tree, example: Tree) -> Array:
         """The same of the size of the loss, with a plus."""
         lam, shares = y["multipliers"], example["shares"]
-        size = self.loss.size(linear_score(x, abs(example["row"])), example["target"])
+        size = self.family.size(linear_score(x, abs(example["row"])), example["target"])
         return (shares[0] + jnp.vdot(shares[1:], lam)) * size + jnp.vdot(lam, cast_like(self.limits, lam))
 
     def jacobian_bound(self, examples: Tree, problem: Any) -> float:
         """Of the blocks xx, at the largest multipliers, and xy, its columns added by their squares."""
         shares, sets = examples["shares"] / len(examples["shares"]), problem.geometry.parts
-        rows = linear_rows(examples["row"], problem.like.x, len(shares))
-        slope = self.loss.steepest(distances(rows, examples["target"], sets.x))
-        curved = rows.largest_square(shares[:, 0] + shares[:, 1:] @ sets.y["multipliers"].regularizer.upper)
-        crossed = float(np.linalg.norm((slope * rows.norms()) @ shares[:, 1:]))
-        return norm_of_blocks(self.loss.curvature * curved, crossed)
+        rows, most = scored(examples, problem), sets.y["multipliers"].regularizer.upper
+        curved = rows.largest_second(self.family, shares[:, 0] + shares[:, 1:] @ most)
+        crossed = float(np.linalg.norm((rows.steepest(self.family) * rows.rows.norms()) @ shares[:, 1:]))
+        return norm_of_blocks(curved, crossed)
 
-    def scored(self, examples: Tree, like: Any) -> Scored:
-        """share_0 and the multipliers' shares; a limit is what its multiplier is taken off by."""
-        shares = np.asarray(examples["shares"], float)
+    def score_sum(self, examples: Tree, like: Any) -> ScoreSum:
+        """share_0 and the multipliers' shares of each row; limits are taken off."""
+        shares = np.asarray(examples["shares"], float) / len(examples["shares"])
         rows, level = linear_rows(examples["row"], like.x, len(shares)), -np.asarray(self.limits, float)
-        return Scored(rows, self.loss, examples["target"], shares[:, 0], shares[:, 1:], level)
+        return ScoreSum(rows, self.family, np.asarray(examples["target"]), shares[:, 0], shares[:, 1:], level)
 
 
 class Excess(Majorized):
@@ -70,9 +70,9 @@ class Excess(Majorized):
         """That of the Lagrangian, without its objective."""
         return self.whole.majorant(x, y, _without_objective(example))
 
-    def scored(self, examples: Tree, like: Any) -> Scored:
+    def score_sum(self, examples: Tree, like: Any) -> ScoreSum:
         """The Lagrangian's, without share_0."""
-        found = self.whole.scored(examples, like)
+        found = self.whole.score_sum(examples, like)
         return found._replace(fixed=np.zeros_like(found.fixed))
 
 

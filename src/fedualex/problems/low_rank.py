@@ -12,11 +12,14 @@ from ..regularizers import L1, Box, L1Ball, Spectral
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, positive
+from .bounds import mean_of, sums_of_means, total_mass
+from .families import Squared
 from .general import Problem
 from .known import Floor
-from .recipe import NUMBERS, AbstractRecipe, assemble, built_from, mean_of, sums_of_means, total_mass
+from .readings import NumberReading, Reading
+from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, checked_weights, features, matrix, split_rows
-from .scores import OfScore, Squared
+from .scores import OfScore
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +40,9 @@ class LowRankRecipe(AbstractRecipe):
         checked_weights(self.weights)
 
     @property
-    def answers(self) -> str:
+    def reading(self) -> Reading:
         """Several numbers for each row."""
-        return NUMBERS
+        return NumberReading()
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Sums around 0, then squares around the mean."""

@@ -1,4 +1,4 @@
-"""What people ask of a model: the area under its ROC curve, and how its clients fare."""
+"""How the clients of a model fare."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,26 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accepted import Column, Matrix, Number, Numbers
+from ..accepted import Column, Matrix, Number
 from ..tree import Tree
-from ..validation import encode_labels, one_of, real_array, short
-from .rows import features, labels_of_model, targets, two_classes
-from .scores import CLASSIFICATION, REGRESSION, Logistic, Softmax, each_loss, regression_loss
-
-
-def roc_auc(scores: Numbers, y: Column) -> float:
-    """The share of (positive, negative) pairs that the scores rank rightly, ties counted half.
-
-    The second of the two labels in sorted order is the positive one.
-    scores, y: a score and a label for each row.
-    """
-    score = real_array("scores", scores, truth=True)
-    if score.ndim != 1:
-        raise ValueError(f"scores must be one number for each row, got an array of shape {score.shape}")
-    positive = two_classes(y, len(score)) > 0
-    negatives = np.sort(score[~positive])
-    below, up_to = (np.searchsorted(negatives, score[positive], side) for side in ("left", "right"))
-    return float(np.mean(below + up_to) / 2 / len(negatives))
+from ..validation import encode_labels, short
+from .families import Family, family_of
+from .rows import features, labels_of_model
 
 
 @dataclass(frozen=True)
@@ -66,7 +51,7 @@ def client_metrics(
     y: Column,
     clients: Column,
     *,
-    loss: str | None = None,
+    loss: str | Family | None = None,
     delta: Number = 1.0,
     labels: Column | None = None,
 ) -> ClientMetrics:
@@ -81,17 +66,15 @@ def client_metrics(
     scores = rows @ np.asarray(x["weights"]) + np.asarray(x["bias"])
     _, client = encode_labels("clients", clients, rows.shape[0])
     sizes = np.bincount(client)
-    if loss is not None:
-        one_of("loss", loss, CLASSIFICATION + REGRESSION)
-    if loss in REGRESSION:
-        rule = regression_loss(loss, delta)
-        return ClientMetrics(np.bincount(client, each_loss(rule, scores, targets(y, rows.shape[0]))) / sizes, None)
-    binary = scores.ndim == 1
-    if loss is not None and binary != (loss == "logistic"):
+    family = family_of(
+        "loss", ("logistic" if scores.ndim == 1 else "multiclass") if loss is None else loss, delta=delta
+    )
+    if not family.reading.labelled:
+        each = family.loss(scores, family.column(y, rows.shape[0]))
+        return ClientMetrics(np.bincount(client, each) / sizes, None)
+    if family.one_score != (scores.ndim == 1):
         raise ValueError(f"loss must fit the model, whose weights have shape {np.shape(x['weights'])}, got {loss!r}")
-    label = labels_of_model(y, rows.shape[0], labels, 2 if binary else scores.shape[1])
-    if binary:
-        each, predicted = each_loss(Logistic(), scores, 2.0 * label - 1), scores > 0
-    else:
-        each, predicted = each_loss(Softmax(), scores, label), np.argmax(scores, axis=1)
+    label = labels_of_model(y, rows.shape[0], labels, 2 if family.one_score else scores.shape[1])
+    each = family.loss(scores, 2.0 * label - 1 if family.one_score else label)
+    predicted = scores > 0 if family.one_score else np.argmax(scores, axis=1)
     return ClientMetrics(np.bincount(client, each) / sizes, np.bincount(client, predicted == label) / sizes)

@@ -15,9 +15,11 @@ from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import of_type
+from .bounds import Penalty, bias_box, mean_of, sums_of_means, total_mass
 from .general import Problem
 from .known import Floor, Smooth
-from .recipe import NUMBERS, AbstractRecipe, Penalty, assemble, bias_box, built_from, mean_of, sums_of_means, total_mass
+from .readings import NumberReading, Reading
+from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, checked_weights, features, split_rows, targets
 from .scores import linear_rows, linear_score, row_weight
 
@@ -45,9 +47,9 @@ class RobustRecipe(AbstractRecipe):
             raise ValueError("weights must be > 0 for every client: a row of weight 0 has no sign to find")
 
     @property
-    def answers(self) -> str:
+    def reading(self) -> Reading:
         """Numbers."""
-        return NUMBERS
+        return NumberReading()
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Sums around 0, then absolute values around the mean."""

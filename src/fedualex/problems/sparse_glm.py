@@ -8,37 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accepted import Column, Matrix, Number, Numbers
-from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle
-from ..validation import of_type, one_of, real_array, short
+from ..validation import of_type, real_array, short
+from .bounds import Penalty, total_mass
+from .families import Family, family_of
 from .general import Problem
 from .known import Floor
-from .recipe import (
-    CLASSES,
-    NUMBERS,
-    AbstractRecipe,
-    Ball,
-    Penalty,
-    assemble,
-    bias_box,
-    built_from,
-    class_bias_box,
-    class_means,
-    class_shares,
-    known_classes,
-    mean_of,
-    sums_by_class,
-    sums_of_means,
-    total_mass,
-)
-from .rows import Rows, checked_weights, class_column, features, split_rows, targets
-from .scores import Logistic, Loss, OfScore, Softmax, Squared
+from .readings import Reading
+from .recipe import AbstractRecipe, assemble, built_from
+from .rows import Rows, checked_weights, features, split_rows
+from .scores import OfScore
 
 # `sparse_glm` before anybody's data was seen.
-
-
-FAMILIES = ("squared", "logistic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +28,8 @@ class SparseGlmRecipe(AbstractRecipe):
     """`sparse_glm` without data, in two exchanges.
 
     family, l1, l2, group, groups, radius, intercept, weights, center: as for `fx.problems.sparse_glm`.
-    "squared": the sums of targets and rows, then of squared deviations from the mean target. "logistic": the labels,
-    then for each class the weight of its rows and their sum.
+    A family of numbers: the sum of targets, then of losses at their mean and what bounds the bias. Of classes: the
+    labels, then for each class the weight of its rows and their sum.
     """
 
     family: Any
@@ -62,45 +44,44 @@ class SparseGlmRecipe(AbstractRecipe):
     exchanges: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        one_of("family", self.family, FAMILIES)
+        self._family()
         of_type("intercept", self.intercept, bool, "True or False")
         checked_weights(self.weights)
         self._penalty()
 
     @property
-    def answers(self) -> str:
-        """Numbers for squares, else classes."""
-        return NUMBERS if self.family == "squared" else CLASSES
+    def reading(self) -> Reading:
+        """That of the family."""
+        return self._family().reading
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
-        """Sums around 0, or labels; then squares around the mean, or sums of each class."""
+        """What decides a constant score, or labels; then losses of it, and what bounds the bias."""
         masses = rows.masses(self.weights, client)
-        if self.family == "squared":
-            if not known:
-                return self.opening(rows, client, sums=sums_of_means(rows, masses))
-            return Summary(sums={"squares": np.asarray(masses @ (rows.y - self._center(known)) ** 2)})
         if not known:
-            return self.opening(rows, client, labels={"classes": rows.labels(rows.y)})
-        return Summary(sums=sums_by_class(rows, known_classes(known), masses))
+            return self.opening(rows, client, **self._family().opening(rows, masses))
+        family, constant = self._settled(known), self._constant(known)
+        losses = {name: np.asarray(masses @ each) for name, each in family.losses(constant, rows).items()}
+        return Summary(sums=losses | dict(family.evidence(rows, known, masses, (constant, constant))))
 
     def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         """Rows with their targets; of classes signs, or numbers if there are more than two."""
-        return rows.weighed(row=rows.features, target=self._target(rows, known))
+        return rows.weighed(row=rows.features, target=self._settled(known).encoded(rows, known))
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """The bounds of `sparse_glm`."""
-        squared, penalty = self.family == "squared", self._penalty()
-        outputs, budget = self._constant(known)
-        features = known[0]["row_sum"].size if squared else known[1]["class_rows"].shape[1]
+        family, penalty, total = self._settled(known), self._penalty(), total_mass(known)
+        budget, outputs = family.budget(known[1], total, self.intercept), family.outputs(known)
+        features = known[1][family.evidence_rows].shape[-1]
         shape, ball = (features, *outputs), penalty.ball(budget)
         x: dict[str, Any] = {"weights": penalty.regularizer(ball, shape)}
         like: dict[str, Any] = {"weights": np.zeros(shape)}
         if self.intercept:
             like["bias"] = np.zeros(outputs)
-            x["bias"] = self._bias(known, ball, budget)
-        rule: Loss = Squared() if squared else Softmax() if outputs else Logistic()
+            around = (self._constant(known),) * 2
+            center = 0.0 if self.center is None else self._row(features)
+            x["bias"] = family.box({**known[0], **known[1]}, total, around, ball, budget, center)
         parts: dict[str, Any] = {"by_construction": True, "floor": Floor(None, 0.0, each=True)}
-        return self.built(OfScore(rule, self._row(features)), known, data, x=x, like=Saddle(like), **parts)
+        return self.built(OfScore(family, self._row(features)), known, data, x=x, like=Saddle(like), **parts)
 
     def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
         """b, less the score of the center."""
@@ -119,37 +100,20 @@ class SparseGlmRecipe(AbstractRecipe):
     def _penalty(self) -> Penalty:
         return Penalty(self.l1, self.l2, self.radius, self.group, self.groups)
 
-    def _center(self, known: Sequence[Known]) -> Any:
-        return mean_of(known[0], "target_sum", total_mass(known)) if self.intercept else 0.0
+    def _family(self) -> Family:
+        return family_of("family", self.family)
 
-    def _target(self, rows: Rows, known: Sequence[Known]) -> NDArray[Any]:
-        if self.family == "squared":
-            return rows.y
-        labels = known_classes(known)
-        return rows.signs(labels) if len(labels) == 2 else rows.numbers(rows.y, labels)
+    def _settled(self, known: Sequence[Known]) -> Family:
+        return self._family().settled(known)
 
-    def _constant(self, known: Sequence[Known]) -> tuple[tuple[int, ...], float]:
-        """The shape of a score, and the loss F of the best constant one."""
-        if self.family == "squared":
-            return (), float(mean_of(known[1], "squares", total_mass(known)) / 2)
-        q = class_shares(known[1]["class_mass"], total_mass(known))
-        return (q.size,) if q.size > 2 else (), float(-q @ np.log(q)) if self.intercept else float(np.log(q.size))
-
-    def _bias(self, known: Sequence[Known], ball: Ball, budget: float) -> Box:
-        total = total_mass(known)
-        if self.family == "squared":
-            mean = self._centered(mean_of(known[0], "row_sum", total))
-            return bias_box(self._center(known), mean, ball, Squared().reach(budget))
-        shares, means = class_shares(known[1]["class_mass"], total), self._centered(class_means(known[1]))
-        return class_bias_box(shares, means, ball, budget, binary=shares.size == 2)
-
-    def _centered(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return rows if self.center is None else rows - self._row(rows.shape[-1])
+    def _constant(self, known: Sequence[Known]) -> float:
+        """A constant score that solutions are compared with."""
+        return self._family().constant(known[0], total_mass(known)) if self.intercept else 0.0
 
 
 @built_from("X", "y", "clients", recipe=SparseGlmRecipe)
 def sparse_glm(
-    family: str,
+    family: str | Family,
     X: Matrix,
     y: Column,
     clients: Column | None = None,
@@ -184,5 +148,5 @@ def sparse_glm(
     """
     recipe = SparseGlmRecipe(family, l1, l2, group, groups, radius, intercept, weights, center)
     rows = features(X)
-    target = targets(y, rows.shape[0]) if family == "squared" else class_column(y, rows.shape[0])
+    target = family_of("family", family).column(y, rows.shape[0])
     return assemble(recipe, split_rows(rows, target, clients, sample_weight))

@@ -39,7 +39,7 @@ def described(model: Model) -> dict[str, Any]:
     return {
         "target": ", ".join(model.targets),
         "goal": str(model.training.get("goal", "")),
-        "meaning": _meaning(model),
+        "meaning": f"What each feature adds to {model.adds_to}.",
         "scores": [str(label) for label in (model.classes.tolist() or model.targets)] if several else [""],
         "coefficients": [
             {"feature": one.feature, "unit": one.per_unit.tolist(), "deviation": one.per_deviation.tolist()}
@@ -49,15 +49,6 @@ def described(model: Model) -> dict[str, Any]:
         "intercept": [float(value) for value in model.intercept.reshape(-1)],
         "measures": _measures(model),
     }
-
-
-def _meaning(model: Model) -> str:
-    """What coefficients add up to."""
-    if model.answers.kind == "numbers":
-        return f"What each feature adds to {', '.join(model.targets)}."
-    if model.weights.ndim > 1:
-        return "What each feature adds to the scores, of which the largest wins."
-    return f"What each feature adds to the score, which is above 0 for {model.target} = {model.classes.tolist()[1]}."
 
 
 def _measures(model: Model) -> dict[str, Any] | None:

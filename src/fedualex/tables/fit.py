@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Table, sources as tables
-from ..models import NUMBERS, Model
+from ..models import Model
 from ..models.store import MODEL
 from ..runs.folder import load
 from ..runs.settings import Configuration, ConfigurationError, check_keys, configure
@@ -84,7 +84,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         **({"ignore": full["ignore"]} if full["ignore"] != [] else {}),
         "holdout": full["holdout"],
         "standardize": True,
-        "standardize_target": GOALS[goal].answers == NUMBERS,
+        "standardize_target": GOALS[goal].reading.standardized,
     }
     rows = tables.prepared(tables.with_defaults(problem), table)
     problem |= arguments_of(goal, chosen, labels, len(rows.X))
@@ -94,7 +94,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         f"the mean loss of {target} = {name} is limited to {limit:g}"
         for name, limit in problem.get("limits", {}).items()
     ]
-    return PlannedFit(goal, rows, configuration, [*limited, *_notes(rows, GOALS[goal].answers)])
+    return PlannedFit(goal, rows, configuration, [*limited, *_notes(rows, GOALS[goal].reading.labelled)])
 
 
 def _check_columns(full: Mapping[str, Any], table: Table, target: str | list[str]) -> None:
@@ -150,7 +150,7 @@ def _partition(clients: Any) -> dict[str, Any]:
     return {"kind": "by_column", "column": clients}
 
 
-def _notes(rows: tables.TableRows, kind: str) -> list[str]:
+def _notes(rows: tables.TableRows, labelled: bool) -> list[str]:
     """Columns that take no part or perhaps should not, holes, clients too small or too uniform to be judged alone."""
     found, encoder = [], rows.encoder
     if encoder.standardizer is not None:
@@ -169,7 +169,7 @@ def _notes(rows: tables.TableRows, kind: str) -> list[str]:
     single = [name for name, labels in owners.items() if len(labels) == 1]
     found += [f"clients with one row: {_some(single)}"] if single else []
     uniform = [name for name, labels in owners.items() if len(labels) > 1 and len(np.unique(labels)) == 1]
-    found += [f"clients with one class: {_some(uniform)}"] if uniform and kind != NUMBERS else []
+    found += [f"clients with one class: {_some(uniform)}"] if uniform and labelled else []
     return found
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models import NUMBERS
+from ..problems.readings import Reading
 from ..runs.settings import ConfigurationError, recipe_of
-from ..validation import classes, hint, missing, real_array
+from ..validation import classes, hint, missing
 
 LEAST_SHARE = 0.05
 MOST_ROWS = 2000
@@ -49,9 +49,9 @@ class Goal:
     grouped: bool = False
 
     @property
-    def answers(self) -> str:
+    def reading(self) -> Reading:
         """What the scores mean, as the recipe says."""
-        return recipe_of({"name": self.problem, **self.arguments, **self.defaults(1)}).answers
+        return recipe_of({"name": self.problem, **self.arguments, **self.defaults(1)}).reading
 
     def defaults(self, rows: int) -> dict[str, Any]:
         """What the options are for so many rows, if nothing is chosen."""
@@ -149,20 +149,18 @@ def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
     """Refuse a target with holes, and labels that are not of the kind that the goal predicts, whosever they are."""
     if gone := int(missing(labels).sum()):
         raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
-    if GOALS[name].answers == NUMBERS:
-        real_array(f"the target {target!r} of the goal {name}", labels, "real numbers")
-        return
-    if labels.dtype.kind == "f" and np.any(parts := labels != np.round(labels)):
-        able = ", ".join(other for other, goal in GOALS.items() if goal.answers == NUMBERS)
+    reading = GOALS[name].reading
+    if reading.labelled and labels.dtype.kind == "f" and np.any(parts := labels != np.round(labels)):
+        able = ", ".join(other for other, goal in GOALS.items() if not goal.reading.labelled)
         found = f"fractions such as {labels[np.argmax(parts)]:g}"
         raise ConfigurationError(f"the goal {name} is for classes, but {target!r} holds {found}: use {able}")
-    classes(f"the target {target!r} of the goal {name}", labels)
+    reading.check_labels(f"the target {target!r} of the goal {name}", labels)
 
 
 def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
     """Refuse such labels, and too few or too many classes among all of them."""
     check_labels(name, target, labels)
-    if GOALS[name].answers == NUMBERS:
+    if not GOALS[name].reading.labelled:
         return
     found = np.unique(labels)
     if len(found) < 2 or (len(found) > 2 and GOALS[name].two):

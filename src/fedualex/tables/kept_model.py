@@ -10,10 +10,11 @@ import numpy as np
 
 from ..data import Standardizer
 from ..data.sources import TableRows
-from ..models import NUMBERS, RANKING, Answers, Model, save
+from ..models import Answers, Model, save
 from ..models.model import standardized
 from ..models.store import MODEL
 from ..problems import gather, split_rows
+from ..problems.readings import Reading
 from ..runs import folder
 from ..runs.folder import StoredRun, provenance
 from ..runs.settings import Configuration, folder_names, recipe_of
@@ -30,8 +31,8 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping
     settings = stored.manifest["configuration"]
     recipe, x = recipe_of(settings["problem"]), solution(stored, status["output"])
     # A ranking has no bias of its own: its middle comes from what clients add up to.
-    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients, rows.weights)) if recipe.answers == RANKING else []
-    weights, bias, answers = x["weights"], recipe.bias(known, x), _answers(recipe.answers, rows)
+    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients, rows.weights)) if recipe.bias_is_known else []
+    weights, bias, answers = x["weights"], recipe.bias(known, x), _answers(recipe.reading, rows)
     certificate = certificate_of(status, settings["run"]["tol"])
     model = Model(rows.encoder, weights, bias, answers, rows.target, certificate)
     by_class = settings["problem"].get("groups") == "classes"
@@ -49,12 +50,12 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping
     return model
 
 
-def _answers(kind: str, rows: TableRows) -> Answers:
-    if kind != NUMBERS:
-        return Answers(kind, classes("the target", rows.y)[0])
+def _answers(reading: Reading, rows: TableRows) -> Answers:
+    if not reading.standardized:
+        return Answers(reading, classes("the target", rows.y)[0] if reading.labelled else np.zeros(0))
     plain = rows.y.reshape(len(rows.y), -1)[0]
     scale = rows.target_scale or Standardizer(np.zeros_like(plain, float), np.ones_like(plain, float))
-    return standardized(kind, scale, not isinstance(rows.target, str))
+    return standardized(reading, scale, not isinstance(rows.target, str))
 
 
 def certificate_of(status: Mapping[str, Any], tol: float | None) -> dict[str, Any]:

@@ -8,19 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Table
-from ..models import CLASSES, NUMBERS, Model
-from ..problems import roc_auc
+from ..models import Model
+from ..problems.readings import MEANS, NEUTRAL, OF, SMALLER_IS_BETTER, Measured
 
 # How a model fares on rows that it was not fitted to, in all and for each client.
-
-
-SMALLER_IS_BETTER = ("loss", "mae", "mse", "errors")
-MEANS = ("positives", "accuracy", "loss", "mae", "mse")
-"""What is a mean over rows."""
-OF = " of "
-"""Between a measure and the target or class that it is of, where there are several."""
-NEUTRAL = ("rows", "positives")
-"""What is said of the rows, and not of the model."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +28,13 @@ class Measures:
 
 
 def measured(model: Model, table: Table, clients: NDArray[Any], by_class: bool = False) -> Measures:
-    """rows, and for numbers r2, mae and mse; for several targets the mean of their r2, and r2 and mae of each.
+    """rows, and what the model's reading measures; for several targets the mean of their r2, and r2 and mae of each.
 
-    For classes accuracy, and loss, the mean -log(probability of the truth).
-    For two classes also positives, the share of rows in the second one, and auc. A ranking has no probabilities and
-    so no loss.
     by_class: whether to add the errors of each class, which are the share of its rows that get another answer.
     """
     truth, scores = table.pick(model.target), model.decision_function(table)
 
-    def of(rows: Any) -> dict[str, float | None]:
+    def of(rows: Any) -> Measured:
         found = _measures(model, truth[rows], scores[rows])
         return found | _errors(model, truth[rows], scores[rows]) if by_class else found
 
@@ -72,56 +60,21 @@ def mean_over_rows(name: str, clients: Mapping[str, Mapping[str, Any]]) -> float
     return float(np.average(np.array(values, float), weights=counts))
 
 
-def _measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> dict[str, float | None]:
-    answers = model.answers.of(scores)
-    found: dict[str, float | None] = {"rows": len(truth)}
-    if not isinstance(model.target, str):
-        each = {
-            name: (_r2(truth[:, t], answers[:, t]), truth[:, t] - answers[:, t]) for t, name in enumerate(model.target)
-        }
-        r2 = [value for value, _ in each.values() if value is not None]
-        found["r2"] = float(np.mean(r2)) if len(r2) == len(each) else None
-        for name, (value, apart) in each.items():
-            found |= {f"r2{OF}{name}": value, f"mae{OF}{name}": float(np.mean(np.abs(apart)))}
-        return found
-    if model.answers.kind == NUMBERS:
-        apart = truth - answers
-        return {
-            **found,
-            "r2": _r2(truth, answers),
-            "mae": float(np.mean(np.abs(apart))),
-            "mse": float(np.mean(apart**2)),
-        }
-    if scores.ndim == 1:
-        found["positives"] = float(np.mean(truth == model.classes[1]))
-    found["accuracy"] = float(np.mean(answers == truth))
-    if scores.ndim == 1:
-        found["auc"] = roc_auc(scores, truth) if len(np.unique(truth)) == 2 else None
-    if model.answers.kind == CLASSES:
-        found["loss"] = _log_loss(model, truth, scores)
+def _measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Measured:
+    if isinstance(model.target, str):
+        return {"rows": len(truth), **model.answers.reading.measures(truth, scores, model.answers)}
+    each = {
+        part.target: part.answers.reading.measures(truth[:, t], scores[:, t], part.answers)
+        for t, part in enumerate(model.parts())
+    }
+    r2 = [own["r2"] for own in each.values() if own["r2"] is not None]
+    found: Measured = {"rows": len(truth), "r2": float(np.mean(r2)) if len(r2) == len(each) else None}
+    for name, own in each.items():
+        found |= {f"{measure}{OF}{name}": own[measure] for measure in ("r2", "mae")}
     return found
 
 
-def _errors(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> dict[str, float | None]:
+def _errors(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Measured:
     wrong = model.answers.of(scores) != truth
     owned = {label: wrong[truth == label] for label in model.classes.tolist()}
     return {f"errors{OF}{label}": float(own.mean()) if own.size else None for label, own in owned.items()}
-
-
-def _r2(truth: NDArray[Any], answers: NDArray[Any]) -> float | None:
-    """The share of the variance that is explained; None where there is none."""
-    spread, error = float(np.mean((truth - truth.mean()) ** 2)), float(np.mean((truth - answers) ** 2))
-    return 1 - error / spread if spread > 0 else None
-
-
-def _log_loss(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> float | None:
-    """The mean of -log(probability of the truth), from the scores: log(sum_c exp(s_c)) - s_truth.
-
-    None where some truth is a class that was not there in training.
-    """
-    if not np.all(np.isin(truth, model.classes)):
-        return None
-    # With one score s, those of the two classes are 0 and s.
-    each = scores if scores.ndim > 1 else np.stack([np.zeros_like(scores), scores], axis=1)
-    chosen = np.searchsorted(model.classes, truth)
-    return float(np.mean(np.logaddexp.reduce(each, axis=1) - each[np.arange(len(truth)), chosen]))

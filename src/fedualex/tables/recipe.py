@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer, Table
-from ..models import NUMBERS, Answers, Model
+from ..models import Answers, Model
 from ..models.model import standardized
 from ..problems import AbstractRecipe, Problem
+from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
 from ..runs.settings import recipe_class, recipe_of
 from ..summaries import Known, Summary
@@ -52,9 +53,9 @@ class TableRecipe:
         return known[Encoder.exchanges]["rows"]
 
     @property
-    def predicts_numbers(self) -> bool:
-        """Whether the target is one of numbers, which are standardized."""
-        return GOALS[self.goal].answers == NUMBERS
+    def reading(self) -> Reading:
+        """What the scores mean."""
+        return GOALS[self.goal].reading
 
     @property
     def limits_classes(self) -> bool:
@@ -71,15 +72,17 @@ class TableRecipe:
         columns = Encoder.summarize(self._features(table), known, weight)
         if not known:
             columns = _with(columns, sums={ROWS: np.asarray(float(len(labels)))})
-        if self.predicts_numbers:
+        if self.reading.standardized:
             moments = Standardizer.summarize(labels.reshape(len(labels), -1), _target_known(known), weight)
             return _with(columns, sums={TARGET + name: value for name, value in moments.sums.items()})
-        return columns if known else _with(columns, labels={CLASSES_OF_TARGET: np.unique(labels)})
+        if known or not self.reading.labelled:
+            return columns
+        return _with(columns, labels={CLASSES_OF_TARGET: np.unique(labels)})
 
     def recipe(self, known: Sequence[Known]) -> AbstractRecipe:
         """The recipe of the catalogue, once it is known which classes there are."""
         found = np.zeros(0)
-        if not self.predicts_numbers:
+        if self.reading.labelled:
             check_target(self.goal, str(self.target), found := known[0][CLASSES_OF_TARGET])
         rows = round(float(known[0][ROWS]))  # of a sum under masks, which is near a whole number
         arguments = arguments_of(self.goal, self.options, found, rows)
@@ -94,10 +97,10 @@ class TableRecipe:
             self._row_weights(table),
         )
         group = None if self.groups is None else label_column("groups", table[self.groups], len(X))
-        if self.predicts_numbers:
+        if self.reading.standardized:
             numbers = self.scale(known).transform(labels.reshape(len(X), -1)).reshape(labels.shape)
             return Rows(X, numbers, weight, group)
-        y = class_column(labels, len(X))
+        y = class_column(labels, len(X)) if self.reading.labelled else np.asarray(labels, float)
         return Rows(X, y, weight, y if self.limits_classes else group)
 
     def examples(self, table: Table, known: Sequence[Known], client: int) -> Any:
@@ -127,10 +130,9 @@ class TableRecipe:
         return Model(self.encoder(known), np.asarray(x["weights"]), bias, self._answers(known), self.target, **about)
 
     def _answers(self, known: Sequence[Known]) -> Answers:
-        kind = GOALS[self.goal].answers
-        if not self.predicts_numbers:
-            return Answers(kind, known[0][CLASSES_OF_TARGET])
-        return standardized(kind, self.scale(known), not isinstance(self.target, str))
+        if not self.reading.standardized:
+            return Answers(self.reading, known[0].get(CLASSES_OF_TARGET, np.zeros(0)))
+        return standardized(self.reading, self.scale(known), not isinstance(self.target, str))
 
     @property
     def beside(self) -> tuple[str, ...]:

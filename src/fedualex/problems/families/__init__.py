@@ -1,0 +1,55 @@
+"""Families of losses by their names."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ...validation import one_of
+from ..readings import ClassReading, RankReading, Reading
+from .base import Family, namespace
+from .classes import ClassFamily, Logistic, Softmax
+from .numbers import Huber, LocationFamily, NumberFamily, Squared
+
+__all__ = [
+    "FAMILIES",
+    "ClassFamily",
+    "Family",
+    "Huber",
+    "LocationFamily",
+    "Logistic",
+    "NumberFamily",
+    "Softmax",
+    "Squared",
+    "family_of",
+    "namespace",
+    "reading_of",
+]
+
+FAMILIES: dict[str, Callable[..., Family]] = {
+    "logistic": Logistic,
+    "multiclass": Softmax,
+    "squared": Squared,
+    "huber": Huber,
+}
+"""By name, as files and arguments have them. A family of one's own is one more entry."""
+
+
+def family_of(argument: str, given: object, refused: tuple[str, ...] = (), **parameters: Any) -> Family:
+    """The family of this name, with those of the parameters that it takes; a `Family` as it is.
+
+    argument: how callers know it, for refusals. refused: names that the problem cannot have.
+    """
+    if isinstance(given, Family):
+        return given
+    name = one_of(argument, given, tuple(name for name in FAMILIES if name not in refused))
+    taken = inspect.signature(FAMILIES[name]).parameters
+    return FAMILIES[name](**{key: value for key, value in parameters.items() if key in taken})
+
+
+def reading_of(name: str) -> Reading:
+    """What the scores of a stored model mean, by its name in the file."""
+    every = [ClassReading(), RankReading(), *(family().reading for family in FAMILIES.values())]
+    known = {reading.name: reading for reading in every}
+    if name not in known:
+        raise ValueError(f"the kind of a model's answers must be one of {', '.join(known)}, got {name!r}")
+    return known[name]

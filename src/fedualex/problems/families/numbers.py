@@ -1,0 +1,233 @@
+"""Families of numbers: those with a link in general, losses of score - target, squares and Huber's loss."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...regularizers import Box
+from ...summaries import Known
+from ...validation import positive
+from ..bounds import Ball, bias_box, largest_product
+from ..readings import MeanReading, NumberReading, Reading
+from ..rows import Rows, targets
+from .base import Family, Sums, namespace
+
+
+class NumberFamily(Family):
+    """A family whose targets are numbers, with a mean for each score.
+
+    The box of the bias is from tangents. With c a constant score, L and g > 0 the mean loss and slope there, and v the
+    mean of slope * row, convexity gives mean loss >= L + g (b - c) + <w, v>, so with a mean loss within the budget
+    b <= c + (budget - L + the largest |<w, v>|) / g; likewise from below where g < 0. This needs no more of a family
+    than that its mean loss falls on one side of all constants and grows on the other.
+
+    accepted: which targets there are, in words. effect: what exp(coefficient) is called, or "". estimator: of
+    scikit-learn, with the same predictions.
+    """
+
+    accepted: ClassVar[str] = "real numbers"
+    effect: ClassVar[str] = ""
+    estimator: ClassVar[tuple[str, str]] = ("sklearn.linear_model", "LinearRegression")
+    evidence_rows: ClassVar[str] = "tangent_rows"
+
+    @abstractmethod
+    def mean(self, score: Any) -> Any:
+        """The prediction of a score."""
+
+    @abstractmethod
+    def link(self, mean: Any) -> Any:
+        """The score of a prediction."""
+
+    def allows(self, target: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which targets have a loss."""
+        return np.isfinite(target)
+
+    @property
+    def reading(self) -> Reading:
+        return MeanReading(self)
+
+    def check_targets(self, target: NDArray[Any], what: str = "y") -> NDArray[Any]:
+        """The targets, or a refusal of the first that is not accepted."""
+        if not (fine := self.allows(target)).all():
+            row = int(np.argmin(fine))
+            raise ValueError(
+                f"{what} must be {self.accepted} for the family {self.name}, got {target[row]:g} in row {row}"
+            )
+        return target
+
+    def column(self, y: object, rows: int) -> NDArray[Any]:
+        return self.check_targets(targets(y, rows))
+
+    def encoded(self, rows: Rows, known: Sequence[Known]) -> NDArray[Any]:
+        return rows.y
+
+    def opening(self, rows: Rows, masses: NDArray[Any]) -> dict[str, dict[str, NDArray[Any]]]:
+        return {"sums": {"target_sum": np.asarray(masses @ rows.y)}}
+
+    def spread(self, rows: Rows) -> dict[str, dict[str, NDArray[Any]]]:
+        counted = rows.y[rows.shares > 0]
+        ends = np.array([np.max(side, initial=-np.inf) for side in (-counted, counted)])
+        return {"largest": {"range": ends}}
+
+    def evidence(self, rows: Rows, known: Sequence[Known], masses: NDArray[Any], around: Any) -> Sums:
+        scores = self._tangent_scores(around)[:, None]
+        slopes = masses * self.slope(scores, rows.y)
+        losses = self.loss(scores, rows.y) @ masses
+        return {"tangent_losses": losses, "tangent_slopes": slopes.sum(axis=1), "tangent_rows": slopes @ rows.X}
+
+    def box(self, sums: Sums, mass: float, around: Any, ball: Ball, budget: float, center: Any = 0.0) -> Box:
+        slope = sums["tangent_slopes"] / mass
+        if not slope[0] < 0 < slope[1]:
+            raise ValueError(
+                f"y must have a best constant score for the family {self.name}: its mean loss never grows on both "
+                f"sides, with slopes {slope[0]:.3g} and {slope[1]:.3g} at {self._tangent_scores(around)}"
+            )
+        moved = largest_product(ball, sums["tangent_rows"] / mass - slope[:, None] * np.asarray(center))
+        size = (budget - sums["tangent_losses"] / mass + moved) / np.abs(slope)
+        lower, upper = self._tangent_scores(around) + np.array([-1.0, 1.0]) * size
+        return Box(lower=lower, upper=upper)
+
+    def constant(self, sums: Sums, mass: float) -> float:
+        return float(self.link((sums["target_sum"] / mass)[()]))
+
+    def losses(self, score: float, rows: Rows) -> dict[str, NDArray[Any]]:
+        return {"losses": self.loss(score, rows.y)}
+
+    def budget(self, sums: Sums, mass: float, intercept: bool) -> float:
+        return float((sums["losses"] / mass)[()])
+
+    def worst_budget(self, sums: Sums, group_mass: NDArray[Any]) -> float:
+        return float(np.max(sums["group_losses"] / group_mass))
+
+    def grid(self, known: Sequence[Known], least: float) -> NDArray[Any]:
+        below, above = known[0]["range"]
+        return np.linspace(self.link(-below), self.link(above), 101)
+
+    def _tangent_scores(self, around: Any) -> NDArray[Any]:
+        return np.array([around[0] - 1.0, around[1] + 1.0])
+
+
+class LocationFamily(NumberFamily):
+    """A loss of score - target, >= 0, which is centered and scaled with the targets.
+
+    By Jensen's inequality the loss of the mean of score - target is at most the mean loss: with mu and t the mean row
+    and target, |b + <w, mu> - t| is within the reach of the budget.
+    """
+
+    effect: ClassVar[str] = "difference"
+    evidence_rows: ClassVar[str] = "row_sum"
+
+    @abstractmethod
+    def reach(self, budget: float) -> float:
+        """The largest |score - target| whose loss is within the budget."""
+
+    @property
+    def reading(self) -> Reading:
+        return NumberReading()
+
+    def mean(self, score: Any) -> Any:
+        return score
+
+    def link(self, mean: Any) -> Any:
+        return mean
+
+    def evidence(self, rows: Rows, known: Sequence[Known], masses: NDArray[Any], around: Any) -> Sums:
+        return {"row_sum": masses @ rows.X}
+
+    def box(self, sums: Sums, mass: float, around: Any, ball: Ball, budget: float, center: Any = 0.0) -> Box:
+        mean = sums["row_sum"] / mass - center
+        return bias_box((sums["target_sum"] / mass)[()], mean, ball, self.reach(budget))
+
+
+class Squared(LocationFamily):
+    """(score - target)^2 / 2."""
+
+    name: ClassVar[str] = "squared"
+    exact_second: ClassVar[bool] = True
+
+    def loss(self, score: Any, target: Any) -> Any:
+        return (score - target) ** 2 / 2
+
+    def slope(self, score: Any, target: Any) -> Any:
+        return score - target
+
+    def second(self, score: Any, target: Any) -> Any:
+        return namespace(score, target).ones_like(score - target)
+
+    def conjugate(self, slope: Any, target: Any) -> Any:
+        return slope * (slope / 2 + target)
+
+    def clipped(self, slope: Any, target: Any) -> Any:
+        return slope
+
+    def size(self, reach: Any, target: Any) -> Any:
+        """(reach + |target|)^2."""
+        return (reach + namespace(reach, target).abs(target)) ** 2
+
+    def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
+        return 1.0
+
+    def steepest(self, lower: Any, upper: Any, target: Any) -> Any:
+        return np.maximum(np.abs(upper - target), np.abs(target - lower))
+
+    def reach(self, budget: float) -> float:
+        """The largest |score - target| whose loss is within the budget."""
+        return float(np.sqrt(2 * budget))
+
+
+class Huber(LocationFamily):
+    """u^2 / 2 for u = |score - target| <= delta, delta u - delta^2 / 2 beyond."""
+
+    name: ClassVar[str] = "huber"
+    delta: Any
+
+    def __init__(self, delta: Any = 1.0):
+        self.delta = positive("delta", delta)
+
+    def loss(self, score: Any, target: Any) -> Any:
+        inner = self.slope(score, target)
+        return inner * (score - target - inner / 2)
+
+    def slope(self, score: Any, target: Any) -> Any:
+        return self._within(score - target)
+
+    def second(self, score: Any, target: Any) -> Any:
+        """1 where |score - target| <= delta, else 0."""
+        apart = score - target
+        xp, delta = self._delta(apart)
+        return xp.where(xp.abs(apart) <= delta, xp.ones_like(apart), 0.0)
+
+    def conjugate(self, slope: Any, target: Any) -> Any:
+        xp, delta = self._delta(slope)
+        return xp.where(xp.abs(slope) <= delta, slope * (slope / 2 + target), xp.inf)
+
+    def clipped(self, slope: Any, target: Any) -> Any:
+        return self._within(slope)
+
+    def size(self, reach: Any, target: Any) -> Any:
+        """(reach + |target|)^2: never less than the square's."""
+        return Squared().size(reach, target)
+
+    def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
+        return 1.0
+
+    def steepest(self, lower: Any, upper: Any, target: Any) -> Any:
+        return np.minimum(Squared().steepest(lower, upper, target), self.delta)
+
+    def reach(self, budget: float) -> float:
+        """The largest |score - target| whose loss is within the budget."""
+        delta = float(self.delta)
+        return float(np.sqrt(2 * budget)) if 2 * budget <= delta**2 else budget / delta + delta / 2
+
+    def _within(self, numbers: Any) -> Any:
+        xp, delta = self._delta(numbers)
+        return xp.clip(numbers, -delta, delta)
+
+    def _delta(self, like: Any) -> tuple[ModuleType, Any]:
+        """The namespace of these numbers, and delta in their precision."""
+        xp = namespace(like, self.delta)
+        return xp, xp.asarray(self.delta, xp.result_type(like, 1.0))
