@@ -32,7 +32,8 @@ class ModelSolution(NamedTuple):
     point: Floats
     slope: Floats
     residual: float
-    """|n - prox(n - T F(n))| in the metric 1/T of the curvature's diagonal, relative to |n| + |T F(n)|."""
+    """|n - prox(n - T F(n))| in the metric 1/T of the curvature's diagonal, relative to |n| + |T F(n)|, of which no more
+    counts than FAR times |c| + |T F(c)|: a model without a solution leads away forever."""
     iterations: int
 
 
@@ -65,11 +66,12 @@ def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats |
     model = Model(blocks.members, blocks.ends, tilted, full, c, _steps(blocks, full), blocks.split)
     walk = _solve(model, c if start is None else np.asarray(start, float))
     slope = -(g + J @ (walk.point - c))
-    return ModelSolution(walk.point, slope, walk.residual, walk.steps)
+    return ModelSolution(walk.point, slope, model.residual(walk.point, FAR), walk.steps)
 
 
-TRIES = (1e-6, 1e-9, 1e-12, 1e-15)
-"""At which shares of its first mu the interior point method hands over to Newton's method."""
+FAR = 1e6
+HANDOVER = 1e-3
+"""Each time its mu has fallen by this, from HANDOVER^2 on, the interior point method hands over to Newton's method."""
 
 
 def _solve(model: Model, start: Floats) -> Walk:
@@ -79,19 +81,17 @@ def _solve(model: Model, start: Floats) -> Walk:
         return best
     if any(isinstance(block, OfSingularValues) for block in model.blocks):
         return _better(best, polish(model, start, 300, 1.0))
-    error = start - forward_backward(model, start)
-    first, tries, steps = length_of(error, model.t) ** 2 / start.size, list(TRIES), best.steps
-    for x, mu in follow(model, start, first):
-        steps += 1
-        if mu <= tries[0] * first:
-            found = polish(model, x, 12)
-            steps += found.steps
-            best = _better(best, found)
-            while tries and mu <= tries[0] * first:
-                tries.pop(0)
-        if best.residual <= 10 * ACCURACY or not tries:
-            break
-    return Walk(best.point, best.residual, steps)
+    first = length_of(start - forward_backward(model, start), model.t) ** 2 / start.size
+    level, x = HANDOVER**2 * first, start
+    with np.errstate(all="ignore"):  # a path that has lost its digits ends by itself
+        for x, mu in follow(model, start, first):
+            best.steps += 1
+            if mu <= level:
+                best = _better(best, polish(model, x, 12))
+                level = HANDOVER * mu
+            if best.residual <= 10 * ACCURACY:
+                return best
+    return _better(best, polish(model, x, 60))
 
 
 def _better(one: Walk, other: Walk) -> Walk:

@@ -6,7 +6,7 @@ Every piece of psi is a pair of positive numbers whose product is mu on the cent
     lower <= x       (x - lower) z = mu, and the same from above
     ||x||_1 <= r     (r - sum(p + m)) nu = mu, and nu joins l1
     ||x||_2 <= r     (r^2 - |x|^2) / (2 r) nu = mu, with the slope nu x / r
-    w_g ||x_g||      x = theta q / w_g,  (w_g^2 - |q|^2) / (2 w_g) theta = mu
+    w_g ||x_g||      (tau, x_g) o (w_g, -q) = (mu, 0), Jordan's product of second-order cones
     entropies        join F, and x >= 0 beside them is a bound as above
 
 Mehrotra's predictor and corrector with one step length, because J ties primal and dual together. All pairs are
@@ -21,6 +21,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from .blocks import Floats, Separate
+from .cones import Arrows, Scaling
 from .newton import Model
 
 Indices = NDArray[np.intp]
@@ -29,6 +30,8 @@ ITERATIONS = 60
 BOUNDARY = 0.995
 """Which share of the way to the boundary a step may go."""
 TINY = 1e-13
+SHORT = 1e-5
+"""After such a step the method has lost its digits."""
 
 
 @dataclass
@@ -50,15 +53,14 @@ class Point:
     """Slacks of the couplings; 1 for sums, which have none."""
     nu: Floats
     qg: Floats
-    wg: Floats
-    theta: Floats
+    tau: Floats
 
     def moved(self, step: float, direction: "Point") -> "Point":
         """self + step direction."""
         return Point(*(getattr(self, f.name) + step * getattr(direction, f.name) for f in fields(self)))
 
 
-PAIRS = (("p", "a"), ("m", "b"), ("wl", "zl"), ("wu", "zu"), ("w", "nu"), ("wg", "theta"))
+PAIRS = (("p", "a"), ("m", "b"), ("wl", "zl"), ("wu", "zu"), ("w", "nu"))
 
 
 @dataclass(frozen=True)
@@ -126,20 +128,27 @@ class Interior:
         own = x[self.l1_at]
         total = mu / strength + np.hypot(mu / strength, own)
         p, m = _halves(total, own, mu / strength)
-        qg, wg, theta = self._groups_start(x, mu)
-        return Point(x, p, m, mu / p, mu / m, wl, mu / wl, wu, mu / wu, w, nu, qg, wg, theta)
+        qg, tau = self._groups_start(x, mu)
+        return Point(x, p, m, mu / p, mu / m, wl, mu / wl, wu, mu / wu, w, nu, qg, tau)
 
     def _room(self, coupled: Coupled, x: Floats, floor: Floats) -> float:
         own, radius = x[coupled.at], coupled.radius
         left = radius - (float(np.sum(np.abs(own))) if coupled.kind == "l1" else float(np.linalg.norm(own)))
         return max(left, 0.1 * min(radius, float(np.linalg.norm(floor[coupled.at]))))
 
-    def _groups_start(self, x: Floats, mu: float) -> tuple[Floats, Floats, Floats]:
-        own, s = x[self.group_at], self.strength
-        norms = np.sqrt(np.bincount(self.label, own * own, s.size))
-        theta = mu / s + np.hypot(mu / s, norms)
-        q = own * (s / theta)[self.label]
-        return q, mu / theta, theta
+    def _groups_start(self, x: Floats, mu: float) -> tuple[Floats, Floats]:
+        own, half = x[self.group_at], mu / (2 * self.strength)
+        tau = half + np.hypot(half, np.sqrt(np.bincount(self.label, own * own, half.size)))
+        return own * (self.strength / tau)[self.label], tau
+
+    def cones(self, at: Point) -> tuple[Arrows, Arrows]:
+        """(tau, x_g) and (strength, -q)."""
+        return Arrows(at.tau, at.x[self.group_at], self.label), Arrows(self.strength, -at.qg, self.label)
+
+    def cone_moves(self, direction: Point) -> tuple[Arrows, Arrows]:
+        """The same of a direction, along which the strength stays."""
+        tails = direction.x[self.group_at], -direction.qg
+        return Arrows(direction.tau, tails[0], self.label), Arrows(0 * direction.tau, tails[1], self.label)
 
     def slopes(self, at: Point) -> Floats:
         """The part of d psi that the multipliers stand for."""
@@ -163,6 +172,9 @@ class Interior:
         for one, other in PAIRS:
             total += float(getattr(at, one) @ getattr(at, other))
             count += getattr(at, one).size
+        if self.group_at.size:
+            u, v = self.cones(at)
+            total, count = total + float(np.sum(u.dot(v))), count + u.head.size
         total -= float(np.sum(at.nu[self.free_sums]))
         count -= int(np.sum(self.free_sums))
         return total / count if count else 0.0
@@ -177,6 +189,9 @@ class Interior:
             falling = move < 0
             if np.any(falling):
                 step = min(step, float(np.min(-here[falling] / move[falling])))
+        if self.group_at.size:
+            cones = zip(self.cones(at), self.cone_moves(direction), strict=True)
+            step = min(step, *(cone.longest(move) for cone, move in cones))
         e = self.entropy_at
         falling = direction.x[e] < 0
         if np.any(falling):
@@ -229,26 +244,21 @@ class Step:
         self.solve = bordered_solver(matrix, borders, corner, pieces.split)
 
     def _add_groups(self, matrix: Floats) -> None:
-        pieces, at = self.pieces, self.at
+        pieces = self.pieces
         if not pieces.group_at.size:
             return
-        s = pieces.strength
-        squares = np.bincount(pieces.label, at.qg**2, s.size)
-        self.stiff, self.inward = s / at.theta, s * at.wg + squares
-        for g in range(s.size):
+        self.scaling = scaling = Scaling(*pieces.cones(self.at))
+        for g in range(pieces.strength.size):
             mine = pieces.label == g
-            i, q = pieces.group_at[mine], at.qg[mine]
-            matrix[np.ix_(i, i)] += self.stiff[g] * (np.eye(i.size) - np.outer(q, q) / self.inward[g])
+            i, tail = pieces.group_at[mine], scaling.point.tail[mine]
+            matrix[np.ix_(i, i)] += scaling.stiff[g] * (np.eye(i.size) - scaling.inward[g] * np.outer(tail, tail))
 
-    def _into_slope(self, moved: Floats) -> Floats:
-        """The change of q_g that belongs to a change of x_g."""
-        pieces, at = self.pieces, self.at
-        along = np.bincount(pieces.label, at.qg * moved, pieces.strength.size) / self.inward
-        return self.stiff[pieces.label] * (moved - at.qg * along[pieces.label])
-
-    def direction(self, aims: dict[str, Floats]) -> Point:
-        """The direction that, to first order, changes each product by its aim and meets all equations."""
+    def direction(self, target: float, before: Point | None = None) -> Point:
+        """Towards products that are `target`, and all equations; with the second order of a direction before."""
         pieces, at, model = self.pieces, self.at, self.pieces.model
+        aims = {one: target - getattr(at, one) * getattr(at, other) for one, other in PAIRS}
+        if before is not None:
+            aims = {one: aims[one] - getattr(before, one) * getattr(before, other) for one, other in PAIRS}
         E, P, M = self.E, self.P, self.M
         rp, rm = aims["p"] / at.a, aims["m"] / at.b
         q0 = E * (rm - rp)
@@ -260,11 +270,8 @@ class Step:
         rhs[pieces.low_at] += zl0
         rhs[pieces.up_at] -= zu0
         if pieces.group_at.size:
-            s = pieces.strength
-            rwg = s / 2 - np.bincount(pieces.label, at.qg**2, s.size) / (2 * s) - at.wg
-            rx = at.x[pieces.group_at] - at.qg * (at.theta / s)[pieces.label]
-            shift = rx - at.qg * ((aims["wg"] - at.theta * rwg) / (s * at.wg))[pieces.label]
-            rhs[pieces.group_at] -= self._into_slope(shift)
+            aim = self.scaling.aim(target, *(pieces.cone_moves(before) if before is not None else (None, None)))
+            rhs[pieces.group_at] += self.scaling.into_slope(aim.tail)
         bottom, rc = np.zeros(at.nu.size), np.zeros(at.nu.size)
         both = rp + rm + (P - M) * q0
         for j, c in enumerate(pieces.couplings):
@@ -287,12 +294,11 @@ class Step:
         dzl, dzu = (aims["wl"] - at.zl * dwl) / at.wl, (aims["wu"] - at.zu * dwu) / at.wu
         nu = np.where(pieces.free_sums, 1.0, at.nu)
         dw = np.where(pieces.free_sums, 0.0, (aims["w"] - at.w * dnu) / nu)
-        dqg, dwg, dtheta = at.qg, at.wg, at.theta
+        dqg, dtau = at.qg, at.tau
         if pieces.group_at.size:
-            dqg = self._into_slope(dx[pieces.group_at] + shift)
-            dwg = rwg - np.bincount(pieces.label, at.qg * dqg, s.size) / s
-            dtheta = (aims["wg"] - at.theta * dwg) / at.wg
-        return Point(dx, dp, dm, dL - dq, dL + dq, dwl, dzl, dwu, dzu, dw, dnu, dqg, dwg, dtheta)
+            dqg = self.scaling.into_slope(dx[pieces.group_at] - aim.tail)
+            dtau = aim.head - self.scaling.head_of(dqg)
+        return Point(dx, dp, dm, dL - dq, dL + dq, dwl, dzl, dwu, dzu, dw, dnu, dqg, dtau)
 
 
 def bordered_solver(
@@ -338,17 +344,17 @@ def follow(model: Model, x: Floats, mu: float) -> Iterator[tuple[Floats, float]]
             if regularization > 1:
                 return
             continue
-        products = {one: getattr(at, one) * getattr(at, other) for one, other in PAIRS}
         mu = pieces.mu(at)
-        affine = step.direction({one: -product for one, product in products.items()})
+        affine = step.direction(0.0)
         reach = min(1.0, pieces.longest(at, affine))
         ahead = pieces.mu(at.moved(reach, affine))
         sigma = (max(ahead, 0.0) / mu) ** 3 if mu > 0 else 0.0
         target = max(sigma, (1 - reach) ** 3 * 0.1) * mu
-        aims = {one: target - products[one] - getattr(affine, one) * getattr(affine, other) for one, other in PAIRS}
-        direction = step.direction(aims)
+        direction = step.direction(target, affine)
         length = min(1.0, BOUNDARY * pieces.longest(at, direction))
         if not np.isfinite(length) or not np.all(np.isfinite(direction.x)):
             return
         at = at.moved(length, direction)
         yield at.x, pieces.mu(at)
+        if length < SHORT:
+            return

@@ -35,12 +35,13 @@ class Model:
         """All blocks' prox, in the metric."""
         return np.concatenate([block.prox(v[at], self.t[at]) for block, at in self.parts()] or [v])
 
-    def residual(self, n: Floats) -> float:
-        """|n - prox(n - T F(n))| in the metric, relative to n and T F(n)."""
+    def residual(self, n: Floats, far: float = np.inf) -> float:
+        """|n - prox(n - T F(n))| in the metric, relative to n and T F(n), or to `far` times the same at c."""
         step = self.t * self.operator(n)
         length = length_of(n - self.prox(n - step), self.t)
         size = length_of(n, self.t) + length_of(step, self.t)
-        return length / size if size > 0 else 0.0
+        size = min(size, far * (length_of(self.c, self.t) + length_of(self.t * self.g, self.t)) or size)
+        return length / size if size > 0 else length
 
 
 def length_of(v: Floats, t: Floats) -> float:
