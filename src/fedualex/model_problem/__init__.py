@@ -72,6 +72,8 @@ def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats |
 FAR = 1e6
 HANDOVER = 1e-3
 """Each time its mu has fallen by this, from HANDOVER^2 on, the interior point method hands over to Newton's method."""
+FACTORS = (1.0, 1e4, 1e8)
+"""Of the first mu: a start too near to the boundary of a wide domain is lost after a few steps."""
 
 
 def _solve(model: Model, start: Floats) -> Walk:
@@ -82,6 +84,15 @@ def _solve(model: Model, start: Floats) -> Walk:
     if any(isinstance(block, OfSingularValues) for block in model.blocks):
         return _better(best, polish(model, start, 300, 1.0))
     first = length_of(start - forward_backward(model, start), model.t) ** 2 / start.size
+    for factor in FACTORS:
+        best = _follow(model, start, factor * first, best)
+        if best.residual <= 10 * ACCURACY:
+            break
+    return best
+
+
+def _follow(model: Model, start: Floats, first: float, best: Walk) -> Walk:
+    """The interior point method from one mu on, with Newton's method along its path."""
     level, x = HANDOVER**2 * first, start
     with np.errstate(all="ignore"):  # a path that has lost its digits ends by itself
         for x, mu in follow(model, start, first):
@@ -91,7 +102,7 @@ def _solve(model: Model, start: Floats) -> Walk:
                 level = HANDOVER * mu
             if best.residual <= 10 * ACCURACY:
                 return best
-    return _better(best, polish(model, x, 60))
+    return _better(best, polish(model, x, 12))
 
 
 def _better(one: Walk, other: Walk) -> Walk:

@@ -64,14 +64,11 @@ class Separate:
         """The derivative of the prox at v; at a kink one of its limits."""
         x, nu = self._solved(v, t)
         form = self.form
-        if form.entropy > 0:
-            inside = (x > 0) & (x < self.upper)
-        else:
-            inside = (
-                (x != 0) & (x > self.lower) & (x < self.upper)
-                if form.l1 > 0 or form.coupling == "l1"
-                else ((x > self.lower) & (x < self.upper))
-            )
+        inside = (x > self.lower) & (x < self.upper)
+        if self.labels is not None:
+            inside = (np.bincount(self.labels, x * x) > 0)[self.labels]
+        elif form.l1 > 0 or form.coupling == "l1":
+            inside &= x != 0
         kept = np.flatnonzero(inside)
         x, t, v = x[kept], t[kept], v[kept]
         scale = np.ones(kept.size)

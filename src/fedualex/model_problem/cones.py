@@ -76,16 +76,20 @@ class Scaling:
     def times(self, a: Arrows) -> Arrows:
         """W a."""
         along = 2 * self.half.dot(a)
-        return self.half.scaled(along, along).plus(a.scaled(-np.ones_like(along), np.ones_like(along))).scaled(
-            self.beta, self.beta
+        return (
+            self.half.scaled(along, along)
+            .plus(a.scaled(-np.ones_like(along), np.ones_like(along)))
+            .scaled(self.beta, self.beta)
         )
 
     def over(self, a: Arrows) -> Arrows:
         """W^-1 a."""
         mirror = _turned(self.half)
         along = 2 * mirror.dot(a)
-        return mirror.scaled(along, along).plus(a.scaled(-np.ones_like(along), np.ones_like(along))).scaled(
-            1 / self.beta, 1 / self.beta
+        return (
+            mirror.scaled(along, along)
+            .plus(a.scaled(-np.ones_like(along), np.ones_like(along)))
+            .scaled(1 / self.beta, 1 / self.beta)
         )
 
     def aim(self, target: float, u: Arrows | None, v: Arrows | None) -> Arrows:

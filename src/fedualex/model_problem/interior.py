@@ -5,8 +5,8 @@ Every piece of psi is a pair of positive numbers whose product is mu on the cent
     l1 |x|           x = p - m,  p (l1 - q) = m (l1 + q) = mu, q the slope
     lower <= x       (x - lower) z = mu, and the same from above
     ||x||_1 <= r     (r - sum(p + m)) nu = mu, and nu joins l1
-    ||x||_2 <= r     (r^2 - |x|^2) / (2 r) nu = mu, with the slope nu x / r
-    w_g ||x_g||      (tau, x_g) o (w_g, -q) = (mu, 0), Jordan's product of second-order cones
+    ||x||_2 <= r     (r, x) o (h, -q) = (mu, 0), Jordan's product of second-order cones, q the slope
+    w_g ||x_g||      (tau, x_g) o (w_g, -q) = (mu, 0)
     entropies        join F, and x >= 0 beside them is a bound as above
 
 Mehrotra's predictor and corrector with one step length, because J ties primal and dual together. All pairs are
@@ -30,7 +30,9 @@ ITERATIONS = 60
 BOUNDARY = 0.995
 """Which share of the way to the boundary a step may go."""
 TINY = 1e-13
-SHORT = 1e-5
+INSIDE = 0.9
+"""Which share of its radius a ball's first point may have."""
+SHORT = 1e-4
 """After such a step the method has lost its digits."""
 
 
@@ -50,10 +52,13 @@ class Point:
     wu: Floats
     zu: Floats
     w: Floats
-    """Slacks of the couplings; 1 for sums, which have none."""
+    """Slacks of l1 balls; 1 for sums, which have none."""
     nu: Floats
     qg: Floats
     tau: Floats
+    qb: Floats
+    hb: Floats
+    """Of the balls: slopes, and heads of the cones."""
 
     def moved(self, step: float, direction: "Point") -> "Point":
         """self + step direction."""
@@ -82,6 +87,7 @@ class Interior:
         l1, lower, upper = np.zeros(size), np.full(size, -np.inf), np.full(size, np.inf)
         entropy, prior = np.zeros(size), np.ones(size)
         label, strengths, tied, self.couplings = np.full(size, -1), [np.zeros(0)], np.zeros(size, bool), []
+        balls: list[Coupled] = []
         for block, at in model.parts():
             assert isinstance(block, Separate)
             form = block.form
@@ -96,7 +102,10 @@ class Interior:
                 label[at] = block.labels + sum(map(len, strengths))
                 strengths.append(np.asarray(form.weights))
             if form.coupling is not None:
-                self.couplings.append(Coupled(form.coupling, max(form.radius, 1e-300), at))
+                radius = max(
+                    form.radius, 1e-9 * float(np.sqrt(np.min(model.t[at], initial=1.0)))
+                )  # a point has no inside
+                (balls if form.coupling == "l2" else self.couplings).append(Coupled(form.coupling, radius, at))
                 tied[at] = form.coupling == "l1"
         self.l1_at = np.flatnonzero((l1 > 0) | tied)
         self.l1, self.entropy_at = l1[self.l1_at], np.flatnonzero(entropy > 0)
@@ -111,6 +120,9 @@ class Interior:
         self.group_at = np.flatnonzero(grouped)
         used, self.label = np.unique(label[self.group_at], return_inverse=True)
         self.strength = strength[used]
+        self.radii = np.array([ball.radius for ball in balls])
+        self.ball_at = np.concatenate([np.arange(size)[ball.at] for ball in balls] or [np.zeros(0, np.intp)])
+        self.ball_label = np.repeat(np.arange(len(balls)), [ball.at.stop - ball.at.start for ball in balls])
         self.free_sums = np.array([coupled.kind == "sum" for coupled in self.couplings], bool)
         self.tied = np.array([_index(self.couplings, i) for i in self.l1_at], np.intp)
 
@@ -118,6 +130,8 @@ class Interior:
         """A centered point near x: only F and the couplings are left to be met."""
         floor = np.sqrt(mu * self.model.t)
         x = x.copy()
+        norms = np.sqrt(np.bincount(self.ball_label, x[self.ball_at] ** 2, self.radii.size))
+        x[self.ball_at] *= np.minimum(1, INSIDE * self.radii / np.maximum(norms, TINY * self.radii))[self.ball_label]
         x[self.entropy_at] = np.maximum(x[self.entropy_at], floor[self.entropy_at])
         wl = np.maximum(x[self.low_at] - self.lower, floor[self.low_at])
         wu = np.maximum(self.upper - x[self.up_at], floor[self.up_at])
@@ -129,11 +143,13 @@ class Interior:
         total = mu / strength + np.hypot(mu / strength, own)
         p, m = _halves(total, own, mu / strength)
         qg, tau = self._groups_start(x, mu)
-        return Point(x, p, m, mu / p, mu / m, wl, mu / wl, wu, mu / wu, w, nu, qg, tau)
+        deep = mu / Arrows(self.radii, x[self.ball_at], self.ball_label).depth() ** 2
+        qb, hb = x[self.ball_at] * deep[self.ball_label], self.radii * deep
+        return Point(x, p, m, mu / p, mu / m, wl, mu / wl, wu, mu / wu, w, nu, qg, tau, qb, hb)
 
     def _room(self, coupled: Coupled, x: Floats, floor: Floats) -> float:
         own, radius = x[coupled.at], coupled.radius
-        left = radius - (float(np.sum(np.abs(own))) if coupled.kind == "l1" else float(np.linalg.norm(own)))
+        left = radius - float(np.sum(np.abs(own)))
         return max(left, 0.1 * min(radius, float(np.linalg.norm(floor[coupled.at]))))
 
     def _groups_start(self, x: Floats, mu: float) -> tuple[Floats, Floats]:
@@ -142,13 +158,23 @@ class Interior:
         return own * (self.strength / tau)[self.label], tau
 
     def cones(self, at: Point) -> tuple[Arrows, Arrows]:
-        """(tau, x_g) and (strength, -q)."""
-        return Arrows(at.tau, at.x[self.group_at], self.label), Arrows(self.strength, -at.qg, self.label)
+        """(tau, x_g) and (strength, -q) of the groups, then (radius, x) and (h, -q) of the balls."""
+        u = self._arrows(at.tau, self.radii, at.x)
+        return u, Arrows(np.append(self.strength, at.hb), -np.append(at.qg, at.qb), u.label)
 
     def cone_moves(self, direction: Point) -> tuple[Arrows, Arrows]:
-        """The same of a direction, along which the strength stays."""
-        tails = direction.x[self.group_at], -direction.qg
-        return Arrows(direction.tau, tails[0], self.label), Arrows(0 * direction.tau, tails[1], self.label)
+        """The same of a direction, along which strengths and radii stay."""
+        u = self._arrows(direction.tau, 0 * self.radii, direction.x)
+        return u, Arrows(np.append(0 * self.strength, direction.hb), -np.append(direction.qg, direction.qb), u.label)
+
+    def _arrows(self, tau: Floats, radii: Floats, x: Floats) -> Arrows:
+        label = np.append(self.label, self.ball_label + self.strength.size)
+        return Arrows(np.append(tau, radii), np.append(x[self.group_at], x[self.ball_at]), label)
+
+    @property
+    def has_cones(self) -> bool:
+        """Whether there are groups or balls."""
+        return bool(self.strength.size + self.radii.size)
 
     def slopes(self, at: Point) -> Floats:
         """The part of d psi that the multipliers stand for."""
@@ -157,12 +183,11 @@ class Interior:
         found[self.low_at] -= at.zl
         found[self.up_at] += at.zu
         found[self.group_at] += at.qg
+        found[self.ball_at] += at.qb
         e = self.entropy_at
         found[e] += self.entropy * (1 + np.log(at.x[e] / self.prior))
         for coupled, nu in zip(self.couplings, at.nu, strict=True):
-            if coupled.kind == "l2":
-                found[coupled.at] += nu / coupled.radius * at.x[coupled.at]
-            elif coupled.kind == "sum":
+            if coupled.kind == "sum":
                 found[coupled.at] += nu
         return found
 
@@ -172,7 +197,7 @@ class Interior:
         for one, other in PAIRS:
             total += float(getattr(at, one) @ getattr(at, other))
             count += getattr(at, one).size
-        if self.group_at.size:
+        if self.has_cones:
             u, v = self.cones(at)
             total, count = total + float(np.sum(u.dot(v))), count + u.head.size
         total -= float(np.sum(at.nu[self.free_sums]))
@@ -189,7 +214,7 @@ class Interior:
             falling = move < 0
             if np.any(falling):
                 step = min(step, float(np.min(-here[falling] / move[falling])))
-        if self.group_at.size:
+        if self.has_cones:
             cones = zip(self.cones(at), self.cone_moves(direction), strict=True)
             step = min(step, *(cone.longest(move) for cone, move in cones))
         e = self.entropy_at
@@ -232,26 +257,28 @@ class Step:
                 mine = pieces.tied == j
                 borders[pieces.l1_at[mine], j] = self.k[mine]
                 corner[j] = ratio + float(np.sum(4 * (self.P * self.M * self.E)[mine]))
-            elif coupled.kind == "l2":
-                diagonal[coupled.at] += at.nu[j] / coupled.radius
-                borders[coupled.at, j] = at.x[coupled.at] / coupled.radius
-                corner[j] = ratio
             else:
                 borders[coupled.at, j] = 1.0
         matrix = model.J.copy()
-        self._add_groups(matrix)
+        borders, corner = self._add_cones(matrix, borders, corner)
         matrix[np.diag_indices(size)] += diagonal + regularization / model.t
         self.solve = bordered_solver(matrix, borders, corner, pieces.split)
 
-    def _add_groups(self, matrix: Floats) -> None:
+    def _add_cones(self, matrix: Floats, borders: Floats, corner: Floats) -> tuple[Floats, Floats]:
+        """Groups: the inverse of W^2's tails; balls: W^-2's tails, beta^-2 (1 + 2 p p'), one more border each."""
         pieces = self.pieces
-        if not pieces.group_at.size:
-            return
+        if not pieces.has_cones:
+            return borders, corner
         self.scaling = scaling = Scaling(*pieces.cones(self.at))
-        for g in range(pieces.strength.size):
-            mine = pieces.label == g
-            i, tail = pieces.group_at[mine], scaling.point.tail[mine]
+        tails, groups, balls = scaling.point.tail, pieces.strength.size, pieces.radii.size
+        for g in range(groups):
+            mine = np.flatnonzero(pieces.label == g)
+            i, tail = pieces.group_at[mine], tails[mine]
             matrix[np.ix_(i, i)] += scaling.stiff[g] * (np.eye(i.size) - scaling.inward[g] * np.outer(tail, tail))
+        matrix[pieces.ball_at, pieces.ball_at] += scaling.stiff[groups:][pieces.ball_label]
+        more = np.zeros((len(matrix), balls))
+        more[pieces.ball_at, pieces.ball_label] = tails[pieces.label.size :]
+        return np.hstack([borders, more]), np.append(corner, scaling.beta[groups:] ** 2 / 2)
 
     def direction(self, target: float, before: Point | None = None) -> Point:
         """Towards products that are `target`, and all equations; with the second order of a direction before."""
@@ -269,10 +296,12 @@ class Step:
         rhs[pieces.l1_at] -= q0
         rhs[pieces.low_at] += zl0
         rhs[pieces.up_at] -= zu0
-        if pieces.group_at.size:
+        if pieces.has_cones:
             aim = self.scaling.aim(target, *(pieces.cone_moves(before) if before is not None else (None, None)))
-            rhs[pieces.group_at] += self.scaling.into_slope(aim.tail)
-        bottom, rc = np.zeros(at.nu.size), np.zeros(at.nu.size)
+            rhs[pieces.group_at] += self.scaling.into_slope(aim.tail)[: pieces.label.size]
+            back = self.scaling.over(self.scaling.over(aim))
+            rhs[pieces.ball_at] += back.tail[pieces.label.size :]
+        bottom = np.zeros(at.nu.size)
         both = rp + rm + (P - M) * q0
         for j, c in enumerate(pieces.couplings):
             own = at.x[c.at]
@@ -280,13 +309,10 @@ class Step:
                 bottom[j] = c.radius - float(np.sum(own))
                 continue
             mine = pieces.tied == j
-            if c.kind == "l1":
-                rc[j] = c.radius - at.w[j] - float(np.sum((at.p + at.m)[mine]))
-                bottom[j] = -float(np.sum(both[mine]))
-            else:
-                rc[j] = (c.radius - float(own @ own) / c.radius) / 2 - at.w[j]
-            bottom[j] += rc[j] - aims["w"][j] / at.nu[j]
-        dx, dnu = self.solve(rhs, bottom)
+            rc = c.radius - at.w[j] - float(np.sum((at.p + at.m)[mine]))
+            bottom[j] = rc - aims["w"][j] / at.nu[j] - float(np.sum(both[mine]))
+        dx, dnu = self.solve(rhs, np.append(bottom, np.zeros(pieces.radii.size)))
+        dnu = dnu[: at.nu.size]
         dL = np.append(dnu, 0.0)[pieces.tied]
         dq = E * dx[pieces.l1_at] + self.k * dL + q0
         dp, dm = rp - P * (dL - dq), rm - M * (dL + dq)
@@ -294,11 +320,20 @@ class Step:
         dzl, dzu = (aims["wl"] - at.zl * dwl) / at.wl, (aims["wu"] - at.zu * dwu) / at.wu
         nu = np.where(pieces.free_sums, 1.0, at.nu)
         dw = np.where(pieces.free_sums, 0.0, (aims["w"] - at.w * dnu) / nu)
-        dqg, dtau = at.qg, at.tau
-        if pieces.group_at.size:
-            dqg = self.scaling.into_slope(dx[pieces.group_at] - aim.tail)
-            dtau = aim.head - self.scaling.head_of(dqg)
-        return Point(dx, dp, dm, dL - dq, dL + dq, dwl, dzl, dwu, dzu, dw, dnu, dqg, dtau)
+        dqg, dtau, dqb, dhb = at.qg, at.tau, at.qb, at.hb
+        if pieces.has_cones:
+            dqg, dtau, dqb, dhb = self._cone_directions(dx, aim)
+        return Point(dx, dp, dm, dL - dq, dL + dq, dwl, dzl, dwu, dzu, dw, dnu, dqg, dtau, dqb, dhb)
+
+    def _cone_directions(self, dx: Floats, aim: Arrows) -> tuple[Floats, Floats, Floats, Floats]:
+        pieces, scaling = self.pieces, self.scaling
+        groups, entries = pieces.strength.size, pieces.label.size
+        u = pieces._arrows(0 * pieces.strength, 0 * pieces.radii, dx)
+        slopes = scaling.into_slope(u.tail - aim.tail)
+        dtau = (aim.head - scaling.head_of(slopes))[:groups]
+        left = Arrows(aim.head - u.head, aim.tail - u.tail, u.label)
+        dv = scaling.over(scaling.over(left))
+        return slopes[:entries], dtau, -dv.tail[entries:], dv.head[groups:]
 
 
 def bordered_solver(
