@@ -268,7 +268,7 @@ class OfSingularValues:
         return ((U * self.inner.prox(sigma, t[: sigma.size])) @ Vt).ravel()
 
     def slope(self, v: Floats, t: Floats) -> Slope:
-        """With H = U' D V: its symmetric part times (f_i - f_j) / (s_i - s_j), the other times (f_i + f_j) / (s_i + s_j).
+        """With H = U' D V: its even part times (f_i - f_j) / (s_i - s_j), its odd part times (f_i + f_j) / (s_i + s_j).
 
         Its diagonal goes through the derivative of f, and what is orthogonal to the singular vectors times f_i / s_i.
         """

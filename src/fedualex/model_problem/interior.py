@@ -102,9 +102,7 @@ class Interior:
                 label[at] = block.labels + sum(map(len, strengths))
                 strengths.append(np.asarray(form.weights))
             if form.coupling is not None:
-                radius = max(
-                    form.radius, 1e-9 * float(np.sqrt(np.min(model.t[at], initial=1.0)))
-                )  # a point has no inside
+                radius = max(form.radius, 1e-9 * float(np.sqrt(np.min(model.t[at], initial=1.0))))
                 (balls if form.coupling == "l2" else self.couplings).append(Coupled(form.coupling, radius, at))
                 tied[at] = form.coupling == "l1"
         self.l1_at = np.flatnonzero((l1 > 0) | tied)

@@ -45,6 +45,7 @@ class Model:
 
 
 def length_of(v: Floats, t: Floats) -> float:
+    """|v| in the metric 1/t."""
     return float(np.linalg.norm(v / np.sqrt(t)))
 
 
