@@ -89,10 +89,8 @@ def main() -> None:
                 blocks, c = blocks_of(flat), np.zeros(g.size)
                 took, s = seconds(lambda blocks=blocks, g=g, J=J, c=c: solve_model(blocks, g, J, c))
                 filled = np.count_nonzero(s.point[:d])
-                print(
-                    f"| {d} | {adversary} | {rows} | {share} | {filled} | {took:.3f} | {s.iterations} | {s.residual:.0e} |",
-                    flush=True,
-                )
+                row = d, adversary, rows, share, filled, f"{took:.3f}", s.iterations, f"{s.residual:.0e}"
+                print(f"| {' | '.join(map(str, row))} |", flush=True)
     if options.others:
         _compare(options.sizes)
 
@@ -108,10 +106,8 @@ def _compare(sizes: list[int]) -> None:
             other, x = with_clarabel(flat, g, J)
             plain, z = seconds(lambda flat=flat, g=g, J=J: with_fixed_point(flat, g, J))
             far = [np.linalg.norm(v - s.point) / np.linalg.norm(s.point) for v in (x, z)]
-            print(
-                f"| {d} | {rows} | {share} | {ours:.3f} | {other:.3f} | {far[0]:.0e} | {plain:.3f} | {far[1]:.0e} |",
-                flush=True,
-            )
+            row = d, rows, share, f"{ours:.3f}", f"{other:.3f}", f"{far[0]:.0e}", f"{plain:.3f}", f"{far[1]:.0e}"
+            print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -80,14 +80,10 @@ def draw(rng, d, m, *, rows, common=0.0, spread=0.0, own=0.0, copies=False):
 def natural_residual(flat, solution, weight=1.0):
     """|n - prox(n + weight slope)| over |n| + |weight slope|, by the regularizers themselves where there are mirror maps."""
     with double():
-        parts = [
-            p.model_form()
-            for p in jax.tree.leaves(flat.geometry.parts, is_leaf=lambda p: isinstance(p, AbstractGeometry))
-        ]
         geometries = jax.tree.leaves(flat.geometry.parts, is_leaf=lambda p: isinstance(p, AbstractGeometry))
         n, s = (jax.tree.leaves(flat.point(v)) for v in (solution.point, solution.slope))
         errors, sizes = [], []
-        for form, geometry, here, slope in zip(parts, geometries, n, s, strict=True):
+        for geometry, here, slope in zip(geometries, n, s, strict=True):
             if isinstance(
                 geometry, EntropicSimplex
             ):  # no Euclidean prox in jax: the Fenchel gap is 0 exactly at solutions

@@ -32,8 +32,8 @@ class ModelSolution(NamedTuple):
     point: Floats
     slope: Floats
     residual: float
-    """|n - prox(n - T F(n))| in the metric 1/T of the curvature's diagonal, relative to |n| + |T F(n)|; of these no more
-    counts than FAR times |c| + |T F(c)|, because a model without a solution leads away forever."""
+    """|n - prox(n - T F(n))| in the metric 1/T of the curvature's diagonal, relative to |n| + |T F(n)|, which count for
+    no more than FAR times |c| + |T F(c)|, because a model without a solution leads away forever."""
     iterations: int
 
 

@@ -183,8 +183,11 @@ class Separate:
             ends = [(v - end) / t for end in (self.lower, self.upper) if np.all(np.isfinite(end))]
             nu = _root_of_pieces(excess, np.concatenate(ends), -np.inf)
         x = self._at(v, t, nu)
-        total = float(np.sum(x))
-        return np.clip(x * (radius / total), self.lower, self.upper) if total > 0 else x, nu
+        for _ in range(2):  # the sum to its last digits: v may be much larger than x
+            free = (x > self.lower) & (x < self.upper)
+            x[free] += (radius - float(np.sum(x))) * (x[free] / max(float(np.sum(x[free])), np.finfo(float).tiny))
+            x = np.clip(x, self.lower, self.upper)
+        return x, nu
 
     def _smooth_root(self, v: Floats, t: Floats, excess: Callable[[float], float]) -> float:
         """The nu at which the entropic prox has the right sum, by Newton's method between bounds."""

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from .blocks import Block, Floats, Slope
+from .linear import solve_general, solve_monotone
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,14 @@ def _newton_step(model: Model, v: Floats, R: Floats, rho: float) -> Floats:
     J[np.diag_indices_from(J)] += rho / t
     across = t * (model.J[kept] @ d)
     if all(slope.plain for slope, _ in slopes):
-        d[kept] = _solved(J, -(R[kept] + across) / t)
+        split = int(np.searchsorted(kept, model.split))
+        d[kept] = solve_monotone(J, -(R[kept] + across) / t, split)
         return d
     matrix = t[:, None] * J
     matrix[np.diag_indices_from(matrix)] -= 1
     matrix = _applied(slopes, matrix)
     matrix[np.diag_indices_from(matrix)] += 1
-    d[kept] = _solved(matrix, -R[kept] - _applied(slopes, across[:, None])[:, 0])
+    d[kept] = solve_general(matrix, -R[kept] - _applied(slopes, across[:, None])[:, 0])
     return d
 
 
@@ -135,11 +136,3 @@ def _applied(slopes: list[tuple[Slope, slice]], rows: Floats) -> Floats:
     return np.concatenate(
         [slope.apply(part) if part.size else part for (slope, _), part in zip(slopes, parts, strict=True)]
     )
-
-
-def _solved(matrix: Floats, rhs: Floats) -> Floats:
-    lu, pivots, info = scipy.linalg.lapack.dgetrf(matrix)
-    if info > 0:
-        smallest = np.finfo(float).eps * np.max(np.abs(lu.diagonal()), initial=1e-300)
-        lu[info - 1 :, info - 1 :][np.diag_indices(len(lu) - info + 1)] += smallest
-    return scipy.linalg.lapack.dgetrs(lu, pivots, rhs)[0]
