@@ -10,7 +10,7 @@ from ..bundle import Flat
 from ..geometry import is_geometry
 from .blocks import Block, Floats, OfSingularValues, block_of
 from .interior import follow
-from .newton import ACCURACY, Model, Walk, forward_backward, length_of, polish
+from .newton import Model, Walk, approach, forward_backward, length_of, polish
 
 __all__ = ["Blocks", "ModelSolution", "blocks_of", "solve_model"]
 
@@ -58,13 +58,17 @@ def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats |
 
     g, c: vectors. J: [[A, B'], [-B, C]], A and C symmetric and positive semidefinite; it may be singular. start: where
     the search begins, c unless given.
+    The bits of the answer depend on these alone, given the library for linear algebra.
     Returns: the best point found, always in the domain; where the model has no solution, the residual tells.
     """
     J, g, c = (np.asarray(part, float) for part in (J, g, c))
+    if not all(np.all(np.isfinite(part)) for part in (J, g, c)):
+        raise ValueError("solve_model: g, J and c must be finite, got entries that are not")
     full = J + np.diag(blocks.quadratic)
     tilted = g + blocks.linear + blocks.quadratic * c
     model = Model(blocks.members, blocks.ends, tilted, full, c, _steps(blocks, full), blocks.split)
-    walk = _solve(model, c if start is None else np.asarray(start, float))
+    with np.errstate(all="ignore"):  # a path that has lost its digits ends by itself
+        walk = _solve(model, c if start is None else np.asarray(start, float))
     slope = -(g + J @ (walk.point - c))
     return ModelSolution(walk.point, slope, model.residual(walk.point, FAR), walk.steps)
 
@@ -72,6 +76,10 @@ def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats |
 FAR = 1e6
 HANDOVER = 1e-3
 """Each time its mu has fallen by this, from HANDOVER^2 on, the interior point method hands over to Newton's method."""
+SOLVED = 2e-13
+"""A residual at which nothing else is tried; Newton's method goes on below it as long as it gains."""
+SPECTRAL = 500
+"""The most Newton steps where a block is a function of singular values."""
 FACTORS = (1.0, 1e4, 1e8)
 """Of the first mu: a start too near to the boundary of a wide domain is lost after a few steps."""
 
@@ -79,14 +87,14 @@ FACTORS = (1.0, 1e4, 1e8)
 def _solve(model: Model, start: Floats) -> Walk:
     """Newton's method from the start; if it is lost, from the points of an interior point method."""
     best = polish(model, start, 12)
-    if best.residual <= 10 * ACCURACY:
+    if best.residual <= SOLVED:
         return best
     if any(isinstance(block, OfSingularValues) for block in model.blocks):
-        return _better(best, polish(model, start, 300, 1.0))
+        return _better(best, approach(model, start, SPECTRAL))
     first = length_of(start - forward_backward(model, start), model.t) ** 2 / start.size
     for factor in FACTORS:
         best = _follow(model, start, factor * first, best)
-        if best.residual <= 10 * ACCURACY:
+        if best.residual <= SOLVED:
             break
     return best
 
@@ -94,14 +102,13 @@ def _solve(model: Model, start: Floats) -> Walk:
 def _follow(model: Model, start: Floats, first: float, best: Walk) -> Walk:
     """The interior point method from one mu on, with Newton's method along its path."""
     level, x = HANDOVER**2 * first, start
-    with np.errstate(all="ignore"):  # a path that has lost its digits ends by itself
-        for x, mu in follow(model, start, first):
-            best.steps += 1
-            if mu <= level:
-                best = _better(best, polish(model, x, 12))
-                level = HANDOVER * mu
-            if best.residual <= 10 * ACCURACY:
-                return best
+    for x, mu in follow(model, start, first):
+        best.steps += 1
+        if mu <= level:
+            best = _better(best, polish(model, x, 12))
+            level = HANDOVER * mu
+        if best.residual <= SOLVED:
+            return best
     return _better(best, polish(model, x, 12))
 
 

@@ -1,6 +1,7 @@
 """Newton's method on the fixed point of the prox, inside the proximal point method that makes it reach a solution."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -58,10 +59,12 @@ class Walk:
     steps: int = 0
 
 
-STEPS, INNER = 300, 12
-"""The most Newton steps in all, and those that one proximal point may take."""
+INNER = 12
+"""The most Newton steps of one proximal point."""
 FIRST, LEAST, MOST = 1e-9, 1e-12, 1e3
 """The weight of the proximal term, as a share of the metric."""
+PACE, NEAR = 5.0, 1e-11
+"""By what the weight falls while that is easy, and the residual at which no weight is needed."""
 ACCURACY = 1e-14
 
 
@@ -84,6 +87,32 @@ def polish(model: Model, start: Floats, steps: int, first: float = FIRST) -> Wal
             best = Walk(found, residual)
         center, rho = (found, max(rho / 100, LEAST)) if converged else (center, max(rho * 100, 1e-4))
     return Walk(best.point, best.residual, used)
+
+
+def approach(model: Model, start: Floats, steps: int) -> Walk:
+    """Proximal points with a weight that falls as fast as Newton's method can follow, then a polish.
+
+    Slower than an interior point method, but all that it asks of psi is its prox.
+    """
+    center, rho, pace, used = forward_backward(model, start), 1.0, PACE, 0
+    best = Walk(center, model.residual(center))
+    while used < steps and best.residual > NEAR and FIRST < rho <= MOST:
+        found, took, converged = _proximal_point(model, center, rho)
+        used += max(took, 1)
+        if not converged:
+            rho, pace = rho * pace * pace, max(pace**0.5, 1.2)
+            continue
+        center, residual = found, model.residual(found)
+        if residual < best.residual:
+            best = Walk(found, residual)
+        rho = rho / pace if took <= INNER // 2 else rho
+    return _finish(model, best, used)
+
+
+def _finish(model: Model, walk: Walk, used: int) -> Walk:
+    last = polish(model, walk.point, 2 * INNER)
+    chosen = last if last.residual < walk.residual else walk
+    return Walk(chosen.point, chosen.residual, used + last.steps)
 
 
 def _proximal_point(model: Model, center: Floats, rho: float) -> tuple[Floats, int, bool]:
@@ -114,25 +143,26 @@ def _newton_step(model: Model, v: Floats, R: Floats, rho: float) -> Floats:
     d[kept] = 0.0
     if not kept.size:
         return d
-    t = model.t[kept]
-    J = model.J[np.ix_(kept, kept)]
-    J[np.diag_indices_from(J)] += rho / t
-    across = t * (model.J[kept] @ d)
-    if all(slope.plain for slope, _ in slopes):
-        split = int(np.searchsorted(kept, model.split))
-        d[kept] = solve_monotone(J, -(R[kept] + across) / t, split)
-        return d
-    matrix = t[:, None] * J
-    matrix[np.diag_indices_from(matrix)] -= 1
-    matrix = _applied(slopes, matrix)
-    matrix[np.diag_indices_from(matrix)] += 1
-    d[kept] = solve_general(matrix, -R[kept] - _applied(slopes, across[:, None])[:, 0])
+    t, split = model.t[kept], int(np.searchsorted(kept, model.split))
+    matrix = model.J[np.ix_(kept, kept)]
+    matrix[np.diag_indices_from(matrix)] += rho / t
+    rhs = -(R[kept] / t + model.J[kept] @ d)
+    for slope, rows in _bent(slopes):
+        # P (T J - 1) + 1 in these rows, and the same for what the others' part of d leaves.
+        at = np.arange(rows.start, rows.stop)
+        matrix[rows] *= t[rows, None]
+        matrix[at, at] -= 1
+        matrix[rows] = slope.apply(matrix[rows])
+        matrix[at, at] += 1
+        across = t[rows] * rhs[rows] + R[kept[rows]]
+        rhs[rows] = slope.apply(across[:, None])[:, 0] - R[kept[rows]]
+    plain = all(slope.plain for slope, at in slopes if at.start < model.split)
+    d[kept] = solve_monotone(matrix, rhs, split) if plain else solve_general(matrix, rhs)
     return d
 
 
-def _applied(slopes: list[tuple[Slope, slice]], rows: Floats) -> Floats:
-    ends = np.cumsum([slope.kept.size for slope, _ in slopes])[:-1]
-    parts = np.split(rows, ends)
-    return np.concatenate(
-        [slope.apply(part) if part.size else part for (slope, _), part in zip(slopes, parts, strict=True)]
-    )
+def _bent(slopes: list[tuple[Slope, slice]]) -> list[tuple[Slope, slice]]:
+    """The derivatives that are not 1, with their rows among those that are kept."""
+    ends = np.cumsum([0, *(slope.kept.size for slope, _ in slopes)]).tolist()
+    rows = [slice(a, b) for a, b in pairwise(ends)]
+    return [(slope, row) for (slope, _), row in zip(slopes, rows, strict=True) if slope.kept.size and not slope.plain]

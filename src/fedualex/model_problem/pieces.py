@@ -76,7 +76,7 @@ class Pieces:
         coupled = [_coupled(form, at, model) for form, at in forms if form.coupling is not None]
         self.couplings = [one for one in coupled if one.kind != "l2"]
         self.free_sums = np.array([one.kind == "sum" for one in self.couplings], bool)
-        self.tied = np.array([_index(self.couplings, i) for i in self.l1_at], np.intp)
+        self.tied = np.array([_index(self.couplings, int(i)) for i in self.l1_at], np.intp)
         self._set_cones([one for one in coupled if one.kind == "l2"])
 
     def _set_bounds(self, lower: Floats, upper: Floats) -> None:
@@ -96,7 +96,8 @@ class Pieces:
                 labels.append(count + own)
                 strengths.append(block.form.weights[used])
                 count += used.size
-        self.group_at, self.label, self.strength = (np.concatenate(part) for part in (places, labels, strengths))
+        self.group_at, self.label = np.concatenate(places), np.concatenate(labels)
+        self.strength = np.concatenate(strengths)
         self.radii = np.array([ball.radius for ball in balls])
         whole = np.arange(self.model.g.size)
         self.ball_at = np.concatenate([whole[ball.at] for ball in balls] or [np.zeros(0, np.intp)])
@@ -184,7 +185,7 @@ class Pieces:
     def longest(self, at: Point, direction: Point) -> float:
         """The step to the boundary, at most 1 / BOUNDARY."""
         step = 1 / BOUNDARY
-        for name in {name for pair in PAIRS for name in pair}:
+        for name in (name for pair in PAIRS for name in pair):
             here, move = getattr(at, name), getattr(direction, name)
             if name == "nu":
                 here, move = here[~self.free_sums], move[~self.free_sums]
