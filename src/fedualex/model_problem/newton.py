@@ -1,9 +1,11 @@
 """Newton's method on the fixed point of the prox, inside the proximal point method that makes it reach a solution."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .blocks import Block, Floats, Slope
 from .linear import solve_general, solve_monotone
@@ -136,17 +138,15 @@ def _proximal_point(model: Model, center: Floats, rho: float) -> tuple[Floats, i
 
 
 def _newton_step(model: Model, v: Floats, R: Floats, rho: float) -> Floats:
-    """The solution of (1 - P + P T J) d = -R, on the rows where P is not 0."""
+    """The solution of (1 - P + P T J) d = -R, among the directions where P is not 0."""
     slopes = [(block.slope(v[at], model.t[at]), at) for block, at in model.parts()]
-    kept = np.concatenate([slope.kept + at.start for slope, at in slopes]).astype(np.intp)
-    d = -R
-    d[kept] = 0.0
+    kept, matrix, onto, back = _kept(model, slopes)
+    inside, t = onto(R), model.t[kept]
+    d = back(inside) - R
     if not kept.size:
         return d
-    t, split = model.t[kept], int(np.searchsorted(kept, model.split))
-    matrix = model.J[np.ix_(kept, kept)]
     matrix[np.diag_indices_from(matrix)] += rho / t
-    rhs = -(R[kept] / t + model.J[kept] @ d)
+    rhs = -(inside / t + onto(model.J @ d))
     for slope, rows in _bent(slopes):
         # P (T J - 1) + 1 in these rows, and the same for what the others' part of d leaves.
         at = np.arange(rows.start, rows.stop)
@@ -154,11 +154,41 @@ def _newton_step(model: Model, v: Floats, R: Floats, rho: float) -> Floats:
         matrix[at, at] -= 1
         matrix[rows] = slope.apply(matrix[rows])
         matrix[at, at] += 1
-        across = t[rows] * rhs[rows] + R[kept[rows]]
-        rhs[rows] = slope.apply(across[:, None])[:, 0] - R[kept[rows]]
+        across = t[rows] * rhs[rows] + inside[rows]
+        rhs[rows] = slope.apply(across[:, None])[:, 0] - inside[rows]
     plain = all(slope.plain for slope, at in slopes if at.start < model.split)
-    d[kept] = solve_monotone(matrix, rhs, split) if plain else solve_general(matrix, rhs)
-    return d
+    split = sum(slope.kept.size for slope, at in slopes if at.start < model.split)
+    return d + back(solve_monotone(matrix, rhs, split) if plain else solve_general(matrix, rhs))
+
+
+Map = Callable[[Floats], Floats]
+
+
+def _kept(model: Model, slopes: list[tuple[Slope, slice]]) -> tuple[NDArray[np.intp], Floats, Map, Map]:
+    """A row of each direction that is kept, a copy of J among them, and the maps onto them and back."""
+    if all(slope.basis is None for slope, _ in slopes):
+        kept = np.concatenate([slope.kept + at.start for slope, at in slopes]).astype(np.intp)
+
+        def back(part: Floats) -> Floats:
+            whole = np.zeros(model.g.size)
+            whole[kept] = part
+            return whole
+
+        return kept, model.J[np.ix_(kept, kept)], lambda whole: whole[kept], back
+    columns = [_columns(model.g.size, slope, at) for slope, at in slopes]
+    basis = np.hstack(columns)
+    # Within a block that has a basis all steps are the same.
+    rows = [at.start + (slope.kept if slope.basis is None else 0 * slope.kept) for slope, at in slopes]
+    return np.concatenate(rows), basis.T @ (model.J @ basis), lambda whole: basis.T @ whole, lambda part: basis @ part
+
+
+def _columns(size: int, slope: Slope, at: slice) -> Floats:
+    columns = np.zeros((size, slope.kept.size))
+    if slope.basis is None:
+        columns[slope.kept + at.start, np.arange(slope.kept.size)] = 1.0
+    else:
+        columns[at] = slope.basis
+    return columns
 
 
 def _bent(slopes: list[tuple[Slope, slice]]) -> list[tuple[Slope, slice]]:
