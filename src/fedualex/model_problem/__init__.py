@@ -10,7 +10,7 @@ from ..bundle import Flat
 from ..geometry import is_geometry
 from .blocks import Block, Floats, OfSingularValues, block_of
 from .interior import follow
-from .newton import Model, Walk, approach, forward_backward, length_of, polish
+from .newton import Model, Walk, accelerate, approach, forward_backward, length_of, polish
 
 __all__ = ["Blocks", "ModelSolution", "blocks_of", "solve_model"]
 
@@ -80,23 +80,32 @@ SOLVED = 2e-13
 """A residual at which nothing else is tried; Newton's method goes on below it as long as it gains."""
 SPECTRAL = 500
 """The most Newton steps where a block is a function of singular values."""
+FIRST_ORDER, CLOSE = 200, 1e-3
+"""Accelerated steps before them, where the start's own residual is not close."""
 FACTORS = (1.0, 1e4, 1e8)
 """Of the first mu: a start too near to the boundary of a wide domain is lost after a few steps."""
 
 
 def _solve(model: Model, start: Floats) -> Walk:
     """Newton's method from the start; if it is lost, from the points of an interior point method."""
-    best = polish(model, start, 12)
-    if best.residual <= SOLVED:
-        return best
     if any(isinstance(block, OfSingularValues) for block in model.blocks):
-        return _better(best, approach(model, start, SPECTRAL))
+        return _solve_spectral(model, start)
+    best = polish(model, start, 12)
     first = length_of(start - forward_backward(model, start), model.t) ** 2 / start.size
     for factor in FACTORS:
-        best = _follow(model, start, factor * first, best)
         if best.residual <= SOLVED:
             break
+        best = _follow(model, start, factor * first, best)
     return best
+
+
+def _solve_spectral(model: Model, start: Floats) -> Walk:
+    """Newton's method from the start or from where accelerated steps lead; if it is lost, proximal points."""
+    best = polish(model, start, 12 if model.residual(start) <= CLOSE else 0)
+    if best.residual > SOLVED and model.split == start.size:
+        start = accelerate(model, start, FIRST_ORDER)
+        best = _better(best, polish(model, start, 12))
+    return best if best.residual <= SOLVED else _better(best, approach(model, start, SPECTRAL))
 
 
 def _follow(model: Model, start: Floats, first: float, best: Walk) -> Walk:
