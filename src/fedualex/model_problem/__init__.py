@@ -10,7 +10,7 @@ from ..bundle import Flat
 from ..geometry import is_geometry
 from .blocks import Block, Floats, OfSingularValues, block_of
 from .interior import follow
-from .newton import ACCURACY, Model, Walk, forward_backward, length_of, polish
+from .newton import Model, Walk, accelerate, approach, forward_backward, length_of, polish
 
 __all__ = ["Blocks", "ModelSolution", "blocks_of", "solve_model"]
 
@@ -32,7 +32,8 @@ class ModelSolution(NamedTuple):
     point: Floats
     slope: Floats
     residual: float
-    """|n - prox(n - T F(n))| in the metric 1/T of the curvature's diagonal, relative to |n| + |T F(n)|."""
+    """|n - prox(n - T F(n))| in the metric 1/T of the curvature's diagonal, relative to |n| + |T F(n)|, which count for
+    no more than FAR times |c| + |T F(c)|, because a model without a solution leads away forever."""
     iterations: int
 
 
@@ -57,41 +58,67 @@ def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats |
 
     g, c: vectors. J: [[A, B'], [-B, C]], A and C symmetric and positive semidefinite; it may be singular. start: where
     the search begins, c unless given.
+    The bits of the answer depend on these alone, given the library for linear algebra.
     Returns: the best point found, always in the domain; where the model has no solution, the residual tells.
     """
     J, g, c = (np.asarray(part, float) for part in (J, g, c))
+    if not all(np.all(np.isfinite(part)) for part in (J, g, c)):
+        raise ValueError("solve_model: g, J and c must be finite, got entries that are not")
     full = J + np.diag(blocks.quadratic)
     tilted = g + blocks.linear + blocks.quadratic * c
     model = Model(blocks.members, blocks.ends, tilted, full, c, _steps(blocks, full), blocks.split)
-    walk = _solve(model, c if start is None else np.asarray(start, float))
+    with np.errstate(all="ignore"):  # a path that has lost its digits ends by itself
+        walk = _solve(model, c if start is None else np.asarray(start, float))
     slope = -(g + J @ (walk.point - c))
-    return ModelSolution(walk.point, slope, walk.residual, walk.steps)
+    return ModelSolution(walk.point, slope, model.residual(walk.point, FAR), walk.steps)
 
 
-TRIES = (1e-6, 1e-9, 1e-12, 1e-15)
-"""At which shares of its first mu the interior point method hands over to Newton's method."""
+FAR = 1e6
+HANDOVER = 1e-3
+"""Each time its mu has fallen by this, from HANDOVER^2 on, the interior point method hands over to Newton's method."""
+SOLVED = 2e-13
+"""A residual at which nothing else is tried; Newton's method goes on below it as long as it gains."""
+SPECTRAL = 500
+"""The most Newton steps where a block is a function of singular values."""
+FIRST_ORDER, CLOSE = 200, 1e-3
+"""Accelerated steps before them, where the start's own residual is not close."""
+FACTORS = (1.0, 1e4, 1e8)
+"""Of the first mu: a start too near to the boundary of a wide domain is lost after a few steps."""
 
 
 def _solve(model: Model, start: Floats) -> Walk:
     """Newton's method from the start; if it is lost, from the points of an interior point method."""
-    best = polish(model, start, 12)
-    if best.residual <= 10 * ACCURACY:
-        return best
     if any(isinstance(block, OfSingularValues) for block in model.blocks):
-        return _better(best, polish(model, start, 300, 1.0))
-    error = start - forward_backward(model, start)
-    first, tries, steps = length_of(error, model.t) ** 2 / start.size, list(TRIES), best.steps
-    for x, mu in follow(model, start, first):
-        steps += 1
-        if mu <= tries[0] * first:
-            found = polish(model, x, 12)
-            steps += found.steps
-            best = _better(best, found)
-            while tries and mu <= tries[0] * first:
-                tries.pop(0)
-        if best.residual <= 10 * ACCURACY or not tries:
+        return _solve_spectral(model, start)
+    best = polish(model, start, 12)
+    first = length_of(start - forward_backward(model, start), model.t) ** 2 / start.size
+    for factor in FACTORS:
+        if best.residual <= SOLVED:
             break
-    return Walk(best.point, best.residual, steps)
+        best = _follow(model, start, factor * first, best)
+    return best
+
+
+def _solve_spectral(model: Model, start: Floats) -> Walk:
+    """Newton's method from the start or from where accelerated steps lead; if it is lost, proximal points."""
+    best = polish(model, start, 12 if model.residual(start) <= CLOSE else 0)
+    if best.residual > SOLVED and model.split == start.size:
+        start = accelerate(model, start, FIRST_ORDER)
+        best = _better(best, polish(model, start, 12))
+    return best if best.residual <= SOLVED else _better(best, approach(model, start, SPECTRAL))
+
+
+def _follow(model: Model, start: Floats, first: float, best: Walk) -> Walk:
+    """The interior point method from one mu on, with Newton's method along its path."""
+    level, x = HANDOVER**2 * first, start
+    for x, mu in follow(model, start, first):
+        best.steps += 1
+        if mu <= level:
+            best = _better(best, polish(model, x, 12))
+            level = HANDOVER * mu
+        if best.residual <= SOLVED:
+            return best
+    return _better(best, polish(model, x, 12))
 
 
 def _better(one: Walk, other: Walk) -> Walk:

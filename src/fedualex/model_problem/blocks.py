@@ -15,14 +15,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Slope:
-    """P, the derivative of a prox at a point: 0 outside of the rows `kept`, and there a linear map.
+    """P, the derivative of a prox at a point: 0 outside of the directions `kept`, and among them a linear map.
 
-    plain: P is 1 on these rows. apply: P times a matrix that has these rows.
+    kept: rows, or, with a basis, its orthonormal columns. plain: P is 1 among them. apply: P times a matrix that has
+    these rows, or those of its product with the basis.
     """
 
     kept: NDArray[np.intp]
     plain: bool
     apply: Callable[[Floats], Floats]
+    basis: Floats | None = None
 
 
 def _same(rows: Floats) -> Floats:
@@ -64,14 +66,11 @@ class Separate:
         """The derivative of the prox at v; at a kink one of its limits."""
         x, nu = self._solved(v, t)
         form = self.form
-        if form.entropy > 0:
-            inside = (x > 0) & (x < self.upper)
-        else:
-            inside = (
-                (x != 0) & (x > self.lower) & (x < self.upper)
-                if form.l1 > 0 or form.coupling == "l1"
-                else ((x > self.lower) & (x < self.upper))
-            )
+        inside = (x > self.lower) & (x < self.upper)
+        if self.labels is not None:
+            inside = (np.bincount(self.labels, x * x) > 0)[self.labels]
+        elif form.l1 > 0 or form.coupling == "l1":
+            inside &= x != 0
         kept = np.flatnonzero(inside)
         x, t, v = x[kept], t[kept], v[kept]
         scale = np.ones(kept.size)
@@ -186,8 +185,11 @@ class Separate:
             ends = [(v - end) / t for end in (self.lower, self.upper) if np.all(np.isfinite(end))]
             nu = _root_of_pieces(excess, np.concatenate(ends), -np.inf)
         x = self._at(v, t, nu)
-        total = float(np.sum(x))
-        return np.clip(x * (radius / total), self.lower, self.upper) if total > 0 else x, nu
+        for _ in range(2):  # the sum to its last digits: v may be much larger than x
+            free = (x > self.lower) & (x < self.upper)
+            x[free] += (radius - float(np.sum(x))) * (x[free] / max(float(np.sum(x[free])), np.finfo(float).tiny))
+            x = np.clip(x, self.lower, self.upper)
+        return x, nu
 
     def _smooth_root(self, v: Floats, t: Floats, excess: Callable[[float], float]) -> float:
         """The nu at which the entropic prox has the right sum, by Newton's method between bounds."""
@@ -271,7 +273,7 @@ class OfSingularValues:
         return ((U * self.inner.prox(sigma, t[: sigma.size])) @ Vt).ravel()
 
     def slope(self, v: Floats, t: Floats) -> Slope:
-        """With H = U' D V: its symmetric part times (f_i - f_j) / (s_i - s_j), the other times (f_i + f_j) / (s_i + s_j).
+        """With H = U' D V: its even part times (f_i - f_j) / (s_i - s_j), its odd part times (f_i + f_j) / (s_i + s_j).
 
         Its diagonal goes through the derivative of f, and what is orthogonal to the singular vectors times f_i / s_i.
         """
@@ -290,21 +292,24 @@ class OfSingularValues:
         single[inner.kept] = self._diagonal(inner)
         apart = np.where(equal, np.minimum(single[:, None], single), apart)
         summed = np.where(s[:, None] + s > 0, summed, 1.0 if inner.kept.size else 0.0)
-        even, odd = ((apart + summed) / 2)[:rows, :columns], ((apart - summed) / 2)[:small, :small]
+        even, odd = ((apart + summed) / 2)[:rows, :columns], np.zeros(self.shape)
+        odd[:small, :small] = ((apart - summed) / 2)[:small, :small]
         at = np.arange(small)
+        live = (even != 0) | (odd != 0)
+        live[at, at] = single[:small] > 0
+        i, j = np.nonzero(live)
+        basis = (U[:, None, i] * Vt.T[None, :, j]).reshape(rows * columns, i.size)
 
         def apply(block: Floats) -> Floats:
-            turned = np.einsum("ai,abk->ibk", U, block.reshape(rows, columns, -1), optimize=True)
-            turned = np.einsum("bj,ibk->ijk", Vt.T, turned, optimize=True)
+            turned = np.zeros((rows, columns, block.shape[1]))
+            turned[i, j] = block
             moved = even[:, :, None] * turned
-            moved[:small, :small] += odd[:, :, None] * turned[:small, :small].transpose(1, 0, 2)
-            diagonal = np.zeros((small, block.shape[1]))
-            diagonal[inner.kept] = inner.apply(turned[at, at][inner.kept])
-            moved[at, at] = diagonal
-            back = np.einsum("ai,ijk->ajk", U, moved, optimize=True)
-            return np.einsum("bj,ajk->abk", Vt.T, back, optimize=True).reshape(rows * columns, -1)
+            moved[:small, :small] += odd[:small, :small, None] * turned[:small, :small].transpose(1, 0, 2)
+            moved[at, at] = 0
+            moved[inner.kept, inner.kept] = inner.apply(turned[inner.kept, inner.kept])
+            return moved[i, j]
 
-        return Slope(np.arange(rows * columns), False, apply)
+        return Slope(np.arange(i.size), False, apply, basis)
 
     @staticmethod
     def _diagonal(inner: Slope) -> Floats:

@@ -5,201 +5,33 @@ Every piece of psi is a pair of positive numbers whose product is mu on the cent
     l1 |x|           x = p - m,  p (l1 - q) = m (l1 + q) = mu, q the slope
     lower <= x       (x - lower) z = mu, and the same from above
     ||x||_1 <= r     (r - sum(p + m)) nu = mu, and nu joins l1
-    ||x||_2 <= r     (r^2 - |x|^2) / (2 r) nu = mu, with the slope nu x / r
-    w_g ||x_g||      x = theta q / w_g,  (w_g^2 - |q|^2) / (2 w_g) theta = mu
+    ||x||_2 <= r     (r, x) o (h, -q) = (mu, 0), Jordan's product of second-order cones, q the slope
+    w_g ||x_g||      (tau, x_g) o (w_g, -q) = (mu, 0)
     entropies        join F, and x >= 0 beside them is a bound as above
 
 Mehrotra's predictor and corrector with one step length, because J ties primal and dual together. All pairs are
 eliminated: a step factorizes J + (a positive diagonal), bordered by one column for each coupling.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
 
 import numpy as np
-import scipy.linalg
-from numpy.typing import NDArray
 
-from .blocks import Floats, Separate
+from .blocks import Floats
+from .cones import Arrows, Scaling
+from .linear import bordered_solver
 from .newton import Model
-
-Indices = NDArray[np.intp]
+from .pieces import BOUNDARY, PAIRS, TINY, Pieces, Point
 
 ITERATIONS = 60
-BOUNDARY = 0.995
-"""Which share of the way to the boundary a step may go."""
-TINY = 1e-13
-
-
-@dataclass
-class Point:
-    """The variables of the method, and equally a direction; all but x, q_g and free multipliers stay positive."""
-
-    x: Floats
-    p: Floats
-    m: Floats
-    a: Floats
-    """l1 + nu - q."""
-    b: Floats
-    """l1 + nu + q."""
-    wl: Floats
-    zl: Floats
-    wu: Floats
-    zu: Floats
-    w: Floats
-    """Slacks of the couplings; 1 for sums, which have none."""
-    nu: Floats
-    qg: Floats
-    wg: Floats
-    theta: Floats
-
-    def moved(self, step: float, direction: "Point") -> "Point":
-        """self + step direction."""
-        return Point(*(getattr(self, f.name) + step * getattr(direction, f.name) for f in fields(self)))
-
-
-PAIRS = (("p", "a"), ("m", "b"), ("wl", "zl"), ("wu", "zu"), ("w", "nu"), ("wg", "theta"))
-
-
-@dataclass(frozen=True)
-class Coupled:
-    """One coupling: its kind, its radius and its entries."""
-
-    kind: str
-    radius: float
-    at: slice
-
-
-class Interior:
-    """The pieces of psi over all blocks, as index sets into one vector."""
-
-    def __init__(self, model: Model):
-        size = model.g.size
-        self.model = model
-        self.split = model.split
-        l1, lower, upper = np.zeros(size), np.full(size, -np.inf), np.full(size, np.inf)
-        entropy, prior = np.zeros(size), np.ones(size)
-        label, strengths, tied, self.couplings = np.full(size, -1), [np.zeros(0)], np.zeros(size, bool), []
-        for block, at in model.parts():
-            assert isinstance(block, Separate)
-            form = block.form
-            l1[at], lower[at], upper[at], entropy[at], prior[at] = (
-                form.l1,
-                block.lower,
-                block.upper,
-                form.entropy,
-                block.prior,
-            )
-            if block.labels is not None:
-                label[at] = block.labels + sum(map(len, strengths))
-                strengths.append(np.asarray(form.weights))
-            if form.coupling is not None:
-                self.couplings.append(Coupled(form.coupling, max(form.radius, 1e-300), at))
-                tied[at] = form.coupling == "l1"
-        self.l1_at = np.flatnonzero((l1 > 0) | tied)
-        self.l1, self.entropy_at = l1[self.l1_at], np.flatnonzero(entropy > 0)
-        self.entropy, self.prior = entropy[self.entropy_at], prior[self.entropy_at]
-        narrow = 1e-9 * np.minimum(np.sqrt(model.t), np.maximum(np.abs(upper), np.abs(lower)) + 1)
-        pinched = upper - lower <= narrow
-        lower, upper = np.where(pinched, lower - narrow, lower), np.where(pinched, upper + narrow, upper)
-        self.low_at, self.up_at = np.flatnonzero(np.isfinite(lower)), np.flatnonzero(np.isfinite(upper))
-        self.lower, self.upper = lower[self.low_at], upper[self.up_at]
-        strength = np.concatenate(strengths)
-        grouped = (label >= 0) & (np.append(strength, 0)[label] > 0)
-        self.group_at = np.flatnonzero(grouped)
-        used, self.label = np.unique(label[self.group_at], return_inverse=True)
-        self.strength = strength[used]
-        self.free_sums = np.array([coupled.kind == "sum" for coupled in self.couplings], bool)
-        self.tied = np.array([_index(self.couplings, i) for i in self.l1_at], np.intp)
-
-    def start(self, x: Floats, mu: float) -> Point:
-        """A centered point near x: only F and the couplings are left to be met."""
-        floor = np.sqrt(mu * self.model.t)
-        x = x.copy()
-        x[self.entropy_at] = np.maximum(x[self.entropy_at], floor[self.entropy_at])
-        wl = np.maximum(x[self.low_at] - self.lower, floor[self.low_at])
-        wu = np.maximum(self.upper - x[self.up_at], floor[self.up_at])
-        w = np.array([self._room(coupled, x, floor) for coupled in self.couplings])
-        nu = np.where(self.free_sums, 0.0, mu / w) if w.size else w
-        w = np.where(self.free_sums, 1.0, w)
-        strength = self.l1 + np.append(nu, 0.0)[self.tied]
-        own = x[self.l1_at]
-        total = mu / strength + np.hypot(mu / strength, own)
-        p, m = _halves(total, own, mu / strength)
-        qg, wg, theta = self._groups_start(x, mu)
-        return Point(x, p, m, mu / p, mu / m, wl, mu / wl, wu, mu / wu, w, nu, qg, wg, theta)
-
-    def _room(self, coupled: Coupled, x: Floats, floor: Floats) -> float:
-        own, radius = x[coupled.at], coupled.radius
-        left = radius - (float(np.sum(np.abs(own))) if coupled.kind == "l1" else float(np.linalg.norm(own)))
-        return max(left, 0.1 * min(radius, float(np.linalg.norm(floor[coupled.at]))))
-
-    def _groups_start(self, x: Floats, mu: float) -> tuple[Floats, Floats, Floats]:
-        own, s = x[self.group_at], self.strength
-        norms = np.sqrt(np.bincount(self.label, own * own, s.size))
-        theta = mu / s + np.hypot(mu / s, norms)
-        q = own * (s / theta)[self.label]
-        return q, mu / theta, theta
-
-    def slopes(self, at: Point) -> Floats:
-        """The part of d psi that the multipliers stand for."""
-        found = np.zeros_like(at.x)
-        found[self.l1_at] += (at.b - at.a) / 2
-        found[self.low_at] -= at.zl
-        found[self.up_at] += at.zu
-        found[self.group_at] += at.qg
-        e = self.entropy_at
-        found[e] += self.entropy * (1 + np.log(at.x[e] / self.prior))
-        for coupled, nu in zip(self.couplings, at.nu, strict=True):
-            if coupled.kind == "l2":
-                found[coupled.at] += nu / coupled.radius * at.x[coupled.at]
-            elif coupled.kind == "sum":
-                found[coupled.at] += nu
-        return found
-
-    def mu(self, at: Point) -> float:
-        """The mean product of all pairs."""
-        total, count = 0.0, 0
-        for one, other in PAIRS:
-            total += float(getattr(at, one) @ getattr(at, other))
-            count += getattr(at, one).size
-        total -= float(np.sum(at.nu[self.free_sums]))
-        count -= int(np.sum(self.free_sums))
-        return total / count if count else 0.0
-
-    def longest(self, at: Point, direction: Point) -> float:
-        """The step to the boundary, at most 1 / BOUNDARY."""
-        step = 1 / BOUNDARY
-        for name in {name for pair in PAIRS for name in pair}:
-            here, move = getattr(at, name), getattr(direction, name)
-            if name == "nu":
-                here, move = here[~self.free_sums], move[~self.free_sums]
-            falling = move < 0
-            if np.any(falling):
-                step = min(step, float(np.min(-here[falling] / move[falling])))
-        e = self.entropy_at
-        falling = direction.x[e] < 0
-        if np.any(falling):
-            step = min(step, float(np.min(-at.x[e][falling] / direction.x[e][falling])))
-        return step
-
-
-def _index(couplings: list[Coupled], i: int) -> int:
-    """Which l1 ball an entry is in; -1 for none."""
-    return next((k for k, c in enumerate(couplings) if c.kind == "l1" and c.at.start <= i < c.at.stop), -1)
-
-
-def _halves(total: Floats, x: Floats, slack: Floats) -> tuple[Floats, Floats]:
-    """p and m with p + m = total and p - m = x, the smaller one without cancellation: 4 p m = 2 slack total."""
-    larger = (total + np.abs(x)) / 2
-    smaller = slack * total / (2 * larger)
-    return np.where(x >= 0, larger, smaller), np.where(x >= 0, smaller, larger)
+SHORT = 1e-4
+"""After such a step the method has lost its digits."""
 
 
 class Step:
     """One factorization at a point: directions for any products that are aimed at."""
 
-    def __init__(self, pieces: Interior, at: Point, regularization: float):
+    def __init__(self, pieces: Pieces, at: Point, regularization: float):
         self.pieces, self.at, model = pieces, at, pieces.model
         size = at.x.size
         self.P, self.M = at.p / at.a, at.m / at.b
@@ -217,117 +49,88 @@ class Step:
                 mine = pieces.tied == j
                 borders[pieces.l1_at[mine], j] = self.k[mine]
                 corner[j] = ratio + float(np.sum(4 * (self.P * self.M * self.E)[mine]))
-            elif coupled.kind == "l2":
-                diagonal[coupled.at] += at.nu[j] / coupled.radius
-                borders[coupled.at, j] = at.x[coupled.at] / coupled.radius
-                corner[j] = ratio
             else:
                 borders[coupled.at, j] = 1.0
         matrix = model.J.copy()
-        self._add_groups(matrix)
+        borders, corner = self._add_cones(matrix, borders, corner)
         matrix[np.diag_indices(size)] += diagonal + regularization / model.t
         self.solve = bordered_solver(matrix, borders, corner, pieces.split)
 
-    def _add_groups(self, matrix: Floats) -> None:
-        pieces, at = self.pieces, self.at
-        if not pieces.group_at.size:
-            return
-        s = pieces.strength
-        squares = np.bincount(pieces.label, at.qg**2, s.size)
-        self.stiff, self.inward = s / at.theta, s * at.wg + squares
-        for g in range(s.size):
-            mine = pieces.label == g
-            i, q = pieces.group_at[mine], at.qg[mine]
-            matrix[np.ix_(i, i)] += self.stiff[g] * (np.eye(i.size) - np.outer(q, q) / self.inward[g])
+    def _add_cones(self, matrix: Floats, borders: Floats, corner: Floats) -> tuple[Floats, Floats]:
+        """Groups: the inverse of W^2's tails; balls: W^-2's tails, beta^-2 (1 + 2 p p'), one more border each."""
+        pieces = self.pieces
+        if not pieces.has_cones:
+            return borders, corner
+        self.scaling = scaling = Scaling(*pieces.cones(self.at))
+        tails, groups, balls = scaling.point.tail, pieces.strength.size, pieces.radii.size
+        for g in range(groups):
+            mine = np.flatnonzero(pieces.label == g)
+            i, tail = pieces.group_at[mine], tails[mine]
+            matrix[np.ix_(i, i)] += scaling.stiff[g] * (np.eye(i.size) - scaling.inward[g] * np.outer(tail, tail))
+        matrix[pieces.ball_at, pieces.ball_at] += scaling.stiff[groups:][pieces.ball_label]
+        more = np.zeros((len(matrix), balls))
+        more[pieces.ball_at, pieces.ball_label] = tails[pieces.label.size :]
+        return np.hstack([borders, more]), np.append(corner, scaling.beta[groups:] ** 2 / 2)
 
-    def _into_slope(self, moved: Floats) -> Floats:
-        """The change of q_g that belongs to a change of x_g."""
+    def direction(self, target: float, before: Point | None = None) -> Point:
+        """Towards products that are `target`, and all equations; with the second order of a direction before."""
         pieces, at = self.pieces, self.at
-        along = np.bincount(pieces.label, at.qg * moved, pieces.strength.size) / self.inward
-        return self.stiff[pieces.label] * (moved - at.qg * along[pieces.label])
-
-    def direction(self, aims: dict[str, Floats]) -> Point:
-        """The direction that, to first order, changes each product by its aim and meets all equations."""
-        pieces, at, model = self.pieces, self.at, self.pieces.model
-        E, P, M = self.E, self.P, self.M
+        aims = {one: target - getattr(at, one) * getattr(at, other) for one, other in PAIRS}
+        if before is not None:
+            aims = {one: aims[one] - getattr(before, one) * getattr(before, other) for one, other in PAIRS}
         rp, rm = aims["p"] / at.a, aims["m"] / at.b
-        q0 = E * (rm - rp)
-        rl = at.x[pieces.low_at] - pieces.lower - at.wl
-        ru = pieces.upper - at.x[pieces.up_at] - at.wu
-        zl0, zu0 = (aims["wl"] - at.zl * rl) / at.wl, (aims["wu"] - at.zu * ru) / at.wu
-        rhs = -(model.operator(at.x) + pieces.slopes(at))
+        q0 = self.E * (rm - rp)
+        rl, ru = at.x[pieces.low_at] - pieces.lower - at.wl, pieces.upper - at.x[pieces.up_at] - at.wu
+        rhs = -(pieces.model.operator(at.x) + pieces.slopes(at))
         rhs[pieces.l1_at] -= q0
-        rhs[pieces.low_at] += zl0
-        rhs[pieces.up_at] -= zu0
-        if pieces.group_at.size:
-            s = pieces.strength
-            rwg = s / 2 - np.bincount(pieces.label, at.qg**2, s.size) / (2 * s) - at.wg
-            rx = at.x[pieces.group_at] - at.qg * (at.theta / s)[pieces.label]
-            shift = rx - at.qg * ((aims["wg"] - at.theta * rwg) / (s * at.wg))[pieces.label]
-            rhs[pieces.group_at] -= self._into_slope(shift)
-        bottom, rc = np.zeros(at.nu.size), np.zeros(at.nu.size)
-        both = rp + rm + (P - M) * q0
-        for j, c in enumerate(pieces.couplings):
-            own = at.x[c.at]
-            if c.kind == "sum":
-                bottom[j] = c.radius - float(np.sum(own))
-                continue
-            mine = pieces.tied == j
-            if c.kind == "l1":
-                rc[j] = c.radius - at.w[j] - float(np.sum((at.p + at.m)[mine]))
-                bottom[j] = -float(np.sum(both[mine]))
-            else:
-                rc[j] = (c.radius - float(own @ own) / c.radius) / 2 - at.w[j]
-            bottom[j] += rc[j] - aims["w"][j] / at.nu[j]
-        dx, dnu = self.solve(rhs, bottom)
+        rhs[pieces.low_at] += (aims["wl"] - at.zl * rl) / at.wl
+        rhs[pieces.up_at] -= (aims["wu"] - at.zu * ru) / at.wu
+        aim = self._aim_of_cones(target, before, rhs)
+        both = rp + rm + (self.P - self.M) * q0
+        bottom = np.array([self._left(j, both, aims["w"]) for j in range(at.nu.size)])
+        dx, dnu = self.solve(rhs, np.append(bottom, np.zeros(pieces.radii.size)))
+        dnu = dnu[: at.nu.size]
         dL = np.append(dnu, 0.0)[pieces.tied]
-        dq = E * dx[pieces.l1_at] + self.k * dL + q0
-        dp, dm = rp - P * (dL - dq), rm - M * (dL + dq)
+        dq = self.E * dx[pieces.l1_at] + self.k * dL + q0
+        dp, dm = rp - self.P * (dL - dq), rm - self.M * (dL + dq)
         dwl, dwu = dx[pieces.low_at] + rl, ru - dx[pieces.up_at]
         dzl, dzu = (aims["wl"] - at.zl * dwl) / at.wl, (aims["wu"] - at.zu * dwu) / at.wu
         nu = np.where(pieces.free_sums, 1.0, at.nu)
         dw = np.where(pieces.free_sums, 0.0, (aims["w"] - at.w * dnu) / nu)
-        dqg, dwg, dtheta = at.qg, at.wg, at.theta
-        if pieces.group_at.size:
-            dqg = self._into_slope(dx[pieces.group_at] + shift)
-            dwg = rwg - np.bincount(pieces.label, at.qg * dqg, s.size) / s
-            dtheta = (aims["wg"] - at.theta * dwg) / at.wg
-        return Point(dx, dp, dm, dL - dq, dL + dq, dwl, dzl, dwu, dzu, dw, dnu, dqg, dwg, dtheta)
+        cones = (at.qg, at.tau, at.qb, at.hb) if aim is None else self._cone_directions(dx, aim)
+        return Point(dx, dp, dm, dL - dq, dL + dq, dwl, dzl, dwu, dzu, dw, dnu, *cones)
 
+    def _left(self, j: int, both: Floats, aims: Floats) -> float:
+        """What a coupling's equation lacks, given what p + m change by themselves."""
+        pieces, at, coupled = self.pieces, self.at, self.pieces.couplings[j]
+        if coupled.kind == "sum":
+            return coupled.radius - float(np.sum(at.x[coupled.at]))
+        mine = pieces.tied == j
+        return coupled.radius - at.w[j] - float(np.sum((at.p + at.m + both)[mine])) - float(aims[j] / at.nu[j])
 
-def bordered_solver(
-    matrix: Floats, borders: Floats, corner: Floats, split: int
-) -> Callable[[Floats, Floats], tuple[Floats, Floats]]:
-    """Solves [[matrix, borders], [borders', -corner]] by the Cholesky factor of x's part and what is left beside it."""
-    A, rest = matrix[:split, :split], matrix.shape[0] - split
-    factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
-    right = np.hstack([matrix[:split, split:], borders[:split]])
-    left = np.vstack([matrix[split:, :split], borders[:split].T])
-    through = scipy.linalg.cho_solve(factor, right, check_finite=False) if right.shape[1] else right
-    outer = np.zeros((right.shape[1], right.shape[1]))
-    outer[:rest, :rest], outer[:rest, rest:], outer[rest:, :rest] = (
-        matrix[split:, split:],
-        borders[split:],
-        borders[split:].T,
-    )
-    outer[np.arange(rest, len(outer)), np.arange(rest, len(outer))] = -corner
-    schur = outer - left @ through
-    lu = scipy.linalg.lu_factor(schur, check_finite=False) if len(schur) else None
+    def _aim_of_cones(self, target: float, before: Point | None, rhs: Floats) -> Arrows | None:
+        pieces = self.pieces
+        if not pieces.has_cones:
+            return None
+        aim = self.scaling.aim(target, *(pieces.cone_moves(before) if before is not None else (None, None)))
+        rhs[pieces.group_at] += self.scaling.into_slope(aim.tail)[: pieces.label.size]
+        rhs[pieces.ball_at] += self.scaling.over(self.scaling.over(aim)).tail[pieces.label.size :]
+        return aim
 
-    def solve(rhs: Floats, bottom: Floats) -> tuple[Floats, Floats]:
-        top = scipy.linalg.cho_solve(factor, rhs[:split], check_finite=False)
-        below = np.concatenate([rhs[split:], bottom])
-        if lu is not None:
-            below = scipy.linalg.lu_solve(lu, below - left @ top, check_finite=False)
-            top = top - through @ below
-        return np.concatenate([top, below[:rest]]), below[rest:]
-
-    return solve
+    def _cone_directions(self, dx: Floats, aim: Arrows) -> tuple[Floats, Floats, Floats, Floats]:
+        pieces, scaling = self.pieces, self.scaling
+        groups, entries = pieces.strength.size, pieces.label.size
+        u = pieces.arrows(0 * pieces.strength, 0 * pieces.radii, dx)
+        slopes = scaling.into_slope(u.tail - aim.tail)
+        dtau = (aim.head - scaling.head_of(slopes))[:groups]
+        left = Arrows(aim.head - u.head, aim.tail - u.tail, u.label)
+        dv = scaling.over(scaling.over(left))
+        return slopes[:entries], dtau, -dv.tail[entries:], dv.head[groups:]
 
 
 def follow(model: Model, x: Floats, mu: float) -> Iterator[tuple[Floats, float]]:
     """The iterates of the method from a centered point near x, each with its mu."""
-    pieces = Interior(model)
+    pieces = Pieces(model)
     at = pieces.start(x, mu)
     regularization = TINY
     for _ in range(ITERATIONS):
@@ -338,17 +141,17 @@ def follow(model: Model, x: Floats, mu: float) -> Iterator[tuple[Floats, float]]
             if regularization > 1:
                 return
             continue
-        products = {one: getattr(at, one) * getattr(at, other) for one, other in PAIRS}
         mu = pieces.mu(at)
-        affine = step.direction({one: -product for one, product in products.items()})
+        affine = step.direction(0.0)
         reach = min(1.0, pieces.longest(at, affine))
         ahead = pieces.mu(at.moved(reach, affine))
         sigma = (max(ahead, 0.0) / mu) ** 3 if mu > 0 else 0.0
         target = max(sigma, (1 - reach) ** 3 * 0.1) * mu
-        aims = {one: target - products[one] - getattr(affine, one) * getattr(affine, other) for one, other in PAIRS}
-        direction = step.direction(aims)
+        direction = step.direction(target, affine)
         length = min(1.0, BOUNDARY * pieces.longest(at, direction))
         if not np.isfinite(length) or not np.all(np.isfinite(direction.x)):
             return
         at = at.moved(length, direction)
         yield at.x, pieces.mu(at)
+        if length < SHORT:
+            return

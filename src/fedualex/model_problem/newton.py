@@ -1,11 +1,14 @@
 """Newton's method on the fixed point of the prox, inside the proximal point method that makes it reach a solution."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
-import scipy.linalg
+from numpy.typing import NDArray
 
 from .blocks import Block, Floats, Slope
+from .linear import solve_general, solve_monotone
 
 
 @dataclass(frozen=True)
@@ -35,15 +38,17 @@ class Model:
         """All blocks' prox, in the metric."""
         return np.concatenate([block.prox(v[at], self.t[at]) for block, at in self.parts()] or [v])
 
-    def residual(self, n: Floats) -> float:
-        """|n - prox(n - T F(n))| in the metric, relative to n and T F(n)."""
+    def residual(self, n: Floats, far: float = np.inf) -> float:
+        """|n - prox(n - T F(n))| in the metric, relative to n and T F(n), or to `far` times the same at c."""
         step = self.t * self.operator(n)
         length = length_of(n - self.prox(n - step), self.t)
         size = length_of(n, self.t) + length_of(step, self.t)
-        return length / size if size > 0 else 0.0
+        size = min(size, far * (length_of(self.c, self.t) + length_of(self.t * self.g, self.t)) or size)
+        return length / size if size > 0 else length
 
 
 def length_of(v: Floats, t: Floats) -> float:
+    """|v| in the metric 1/t."""
     return float(np.linalg.norm(v / np.sqrt(t)))
 
 
@@ -56,10 +61,12 @@ class Walk:
     steps: int = 0
 
 
-STEPS, INNER = 300, 12
-"""The most Newton steps in all, and those that one proximal point may take."""
+INNER = 12
+"""The most Newton steps of one proximal point."""
 FIRST, LEAST, MOST = 1e-9, 1e-12, 1e3
 """The weight of the proximal term, as a share of the metric."""
+PACE, NEAR = 5.0, 1e-11
+"""By what the weight falls while that is easy, and the residual at which no weight is needed."""
 ACCURACY = 1e-14
 
 
@@ -84,6 +91,62 @@ def polish(model: Model, start: Floats, steps: int, first: float = FIRST) -> Wal
     return Walk(best.point, best.residual, used)
 
 
+def accelerate(model: Model, start: Floats, steps: int) -> Floats:
+    """Accelerated steps of the prox, begun anew where they turn back: for a symmetric J, a point with few directions.
+
+    They cost a product with J each; Newton's method from far away would factorize for many directions that vanish.
+    """
+    x = forward_backward(model, start)
+    t = model.t / (1.01 * _largest(model) + np.finfo(float).tiny)
+    scaled = replace(model, t=t)
+    before, momentum = x, 1.0
+    for _ in range(steps):
+        grown = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        ahead = x + (momentum - 1) / grown * (x - before)
+        before, x, momentum = x, forward_backward(scaled, ahead), grown
+        if (ahead - x) @ ((x - before) / t) > 0:
+            momentum = 1.0
+    return x
+
+
+def _largest(model: Model) -> float:
+    """The largest eigenvalue of T^1/2 J T^1/2, by the power method; a little too small at most."""
+    root, v, size = np.sqrt(model.t), np.ones(model.t.size), 1.0
+    v = v + np.cos(np.arange(v.size))
+    for _ in range(30):
+        v = root * (model.J @ (root * (v / np.linalg.norm(v))))
+        size = float(np.linalg.norm(v))
+        if size == 0:
+            break
+    return 1.1 * size
+
+
+def approach(model: Model, start: Floats, steps: int) -> Walk:
+    """Proximal points with a weight that falls as fast as Newton's method can follow, then a polish.
+
+    Slower than an interior point method, but all that it asks of psi is its prox.
+    """
+    center, rho, pace, used = forward_backward(model, start), 1.0, PACE, 0
+    best = Walk(center, model.residual(center))
+    while used < steps and best.residual > NEAR and FIRST < rho <= MOST:
+        found, took, converged = _proximal_point(model, center, rho)
+        used += max(took, 1)
+        if not converged:
+            rho, pace = rho * pace * pace, max(pace**0.5, 1.2)
+            continue
+        center, residual = found, model.residual(found)
+        if residual < best.residual:
+            best = Walk(found, residual)
+        rho = rho / pace if took <= INNER // 2 else rho
+    return _finish(model, best, used)
+
+
+def _finish(model: Model, walk: Walk, used: int) -> Walk:
+    last = polish(model, walk.point, 2 * INNER)
+    chosen = last if last.residual < walk.residual else walk
+    return Walk(chosen.point, chosen.residual, used + last.steps)
+
+
 def _proximal_point(model: Model, center: Floats, rho: float) -> tuple[Floats, int, bool]:
     """Newton steps on n = prox(n - T (F(n) + rho (n - center) / T)), and whether they arrived."""
     n, last = center, np.inf
@@ -105,39 +168,61 @@ def _proximal_point(model: Model, center: Floats, rho: float) -> tuple[Floats, i
 
 
 def _newton_step(model: Model, v: Floats, R: Floats, rho: float) -> Floats:
-    """The solution of (1 - P + P T J) d = -R, on the rows where P is not 0."""
+    """The solution of (1 - P + P T J) d = -R, among the directions where P is not 0."""
     slopes = [(block.slope(v[at], model.t[at]), at) for block, at in model.parts()]
-    kept = np.concatenate([slope.kept + at.start for slope, at in slopes]).astype(np.intp)
-    d = -R
-    d[kept] = 0.0
+    kept, matrix, onto, back = _kept(model, slopes)
+    inside, t = onto(R), model.t[kept]
+    d = back(inside) - R
     if not kept.size:
         return d
-    t = model.t[kept]
-    J = model.J[np.ix_(kept, kept)]
-    J[np.diag_indices_from(J)] += rho / t
-    across = t * (model.J[kept] @ d)
-    if all(slope.plain for slope, _ in slopes):
-        d[kept] = _solved(J, -(R[kept] + across) / t)
-        return d
-    matrix = t[:, None] * J
-    matrix[np.diag_indices_from(matrix)] -= 1
-    matrix = _applied(slopes, matrix)
-    matrix[np.diag_indices_from(matrix)] += 1
-    d[kept] = _solved(matrix, -R[kept] - _applied(slopes, across[:, None])[:, 0])
-    return d
+    matrix[np.diag_indices_from(matrix)] += rho / t
+    rhs = -(inside / t + onto(model.J @ d))
+    for slope, rows in _bent(slopes):
+        # P (T J - 1) + 1 in these rows, and the same for what the others' part of d leaves.
+        at = np.arange(rows.start, rows.stop)
+        matrix[rows] *= t[rows, None]
+        matrix[at, at] -= 1
+        matrix[rows] = slope.apply(matrix[rows])
+        matrix[at, at] += 1
+        across = t[rows] * rhs[rows] + inside[rows]
+        rhs[rows] = slope.apply(across[:, None])[:, 0] - inside[rows]
+    plain = all(slope.plain for slope, at in slopes if at.start < model.split)
+    split = sum(slope.kept.size for slope, at in slopes if at.start < model.split)
+    return d + back(solve_monotone(matrix, rhs, split) if plain else solve_general(matrix, rhs))
 
 
-def _applied(slopes: list[tuple[Slope, slice]], rows: Floats) -> Floats:
-    ends = np.cumsum([slope.kept.size for slope, _ in slopes])[:-1]
-    parts = np.split(rows, ends)
-    return np.concatenate(
-        [slope.apply(part) if part.size else part for (slope, _), part in zip(slopes, parts, strict=True)]
-    )
+Map = Callable[[Floats], Floats]
 
 
-def _solved(matrix: Floats, rhs: Floats) -> Floats:
-    lu, pivots, info = scipy.linalg.lapack.dgetrf(matrix)
-    if info > 0:
-        smallest = np.finfo(float).eps * np.max(np.abs(lu.diagonal()), initial=1e-300)
-        lu[info - 1 :, info - 1 :][np.diag_indices(len(lu) - info + 1)] += smallest
-    return scipy.linalg.lapack.dgetrs(lu, pivots, rhs)[0]
+def _kept(model: Model, slopes: list[tuple[Slope, slice]]) -> tuple[NDArray[np.intp], Floats, Map, Map]:
+    """A row of each direction that is kept, a copy of J among them, and the maps onto them and back."""
+    if all(slope.basis is None for slope, _ in slopes):
+        kept = np.concatenate([slope.kept + at.start for slope, at in slopes]).astype(np.intp)
+
+        def back(part: Floats) -> Floats:
+            whole = np.zeros(model.g.size)
+            whole[kept] = part
+            return whole
+
+        return kept, model.J[np.ix_(kept, kept)], lambda whole: whole[kept], back
+    columns = [_columns(model.g.size, slope, at) for slope, at in slopes]
+    basis = np.hstack(columns)
+    # Within a block that has a basis all steps are the same.
+    rows = [at.start + (slope.kept if slope.basis is None else 0 * slope.kept) for slope, at in slopes]
+    return np.concatenate(rows), basis.T @ (model.J @ basis), lambda whole: basis.T @ whole, lambda part: basis @ part
+
+
+def _columns(size: int, slope: Slope, at: slice) -> Floats:
+    columns = np.zeros((size, slope.kept.size))
+    if slope.basis is None:
+        columns[slope.kept + at.start, np.arange(slope.kept.size)] = 1.0
+    else:
+        columns[at] = slope.basis
+    return columns
+
+
+def _bent(slopes: list[tuple[Slope, slice]]) -> list[tuple[Slope, slice]]:
+    """The derivatives that are not 1, with their rows among those that are kept."""
+    ends = np.cumsum([0, *(slope.kept.size for slope, _ in slopes)]).tolist()
+    rows = [slice(a, b) for a, b in pairwise(ends)]
+    return [(slope, row) for (slope, _), row in zip(slopes, rows, strict=True) if slope.kept.size and not slope.plain]
