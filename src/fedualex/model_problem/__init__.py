@@ -35,6 +35,7 @@ class ModelSolution(NamedTuple):
     """|n - prox(n - T F(n))| in the metric 1/T of the curvature's diagonal, relative to |n| + |T F(n)|, which count for
     no more than FAR times |c| + |T F(c)|, because a model without a solution leads away forever."""
     iterations: int
+    """Newton steps, iterations of the interior point method and accelerated steps, of different cost, together."""
 
 
 def blocks_of(flat: Flat) -> Blocks:
@@ -105,6 +106,7 @@ def _solve_spectral(model: Model, start: Floats) -> Walk:
     if best.residual > SOLVED and model.split == start.size:
         start = accelerate(model, start, FIRST_ORDER)
         best = _better(best, polish(model, start, 12))
+        best.steps += FIRST_ORDER
     return best if best.residual <= SOLVED else _better(best, approach(model, start, SPECTRAL))
 
 
