@@ -23,13 +23,14 @@ def blocks(text, language):
 RECIPES = read_recipes()
 
 
-def test_there_are_the_eleven_recipes_that_people_need():
+def test_there_are_the_twelve_recipes_that_people_need():
     expected = [
         "Regularizer",
         "Method",
         "Exchanges of its own",
         "Problem",
         "Loss",
+        "Family",
         "Output",
         "Engine",
         "Status",

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..problems import AbstractProblem, agnostic
-from ..validation import one_of
+from ..problems.families import FAMILIES, family_of
 from .base import penalty
 from .classifiers import ProbabilisticClassifier
 from .regressors import FederatedRegressor
@@ -81,7 +81,8 @@ class AgnosticRegressor(FederatedRegressor):
     def _problem(
         self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any, groups: Any = None
     ) -> AbstractProblem:
-        loss = {"loss": one_of("loss", self.loss, ("squared", "huber")), "delta": self.delta}
+        of_classes = tuple(name for name, family in FAMILIES.items() if family().reading.labelled)
+        loss = family_of("loss", self.loss, of_classes, delta=self.delta)
         mixture = {"kl": self.kl, "prior": self.prior, "cvar": self.cvar, "groups": groups}
         bounded = penalty(size, self.l1, self.l2, self.radius)
-        return agnostic(X, y, clients, sample_weight=sample_weight, **loss, **mixture, **bounded)
+        return agnostic(X, y, clients, loss=loss, sample_weight=sample_weight, **mixture, **bounded)

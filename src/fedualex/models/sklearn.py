@@ -59,6 +59,8 @@ def _estimator(model: Model) -> Any:
         estimator.intercept_ = np.atleast_1d(model.bias - answers.threshold)
         estimator.classes_ = answers.labels
     else:
+        # Some classes make what `predict` needs in `fit` alone: to one row, which leaves nothing else behind.
+        estimator.fit(np.zeros((1, len(weights))), answers.of(np.asarray(model.bias)[None]))
         estimator.coef_ = (answers.scale * weights).T
         estimator.intercept_ = answers.center + answers.scale * model.bias
     estimator.n_features_in_ = len(weights)

@@ -24,10 +24,14 @@ Measured = dict[str, float | None]
 class Scale(Protocol):
     """What a reading needs to know of a model beside its scores."""
 
-    labels: NDArray[Any]
-    threshold: float
-    center: Any
-    scale: Any
+    @property
+    def labels(self) -> NDArray[Any]: ...
+    @property
+    def threshold(self) -> float: ...
+    @property
+    def center(self) -> Any: ...
+    @property
+    def scale(self) -> Any: ...
 
 
 class Reading(ABC):

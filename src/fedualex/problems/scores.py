@@ -66,9 +66,9 @@ class ScoreRows(NamedTuple):
     def reach(self, ball: Any) -> NDArray[Any]:
         """The largest |<w, row_i - center>| for w in the ball; of a matrix w, of any of its columns."""
         kind = np.inf if isinstance(ball, L1Ball) else 2
-        radius = domain_of(ball.psi).radius if isinstance(ball, Spectral) else ball.radius  # of singular values
+        own: Any = domain_of(ball.psi) if isinstance(ball, Spectral) else ball  # of singular values
         center = 0.0 if self.center is None else float(np.linalg.norm(self.center, kind))
-        return np.asarray(radius * (_row_norms(self.rows, kind) + center))
+        return np.asarray(own.radius * (_row_norms(self.rows, kind) + center))
 
 
 def score_rows(row: Any, features: int, beside: Any, center: Any = None) -> ScoreRows:

@@ -109,7 +109,7 @@ def smallest_groups(table: Table, recipe: TableRecipe) -> dict[str, int]:
     site.toml takes it out.
     """
     columns = {name: plain_column(name, table[name]) for name in table}
-    named = {recipe.groups} if recipe.predicts_numbers else {recipe.groups, recipe.target}
+    named = {recipe.groups, recipe.target} if recipe.reading.labelled else {recipe.groups}
     return {name: _smallest(column) for name, column in columns.items() if name in named or is_text(column)}
 
 

@@ -157,8 +157,8 @@ class Family(eqx.Module):
 
     def limit_evidence(self, rows: Rows, known: Sequence[Known], masses: NDArray[Any], around: Any) -> Sums:
         """`evidence` of the rows of an objective and of each group with a limit, one row of masses each."""
-        target = {"target_sum": np.asarray(masses[0] @ rows.y)}
-        return target | self.evidence(rows, known, masses[0], around)
+        target = np.asarray(masses[0] @ rows.y)
+        return {"target_sum": target, **self.evidence(rows, known, masses[0], around)}
 
     def limit_box(self, sums: Sums, bounds: NDArray[Any], around: Any, ball: Ball) -> Box:
         """`box` from `limit_evidence` and "group_mass", where the mean losses have these bounds."""
