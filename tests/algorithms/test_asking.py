@@ -6,11 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.deploying import NAMES, serve
 from support.plain_rows import rows
 
 import fedualex as fx
 from fedualex.algorithms import LocalSteps, Method, Stepped, Survey
+from fedualex.cli import main
+from fedualex.runs.settings import METHODS
 from fedualex.tree import Saddle
 from fedualex.verification.verify import verify
 
@@ -142,6 +145,21 @@ def test_a_stored_run_of_a_method_of_ones_own_is_verified(tmp_path):
     compared.report(tmp_path / "page")
     result = verify(tmp_path / "page")
     assert [check for run in result.runs for check in run.checks if check.agrees is False] == []
+
+
+def test_its_checkpoint_is_verified_where_a_file_names_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "ExtragradientBySurveys", ExtragradientBySurveys)
+    np.savez(tmp_path / "game.npz", A=np.array([[1.0, -1.0], [-1.0, 2.0]]), b=np.zeros(2))
+    file = tmp_path / "game.toml"
+    file.write_text(
+        '[problem]\nname = "bilinear"\nfile = "game.npz"\nx = "Simplex"\ny = "Simplex"\n'
+        '[method]\nname = "ExtragradientBySurveys"\neta = 0.3\n[run]\nrounds = 20\nclients = 2\n'
+    )
+    solved = CliRunner().invoke(main, ["solve", str(file), "--out", str(tmp_path / "run")])
+    assert solved.exit_code == 0, solved.output
+    found = verify(tmp_path / "run").checks
+    assert [check for check in found if check.agrees is False] == []
+    assert any(check.what.startswith("point in the checkpoint") for check in found)
 
 
 def test_what_a_method_asks_for_must_be_answered_by_all():

@@ -282,15 +282,13 @@ class Task:
         return Prepared(view, setup, start, f"{self._agreed(view, method)}-{decides}", chosen, precision)
 
     def _judgement(self, run: Prepared) -> Judgement:
-        options, rounds = self.options, int(self.options.rounds or 0)
-        return Judgement(
-            rounds=rounds,
-            every=options.record_every or max(1, rounds // 50),
-            tol=options.tol,
+        options = self.options
+        return Judgement.of(
+            options,
+            int(options.rounds or 0),
             output="last" if options.privacy is not None else options.output,
             polish=_polish_steps(run.view, self.method),
             everything=options.tol is not None or options.output != "last",
-            trust=options.convexity == "trust",
         )
 
     def _agreed(self, problem: AbstractProblem, method: Method) -> str:

@@ -126,6 +126,17 @@ class Judgement:
     trust: bool
     """Whether the user's word is taken that f is convex-concave."""
 
+    @classmethod
+    def of(cls, options: Any, rounds: int, **own: Any) -> "Judgement":
+        """What the options of a run say, simulated or deployed; own: what these two decide differently."""
+        asked = {
+            "every": options.record_every or max(1, rounds // 50),
+            "tol": options.tol,
+            "output": options.output,
+            "trust": options.convexity == "trust",
+        }
+        return cls(rounds=rounds, **(asked | own))
+
     def is_due(self, rounds: int) -> bool:
         """Whether there is a record after so many rounds."""
         return rounds % self.every == 0 or rounds == self.rounds

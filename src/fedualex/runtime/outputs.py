@@ -534,8 +534,9 @@ def exchanges_of(setup: Setup, state: State) -> int:
 
 
 def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, Tree]:
-    """The point of a state, and averages so far; before the first round all are its point."""
-    return _points(setup.method, setup.problem.geometry, state.server, state.sums, averages)
+    """The point of a state, and those averages so far that it has; before the first round all are its point."""
+    kept = [name for name in averages if name in state.sums.points]
+    return _points(setup.method, setup.problem.geometry, state.server, state.sums, kept)
 
 
 def points_in_domain(exact: AbstractProblem, setup: Setup, state: State, averages: tuple[str, ...]) -> dict[str, Tree]:

@@ -192,14 +192,11 @@ def _check_start(
 
 
 def _judgement(prepared: Prepared, options: SolveOptions) -> Judgement:
-    return Judgement(
-        rounds=prepared.rounds,
-        every=options.record_every or max(1, prepared.rounds // 50),
-        tol=options.tol,
-        output=options.output,
+    return Judgement.of(
+        options,
+        prepared.rounds,
         polish=() if prepared.setup.method.outputs else polish_grid(prepared.problem),
         everything=options.tol is not None or options.output in ("client_average", "polished"),
-        trust=options.convexity == "trust",
     )
 
 
