@@ -13,8 +13,9 @@ from .. import tree
 from ..bundle import UNKNOWN, Bounds, Flat, Known, Side, largest_of_concave, lower_value, no_bounds, upper_value
 from ..certificates.surveys import Surveyed
 from ..compiling import compiled
-from ..model_problem import blocks_of, solve_model
+from ..model_problem import blocks_of, has_model, solve_model
 from ..problems import AbstractProblem
+from ..problems.curvature import kink_of
 from ..tree import Saddle
 from .base import Facts, Method, Stepped, Survey
 from .slide import FeDualSlide, SlideServer, first_server
@@ -91,6 +92,8 @@ class FeDualNewton(Method):
         """Its gaps need finite conjugates, and its model problem a regularizer that it knows."""
         if reason := problem.why_uncertifiable():
             return f"FeDualNewton works with certificates, and there is none here: {reason}"
+        if not has_model(problem.geometry):
+            return "FeDualNewton solves models of a problem, and a regularizer or geometry of this one declares no model_form"
         return ""
 
     def init(self, facts: Facts, z: Saddle) -> NewtonServer:
@@ -192,6 +195,24 @@ def _projected(flat: Flat, v: Array) -> Array:
     return flat.vector(flat.geometry.project(flat.point(v)))
 
 
+# When the method is the choice.
+
+LARGEST = 1500
+"""Variables up to which a survey with second derivatives, about a million numbers, is worth its exchanges saved."""
+
+
+def why_no_curvature(problem: AbstractProblem) -> str:
+    """What keeps FeDualNewton from being the choice for a problem that can be surveyed; empty if nothing does."""
+    size = sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
+    if size > LARGEST:
+        return f"second derivatives of {size} variables are too many"
+    if not has_model(problem.geometry):
+        return "a part of its domain declares no model_form"
+    if kink := kink_of(problem):
+        return f"f uses {kink}, where second derivatives need not exist"
+    return ""
+
+
 # Bounds from single surveys and single cuts.
 
 
@@ -263,7 +284,9 @@ def _side(like: Side, bound: Any, about: list[Any], point: Any, start: Any, size
     memory, size = like.points.shape
     points, starts, weights = np.zeros((memory, size)), np.zeros((memory, size)), np.zeros(memory + 1)
     points[0], starts[0], weights[0], weights[-1] = point, start, share, 1 - share
-    return Side(bound, *map(np.asarray, about), points, weights, *map(np.asarray, sizes), starts)
+    own, slope, offset = map(np.asarray, about)
+    largest, value_size = map(np.asarray, sizes)
+    return Side(bound, own, slope, offset, points, weights, largest, value_size, starts)
 
 
 def _better(one: Bounds, other: Bounds) -> Bounds:

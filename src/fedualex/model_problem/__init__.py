@@ -7,12 +7,12 @@ import jax
 import numpy as np
 
 from ..bundle import Flat
-from ..geometry import is_geometry
+from ..geometry import Product, is_geometry
 from .blocks import Block, Floats, OfSingularValues, block_of
 from .interior import follow
 from .newton import Model, Walk, accelerate, approach, forward_backward, length_of, polish
 
-__all__ = ["Blocks", "ModelSolution", "blocks_of", "solve_model"]
+__all__ = ["Blocks", "ModelSolution", "blocks_of", "has_model", "solve_model"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,16 @@ def blocks_of(flat: Flat) -> Blocks:
     return Blocks(
         members, list(np.cumsum(sizes)), np.concatenate(quadratic), np.concatenate(linear).astype(float), flat.split
     )
+
+
+def has_model(geometry: Product) -> bool:
+    """Whether every part declares what `blocks_of` asks for."""
+    try:
+        for part in jax.tree.leaves(geometry.parts, is_leaf=is_geometry):
+            part.model_form()
+    except TypeError:
+        return False
+    return True
 
 
 def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats | None = None) -> ModelSolution:

@@ -23,6 +23,7 @@ from ..precision import double
 from ..tree import Saddle
 from ..validation import issparse
 from .scores import ScoreRows, ScoreSum
+from .user_loss import of_example
 
 BLOCK = 4096
 """Rows that are looked at together: their products stay in the cache."""
@@ -245,6 +246,37 @@ def surveyor_of(problem: Any) -> Surveyor:
         return DifferentiatedSurveyor(problem)
     sums = [score_sum(client, problem.like) for client in _clients(problem.data)]
     return DifferentiatedSurveyor(problem) if None in sums else ScoreSurveyor(problem, sums)
+
+
+KINKS = {"abs", "clamp", "max", "min", "reduce_max", "reduce_min", "relu", "select_n", "sign", "sort"}
+"""What a program can do that has no second derivative everywhere."""
+SHIFTED = {"reduce_max", "select_n"}
+"""What a smooth sum of exponentials uses to stay finite: beside `stop_gradient` it is harmless."""
+
+
+def kink_of(problem: Any) -> str:
+    """The first of KINKS that the program of f uses; empty if there is none, or the problem vouches for itself.
+
+    A guess for a loss of the user's own: what is used may be harmless, and what is harmless may hide a kink.
+    """
+    if problem.by_construction or getattr(problem, "f", None) is None or problem.clients == 0:
+        return ""
+    with double():
+        point = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), problem.like)
+        example = () if problem.data is None else (jax.tree.map(lambda leaf: leaf[0][0], problem.data.examples),)
+        program = jax.make_jaxpr(lambda z: of_example(problem.f, z, *example))(point)
+    return next(_kinks(program.jaxpr), "")
+
+
+def _kinks(program: Any) -> Iterator[str]:
+    equations = [equation for equation in program.eqns if equation.primitive.name != "custom_jvp_call"]
+    shifted = any(equation.primitive.name == "stop_gradient" for equation in equations)
+    for equation in equations:
+        names = {equation.primitive.name, str(equation.params.get("name"))}
+        yield from sorted(names & (KINKS - SHIFTED if shifted else KINKS))
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda node: hasattr(node, "eqns")):
+            inner = getattr(inner, "jaxpr", inner)
+            yield from _kinks(inner) if hasattr(inner, "eqns") else ()
 
 
 def _blocks(count: int) -> Iterator[slice]:

@@ -13,7 +13,8 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from .. import theory, tree
-from ..algorithms import AbstractMethod, Facts, FeDualEx, FeDualExCorrected, FeDualSlide, Method
+from ..algorithms import AbstractMethod, Facts, FeDualEx, FeDualExCorrected, FeDualNewton, FeDualSlide, Method
+from ..algorithms.newton import why_no_curvature
 from ..compiling import compiled
 from ..geometry import Product
 from ..problems import AbstractOracle, AbstractProblem, Exact
@@ -35,12 +36,15 @@ from .state import Setup, State
 def chosen_method(problem: AbstractProblem, options: RunOptions) -> tuple[Method, str]:
     """The method that fits a problem and the options of a run, and the reason in one sentence.
 
-    FeDualSlide where every exchange can reach all clients and their exact operators; else FeDualEx for clients that
-    share one f, and FeDualExCorrected for clients that differ.
+    Where every exchange can reach all clients and their exact operators, FeDualNewton if second derivatives exist and
+    are not too many, else FeDualSlide; otherwise FeDualEx for clients that share one f, and FeDualExCorrected for those
+    that differ.
     """
     hindered = _why_no_surveys(problem, options)
+    if not hindered and not (bent := why_no_curvature(problem)):
+        return FeDualNewton(), "FeDualNewton: all clients can be asked for exact operators with second derivatives"
     if not hindered:
-        return FeDualSlide(), "FeDualSlide: all clients can be asked for exact operators"
+        return FeDualSlide(), f"FeDualSlide: all clients can be asked for exact operators, but {bent}"
     if problem.clients in (None, 1):
         return FeDualEx(), f"FeDualEx: all clients share one f, and {hindered}"
     return FeDualExCorrected(), f"FeDualExCorrected: clients differ, and {hindered}"
