@@ -217,7 +217,7 @@ def test_fairness_over_a_column(place, fair):
     assert result.exit_code == 3
     model = models.load(place / "towns" / "model")
     assert "ward" not in model.columns  # whose groups are served is no feature
-    assert model.training["configuration"]["problem"]["groups_column"] == "ward"
+    assert model.training["configuration"]["problem"]["groups"] == "ward"
     line = refused("fit", place / "patients.csv", *FIT, "--groups", "ward", "--goal", "auc")
     assert "groups are for the goals fair, fair-regression, got the goal auc" in line
     line = refused("fit", place / "patients.csv", *FIT, "--groups", "town", "--goal", "fair", "--out", place / "holes")

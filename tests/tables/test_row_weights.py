@@ -29,10 +29,10 @@ def test_a_row_of_weight_2_is_the_row_twice(tmp_path, goal, target):
         name: [v for v, n in zip(column, times, strict=True) for _ in range(n)] for name, column in table.items()
     }
     written = planned(tmp_path, repeated, goal=goal, target=target)
-    assert "times" not in weighed.rows.encoder.features
-    assert weighed.rows.encoder.features == written.rows.encoder.features
+    assert "times" not in weighed.encoder.features
+    assert weighed.encoder.features == written.encoder.features
     for name in ("mean", "deviation"):
-        moments = [getattr(plan.rows.encoder.standardizer, name) for plan in (weighed, written)]
+        moments = [getattr(plan.encoder.standardizer, name) for plan in (weighed, written)]
         np.testing.assert_allclose(moments[0], moments[1], rtol=1e-12)
     one, other = weighed.configuration.problem, written.configuration.problem
     with double():

@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import algorithms, geometry, problems, regularizers, theory
 from ..algorithms import Method
+from ..data import sources as tables
 from ..problems import AbstractOracle, AbstractProblem, AbstractRecipe, Exact, GaussianNoise, Minibatch
 from ..problems.recipe import sources_of
 from ..runtime.options import RunOptions, SolveOptions, file_defaults
@@ -26,7 +27,6 @@ from ..storage import read_arrays
 from ..theory import Bound
 from ..tree import Saddle
 from ..validation import hint, positive, short
-from ..data import sources as tables
 
 # What a configuration file can name: the public methods, regularizers and geometries, and the problems that say so.
 

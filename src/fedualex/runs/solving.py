@@ -89,15 +89,15 @@ def store(path: Path, problem: AbstractProblem, method: Method, options: SolveOp
     resolved = {
         "label": label,
         "problem": {OBJECT: short(problem)},
-        "method": _method_settings(method),
-        "run": _run_settings(options),
+        "method": describe_method(method),
+        "run": describe_options(options),
     }
     folder.begin(path, problem, resolved)
     (path / CHECKPOINT).unlink(missing_ok=True)  # of another run that was here
     folder.finish(path, run, problem)
 
 
-def _method_settings(method: Method) -> dict[str, Any]:
+def describe_method(method: Method) -> dict[str, Any]:
     """The class of a method and the arguments that it was made with."""
     names = [name for name in inspect.signature(type(method)).parameters if hasattr(method, name)]
     known = {"name": type(method).__name__, **{name: _as_data(getattr(method, name)) for name in names}}
@@ -105,7 +105,7 @@ def _method_settings(method: Method) -> dict[str, Any]:
     return {**known, "outputs": list(method.outputs)} if own else known
 
 
-def _run_settings(options: SolveOptions) -> dict[str, Any]:
+def describe_options(options: SolveOptions) -> dict[str, Any]:
     """[run] as a file has it; a text in place of what no file can name."""
     settings = {name: _as_data(getattr(options, name)) for name in file_defaults(SolveOptions)}
     return {**settings, **_oracle_settings(options.noise), "start": None if options.z0 is None else short(options.z0)}
@@ -194,7 +194,7 @@ def runs_among(paths: Sequence[Path]) -> tuple[list[StoredRun], list[Path]]:
 
 def title_of(problem: Mapping[str, Any]) -> str:
     """The title of runs of one problem, by its settings."""
-    return f"Runs of {problem.get('name') or problem.get('entry') or problem.get(OBJECT)}"
+    return f"Runs of {problem.get('name') or problem.get('goal') or problem.get('entry') or problem.get(OBJECT)}"
 
 
 def _label(table: Mapping[str, Any]) -> str:
