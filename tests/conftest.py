@@ -28,7 +28,8 @@ LEAST_SHOWN = 3
 
 def pytest_collection_modifyitems(items):
     """Of a test that is marked `sampled(k)`, every k-th case is fast, but at least three; the others are slow."""
-    sampled = [(item, mark.args[0]) for item in items if (mark := item.get_closest_marker("sampled")) is not None]
+    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    sampled = [(item, mark.args[0]) for item in quick if (mark := item.get_closest_marker("sampled")) is not None]
     cases, seen = Counter(item.function for item, _ in sampled), Counter()
     for item, k in sampled:
         if seen[item.function] % min(k, max(1, (cases[item.function] - 1) // (LEAST_SHOWN - 1))):

@@ -20,7 +20,7 @@ from ...summaries import Known
 from .. import Engine, Guard, RunHooks, Site, SiteFacts
 from ..engines import ENGINES, control_of
 from ..guard import guarded, prepare_site
-from ..party import SERVER, Layout
+from ..party import LOAD_SITE, SERVE, SERVER, Layout
 from ..secure.masks import can_make_keys
 from ..secure.sums import FEWEST
 from ..task import FencedError
@@ -29,8 +29,6 @@ from .server import TableServer
 from .settings import SETTINGS, party_problem, read, roster_of, server_problem, settings_of, task_of
 from .site import TableSite, facts_of
 
-SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"
-"""What the server and a site of every engine run, each with its own folder."""
 RUN = "run"
 FAILURE = "failure.json"
 """Why the round loop was not begun or did not end by itself; gone when it is begun again."""
@@ -217,7 +215,7 @@ def provision(root: Path, settings: Mapping[str, Any]) -> None:
     root.mkdir(parents=True, exist_ok=True)
     server, sites = settings["server"], list(settings["sites"])
     control_of(server["engine"]).provision(
-        root, sites, host=server["host"], port=server["port"], serve=SERVE, site=SITE
+        root, sites, host=server["host"], port=server["port"], serve=SERVE, site=LOAD_SITE
     )
     for name in sites:
         prepare_site(Layout(root).site(name))
