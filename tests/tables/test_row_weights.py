@@ -57,3 +57,12 @@ def test_a_column_that_holds_no_weights_is_refused(tmp_path, weights, values, li
     table = {**columns(rows=60), "times": values}
     with pytest.raises((ConfigurationError, TypeError, ValueError), match=line):
         planned(tmp_path, table, goal="logistic", target="outcome", weights=weights)
+
+
+def test_a_client_whose_rows_count_nothing_has_no_say(tmp_path):
+    table = columns(rows=60)
+    weights = [0.0 if hospital == table["hospital"][0] else 1.0 for hospital in table["hospital"]]
+    plan = planned(tmp_path, {**table, "times": weights}, goal="logistic", target="outcome", weights="times")
+    shares = dict(zip(plan.parties.names, np.asarray(plan.configuration.problem.weights), strict=True))
+    assert shares.pop(table["hospital"][0]) == 0
+    assert sum(shares.values()) == pytest.approx(1)

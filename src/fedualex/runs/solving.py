@@ -16,6 +16,9 @@ from . import folder
 from .folder import CHECKPOINT, StoredRun, plain
 from .settings import METHODS, Configuration, ConfigurationError, build_method, configure, folder_names, unique
 
+CONTENT = "table_sha256"
+"""The key of a fit's settings that is the digest of its table."""
+
 
 def solve_into(path: Path, configuration: Configuration) -> Run:
     """Solve and store. A folder with an unfinished or interrupted run of the same configuration is gone on with."""
@@ -44,6 +47,8 @@ def _difference(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
         if isinstance(before, dict) and isinstance(now, dict):
             for key in [*before, *(name for name in now if name not in before)]:
                 if before.get(key) != now.get(key):
+                    if key == CONTENT:
+                        return f" on what {now['table']} held before it was changed"
                     return f" with {key} = {short(before.get(key))}, where {short(now.get(key))} is asked for"
         elif before != now:
             return f" with another {table}"

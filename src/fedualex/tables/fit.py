@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import FeDualSlide
-from ..data import Encoder, Table, by_column, iid
+from ..data import Encoder, Table, iid
 from ..data.files import read_table
 from ..data.partitions import held_out_by
 from ..models import NUMBERS, Model, save
@@ -17,12 +17,12 @@ from ..models.store import MODEL
 from ..problems import Problem
 from ..runs.folder import load
 from ..runs.settings import Configuration, ConfigurationError
-from ..runs.solving import describe_method, describe_options, is_finished, solve_into
+from ..runs.solving import CONTENT, describe_method, describe_options, is_finished, solve_into
 from ..runtime import Stop
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import check_simulation
 from ..summaries import Known
-from ..validation import hint, missing, row_weights, rows_of, short
+from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
 from .goals import GOALS, check_groups, check_target, goal_of, names_of, read_fit
 from .kept_model import make_model
 from .measures import measured
@@ -56,7 +56,7 @@ class Source:
     def split(self, table: Table, recipe: TableRecipe) -> "Parties":
         """The rows of each party, in the sorted order of their names. Each holds out what it would choose alone."""
         whose = table[self.clients] if isinstance(self.clients, str) else iid(table.rows, self.clients)
-        number = by_column(whose)
+        number = encode_labels(f"the column of clients {self.clients!r}", whose)[1]
         said = [self.clients] if isinstance(self.clients, str) else []
         dropped = [name for name in (*self.ignore, *said) if name not in recipe.beside]
         kept, labels = table.without(*dropped), table.pick(recipe.target)
@@ -158,7 +158,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     options = SolveOptions(rounds=wanted.rounds, tol=GOALS[goal].tol if wanted.tol is None else wanted.tol)
     method = FeDualSlide()
     check_simulation(problem, method, options)
-    kept = {**recipe.settings(known), **vars(source), "table_sha256": table.checksum}
+    kept = {**recipe.settings(known), **vars(source), CONTENT: table.checksum}
     resolved = {
         "problem": kept,
         "method": describe_method(method),
