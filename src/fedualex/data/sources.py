@@ -72,10 +72,10 @@ def target_array(arrays: tuple[str, ...]) -> str:
 def load(settings: Mapping[str, Any], folder: Path) -> TableRows:
     """The rows that settings describe."""
     full = with_defaults(settings)
-    return prepared(full, read(full, folder))
+    return prepare_rows(full, read(full, folder))
 
 
-def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
+def prepare_rows(settings: Mapping[str, Any], table: data.Table) -> TableRows:
     """The rows of a table, as settings with all defaults want them."""
     for key in SWITCHES:
         if not isinstance(settings[key], bool):

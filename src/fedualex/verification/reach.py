@@ -74,7 +74,7 @@ def reach(run: StoredRun, *, trust: bool) -> Reached:
     return Reached(why_not="the data has changed since", changed=found)
 
 
-def begun(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
+def begin_again(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
     """What a run of this configuration begins with."""
     with double():
         if is_deployment(configuration):
