@@ -201,8 +201,8 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 
 def test_the_same_experiment_is_gone_on_with(begun):
     (same,) = choose_experiments(["l1-k1"], seeds=2, quick=True)
-    assert protocol.begun(same, begun / "l1-k1", resume=True)
-    assert not protocol.begun(same, begun / "other", resume=True)
+    assert protocol.begin_experiment(same, begun / "l1-k1", resume=True)
+    assert not protocol.begin_experiment(same, begun / "other", resume=True)
     before = everything_in(begun)
     protocol.begin(same, begun / "l1-k1", resume=True)
     assert everything_in(begun) == before

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Goal:
     several: bool = False
     grouped: bool = False
 
-    @property
+    @cached_property
     def answers(self) -> str:
         """What the scores mean, as the recipe says."""
         return self.make_recipe({**self.arguments, **self.defaults(1)}).answers
