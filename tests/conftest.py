@@ -22,14 +22,19 @@ if os.environ.get("COMPILER", "quick") == "quick":  # read when jax computes for
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 
 
+LEAST_SHOWN = 3
+"""Cases of a sampled table that are always fast."""
+
+
 def pytest_collection_modifyitems(items):
-    """Of a test that is marked `sampled(k)`, every k-th case is fast and the others are slow."""
-    seen = Counter()
-    for item in items:
-        if (mark := item.get_closest_marker("sampled")) is not None:
-            if seen[item.function] % mark.args[0]:
-                item.add_marker(pytest.mark.slow)
-            seen[item.function] += 1
+    """Of a test that is marked `sampled(k)`, every k-th case is fast, but at least three; the others are slow."""
+    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    sampled = [(item, mark.args[0]) for item in quick if (mark := item.get_closest_marker("sampled")) is not None]
+    cases, seen = Counter(item.function for item, _ in sampled), Counter()
+    for item, k in sampled:
+        if seen[item.function] % min(k, max(1, (cases[item.function] - 1) // (LEAST_SHOWN - 1))):
+            item.add_marker(pytest.mark.slow)
+        seen[item.function] += 1
 
 
 @pytest.fixture(autouse=True)

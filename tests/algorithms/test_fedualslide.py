@@ -112,7 +112,6 @@ def test_without_a_pull_the_local_step_is_fedualex():
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ROWS)
 def test_every_kind_of_problem_is_solved_without_a_step_size(name):
     tol = 1e-3 * fx.solve(rows(name), rounds=1).gap
@@ -207,7 +206,6 @@ def scalar_game(slopes):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("slopes", "eta"), [(SCALAR[0], 0.2), (SCALAR[1], 0.05)])
 def test_counterexamples_to_drift_correction_alone(slopes, eta):
     start = fx.Saddle(np.array(1.0), np.array(1.0))

@@ -45,7 +45,6 @@ def test_a_run_without_certificates_cannot_be_verified_in_full(solved, name):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("with_data", [True, False])
 def test_verify_sees_every_altered_array(copied, with_data):
     path = copied("optimal")

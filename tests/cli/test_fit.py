@@ -112,6 +112,17 @@ def test_the_same_through_a_file_and_json(fair, place):
     assert "already holds a finished run with tol = 0.01, where 0.5 is asked for: choose another --out" in line
 
 
+def test_a_finished_fit_is_not_taken_for_one_of_a_table_that_has_changed(place):
+    table = columns(rows=60)
+    write(place / "changing.csv", table, without=(LEAK,))
+    command = ("fit", place / "changing.csv", *FIT, "--rounds", 2, "--out", place / "changing")
+    assert cli(*command).exit_code == 3
+    write(place / "changing.csv", {**table, "dose": table["dose"][::-1]}, without=(LEAK,))
+    assert f"already holds a finished run on what {place / 'changing.csv'} held before it was changed" in refused(
+        *command
+    )
+
+
 def test_several_targets_in_one_model(place):
     write(place / "stays.csv")
     out = place / "low-rank"
@@ -170,6 +181,10 @@ def test_a_fit_that_ends_short_of_tol_says_so(place):
         (("--target", "age", "--goal", "lasso"), "the target 'age' must be known in every row, but it is missing in 9"),
         (("--target", "outcome", "--clients", "outcome"), "clients must be another column than the target"),
         (
+            ("--target", "outcome", "--clients", "town"),
+            "the column of clients 'town' must not contain nan, None or empty",
+        ),
+        (
             ("--target", "unit", "--goal", "fair"),
             "the target 'unit' of the goal fair must hold at least two classes, got 1",
         ),
@@ -217,7 +232,7 @@ def test_fairness_over_a_column(place, fair):
     assert result.exit_code == 3
     model = models.load(place / "towns" / "model")
     assert "ward" not in model.columns  # whose groups are served is no feature
-    assert model.training["configuration"]["problem"]["groups_column"] == "ward"
+    assert model.training["configuration"]["problem"]["groups"] == "ward"
     line = refused("fit", place / "patients.csv", *FIT, "--groups", "ward", "--goal", "auc")
     assert "groups are for the goals fair, fair-regression, got the goal auc" in line
     line = refused("fit", place / "patients.csv", *FIT, "--groups", "town", "--goal", "fair", "--out", place / "holes")

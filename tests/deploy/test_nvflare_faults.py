@@ -44,7 +44,7 @@ def nvflare(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
         patch.setattr(deployment_files, "SERVE", "support.deployed_parts:serve")
-        patch.setattr(deployment_files, "SITE", "support.deployed_parts:load")
+        patch.setattr(deployment_files, "LOAD_SITE", "support.deployed_parts:load")
         made = Deployment(tmp_path_factory.mktemp("nvflare"), "nvflare", run=FAULTY)
         try:
             cli("up", made.folder)

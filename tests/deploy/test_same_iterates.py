@@ -45,7 +45,7 @@ SPARSE = fx.problems.sparse_glm(
 )
 """Three clients whose fullest rows differ."""
 LONG = (
-    *("game float32", "data stale", "data lead", "data lead, two surveys", "data tracked", "data recentered"),
+    *("game float32", "data stale", "data lead", "data lead, two surveys", "data recentered"),
     "sparse rows",
 )
 LEAD = {"method": fx.LeadSliding(0.4, 0.15, mode="optimistic", lead=1), "local_steps": (1, 4, 2)}

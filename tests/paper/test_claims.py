@@ -20,8 +20,8 @@ from fedualex.paper.claims import (
     final,
     gaps_at_equal_cost,
     judge,
+    round_of_rank,
     seed_runs,
-    settled,
     steps_text,
     write_claims,
 )
@@ -211,7 +211,7 @@ def test_verdicts_of_any_claim():
 def test_settled(ranks, start):
     history = [{"round": 10 * i, "rank_last": [10, rank]} for i, rank in enumerate(ranks)]
     run = StoredRun(Path(), {}, history, {})
-    assert settled(run, "last", [10, 10]) == (None if start is None else 10 * start)
+    assert round_of_rank(run, "last", [10, 10]) == (None if start is None else 10 * start)
 
 
 @pytest.mark.parametrize(

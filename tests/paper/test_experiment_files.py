@@ -7,7 +7,7 @@ from support.paper_runs import L1, NUCLEAR
 
 from fedualex.paper import reproduction as protocol
 from fedualex.paper.claims import CLAIMS
-from fedualex.paper.reproduction import chosen, paper_experiments, read_experiments
+from fedualex.paper.reproduction import choose_experiments, paper_experiments, read_experiments
 from fedualex.runs.settings import ConfigurationError
 
 PAPERS = ("l1-k1", "l1-k10", "nuclear-k1", "nuclear-k10")
@@ -44,16 +44,16 @@ def test_sizes_and_grids_are_those_of_the_paper(name, points, start, local_steps
 
 def test_the_paper_has_four_experiments_and_its_theorems_ask_for_six_studies():
     assert sorted(paper_experiments()) == sorted(PAPERS + STUDIES)
-    names = [one.name for one in chosen([], seeds=None, quick=False)]
-    assert names == [one.name for one in chosen(["all", "l1-k1"], seeds=None, quick=False)]
+    names = [one.name for one in choose_experiments([], seeds=None, quick=False)]
+    assert names == [one.name for one in choose_experiments(["all", "l1-k1"], seeds=None, quick=False)]
     assert len(set(names)) == len(names)
     assert set(PAPERS) <= set(names)
-    twice = chosen(["l1-k10", "l1-k1", "l1-k10"], seeds=3, quick=False)
+    twice = choose_experiments(["l1-k10", "l1-k1", "l1-k10"], seeds=3, quick=False)
     assert [(one.name, one.seeds) for one in twice] == [("l1-k10", 3), ("l1-k1", 3)]
 
 
 def test_every_claim_is_about_experiments_that_exist():
-    names = {one.name for one in chosen([], seeds=None, quick=False)}
+    names = {one.name for one in choose_experiments([], seeds=None, quick=False)}
     assert {name for claim in CLAIMS for name in claim.experiments} <= names
 
 

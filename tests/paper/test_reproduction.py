@@ -21,7 +21,7 @@ import fedualex as fx
 from fedualex.cli import main
 from fedualex.paper import reproduction as protocol
 from fedualex.paper.claims import CLAIMS, seed_runs, write_claims
-from fedualex.paper.reproduction import SMALL, chosen, paper_experiments, read_experiments, reproduce
+from fedualex.paper.reproduction import SMALL, choose_experiments, paper_experiments, read_experiments, reproduce
 from fedualex.problems import Bilinear
 from fedualex.report import write_figures, write_report
 from fedualex.report.collect import collect
@@ -165,7 +165,7 @@ def everything_in(root):
 def begun(tmp_path):
     """The folder of `reproduce l1-k1 --seeds 2 --quick`, killed before its first run."""
     root = tmp_path / "out"
-    (experiment,) = chosen(["l1-k1"], seeds=2, quick=True)
+    (experiment,) = choose_experiments(["l1-k1"], seeds=2, quick=True)
     folder.write_collection(root, "reproduction", experiments=["l1-k1"], seeds=2)
     protocol.begin(experiment, root / "l1-k1", resume=False)
     return root
@@ -200,9 +200,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 
 
 def test_the_same_experiment_is_gone_on_with(begun):
-    (same,) = chosen(["l1-k1"], seeds=2, quick=True)
-    assert protocol.begun(same, begun / "l1-k1", resume=True)
-    assert not protocol.begun(same, begun / "other", resume=True)
+    (same,) = choose_experiments(["l1-k1"], seeds=2, quick=True)
+    assert protocol.begin_experiment(same, begun / "l1-k1", resume=True)
+    assert not protocol.begin_experiment(same, begun / "other", resume=True)
     before = everything_in(begun)
     protocol.begin(same, begun / "l1-k1", resume=True)
     assert everything_in(begun) == before

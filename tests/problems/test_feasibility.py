@@ -34,7 +34,7 @@ CASES = {
     "squared": (table("diabetes", 60, 4, 3), {"loss": "squared", "limits": 0.1, "l1": 0.05}),
     "huber": (table("diabetes", 60, 4, 3), {"loss": "huber", "delta": 0.7, "limits": {0: 0.01, 2: 0.02}, "l2": 0.1}),
 }
-SHORT = ("both classes of random labels", "one limited client", "met by the origin")
+SHORT = ("both classes of random labels", "one limited client", "squared", "met by the origin")
 GAME = fx.problems.matrix_game(np.eye(2))
 
 

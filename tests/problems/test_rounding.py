@@ -155,7 +155,6 @@ def far_game(seed, n=4, m=5):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_optimum_far_from_zero_is_claimed_falsely(seed):
     game, optimal, bare = far_game(seed), 0, 0
@@ -218,7 +217,6 @@ def user_problems(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_estimates_are_seldom_too_small_and_called_estimates(seed):
     rng, fine, total = np.random.default_rng(seed), 0, 0

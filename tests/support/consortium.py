@@ -4,7 +4,7 @@ import numpy as np
 from support.patients import HOSPITALS, columns, write
 
 from fedualex.data import read_csv
-from fedualex.data.sources import held_out_by
+from fedualex.data.partitions import held_out_by
 from fedualex.deploy.consortium.deployment import load_site, serve
 from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.party import Layout

@@ -264,7 +264,7 @@ def deploy(tmp_path, monkeypatch):
     def make(engine: str, *, watched=False, up=True, **settings) -> Deployment:
         if watched:
             monkeypatch.setattr(deployment_files, "SERVE", "support.deployed_parts:serve")
-            monkeypatch.setattr(deployment_files, "SITE", "support.deployed_parts:load")
+            monkeypatch.setattr(deployment_files, "LOAD_SITE", "support.deployed_parts:load")
         root = tmp_path / f"{engine}-{len(made)}"
         root.mkdir()
         made.append(Deployment(root, engine, **settings))

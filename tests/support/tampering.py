@@ -17,7 +17,7 @@ def reseal(path):
     """Make the status say that all files are as they should be."""
     status = json.loads((path / "status.json").read_text())
     own = {key: value for key, value in status.items() if key not in ("files", "sha256")}
-    (path / "status.json").write_text(json.dumps(seal.sealed(path, own)))
+    (path / "status.json").write_text(json.dumps(seal.seal_status(path, own)))
 
 
 def of_output(name, **changes):

@@ -34,15 +34,15 @@ def test_what_a_person_should_know_of_a_table_is_said(folder):
         "columns with many categories, each of which is a feature: street (34)",
         "missing values count as the mean, or as no category: age, town",
     ]
-    assert not any(name.startswith(("admission", "kind")) for name in planned.rows.encoder.features)
+    assert not any(name.startswith(("admission", "kind")) for name in planned.encoder.features)
 
 
 def test_ignored_columns_take_no_part(folder):
     planned = plan_fit({**FIT, "ignore": ["patient", "street"]}, folder)
-    assert planned.rows.encoder.numbers == ("age", "dose", "unit")
-    assert set(planned.rows.encoder.categories) == {"town", "ward"}
+    assert planned.encoder.numbers == ("age", "dose", "unit")
+    assert set(planned.encoder.categories) == {"town", "ward"}
     assert planned.configuration.resolved["problem"]["ignore"] == ["patient", "street"]
-    assert "ignore" not in plan_fit(FIT, folder).configuration.resolved["problem"]
+    assert plan_fit(FIT, folder).configuration.resolved["problem"]["ignore"] == []
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_the_class_whose_loss_is_limited_is_named(folder, options, limited):
 
 def test_default_penalties_shrink_with_the_rows_and_stay_from_2000_on(folder):
     planned = plan_fit(FIT, folder)
-    rows, settings = len(planned.rows.X), planned.configuration.resolved["problem"]
+    labels, settings = planned.parties.column("outcome"), planned.configuration.resolved["problem"]
+    rows = len(labels)
     assert (settings["l1"], settings["l2"]) == (0.5 / rows, 1 / rows)
-    labels = planned.rows.y
     assert arguments_of("logistic", {"l1": 0.1}, labels, 500) == {"family": "logistic", "l1": 0.1, "l2": 0.002}
     assert (
         arguments_of("fair", {}, labels, 10**6) == arguments_of("fair", {}, labels, 2000) == {"l1": 2.5e-4, "l2": 5e-4}

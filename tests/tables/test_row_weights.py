@@ -29,10 +29,10 @@ def test_a_row_of_weight_2_is_the_row_twice(tmp_path, goal, target):
         name: [v for v, n in zip(column, times, strict=True) for _ in range(n)] for name, column in table.items()
     }
     written = planned(tmp_path, repeated, goal=goal, target=target)
-    assert "times" not in weighed.rows.encoder.features
-    assert weighed.rows.encoder.features == written.rows.encoder.features
+    assert "times" not in weighed.encoder.features
+    assert weighed.encoder.features == written.encoder.features
     for name in ("mean", "deviation"):
-        moments = [getattr(plan.rows.encoder.standardizer, name) for plan in (weighed, written)]
+        moments = [getattr(plan.encoder.standardizer, name) for plan in (weighed, written)]
         np.testing.assert_allclose(moments[0], moments[1], rtol=1e-12)
     one, other = weighed.configuration.problem, written.configuration.problem
     with double():
@@ -57,3 +57,12 @@ def test_a_column_that_holds_no_weights_is_refused(tmp_path, weights, values, li
     table = {**columns(rows=60), "times": values}
     with pytest.raises((ConfigurationError, TypeError, ValueError), match=line):
         planned(tmp_path, table, goal="logistic", target="outcome", weights=weights)
+
+
+def test_a_client_whose_rows_count_nothing_has_no_say(tmp_path):
+    table = columns(rows=60)
+    weights = [0.0 if hospital == table["hospital"][0] else 1.0 for hospital in table["hospital"]]
+    plan = planned(tmp_path, {**table, "times": weights}, goal="logistic", target="outcome", weights="times")
+    shares = dict(zip(plan.parties.names, np.asarray(plan.configuration.problem.weights), strict=True))
+    assert shares.pop(table["hospital"][0]) == 0
+    assert sum(shares.values()) == pytest.approx(1)

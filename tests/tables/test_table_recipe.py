@@ -26,7 +26,7 @@ def test_summaries_of_parties_make_the_problem_of_the_union(place, goal):
     whole = fit.configuration.problem
     assert repr(recipe.problem(known, "elsewhere").geometry) == repr(whole.geometry)
     np.testing.assert_array_equal(recipe.party_weights(known), whole.client_weights(len(HOSPITALS)))
-    assert recipe.encoder(known).features == fit.rows.encoder.features
+    assert recipe.encoder(known).features == fit.encoder.features
     for m, table in enumerate(parts.values()):
         own = recipe.problem(known, [recipe.examples(table, known, m)])
         count = int(own.data.counts[0])

@@ -236,7 +236,7 @@ PROBLEMS = {
     ),
     **CATALOGUE,
 }
-FAST = ("game", "auc")
+FAST = ("game", "simplices, game", "auc")
 
 
 @pytest.mark.sampled(20)

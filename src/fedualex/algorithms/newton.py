@@ -93,7 +93,7 @@ class FeDualNewton(Method):
         if reason := problem.why_uncertifiable():
             return f"FeDualNewton works with certificates, and there is none here: {reason}"
         if not has_model(problem.geometry):
-            return "FeDualNewton solves models of a problem, and a regularizer or geometry of this one declares no model_form"
+            return "FeDualNewton solves models of a problem, and a part of this one declares no model_form"
         return ""
 
     def init(self, facts: Facts, z: Saddle) -> NewtonServer:
@@ -285,8 +285,8 @@ def _side(like: Side, bound: Any, about: list[Any], point: Any, start: Any, size
     points, starts, weights = np.zeros((memory, size)), np.zeros((memory, size)), np.zeros(memory + 1)
     points[0], starts[0], weights[0], weights[-1] = point, start, share, 1 - share
     own, slope, offset = map(np.asarray, about)
-    largest, value_size = map(np.asarray, sizes)
-    return Side(bound, own, slope, offset, points, weights, largest, value_size, starts)
+    numbers: list[Any] = [bound, own, slope, offset, points, weights, *map(np.asarray, sizes), starts]
+    return Side(*numbers)
 
 
 def _better(one: Bounds, other: Bounds) -> Bounds:

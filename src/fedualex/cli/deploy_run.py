@@ -475,7 +475,7 @@ def begin(folder: Path, control: "Control", settings: dict[str, Any], as_json: b
 
     Two commands at the same moment take turns, so that one of them begins and the other joins.
     """
-    from ..deploy.consortium.deployment import unfinished
+    from ..deploy.consortium.deployment import find_unfinished
 
     server = layout_of(folder).server
     with locked(server / BEGIN):
@@ -484,7 +484,7 @@ def begin(folder: Path, control: "Control", settings: dict[str, Any], as_json: b
             if not as_json:
                 click.echo(f"a run of {folder} is live ({said}): joined, not begun again")
             return before
-        unfinished(server)
+        find_unfinished(server)
         submit(folder, control, settings)
         return before
 

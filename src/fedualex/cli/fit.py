@@ -215,9 +215,9 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
 @one_line_errors
 def predict(model: Path, table: str, out: Path | None, as_json: bool) -> None:
     """Predict the rows of a TABLE by a MODEL: a CSV file with the prediction, the score and the probabilities."""
+    from ..data.files import read_table
     from ..models import load
     from ..storage import write_atomically
-    from ..tables.fit import read_table
 
     found, rows = load(model), read_table(table, Path())
     for name, unseen in found.unseen(rows).items():

@@ -99,7 +99,7 @@ def reproduce(
     from ..report import write_figures, write_report
 
     root = out or Path("runs/paper-quick" if quick else "runs/paper")
-    chosen = protocol.chosen(experiments or ("all",), seeds=seeds, quick=quick)
+    chosen = protocol.choose_experiments(experiments or ("all",), seeds=seeds, quick=quick)
     with _progress() as show:
         protocol.reproduce(chosen, root, resume=resume, show=show)
         show("all experiments", "claims, page and figures", 0, 1)

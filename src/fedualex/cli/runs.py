@@ -143,7 +143,7 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
     stored = load(path)
     status: dict[str, Any] = stored.status or {}
     if configuration.rows is not None and status["stop"] not in STOPS:
-        keep_model(path / MODEL, stored, configuration.rows, {})
+        keep_model(path / MODEL, stored, configuration.rows)
     tol = configuration.options.tol
     if as_json:
         print_json({"folder": str(path), **status})

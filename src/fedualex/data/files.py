@@ -134,6 +134,23 @@ def _number(text: str, sign: str) -> int | float:
     return int(text) if re.fullmatch(r"[+-]?\d{1,20}", text) else float(text)
 
 
+# Any table by one name: a file by its ending, or one that comes with scikit-learn.
+
+
+BUNDLED_TABLE = "bundled:"
+"""Before the name of a table that comes with scikit-learn."""
+
+
+def read_table(name: str, folder: Path) -> Table:
+    """The table of this name: a file by its ending, from the folder or by its whole path, or "bundled:NAME"."""
+    if name.startswith(BUNDLED_TABLE):
+        return bundled_table(name.removeprefix(BUNDLED_TABLE))
+    readers = {".csv": read_csv, ".tsv": read_csv, ".txt": read_csv, ".parquet": read_parquet, ".npz": read_npz_table}
+    if (reader := readers.get(Path(name).suffix.lower())) is None:
+        raise ValueError(f"table must be a file {', '.join(readers)} or {BUNDLED_TABLE}NAME, got {short(name)}")
+    return reader(folder / name)
+
+
 # Data sets by name: those that come with scikit-learn, and OpenML's.
 
 

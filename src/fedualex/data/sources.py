@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .. import data
 from ..validation import encode_labels, missing, one_of, real_array, row_weights, rows_of, short
+from .partitions import held_out_by
 
 FILES: dict[str, Callable[..., data.Table]] = {
     "csv": data.read_csv,
@@ -71,10 +72,10 @@ def target_array(arrays: tuple[str, ...]) -> str:
 def load(settings: Mapping[str, Any], folder: Path) -> TableRows:
     """The rows that settings describe."""
     full = with_defaults(settings)
-    return prepared(full, read(full, folder))
+    return prepare_rows(full, read(full, folder))
 
 
-def prepared(settings: Mapping[str, Any], table: data.Table) -> TableRows:
+def prepare_rows(settings: Mapping[str, Any], table: data.Table) -> TableRows:
     """The rows of a table, as settings with all defaults want them."""
     for key in SWITCHES:
         if not isinstance(settings[key], bool):
@@ -174,17 +175,3 @@ def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: Any) -> tuple[
     own = rows_of(encode_labels("clients", clients)[1])
     test = np.concatenate([rows[held_out_by(labels[rows], share)] for rows in own])
     return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)
-
-
-def held_out_by(labels: NDArray[Any], share: object) -> NDArray[Any]:
-    """The rows that one client holds out, from its labels alone: the share of its rows, and of each of its classes.
-
-    Classes are labels of which each has ten rows on average; of several targets the first decides. What is too small to
-    share stays with training.
-    """
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-        raise ValueError(f"holdout must be a share of the rows, from 0 to below 1, got {short(share)}")
-    names, label = encode_labels("the target", labels.reshape(len(labels), -1)[:, 0])
-    groups = rows_of(label) if 10 * len(names) <= len(labels) else [np.arange(len(labels))]
-    rng = np.random.default_rng(0)
-    return np.sort(np.concatenate([rng.permutation(rows)[: int(share * len(rows))] for rows in groups]))

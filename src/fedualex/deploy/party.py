@@ -123,6 +123,8 @@ def check_place(out: Path) -> None:
 
 SETTINGS = "engine.json"
 """In a party's folder, which belongs to the party."""
+SERVE, LOAD_SITE = "consortium:serve", "consortium:load_site"
+"""What server and sites of a consortium run. No module is named, so that folders outlive a move of the code."""
 
 
 def write_entry(folder: Path, name: str, entry: str, **more: Any) -> None:
@@ -132,8 +134,13 @@ def write_entry(folder: Path, name: str, entry: str, **more: Any) -> None:
 
 
 def read_entry(folder: Path) -> Callable[..., Any]:
-    """The function that works for the party of this folder."""
-    return resolve(read_settings(folder)["entry"])
+    """The function that works for the party of this folder: one of a consortium's own, or a user's by its name."""
+    entry: str = read_settings(folder)["entry"]
+    if entry not in (SERVE, LOAD_SITE):
+        return resolve(entry)
+    from .consortium import deployment  # which is built on this module
+
+    return deployment.serve if entry == SERVE else deployment.load_site
 
 
 def read_settings(folder: Path) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from ..algorithms import FeDualSlide
 from ..data import Standardizer
 from ..display import rounded_up
 from ..problems import AbstractProblem, Minibatch, active_bounds
@@ -128,13 +127,13 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     good as absent, and a weight of 2 is the row twice.
     tol: the certified gap, in units of the objective, at which a fit ends; a `ConvergenceWarning` says that it was not
     reached. max_rounds: rounds after which it ends in any case; one round of the default method is one exchange.
-    local_steps: K; with 1 the default method only surveys, with more it also tries local steps. method: a method of the
-    library that replaces the default, FeDualSlide.
-    minibatch: None, or of how many rows of a client, drawn with replacement, each local step takes its operator; the
-    default method is then the one that `fx.solve` chooses. dtype: the precision of rounds, "float64" or "float32"; if
-    None, float32 with minibatches; certificates are float64 always. warm_start: start at the solution of the previous
-    fit if its arrays have the shapes of this one. callback: is given every record of the run, and ends it by returning
-    True. verbose: print every record; on a terminal a progress bar is shown in any case.
+    local_steps: K, of methods that take local steps. method: a method of the library in place of the one that
+    `fx.solve` chooses, which `run_.chosen` names.
+    minibatch: None, or of how many rows of a client, drawn with replacement, each local step takes its operator.
+    dtype: the precision of rounds, "float64" or "float32"; if None, float32 with minibatches; certificates are float64
+    always. warm_start: start at the solution of the previous fit if its arrays have the shapes of this one. callback:
+    is given every record of the run, and ends it by returning True. verbose: print every record; on a terminal a
+    progress bar is shown in any case.
     A fit sets gap_ (None if the problem has none), status_, n_rounds_, n_exchanges_ and run_.
     """
 
@@ -165,7 +164,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         if self.verbose:
             print(f"{type(self).__name__}: its programs are compiled, unless they were before")
         answers: list[object] = []
-        run = solve(problem, self._method(), **self._options(problem), callback=self._listener(answers))
+        run = solve(problem, self.method, **self._options(problem), callback=self._listener(answers))
         if run.stop is Stop.INTERRUPTED and answers[-1:] != [True]:  # by the keyboard, not by the callback
             raise KeyboardInterrupt
         if run.stop is Stop.INFEASIBLE:
@@ -182,10 +181,6 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
             )
         active_bounds(problem, run.z)
         return run.z
-
-    def _method(self) -> Any:
-        """The method of a run; None lets the run choose one for noisy operators."""
-        return FeDualSlide() if self.method is None and self.minibatch is None else self.method
 
     def _options(self, problem: AbstractProblem) -> dict[str, Any]:
         """The options of a run."""

@@ -200,7 +200,7 @@ def reaches_rank(label: str, output: str, rank: int) -> Reading:
     """Both ranks stay at the optimum from some round of the first half on, in every seed."""
 
     def read(runs: Runs) -> Found:
-        since = [settled(run, output, [rank, rank]) for run in runs[label]]
+        since = [round_of_rank(run, output, [rank, rank]) for run in runs[label]]
         last = runs[label][0].history[-1]["round"]
         ranks = f"final ranks {runs[label][0].history[-1][f'rank_{output}']}"
         if any(start is None for start in since):
@@ -211,7 +211,7 @@ def reaches_rank(label: str, output: str, rank: int) -> Reading:
     return read
 
 
-def settled(run: StoredRun, output: str, rank: list[int]) -> int | None:
+def round_of_rank(run: StoredRun, output: str, rank: list[int]) -> int | None:
     """The first recorded round from which the ranks stay as given; None if they do not."""
     start = None
     for record in reversed(run.history):
@@ -539,7 +539,7 @@ def _read(read: Reading, experiments: dict[str, Runs]) -> dict[str, Found]:
     return results
 
 
-def judged(root: Path) -> list[dict[str, Any]]:
+def judge_claims(root: Path) -> list[dict[str, Any]]:
     """Every claim judged on the finished experiments in a folder; a row says if its instances are small."""
     names: Iterable[str] = sorted({name for claim in CLAIMS for name in claim.experiments})
     begun = {name: seed_runs(root / name) for name in names if (root / name / "runs").is_dir()}
@@ -550,6 +550,6 @@ def judged(root: Path) -> list[dict[str, Any]]:
 
 def write_claims(root: Path) -> list[dict[str, Any]]:
     """The table of all claims, kept beside the experiments."""
-    table = judged(root)
+    table = judge_claims(root)
     write_json(root / "claims.json", table)
     return table

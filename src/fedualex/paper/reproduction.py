@@ -34,7 +34,7 @@ from ..runs.settings import (
     check_keys,
     check_tables,
     configure,
-    named,
+    find_named,
     read_toml,
     run_options,
 )
@@ -191,7 +191,7 @@ Task = dict[str, Any]
 """One simulation: its `kind` ("grid" or "seed"), `method`, `steps` and `seed`. Plain data for workers."""
 
 
-def begun(experiment: Experiment, root: Path, *, resume: bool) -> bool:
+def begin_experiment(experiment: Experiment, root: Path, *, resume: bool) -> bool:
     """Whether the folder is there already and may be gone on with; refused if it is of another experiment."""
     if not (root / "manifest.json").exists():
         return False
@@ -205,7 +205,7 @@ def begun(experiment: Experiment, root: Path, *, resume: bool) -> bool:
 
 def begin(experiment: Experiment, root: Path, *, resume: bool) -> None:
     """Make the experiment's folder, or go on with it if it is of the same experiment."""
-    if not begun(experiment, root, resume=resume):
+    if not begin_experiment(experiment, root, resume=resume):
         folder.write_collection(root, "experiment", title=experiment.title, plan=experiment.plan)
 
 
@@ -416,11 +416,11 @@ ShowStage = Callable[[str, int, int], None]
 """The same for the stages of one experiment."""
 
 
-def chosen(names: Sequence[str], *, seeds: int | None, quick: bool) -> list[Experiment]:
+def choose_experiments(names: Sequence[str], *, seeds: int | None, quick: bool) -> list[Experiment]:
     """The experiments that these names mean; "all" means every one."""
     known = paper_experiments()
     for name in names:
-        named("experiment", name, {**known, "all": None})
+        find_named("experiment", name, {**known, "all": None})
     wanted = list(known) if "all" in names or not names else list(dict.fromkeys(names))
     return [one for name in wanted for one in read_experiments(known[name], seeds=seeds, quick=quick)]
 
@@ -428,7 +428,7 @@ def chosen(names: Sequence[str], *, seeds: int | None, quick: bool) -> list[Expe
 def reproduce(experiments: Sequence[Experiment], root: Path, *, resume: bool, show: Show) -> None:
     """Run the whole protocol of each experiment into root/NAME."""
     for experiment in experiments:  # all are refused, or none, before anything is written
-        begun(experiment, root / experiment.name, resume=resume)
+        begin_experiment(experiment, root / experiment.name, resume=resume)
     _begin(experiments, root, resume=resume)
     for experiment in experiments:
         begin(experiment, root / experiment.name, resume=resume)

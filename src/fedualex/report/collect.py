@@ -8,7 +8,7 @@ from ..display import rounded_up
 from ..models import Model, load
 from ..models.store import JSON, MODEL
 from ..palette import styles
-from ..paper.claims import is_case, is_small, judged
+from ..paper.claims import is_case, is_small, judge_claims
 from ..paper.reproduction import SMALL
 from ..runs import folder
 from ..runs.folder import StoredRun
@@ -105,7 +105,7 @@ def collect(path: Path) -> dict[str, Any]:
             panels, seeds = [experiment_panel(path / name) for name in plain], f"0 to {manifest['seeds'] - 1}"
             small = SMALL if any(is_small(path / name) for name in names) else ""
             studies = collect_studies(path, names)
-            return report("The paper's experiments", panels, manifest, seeds, judged(path), small, studies)
+            return report("The paper's experiments", panels, manifest, seeds, judge_claims(path), small, studies)
 
 
 def smallest_answers(panels: Sequence[Mapping[str, Any]]) -> str:

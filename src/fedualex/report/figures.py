@@ -34,7 +34,7 @@ def settings_text(run: StoredRun) -> str:
     words |= {"rounds": "rounds", "steps": "steps"}
     parts = [f"{numbers[key]} {text}" for key, text in words.items() if key in numbers]
     parts += [f"{key} {numbers[key]:g}" for key in ("noise", "minibatch") if key in numbers]
-    name = problem.get("name") or problem.get("entry") or "a problem made in Python"
+    name = problem.get("name") or problem.get("goal") or problem.get("entry") or "a problem made in Python"
     return f"{name}; {', '.join(parts)}" if parts else str(name)
 
 

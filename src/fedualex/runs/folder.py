@@ -39,7 +39,7 @@ FILES = ("manifest.json", "history.jsonl", "solution.npz", CHECKPOINT)
 """What a run leaves beside its status; the checkpoint only if it wrote one."""
 
 
-def sealed(path: Path, status: Mapping[str, Any]) -> dict[str, Any]:
+def seal_status(path: Path, status: Mapping[str, Any]) -> dict[str, Any]:
     """The status with the SHA-256 of each file (`files`), and one over all that it says, these included (`sha256`)."""
     whole = {**status, "files": digests(path)}
     return {**whole, "sha256": digest_of(whole)}
@@ -481,7 +481,7 @@ def finish(path: Path, run: Run, problem: AbstractProblem) -> None:
         "convexity": run.convexity,
         **({} if run.epsilon is None else {"epsilon": run.epsilon}),
     }
-    write_json(path / "status.json", sealed(path, status))
+    write_json(path / "status.json", seal_status(path, status))
 
 
 def load(path: Path) -> StoredRun:

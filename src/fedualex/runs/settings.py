@@ -61,7 +61,7 @@ def check_keys(where: str, given: Iterable[str], known: Iterable[str]) -> None:
             raise ConfigurationError(f"{where} has no key {key!r}; {hint(key, known)}")
 
 
-def named(kind: str, name: object, table: Mapping[str, T]) -> T:
+def find_named(kind: str, name: object, table: Mapping[str, T]) -> T:
     """The entry of a table, or a refusal with the name that was probably meant."""
     if name is None:
         raise ConfigurationError(f'[{kind}] needs name = "...", one of {", ".join(table)}')
@@ -78,7 +78,7 @@ def arrays_of(name: str) -> tuple[str, ...]:
 
 def build_method(settings: Mapping[str, Any], where: str = "[method]") -> Method:
     """A method from `name` and its constructor's arguments."""
-    constructor = named("method", settings.get("name"), METHODS)
+    constructor = find_named("method", settings.get("name"), METHODS)
     arguments = {key: value for key, value in settings.items() if key != "name"}
     check_keys(where, arguments, inspect.signature(constructor).parameters)
     return _call(where, constructor, arguments)
@@ -103,7 +103,7 @@ def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableR
     if "entry" in settings:
         return _own_problem(settings["entry"], folder, {key: settings[key] for key in settings if key != "entry"})
     name = settings["name"]
-    constructor = named("problem", name, PROBLEMS)
+    constructor = find_named("problem", name, PROBLEMS)
     arrays = arrays_of(name)
     origin = ["file"] * bool(arrays) + list(tables.KEYS) * bool(tables.target_array(arrays))
     arguments = {key: value for key, value in settings.items() if key not in ("name", *origin)}
@@ -123,7 +123,7 @@ def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableR
 
 def recipe_class(name: object) -> Any:
     """The class of recipes of a problem of the catalogue that is made of rows."""
-    found = sources_of(named("problem", name, PROBLEMS))
+    found = sources_of(find_named("problem", name, PROBLEMS))
     if found is None or found.recipe is None:
         raise ConfigurationError(f"{name} is not made of rows, so that it has no model")
     return found.recipe
@@ -158,7 +158,7 @@ def build_regularizer(terms: object, where: str) -> Any:
 
 
 def _build_term(name: str, value: Any, where: str) -> Any:
-    constructor = named("regularizer", name, {**REGULARIZERS, **GEOMETRIES})
+    constructor = find_named("regularizer", name, {**REGULARIZERS, **GEOMETRIES})
     if name == "Spectral":
         return _call(where, constructor, {"psi": build_regularizer(value, where)})
     if isinstance(value, dict):
@@ -349,7 +349,7 @@ def with_defaults(settings: Mapping[str, Any], table: Mapping[str, Any]) -> dict
     """The settings, and the default of every argument that was left out."""
     if "entry" in settings:
         return dict(settings)
-    parameters = inspect.signature(named("name", settings["name"], table)).parameters.values()
+    parameters = inspect.signature(find_named("name", settings["name"], table)).parameters.values()
     arrays = arrays_of(settings["name"])
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in arrays}
     given = tables.with_defaults(settings) if "partition" in settings else settings

@@ -16,6 +16,9 @@ from . import folder
 from .folder import CHECKPOINT, StoredRun, plain
 from .settings import METHODS, Configuration, ConfigurationError, build_method, configure, folder_names, unique
 
+CONTENT = "table_sha256"
+"""The key of a fit's settings that is the digest of its table."""
+
 
 def solve_into(path: Path, configuration: Configuration) -> Run:
     """Solve and store. A folder with an unfinished or interrupted run of the same configuration is gone on with."""
@@ -44,6 +47,8 @@ def _difference(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
         if isinstance(before, dict) and isinstance(now, dict):
             for key in [*before, *(name for name in now if name not in before)]:
                 if before.get(key) != now.get(key):
+                    if key == CONTENT:
+                        return f" on what {now['table']} held before it was changed"
                     return f" with {key} = {short(before.get(key))}, where {short(now.get(key))} is asked for"
         elif before != now:
             return f" with another {table}"
@@ -89,15 +94,15 @@ def store(path: Path, problem: AbstractProblem, method: Method, options: SolveOp
     resolved = {
         "label": label,
         "problem": {OBJECT: short(problem)},
-        "method": _method_settings(method),
-        "run": _run_settings(options),
+        "method": describe_method(method),
+        "run": describe_options(options),
     }
     folder.begin(path, problem, resolved)
     (path / CHECKPOINT).unlink(missing_ok=True)  # of another run that was here
     folder.finish(path, run, problem)
 
 
-def _method_settings(method: Method) -> dict[str, Any]:
+def describe_method(method: Method) -> dict[str, Any]:
     """The class of a method and the arguments that it was made with."""
     names = [name for name in inspect.signature(type(method)).parameters if hasattr(method, name)]
     known = {"name": type(method).__name__, **{name: _as_data(getattr(method, name)) for name in names}}
@@ -105,7 +110,7 @@ def _method_settings(method: Method) -> dict[str, Any]:
     return {**known, "outputs": list(method.outputs)} if own else known
 
 
-def _run_settings(options: SolveOptions) -> dict[str, Any]:
+def describe_options(options: SolveOptions) -> dict[str, Any]:
     """[run] as a file has it; a text in place of what no file can name."""
     settings = {name: _as_data(getattr(options, name)) for name in file_defaults(SolveOptions)}
     return {**settings, **_oracle_settings(options.noise), "start": None if options.z0 is None else short(options.z0)}
@@ -194,7 +199,7 @@ def runs_among(paths: Sequence[Path]) -> tuple[list[StoredRun], list[Path]]:
 
 def title_of(problem: Mapping[str, Any]) -> str:
     """The title of runs of one problem, by its settings."""
-    return f"Runs of {problem.get('name') or problem.get('entry') or problem.get(OBJECT)}"
+    return f"Runs of {problem.get('name') or problem.get('goal') or problem.get('entry') or problem.get(OBJECT)}"
 
 
 def _label(table: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""From a table to a model: a goal, a certified run in a folder, metrics on held-out rows, and the model to keep."""
+"""From a table to a model: a consortium whose parties are in this process, a certified run, and the model to keep."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,105 +8,227 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Table, sources as tables
-from ..models import Model
+from ..data import Encoder, Table, iid
+from ..data.files import read_table
+from ..data.partitions import held_out_by
+from ..models import Model, save
 from ..models.store import MODEL
+from ..problems import Problem
 from ..runs.folder import load
-from ..runs.settings import Configuration, ConfigurationError, check_keys, configure
-from ..runs.solving import is_finished, solve_into
+from ..runs.settings import Configuration, ConfigurationError
+from ..runs.solving import CONTENT, describe_method, describe_options, is_finished, solve_into
 from ..runtime import Stop
-from ..validation import hint, missing, short
-from .goals import GOALS, OPTIONS, arguments_of, check_target, goal_of, names_of, target_of
-from .kept_model import keep_model
+from ..runtime.options import SolveOptions
+from ..runtime.prepare import check_simulation, chosen_method
+from ..summaries import Known
+from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
+from .goals import GOALS, check_groups, check_target, default_tolerance, goal_of, names_of, read_fit
+from .kept_model import make_model
+from .measures import measured
+from .recipe import TableRecipe, assemble_tables, read_recipe
 
-DEFAULTS: dict[str, Any] = {
-    "clients": None,
-    "groups": None,
-    "weights": None,
-    "ignore": [],
-    "goal": None,
-    "holdout": 0.2,
-    "rounds": 1000,
-    "tol": None,
-}
-COLUMNS = ("clients", "groups", "weights")
-"""The keys that name columns which are no features."""
-KEYS = ("table", "target", *DEFAULTS, *OPTIONS)
-"""The keys of [fit]."""
+TABLE_KEYS = ("table", "clients", "ignore")
+"""The keys of [fit] that say which rows there are, and whose; all others are those of `FIT_KEYS`."""
 RUN = "run"
 """Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
-BUNDLED = "bundled:"
+GOAL = "goal"
+"""The key that the settings of a fit have, and those of a problem of the catalogue have not."""
 MANY = 30
 """Categories of a column from which on a person should know of them, and rows from which on ids can be told."""
 
 
+# The parties: the rows of one table by whose they are.
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which table it is, whose rows they are, and which take no part, as a run folder keeps it.
+
+    clients: the column that says so, or how many clients get rows at random. ignore: columns that take no part.
+    """
+
+    table: str
+    clients: str | int
+    ignore: Sequence[str]
+    holdout: float
+
+    def split(self, table: Table, recipe: TableRecipe) -> "Parties":
+        """The rows of each party, in the sorted order of their names. Each holds out what it would choose alone."""
+        whose = table[self.clients] if isinstance(self.clients, str) else iid(table.rows, self.clients)
+        number = encode_labels(f"the column of clients {self.clients!r}", whose)[1]
+        said = [self.clients] if isinstance(self.clients, str) else []
+        dropped = [name for name in (*self.ignore, *said) if name not in recipe.beside]
+        kept, labels = table.without(*dropped), table.pick(recipe.target)
+        own = rows_of(number)
+        held = [rows[held_out_by(labels[rows], self.holdout)] for rows in own]
+        test = np.sort(np.concatenate(held))
+        return Parties(
+            tuple(str(whose[rows[0]]) for rows in own),
+            tuple(kept.take(np.setdiff1d(rows, out)) for rows, out in zip(own, held, strict=True)),
+            kept.take(test) if len(test) else None,
+            whose[test],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Parties:
+    """What each party trains on, and the rows that they hold out, with the name of whose each is."""
+
+    names: tuple[str, ...]
+    trained: tuple[Table, ...]
+    held_out: Table | None
+    owners: NDArray[Any]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A column of all rows to train on."""
+        return np.concatenate([own[name] for own in self.trained])
+
+
+def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
+    """The problem of a fit once more, from the settings that its run folder keeps."""
+    recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
+    parties = source.split(read_table(source.table, folder), recipe)
+    return assemble_tables(recipe, parties.trained)[1]
+
+
+# What will be fitted, before anything is solved.
+
+
 @dataclass(frozen=True)
 class PlannedFit:
-    """What will be fitted, before anything is computed."""
+    """What will be fitted, before anything is computed but the summaries of the parties."""
 
-    goal: str
-    rows: tables.TableRows
+    recipe: TableRecipe
+    parties: Parties
+    known: list[Known]
     configuration: Configuration
-    notes: list[str]
-    """What the data has that a person should know of."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """From columns to features."""
+        return self.recipe.encoder(self.known)
+
+    @property
+    def goal(self) -> str:
+        """The name of the goal."""
+        return self.recipe.goal
 
     @property
     def words(self) -> str:
         """The goal, and how much there is to fit it to, in one line."""
-        held = 0 if self.rows.held_out is None else self.rows.held_out.rows
-        clients, (rows, features) = len(np.unique(self.rows.clients)), self.rows.X.shape
+        held = 0 if self.parties.held_out is None else self.parties.held_out.rows
+        clients, rows = len(self.parties.names), sum(own.rows for own in self.parties.trained)
+        features = len(self.encoder.features)
         size = f"{rows} rows of {clients} client{'s' * (clients != 1)}, {features} features, {held} rows held out"
         return f"{self.goal} ({GOALS[self.goal].words}): {size}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know of the data: limits, columns that take no part, holes, clients too small."""
+        problem = self.configuration.resolved["problem"]
+        limited = (
+            [f"the mean loss of {self.recipe.target} = {problem['limited']} is limited to {problem['limit']:g}"]
+            if self.recipe.limits_classes
+            else []
+        )
+        return [*limited, *_column_notes(self.encoder, self.parties), *_client_notes(self.recipe, self.parties)]
 
 
 def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     """The fit that the settings of [fit] describe; relative paths start from the folder."""
-    check_keys("[fit]", settings, KEYS)
-    for key in ("table", "target"):
-        if not isinstance(settings.get(key), str) and not (key == "target" and key in settings):
-            raise ConfigurationError(f"[fit] needs {key}, the name of a {'file' if key == 'table' else 'column'}")
-    full = {**DEFAULTS, **settings}
-    table, target = read_table(full["table"], folder), target_of(full["goal"], full["target"])
-    _check_columns(full, table, target)
-    goal = goal_of(full["goal"], labels := table.pick(target))
-    for name in names_of(target):
-        check_target(goal, name, table[name])
-    if full["groups"] is not None and not GOALS[goal].grouped:
-        able = ", ".join(name for name, other in GOALS.items() if other.grouped)
-        raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")
-    chosen = {key: full[key] for key in OPTIONS if full.get(key) is not None}
-    problem = {
-        "name": GOALS[goal].problem,
-        **_source(full["table"]),
-        "target": target,
-        "partition": _partition(full["clients"]),
-        **{f"{key}_column": full[key] for key in COLUMNS[1:] if full[key] is not None},
-        **({"ignore": full["ignore"]} if full["ignore"] != [] else {}),
-        "holdout": full["holdout"],
-        "standardize": True,
-        "standardize_target": GOALS[goal].reading.standardized,
+    if not isinstance(name := settings.get("table"), str):
+        raise ConfigurationError("[fit] needs table, the name of a file")
+    wanted = read_fit(settings, TABLE_KEYS)
+    table, target = read_table(name, folder), wanted.target
+    clients, ignore = _clients(settings.get("clients")), settings.get("ignore") or []
+    _check_columns(table, target, {"clients": clients, "groups": wanted.groups, "weights": wanted.weights}, ignore)
+    goal = goal_of(wanted.goal, table.pick(target))
+    check_groups(goal, wanted.groups)
+    for column in names_of(target):
+        check_target(goal, column, table[column])
+    columns = target if isinstance(target, str) else tuple(target)
+    recipe = TableRecipe(goal, columns, wanted.groups, wanted.weights, wanted.options)
+    source = Source(name, clients, ignore, wanted.holdout)
+    parties = source.split(table, recipe)
+    if wanted.weights is not None:
+        weights = parties.column(wanted.weights)
+        row_weights(weights, len(weights), f"the column {wanted.weights!r}")
+    known, problem = assemble_tables(recipe, parties.trained)
+    method, _ = chosen_method(problem, SolveOptions(rounds=wanted.rounds))
+    tol = default_tolerance(goal, method, recipe.counts(known).sum()) if wanted.tol is None else wanted.tol
+    options = SolveOptions(rounds=wanted.rounds, tol=tol)
+    check_simulation(problem, method, options)
+    kept = {**recipe.settings(known), **vars(source), CONTENT: table.checksum}
+    resolved = {
+        "problem": kept,
+        "method": describe_method(method),
+        "run": describe_options(options),
+        "folder": str(folder.resolve()),
     }
-    rows = tables.prepared(tables.with_defaults(problem), table)
-    problem |= arguments_of(goal, chosen, labels, len(rows.X))
-    run = {"rounds": full["rounds"], "tol": GOALS[goal].tol if full["tol"] is None else full["tol"]}
-    configuration = configure({"problem": problem, "method": {"name": "FeDualSlide"}, "run": run}, folder, rows)
-    limited = [
-        f"the mean loss of {target} = {name} is limited to {limit:g}"
-        for name, limit in problem.get("limits", {}).items()
-    ]
-    return PlannedFit(goal, rows, configuration, [*limited, *_notes(rows, GOALS[goal].reading.labelled)])
+    return PlannedFit(recipe, parties, known, Configuration(problem, method, options, resolved))
 
 
-def _check_columns(full: Mapping[str, Any], table: Table, target: str | list[str]) -> None:
-    """Refuse targets that the table does not have, or that are also something else."""
+def _clients(given: Any) -> str | int:
+    """The column that says whose a row is; a number makes so many clients of rows at random, nothing is one client."""
+    if given is None:
+        return 1
+    return int(given) if isinstance(given, int) or str(given).isdigit() else str(given)
+
+
+def _check_columns(table: Table, target: str | list[str], beside: Mapping[str, Any], ignore: Any) -> None:
+    """Refuse columns that the table does not have, and targets that are also something else."""
     for name in names_of(target):
         if name not in table:
             several = all(part in table for part in name.split(","))
             other = "several targets are for the goal low-rank" if several else hint(name, table)
             raise ConfigurationError(f"{table.source} has no column {name!r}; {other}")
-    for key in COLUMNS:
-        if full[key] in names_of(target):
-            raise ConfigurationError(f"{key} must be another column than the target, got {full[key]!r}")
+    for key, name in beside.items():
+        if name in names_of(target):
+            raise ConfigurationError(f"{key} must be another column than the target, got {name!r}")
+    if not isinstance(ignore, list) or not all(isinstance(name, str) for name in ignore):
+        raise ConfigurationError(f'ignore must be a list of columns such as ["patient_id"], got {short(ignore)}')
+    if both := [name for name in names_of(target) if name in ignore]:
+        raise ConfigurationError(f"ignore must not name the target, got {both[0]!r}")
+    for name in (*beside.values(), *ignore):
+        if name is not None and not isinstance(name, int) and name not in table:
+            raise ConfigurationError(f"{table.source} has no column {name!r}; {hint(name, table)}")
+
+
+def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
+    """Columns that take no part or perhaps should not, and holes."""
+    notes = []
+    if encoder.standardizer is not None:
+        constant = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
+        notes += [f"constant columns have no coefficient: {_some(constant)}"] if constant else []
+    if encoder.left_out:
+        named = [f"{name} ({what})" for name, what in encoder.left_out.items()]
+        notes.append(f"columns of text that take no part: {_some(named)}")
+    numbered = [name for name in encoder.numbers if _may_number_rows(parties.column(name))]
+    notes += [f"if these columns number the rows, leave them out by ignore: {_some(numbered)}"] if numbered else []
+    many = [f"{name} ({len(words)})" for name, words in encoder.categories.items() if len(words) > MANY]
+    notes += [f"columns with many categories, each of which is a feature: {_some(many)}"] if many else []
+    holes = [name for name in (*encoder.numbers, *encoder.categories) if missing(parties.column(name)).any()]
+    return [*notes, *([f"missing values count as the mean, or as no category: {_some(holes)}"] if holes else [])]
+
+
+def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
+    """Clients too small or too uniform to be judged alone."""
+    owned = {name: own.pick(recipe.target) for name, own in zip(parties.names, parties.trained, strict=True)}
+    single = [name for name, labels in owned.items() if len(labels) == 1]
+    notes = [f"clients with one row: {_some(single)}"] if single else []
+    if not recipe.reading.labelled:
+        return notes
+    uniform = [name for name, labels in owned.items() if len(labels) > 1 and len(np.unique(labels)) == 1]
+    return [*notes, *([f"clients with one class: {_some(uniform)}"] if uniform else [])]
+
+
+def _may_number_rows(column: NDArray[Any]) -> bool:
+    """Whether a column holds another whole number in every row, as an id does."""
+    return len(np.unique(column)) == len(column) >= MANY and bool(np.all(column == np.floor(column)))
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def fit_into(path: Path, planned: PlannedFit) -> Model:
@@ -118,65 +240,16 @@ def fit_into(path: Path, planned: PlannedFit) -> Model:
         run = solve_into(path / RUN, planned.configuration)
         if run.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-    stored = load(path / RUN)
+    stored, recipe, parties = load(path / RUN), planned.recipe, planned.parties
     status: Mapping[str, Any] = stored.status or {}
     if status["stop"] == Stop.INFEASIBLE.name:
         raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
-    return keep_model(path / MODEL, stored, planned.rows, {"goal": planned.goal})
 
+    def measure(model: Model) -> Mapping[str, Any] | None:
+        if parties.held_out is None:
+            return None
+        return measured(model, parties.held_out, parties.owners, recipe.limits_classes).plain()
 
-def read_table(table: str, folder: Path) -> Table:
-    """The table of this name: a file by its ending, or "bundled:NAME"."""
-    return tables.read(_source(table), folder)
-
-
-def _source(table: str) -> dict[str, str]:
-    """A file by its ending, or one of the tables that come with scikit-learn."""
-    if table.startswith(BUNDLED):
-        return {"bundled": table.removeprefix(BUNDLED)}
-    kinds = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".npz": "npz"}
-    ending = Path(table).suffix.lower()
-    if ending not in kinds:
-        raise ConfigurationError(f"table must be a file {', '.join(kinds)} or {BUNDLED}NAME, got {short(table)}")
-    return {kinds[ending]: table}
-
-
-def _partition(clients: Any) -> dict[str, Any]:
-    """By the column of this name; a number makes so many clients of rows at random, nothing is one client."""
-    if clients is None:
-        return {"kind": "iid", "clients": 1}
-    if isinstance(clients, int) or str(clients).isdigit():
-        return {"kind": "iid", "clients": int(clients)}
-    return {"kind": "by_column", "column": clients}
-
-
-def _notes(rows: tables.TableRows, labelled: bool) -> list[str]:
-    """Columns that take no part or perhaps should not, holes, clients too small or too uniform to be judged alone."""
-    found, encoder = [], rows.encoder
-    if encoder.standardizer is not None:
-        constant = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
-        found += [f"constant columns have no coefficient: {_some(constant)}"] if constant else []
-    if encoder.left_out:
-        named = [f"{name} ({what})" for name, what in encoder.left_out.items()]
-        found.append(f"columns of text that take no part: {_some(named)}")
-    numbered = [name for name in encoder.numbers if _may_number_rows(rows.trained[name])]
-    found += [f"if these columns number the rows, leave them out by ignore: {_some(numbered)}"] if numbered else []
-    many = [f"{name} ({len(words)})" for name, words in encoder.categories.items() if len(words) > MANY]
-    found += [f"columns with many categories, each of which is a feature: {_some(many)}"] if many else []
-    holes = [name for name in (*encoder.numbers, *encoder.categories) if missing(rows.trained[name]).any()]
-    found += [f"missing values count as the mean, or as no category: {_some(holes)}"] if holes else []
-    owners = {str(name): rows.y[rows.clients == name] for name in np.unique(rows.clients)}
-    single = [name for name, labels in owners.items() if len(labels) == 1]
-    found += [f"clients with one row: {_some(single)}"] if single else []
-    uniform = [name for name, labels in owners.items() if len(labels) > 1 and len(np.unique(labels)) == 1]
-    found += [f"clients with one class: {_some(uniform)}"] if uniform and labelled else []
-    return found
-
-
-def _may_number_rows(column: NDArray[Any]) -> bool:
-    """Whether a column holds another whole number in every row, as an id does."""
-    return len(np.unique(column)) == len(column) >= MANY and bool(np.all(column == np.floor(column)))
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    model = make_model(recipe, planned.known, stored, parties.names, measure)
+    save(model, path / MODEL)
+    return model

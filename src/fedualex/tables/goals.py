@@ -1,14 +1,19 @@
 """What a person can want from a table, and the problem of the catalogue that it is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import problems
+from ..algorithms import FeDualNewton, Method
+from ..problems import AbstractRecipe
 from ..problems.readings import Reading
-from ..runs.settings import ConfigurationError, recipe_of
+from ..problems.recipe import sources_of
+from ..runs.settings import ConfigurationError, check_keys
 from ..validation import classes, hint, missing
 
 LEAST_SHARE = 0.05
@@ -48,10 +53,23 @@ class Goal:
     several: bool = False
     grouped: bool = False
 
-    @property
+    @cached_property
     def reading(self) -> Reading:
         """What the scores mean, as the recipe says."""
-        return recipe_of({"name": self.problem, **self.arguments, **self.defaults(1)}).reading
+        return self.make_recipe({**self.arguments, **self.defaults(1)}).reading
+
+    @property
+    def recipe_class(self) -> type[Any]:
+        """The catalogue's class of recipes for the problem."""
+        sources: Any = sources_of(getattr(problems, self.problem))
+        kind: type[Any] = sources.recipe
+        return kind
+
+    def make_recipe(self, arguments: Mapping[str, Any]) -> AbstractRecipe:
+        """The recipe with those arguments of the problem that it takes."""
+        kind = self.recipe_class
+        made: AbstractRecipe = kind(**{one.name: arguments[one.name] for one in fields(kind) if one.name in arguments})
+        return made
 
     def defaults(self, rows: int) -> dict[str, Any]:
         """What the options are for so many rows, if nothing is chosen."""
@@ -59,6 +77,8 @@ class Goal:
 
 
 LIMIT = 0.1
+LIMITED = "limited"
+"""The option that names the class whose loss is limited."""
 PENALTY = {"l1": OverRows(0.5), "l2": OverRows(1.0)}
 
 GOALS: dict[str, Goal] = {
@@ -102,6 +122,15 @@ GOALS: dict[str, Goal] = {
         several=True,
     ),
 }
+CLOSE, PER_ROW = 1e-6, 1e-11
+"""The gap at which printed digits hold, and what the rounding of sums over rows may add to it for each row."""
+
+
+def default_tolerance(goal: str, method: Method, rows: int) -> float:
+    """The certified gap at which a run ends that nobody chose: a small one where few more exchanges reach it."""
+    return max(CLOSE, PER_ROW * rows) if isinstance(method, FeDualNewton) else GOALS[goal].tol
+
+
 OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
 
 
@@ -135,8 +164,6 @@ def goal_of(name: str | None, labels: NDArray[Any]) -> str:
     Numbers that are not whole, or of which more than a share of the rows are distinct, are no classes.
     """
     if name is not None:
-        if name not in GOALS:
-            raise ConfigurationError(f"there is no goal {name!r}; {hint(name, GOALS)}")
         return name
     if labels.ndim > 1:
         return "low-rank"
@@ -168,15 +195,65 @@ def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
         raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
 
 
-def arguments_of(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
-    """The arguments of a goal's problem for so many rows to train on; a refusal of options that it does not have."""
+def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
+    """All options of a goal for so many rows to train on, with their defaults; refused if it does not have one."""
     goal = GOALS[name]
     for key in chosen:
         if key not in goal.options:
             raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(goal.options)}")
     options = {**goal.defaults(rows), **chosen}
-    if name == "neyman-pearson":
-        limit, limited = options.pop("limit"), options.pop("limited")
-        first = classes("the target", labels)[0].tolist()[0] if limited is None else limited
-        options["limits"] = {str(first): limit}
-    return {**goal.arguments, **{key: value for key, value in options.items() if value is not None}}
+    if LIMITED in options:
+        first = classes("the target", labels)[0].tolist()[0] if options[LIMITED] is None else options[LIMITED]
+        options[LIMITED] = str(first)
+    return options
+
+
+def arguments_of(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
+    """The arguments of a goal's problem for so many rows to train on."""
+    options = complete_options(name, chosen, labels, rows)
+    if LIMITED in options:
+        options["limits"] = {options.pop(LIMITED): options.pop("limit")}
+    return {**GOALS[name].arguments, **{key: value for key, value in options.items() if value is not None}}
+
+
+# What [fit] and the command line say, whether the table is here or at several sites.
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What is wanted of one table, or of tables with the same columns. options: those of the goal that were chosen."""
+
+    target: str | list[str]
+    goal: str | None = None
+    """None: what the target holds decides."""
+    groups: str | None = None
+    weights: str | None = None
+    holdout: float = 0.2
+    rounds: int = 1000
+    tol: float | None = None
+    """None: that of the goal."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+FIT_KEYS = (*(one.name for one in fields(FitSettings) if one.name != "options"), *OPTIONS)
+"""The keys of [fit] that say what is wanted; which table it is stands beside them."""
+
+
+def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
+    """The settings of [fit]; None is the default. beside: keys that are allowed and are somebody else's."""
+    check_keys("[fit]", given, (*FIT_KEYS, *beside))
+    if (target := given.get("target")) is None:
+        raise ConfigurationError("[fit] needs target, the name of a column")
+    goal = given.get("goal")
+    if goal is not None and goal not in GOALS:
+        raise ConfigurationError(f"there is no goal {goal!r}; {hint(goal, GOALS)}")
+    chosen = {key: given[key] for key in FIT_KEYS if given.get(key) is not None}
+    options = {key: chosen.pop(key) for key in OPTIONS if key in chosen}
+    return FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
+
+
+def check_groups(goal: str, groups: str | None) -> None:
+    """Refuse groups for a goal that serves none."""
+    if groups is not None and not GOALS[goal].grouped:
+        able = ", ".join(name for name, other in GOALS.items() if other.grouped)
+        raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")

@@ -1,7 +1,7 @@
 """The model of a stored run on a table, kept in a folder with what is certified and measured of it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,34 +18,70 @@ from ..problems.readings import Reading
 from ..runs import folder
 from ..runs.folder import StoredRun, provenance
 from ..runs.settings import Configuration, folder_names, recipe_of
+from ..summaries import Known
 from ..validation import classes
 from .measures import measured
+from .recipe import TableRecipe
 
 LEAVES = {"weights": "x['weights']", "bias": "x['bias']"}
 """As a run folder names the arrays of a linear model."""
+Measure = Callable[[Model], Mapping[str, Any] | None]
+"""How a model fares on rows that were held out, as JSON has it; None where there are none."""
 
 
-def keep_model(path: Path, stored: StoredRun, rows: TableRows, training: Mapping[str, Any]) -> Model:
-    """The model of a run's answer, written into a folder. training: what else to keep."""
-    status: Mapping[str, Any] = stored.status or {}
-    settings = stored.manifest["configuration"]
-    recipe, x = recipe_of(settings["problem"]), solution(stored, status["output"])
-    # A ranking has no bias of its own: its middle comes from what clients add up to.
-    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients, rows.weights)) if recipe.bias_is_known else []
-    weights, bias, answers = x["weights"], recipe.bias(known, x), _answers(recipe.reading, rows)
-    certificate = certificate_of(status, settings["run"]["tol"])
-    model = Model(rows.encoder, weights, bias, answers, rows.target, certificate)
-    by_class = settings["problem"].get("groups") == "classes"
-    tested = None if rows.held_out is None else measured(model, rows.held_out, rows.owners[1], by_class).plain()
+def make_model(
+    recipe: TableRecipe, known: Sequence[Known], stored: StoredRun, parties: Iterable[str], measure: Measure
+) -> Model:
+    """The model of a run's answer. known: merged summaries; parties: the names of those who sent them, in order."""
+    model = recipe.model(known, solution(stored), certificate=certificate_of(stored))
+    rows = dict(zip(parties, map(int, recipe.counts(known)), strict=True))
+    return describe_training(model, stored, rows, measure, goal=recipe.goal)
+
+
+def describe_training(model: Model, stored: StoredRun, rows: Mapping[str, int], measure: Measure, **more: Any) -> Model:
+    """The model with where it came from. rows: how many each client trained on; more: what else to keep."""
     about = {
-        **training,
-        "rows": len(rows.y),
-        "clients": {str(name): int(np.sum(rows.clients == name)) for name in np.unique(rows.clients)},
-        "held_out": tested,
-        "configuration": settings,
+        **more,
+        "rows": sum(rows.values()),
+        "clients": rows,
+        "held_out": measure(model),
+        "configuration": stored.manifest["configuration"],
         **provenance(),
     }
-    model = replace(model, training=about)
+    return replace(model, training=about)
+
+
+def certificate_of(stored: StoredRun) -> dict[str, Any]:
+    """What a model keeps of the status of the run that found it."""
+    status: Mapping[str, Any] = stored.status or {}
+    kept = {key: status[key] for key in ("gap", "status", "meaning", "exchanges", "violation")}
+    return {**kept, "tol": stored.manifest["configuration"]["run"]["tol"]}
+
+
+def solution(stored: StoredRun) -> dict[str, Any]:
+    """The weights of a run's answer, and its bias where it has one."""
+    z, _ = stored.points((stored.status or {})["output"])
+    return {name: z[leaf] for name, leaf in LEAVES.items() if leaf in z}
+
+
+# The model of a file that names a problem of the catalogue, the source of its rows and their partition.
+
+
+def keep_model(path: Path, stored: StoredRun, rows: TableRows, **more: Any) -> Model:
+    """The model of a run's answer, written into a folder. more: what else to keep."""
+    problem = stored.manifest["configuration"]["problem"]
+    recipe, x = recipe_of(problem), solution(stored)
+    # A ranking has no bias of its own: its middle comes from what clients add up to.
+    known = gather(recipe, split_rows(rows.X, rows.y, rows.clients, rows.weights)) if recipe.bias_is_known else []
+    answers = _answers(recipe.reading, rows)
+    model = Model(rows.encoder, x["weights"], recipe.bias(known, x), answers, rows.target, certificate_of(stored))
+
+    def measure(model: Model) -> Mapping[str, Any] | None:
+        by_class = problem.get("groups") == "classes"
+        return None if rows.held_out is None else measured(model, rows.held_out, rows.owners[1], by_class).plain()
+
+    counts = {str(name): int(np.sum(rows.clients == name)) for name in np.unique(rows.clients)}
+    model = describe_training(model, stored, counts, measure, **more)
     save(model, path)
     return model
 
@@ -56,17 +92,6 @@ def _answers(reading: Reading, rows: TableRows) -> Answers:
     plain = rows.y.reshape(len(rows.y), -1)[0]
     scale = rows.target_scale or Standardizer(np.zeros_like(plain, float), np.ones_like(plain, float))
     return standardized(reading, scale, not isinstance(rows.target, str))
-
-
-def certificate_of(status: Mapping[str, Any], tol: float | None) -> dict[str, Any]:
-    """What a model keeps of the status of the run that found it."""
-    return {**{key: status[key] for key in ("gap", "status", "meaning", "exchanges", "violation")}, "tol": tol}
-
-
-def solution(stored: StoredRun, output: str) -> dict[str, Any]:
-    """The weights of an output, and its bias where it has one."""
-    z, _ = stored.points(output)
-    return {name: z[leaf] for name, leaf in LEAVES.items() if leaf in z}
 
 
 def keep_best(path: Path, configurations: Mapping[str, Configuration], labels: Iterable[str]) -> str:
@@ -80,7 +105,7 @@ def keep_best(path: Path, configurations: Mapping[str, Configuration], labels: I
     if rows is None or not runs:
         return ""
     best = min(runs, key=lambda label: _gap(runs[label]))
-    keep_model(path / MODEL, runs[best], rows, {"method": best})
+    keep_model(path / MODEL, runs[best], rows, method=best)
     return best
 
 

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from ..data import Encoder, Standardizer, Table
 from ..models import Answers, Model
 from ..models.model import standardized
-from ..problems import AbstractRecipe, Problem
+from ..problems import AbstractRecipe, Problem, gather
 from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
-from ..runs.settings import recipe_class, recipe_of
-from ..summaries import Known, Summary
+from ..summaries import Known, Summary, merged
 from ..validation import row_weights
-from .goals import GOALS, arguments_of, check_labels, check_target, names_of
+from .goals import GOALS, OPTIONS, Goal, arguments_of, check_labels, check_target, complete_options, names_of
 
 TARGET = "target "
 """Before the names of what is said of the target."""
@@ -45,8 +44,12 @@ class TableRecipe:
     @property
     def exchanges(self) -> int:
         """How many summaries each party sends."""
-        own: int = recipe_class(GOALS[self.goal].problem).exchanges
+        own: int = self._goal.recipe_class.exchanges
         return Encoder.exchanges + own + self.smooth
+
+    @property
+    def _goal(self) -> Goal:
+        return GOALS[self.goal]
 
     def counts(self, known: Sequence[Known]) -> NDArray[Any]:
         """How many rows each party trains on."""
@@ -55,19 +58,23 @@ class TableRecipe:
     @property
     def reading(self) -> Reading:
         """What the scores mean."""
-        return GOALS[self.goal].reading
+        return self._goal.reading
 
     @property
     def limits_classes(self) -> bool:
         """Whether the goal limits the loss of a class."""
-        return GOALS[self.goal].arguments.get("groups") == "classes"
+        return self._goal.arguments.get("groups") == "classes"
 
     def summarize(self, table: Table, known: Sequence[Known], client: int) -> Summary:
         """At party number `client`: its next summary, from the rows that it trains on."""
-        if len(known) >= Encoder.exchanges:
-            own, before = self.recipe(known), known[Encoder.exchanges :]
-            summarize = own.summarize if len(before) < own.exchanges else own.smoothness
-            return summarize(self.rows(table, known), before, client)
+        if len(known) < Encoder.exchanges:
+            return self.summarize_columns(table, known)
+        own, before = self.recipe(known), known[Encoder.exchanges :]
+        summarize = own.summarize if len(before) < own.exchanges else own.smoothness
+        return summarize(self.rows(table, known), before, client)
+
+    def summarize_columns(self, table: Table, known: Sequence[Known]) -> Summary:
+        """At one party: what its columns and its target hold, in the first exchanges, before there are features."""
         labels, weight = self.labels(table), self._row_weights(table)
         columns = Encoder.summarize(self._features(table), known, weight)
         if not known:
@@ -81,13 +88,26 @@ class TableRecipe:
 
     def recipe(self, known: Sequence[Known]) -> AbstractRecipe:
         """The recipe of the catalogue, once it is known which classes there are."""
-        found = np.zeros(0)
-        if self.reading.labelled:
-            check_target(self.goal, str(self.target), found := known[0][CLASSES_OF_TARGET])
-        rows = round(float(known[0][ROWS]))  # of a sum under masks, which is near a whole number
-        arguments = arguments_of(self.goal, self.options, found, rows)
+        arguments = arguments_of(self.goal, self.options, self._classes(known), self._count(known))
         grouped = {"grouped": True} if self.groups is not None else {}
-        return recipe_of({"name": GOALS[self.goal].problem, **arguments, **grouped})
+        return self._goal.make_recipe({**arguments, **grouped})
+
+    def settings(self, known: Sequence[Known]) -> dict[str, Any]:
+        """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
+        options = complete_options(self.goal, self.options, self._classes(known), self._count(known))
+        target = self.target if isinstance(self.target, str) else list(self.target)
+        return {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights, **options}
+
+    def _classes(self, known: Sequence[Known]) -> NDArray[Any]:
+        """The labels of all parties, checked; none of a target that has no labels."""
+        if not self.reading.labelled:
+            return np.zeros(0)
+        found = known[0][CLASSES_OF_TARGET]
+        check_target(self.goal, str(self.target), found)
+        return found
+
+    def _count(self, known: Sequence[Known]) -> int:
+        return round(float(known[0][ROWS]))  # of a sum under masks, which is near a whole number
 
     def rows(self, table: Table, known: Sequence[Known]) -> Rows:
         """At one party: its rows as the catalogue takes them."""
@@ -145,13 +165,34 @@ class TableRecipe:
     def _row_weights(self, table: Table) -> NDArray[Any] | None:
         if self.weights is None:
             return None
-        return row_weights(table[self.weights], table.rows, f"the column {self.weights!r}")
+        column = table[self.weights]
+        if column.dtype.kind in "iuf" and not column.any():  # rows of another party may count
+            return np.zeros(table.rows)
+        return row_weights(column, table.rows, f"the column {self.weights!r}")
 
     def labels(self, table: Table) -> NDArray[Any]:
         """At one party: its target, checked."""
         for name in names_of(self.target):
             check_labels(self.goal, name, table[name])
         return table.pick(self.target)
+
+
+def assemble_tables(recipe: TableRecipe, tables: Sequence[Table]) -> tuple[list[Known], Problem]:
+    """What parties in this process agree on, as it is between sites, and their problem. A table is encoded once."""
+    known: list[Known] = []
+    for _ in range(Encoder.exchanges):
+        known.append(merged(recipe.summarize_columns(table, known) for table in tables))
+    rows, own = [recipe.rows(table, known) for table in tables], recipe.recipe(known)
+    later = gather(own, rows)
+    examples = [own.examples(part, later, m) for m, part in enumerate(rows)]
+    return [*known, *later], own.problem(later, examples)
+
+
+def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecipe:
+    """The recipe of settings that a run folder or the folder of a deployment keeps. smooth: as of `TableRecipe`."""
+    target = settings["target"] if isinstance(settings["target"], str) else tuple(settings["target"])
+    options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
+    return TableRecipe(settings["goal"], target, settings["groups"], settings["weights"], options, smooth)
 
 
 def _with(columns: Summary, **parts: Mapping[str, Any]) -> Summary:

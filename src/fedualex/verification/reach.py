@@ -20,6 +20,7 @@ from ..runtime.options import SolveOptions
 from ..runtime.outputs import AVERAGES, averages_of
 from ..runtime.prepare import prepare
 from ..runtime.state import Setup, State
+from ..tables.fit import GOAL, stored_problem
 from ..validation import short
 
 
@@ -73,7 +74,7 @@ def reach(run: StoredRun, *, trust: bool) -> Reached:
     return Reached(why_not="the data has changed since", changed=found)
 
 
-def begun(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
+def begin_again(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
     """What a run of this configuration begins with."""
     with double():
         if is_deployment(configuration):
@@ -108,6 +109,8 @@ def _problem(configuration: Mapping[str, Any]) -> AbstractProblem:
     folder = _folder(configuration)
     if is_deployment(configuration):
         return server_problem(configuration, folder)
+    if GOAL in configuration["problem"]:
+        return stored_problem(configuration["problem"], folder)
     return weighted_problem(configuration["problem"], folder, configuration["run"].get("weights"))
 
 

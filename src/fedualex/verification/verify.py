@@ -41,7 +41,7 @@ from .evidence import (
     rounding_check,
     survey_checks,
 )
-from .reach import Begun, Reached, averages, begun, is_deployment, method_of, reach
+from .reach import Begun, Reached, averages, begin_again, is_deployment, method_of, reach
 
 # How a stored run ended: its words from its numbers by the run's own rules, and its files against one another.
 
@@ -337,7 +337,7 @@ def checkpoint_checks(run: StoredRun, reached: Reached) -> list[Check]:
     if reached.problem is None or why_not:
         return [*checks, Check("", f"settings in the checkpoint ({why_not})", None, None, None)]
     try:
-        start = begun(run.manifest["configuration"], reached.problem)
+        start = begin_again(run.manifest["configuration"], reached.problem)
     except Exception as error:  # whatever stands in the manifest
         return [*checks, Check("", f"settings of the run ({error})", None, None, False)]
     what = "settings in the checkpoint: method, steps, noise, seed, sizes, tol"

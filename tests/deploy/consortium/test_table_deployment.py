@@ -15,7 +15,7 @@ from fedualex.data import read_csv
 from fedualex.deploy import Request
 from fedualex.deploy.clients import SilentSitesError
 from fedualex.deploy.consortium.agreement import agreement, recipe_of_goal
-from fedualex.deploy.consortium.deployment import load_site, unfinished
+from fedualex.deploy.consortium.deployment import find_unfinished, load_site
 from fedualex.deploy.consortium.messages import read_known
 from fedualex.deploy.consortium.settings import settings_of
 from fedualex.deploy.consortium.site import read_own_table
@@ -81,7 +81,7 @@ def test_nothing_leaves_a_site_but_summaries_one_gradient_an_exchange_and_measur
 def test_a_finished_run_is_not_run_again_but_one_without_its_model_gets_it(ended, tmp_path):
     root, _, _ = ended
     with pytest.raises(ConfigurationError, match="already holds a finished run"):
-        unfinished(root / "server")
+        find_unfinished(root / "server")
     again = shutil.copytree(root, tmp_path / "copy")
     before = models.load(again / "server")
     shutil.rmtree(again / "server" / "model")

@@ -10,11 +10,8 @@ from ...problems import AbstractProblem
 from ...runs.settings import ConfigurationError, build_method
 from ...runtime import fingerprint
 from ...summaries import Known
-from ...tables.recipe import TableRecipe
+from ...tables.recipe import TableRecipe, read_recipe
 from .messages import read_known
-
-OWN = ("goal", "target", "groups", "weights", "holdout")
-"""The keys of a table [problem] with a goal that are no options of the goal."""
 
 
 def has_tables(settings: Mapping[str, Any]) -> bool:
@@ -24,12 +21,7 @@ def has_tables(settings: Mapping[str, Any]) -> bool:
 
 def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
     """The recipe of these settings."""
-    problem = settings["problem"]
-    options = {key: value for key, value in problem.items() if key not in OWN and value is not None}
-    target = problem["target"] if isinstance(problem["target"], str) else tuple(problem["target"])
-    columns = target, problem["groups"], problem["weights"]
-    smooth = bool(build_method(settings["method"]).missing_steps())
-    return TableRecipe(problem["goal"], *columns, options, smooth)
+    return read_recipe(settings["problem"], smooth=bool(build_method(settings["method"]).missing_steps()))
 
 
 def agreement(settings: Mapping[str, Any]) -> str:

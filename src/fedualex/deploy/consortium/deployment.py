@@ -12,7 +12,7 @@ from ...models.store import JSON, MODEL
 from ...problems import AbstractProblem
 from ...runs import folder
 from ...runs.folder import CHECKPOINT
-from ...runs.settings import ConfigurationError, build_method, call_entry, named
+from ...runs.settings import ConfigurationError, build_method, call_entry, find_named
 from ...runtime import Run, Status, Stop
 from ...runtime.simulator import keep_compiled_programs
 from ...storage import read_arrays, write_atomically, write_json
@@ -20,7 +20,7 @@ from ...summaries import Known
 from .. import Engine, Guard, RunHooks, Site, SiteFacts
 from ..engines import ENGINES, control_of
 from ..guard import guarded, prepare_site
-from ..party import SERVER, Layout
+from ..party import LOAD_SITE, SERVE, SERVER, Layout
 from ..secure.masks import can_make_keys
 from ..secure.sums import FEWEST
 from ..task import FencedError
@@ -29,8 +29,6 @@ from .server import TableServer
 from .settings import SETTINGS, party_problem, read, roster_of, server_problem, settings_of, task_of
 from .site import TableSite, facts_of
 
-SERVE, SITE = f"{__name__}:serve", f"{__name__}:load_site"
-"""What the server and a site of every engine run, each with its own folder."""
 RUN = "run"
 FAILURE = "failure.json"
 """Why the round loop was not begun or did not end by itself; gone when it is begun again."""
@@ -65,7 +63,7 @@ def failure_of(party: Path) -> str | None:
 
 
 def _serve(engine: Engine, party: Path) -> Run:
-    settings, path, begun = settings_of(party), party / RUN, unfinished(party)
+    settings, path, begun = settings_of(party), party / RUN, find_unfinished(party)
     roster = roster_of(settings, party)
     tables = TableServer(engine, party, settings, roster) if has_tables(settings) else None
     known = None if tables is None else tables.agree()
@@ -108,7 +106,7 @@ def _site(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence
     return task_of(settings, problem, known).site(problem, settings["site"])
 
 
-def unfinished(party: Path) -> folder.StoredRun | None:
+def find_unfinished(party: Path) -> folder.StoredRun | None:
     """The run in a server's folder, to go on with; None if there is none, a refusal if it has ended for good."""
     path = party / RUN
     if not (path / "manifest.json").exists():
@@ -196,7 +194,7 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     file = config or EXAMPLE
     settings = read(file)
     if engine is not None:
-        named("engine", engine, dict.fromkeys(ENGINES))
+        find_named("engine", engine, dict.fromkeys(ENGINES))
         settings["server"]["engine"] = engine
     provision(root, settings)
     write_parties(root, settings, file.parent)
@@ -217,7 +215,7 @@ def provision(root: Path, settings: Mapping[str, Any]) -> None:
     root.mkdir(parents=True, exist_ok=True)
     server, sites = settings["server"], list(settings["sites"])
     control_of(server["engine"]).provision(
-        root, sites, host=server["host"], port=server["port"], serve=SERVE, site=SITE
+        root, sites, host=server["host"], port=server["port"], serve=SERVE, site=LOAD_SITE
     )
     for name in sites:
         prepare_site(Layout(root).site(name))

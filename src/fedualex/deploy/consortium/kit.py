@@ -13,13 +13,11 @@ from ...runs.settings import (
     build_method,
     check_keys,
     read_toml,
-    recipe_of,
     run_defaults,
     with_defaults,
 )
 from ...storage import write_atomically, write_json
-from ...tables.goals import GOALS, OPTIONS, arguments_of, names_of, target_of
-from ...validation import hint
+from ...tables.goals import GOALS, arguments_of, check_groups, names_of, read_fit
 from .. import DeploymentOptions
 from ..party import SERVER, Layout
 from .agreement import recipe_of_goal
@@ -30,9 +28,8 @@ from .site import SITE_FILE, TEMPLATE
 # From a goal and the names of sites to the settings of a deployment of tables, without anybody's table.
 
 
-DEFAULTS: dict[str, Any] = {"groups": None, "weights": None, "holdout": 0.2, "rounds": 1000, "tol": None}
-KEYS = ("goal", "target", *DEFAULTS, *OPTIONS)
-"""The keys of [fit] that a deployment takes; table and clients are the sites' own affair."""
+SITES_OWN = ("table", "clients")
+"""The keys of [fit] that are the sites' own affair."""
 RUN_KEYS = ("attempts", "local_steps", "max_seconds", "operator_bound", "secure_sums", "timeout")
 """The keys of [run] that a deployment of tables takes."""
 
@@ -50,36 +47,27 @@ def plan_deployment(
     """
     method = method or {"name": DEFAULT_METHOD}
     build_method(method)  # refuses what is no method
-    check_keys("[fit]", fit, (*KEYS, "table", "clients"))
     check_keys("[run]", run, RUN_KEYS)
-    full = {**DEFAULTS, **{key: value for key, value in fit.items() if value is not None}}
     for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
-        if full.get(key) is None:
+        if fit.get(key) is None:
             raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
-    if (goal := full["goal"]) not in GOALS:
-        raise ConfigurationError(f"there is no goal {goal!r}; {hint(goal, GOALS)}")
-    full["target"] = target_of(goal, full["target"])
-    if full["groups"] is not None and not GOALS[goal].grouped:
-        raise ConfigurationError(f"groups are for the goals {_grouped()}, got the goal {goal}")
+    wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
+    check_groups(goal, wanted.groups)
     parties = server_settings(server)
     check_parties(parties, sites)
-    options = {key: full[key] for key in OPTIONS if full.get(key) is not None}
-    arguments = arguments_of(goal, options, np.array(["0", "1"]), rows=1)
-    recipe_of({"name": GOALS[goal].problem, **arguments})  # refuses bad values
-    tol = GOALS[goal].tol if full["tol"] is None else full["tol"]
+    arguments = arguments_of(goal, wanted.options, np.array(["0", "1"]), rows=1)
+    GOALS[goal].make_recipe(arguments)  # refuses bad values
+    told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "holdout")}
+    tol = GOALS[goal].tol if wanted.tol is None else wanted.tol
     return {
-        "problem": {"goal": goal, **{key: full[key] for key in ("target", "groups", "weights", "holdout")}, **options},
+        "problem": {**told, **wanted.options},
         "method": with_defaults(method, METHODS),
-        "run": {**run_defaults(DeploymentOptions), "rounds": full["rounds"], "tol": tol, **run},
+        "run": {**run_defaults(DeploymentOptions), "rounds": wanted.rounds, "tol": tol, **run},
         "privacy": None,
         "server": parties,
         "sites": {name: {"weight": 1.0} for name in sorted(sites)},
         "has_data": True,
     }
-
-
-def _grouped() -> str:
-    return ", ".join(name for name, goal in GOALS.items() if goal.grouped)
 
 
 TABLES = ("fit", "method", "server", "run", "sites")

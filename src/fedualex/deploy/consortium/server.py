@@ -2,15 +2,14 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...models import Model, save
 from ...models.store import MODEL
-from ...runs.folder import StoredRun, provenance
+from ...runs.folder import StoredRun
 from ...summaries import Known, merged
-from ...tables.kept_model import certificate_of, solution
+from ...tables.kept_model import make_model
 from ...tables.measures import mean_over_rows
 from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
@@ -51,19 +50,7 @@ class TableServer:
 
     def keep_model(self, known: Sequence[Known], stored: StoredRun) -> Model:
         """The model of a finished run, measured at the sites, and kept here and where a site wants it."""
-        status: Mapping[str, Any] = stored.status or {}
-        x = solution(stored, status["output"])
-        model = self.recipe.model(known, x, certificate=certificate_of(status, self.settings["run"]["tol"]))
-        rows = self.recipe.counts(known)
-        about = {
-            "goal": self.recipe.goal,
-            "rows": int(rows.sum()),
-            "clients": {name: int(count) for name, count in zip(self.exchange.order, rows, strict=True)},
-            "held_out": self._measures(model),
-            "configuration": stored.manifest["configuration"],
-            **provenance(),
-        }
-        model = replace(model, training=about)
+        model = make_model(self.recipe, known, stored, self.exchange.order, self._measures)
         save(model, self.party / MODEL)
         kept = self.exchange.ask("model", pack_model(model), 0, list(self.exchange.order), 0, _done("kept"))
         log.info("the model is kept at the server and at %d sites", len(kept))

@@ -15,7 +15,7 @@ from ...runs.settings import (
     build_problem,
     check_keys,
     check_tables,
-    named,
+    find_named,
     read_toml,
     run_defaults,
     run_options,
@@ -81,7 +81,7 @@ def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """[server] with its defaults."""
     check_keys("[server]", given, ("engine", "host", "port"))
     server = {"engine": "local", "host": "localhost", "port": 8002, **given}
-    named("engine", server["engine"], dict.fromkeys(ENGINES))
+    find_named("engine", server["engine"], dict.fromkeys(ENGINES))
     return server
 
 

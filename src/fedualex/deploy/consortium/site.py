@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from ...data import Table
 from ...data.encoder import is_text, plain_column
-from ...data.sources import held_out_by
+from ...data.files import read_table
+from ...data.partitions import held_out_by
 from ...models import save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError, check_keys, read_toml
 from ...summaries import Known
-from ...tables.fit import read_table
 from ...tables.measures import measured
 from ...tables.recipe import TableRecipe
-from ...validation import hint, missing, short
+from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
@@ -61,6 +61,8 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable
         if name not in table:
             where = f"name yours in [columns] of {SITE_FILE}"
             raise ConfigurationError(f"{table.source} has no column {name!r}, which all sites need: {where}")
+    if recipe.weights is not None:  # a site none of whose rows count has nothing to say
+        row_weights(table[recipe.weights], table.rows, f"the column {recipe.weights!r}")
     test = held_out_by(recipe.labels(table), holdout)
     train: NDArray[Any] = np.setdiff1d(np.arange(table.rows), test)
     return OwnTable(table.take(train), table.take(test) if len(test) else None)
