@@ -42,6 +42,7 @@ from fedualex.deploy.consortium import deployment as deployment_files
 from fedualex.deploy.engine import NOT_CONNECTED
 from fedualex.deploy.local import control
 from fedualex.display import rounded_up
+from fedualex.runtime.status import REFUSALS, Code
 
 # Folders of deployed runs
 
@@ -315,6 +316,19 @@ def test_a_missing_site_is_told_again_and_again_until_it_is_back(deploy, monkeyp
     )
     assert "(not connected)" in lines[2]
     assert engine.submitted == 1
+
+
+@pytest.mark.parametrize("text", ["refused: this site gives 5 answers in 24 hours", ""])
+def test_what_can_be_done_about_a_refusal_is_told_once_by_its_code(deploy, monkeypatch, text):
+    made = deploy("local")
+
+    def refused(folder):
+        happens(folder, "day_spent", "site-1", text)
+        return "running"
+
+    scripted(monkeypatch, "none", "running", refused, refused, lambda folder: run_in_threads(folder) and "finished")
+    lines = [line for line in cli("run", made.folder).stderr.splitlines() if "takes no part" in line]
+    assert lines == [f"site-1 takes no part ({text}): {REFUSALS[Code.DAY_SPENT]}"]
 
 
 def test_a_site_that_is_back_but_outside_of_the_run_has_it_sent_again(deploy, monkeypatch):

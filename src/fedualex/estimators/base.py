@@ -17,6 +17,7 @@ from ..display import rounded_up
 from ..problems import AbstractProblem, Minibatch, active_bounds
 from ..problems.rows import label_column
 from ..runtime import Status, Stop, solve
+from ..runtime.options import a_function
 from ..runtime.simulator import smallest_gap
 from ..tree import Saddle
 from ..validation import issparse, nonnegative, positive, refuse_masked, row_weights, short, whole_number
@@ -202,14 +203,15 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     def _listener(self, answers: list[object]) -> Callable[[dict[str, Any]], object] | None:
         """What happens at a record of the run, if anything does; what the callback returned goes to `answers`."""
+        told = None if self.callback is None else a_function("callback", self.callback)
 
         def listen(record: dict[str, Any]) -> object:
             if self.verbose:
                 print(f"{type(self).__name__}: round {record['round']}, {smallest_gap(record)}")
-            answers.append(None if self.callback is None else self.callback(record))
+            answers.append(None if told is None else told(record))
             return answers[-1]
 
-        return listen if self.verbose or self.callback is not None else None
+        return listen if self.verbose or told is not None else None
 
 
 def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any) -> Any:
