@@ -7,9 +7,10 @@ from typing import Any
 
 from ... import __version__
 from ...problems import AbstractProblem
-from ...runs.settings import ConfigurationError, build_method
+from ...runs.settings import ConfigurationError, build_method, recipe_class
 from ...runtime import fingerprint
 from ...summaries import Known
+from ...tables.goals import GOALS, Goal
 from ...tables.recipe import TableRecipe
 from .messages import read_known
 
@@ -22,9 +23,24 @@ def has_tables(settings: Mapping[str, Any]) -> bool:
     return "goal" in settings["problem"]
 
 
+def check_goal(name: str) -> None:
+    """Refuse a goal of which an answer to the server would have a number for each row."""
+    if _has_row_duals(GOALS[name]):
+        others = [other for other, goal in GOALS.items() if goal.answers == GOALS[name].answers]
+        able = ", ".join(other for other in others if not _has_row_duals(GOALS[other]))
+        raise ConfigurationError(
+            f"the goal {name} is for one machine: one dual number for each row would leave a site; use {able}"
+        )
+
+
+def _has_row_duals(goal: Goal) -> bool:
+    return bool(recipe_class(goal.problem).row_duals)
+
+
 def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
     """The recipe of these settings."""
     problem = settings["problem"]
+    check_goal(problem["goal"])
     options = {key: value for key, value in problem.items() if key not in OWN and value is not None}
     target = problem["target"] if isinstance(problem["target"], str) else tuple(problem["target"])
     columns = target, problem["groups"], problem["weights"]

@@ -22,7 +22,7 @@ from ...tables.goals import GOALS, OPTIONS, arguments_of, names_of, target_of
 from ...validation import hint
 from .. import DeploymentOptions
 from ..party import SERVER, Layout
-from .agreement import recipe_of_goal
+from .agreement import check_goal, recipe_of_goal
 from .deployment import provision, write_deployment, write_readme
 from .settings import DEFAULT_METHOD, SETTINGS, check_parties, server_settings
 from .site import SITE_FILE, TEMPLATE
@@ -58,6 +58,7 @@ def plan_deployment(
             raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
     if (goal := full["goal"]) not in GOALS:
         raise ConfigurationError(f"there is no goal {goal!r}; {hint(goal, GOALS)}")
+    check_goal(goal)
     full["target"] = target_of(goal, full["target"])
     if full["groups"] is not None and not GOALS[goal].grouped:
         raise ConfigurationError(f"groups are for the goals {_grouped()}, got the goal {goal}")
