@@ -66,6 +66,8 @@ def description(model: Any) -> dict[str, Any]:
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
     click.echo(claim(model))
+    for sentence in model.training.get("weighs", ()):
+        click.echo(f"In its objective {sentence}.")
     _show_measures(model, model.training.get("held_out"))
     for part in model.parts():
         _show_coefficients(part, most)

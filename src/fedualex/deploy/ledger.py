@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import json
+import math
 import os
 import threading
 import time
@@ -51,6 +52,14 @@ class Line:
     epsilon: float | None = None
     """What all noisy releases so far are worth, where the site has a budget."""
     note: str = ""
+    kit: str = ""
+    """What the site has agreed to, by a word of its own: a server cannot begin a run that counts anew."""
+    sums: int = 1
+    """Sums over rows in it, one for each point that was asked about; 1 for what is no sum."""
+    numbers: int = 0
+    """Numbers in it, before masks."""
+    subject: str = ""
+    """The digest of the model that it measures, if it does."""
     previous: str = BEGINNING
 
     @property
@@ -145,11 +154,19 @@ def stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
+LATER = {"kit", "sums", "numbers", "subject"}
+"""What lines of older ledgers do not say."""
+
+
 def _parsed(row: bytes) -> Line | None:
     try:
         found = json.loads(row)
-        line = Line(**found) if found.keys() == {one.name for one in fields(Line)} else None
-        return line if line is not None and _is_sound(line) else None
+        if found.keys() == {one.name for one in fields(Line)} - LATER:
+            found["numbers"] = sum(math.prod(shape) for shape in found["arrays"].values())
+        elif found.keys() != {one.name for one in fields(Line)}:
+            return None
+        line = Line(**found)
+        return line if _is_sound(line) else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -157,9 +174,10 @@ def _parsed(row: bytes) -> Line | None:
 def _is_sound(line: Line) -> bool:
     """Whether what is counted can be counted."""
     noise: Any = line.noise
-    words = (line.kind, line.nonce, line.previous, line.sha256, line.task, line.run)
+    words = (line.kind, line.nonce, line.previous, line.sha256, line.task, line.run, line.kit, line.subject)
     return (
         all(isinstance(word, str) for word in words)
+        and all(type(count) is int and count >= 0 for count in (line.sums, line.numbers))
         and line.seconds > 0
         and (noise is None or (type(noise) is float and noise > 0))
     )
@@ -181,9 +199,11 @@ class Ledger:
         self._handle: int | None = None
         self._size, self._head, self._damage = 0, BEGINNING, ""
         self._torn: bytes | None = None
-        self._times: deque[float] = deque()
+        self._times: deque[tuple[float, int]] = deque()
         self._noises: Counter[float] = Counter()
+        self._numbers: Counter[str] = Counter()
         self._nonces: set[str] = set()
+        self._subjects: set[tuple[str, str]] = set()
         if file is None:
             self.append(Line(kind=BEGUN))
         else:
@@ -196,10 +216,18 @@ class Ledger:
         return self._damage
 
     def lately(self) -> int:
-        """Releases within the last 24 hours; those that seem to be of the future count."""
-        while self._times and self._times[0] <= self.clock() - DAY:
+        """Sums that were released within the last 24 hours; those that seem to be of the future count."""
+        while self._times and self._times[0][0] <= self.clock() - DAY:
             self._times.popleft()
-        return len(self._times)
+        return sum(sums for _, sums in self._times)
+
+    def numbers(self, kit: str) -> int:
+        """How many numbers were released for this kit."""
+        return self._numbers[kit]
+
+    def subjects(self, kit: str) -> set[str]:
+        """The digests of the models that were measured for this kit."""
+        return {subject for own, subject in self._subjects if own == kit}
 
     def noises(self) -> Counter[float]:
         """How many releases there were with each multiplier of noise."""
@@ -272,7 +300,7 @@ class Ledger:
         """Count all that was read."""
         self._size, self._head, self._damage = reading.size, reading.head, reading.damage
         self._torn = reading.torn
-        for counted in (self._times, self._noises, self._nonces):
+        for counted in (self._times, self._noises, self._numbers, self._nonces, self._subjects):
             counted.clear()
         for line in reading.lines:
             self._count(line)
@@ -280,7 +308,10 @@ class Ledger:
     def _count(self, line: Line) -> None:
         if not line.released:
             return
-        self._times.append(line.seconds)
+        self._times.append((line.seconds, line.sums))
+        self._numbers[line.kit] += line.numbers
+        if line.subject:
+            self._subjects.add((line.kit, line.subject))
         if line.noise is not None:
             self._noises[line.noise] += 1
         if line.nonce:
@@ -347,6 +378,8 @@ def _totals(found: Reading, delta: float) -> dict[str, Any]:
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {
         "releases": len(released) + (found.torn is not None),
+        "sums": sum(line.sums for line in released),
+        "numbers": sum(line.numbers for line in released),
         "bytes": sum(line.size for line in released),
         "runs": len({line.run for line in released if line.run}),
         "tasks": dict(Counter(line.task or line.kind for line in released)),

@@ -16,7 +16,18 @@ from ..runs.settings import Configuration, ConfigurationError, check_keys, confi
 from ..runs.solving import is_finished, solve_into
 from ..runtime import Stop
 from ..validation import hint, missing, short
-from .goals import GOALS, OPTIONS, arguments_of, check_target, goal_of, names_of, target_of
+from .goals import (
+    GOALS,
+    OPTIONS,
+    arguments_of,
+    check_target,
+    goal_of,
+    names_of,
+    target_of,
+    weighs_clients,
+    with_limited_weights,
+    words_of_weights,
+)
 from .kept_model import keep_model
 
 DEFAULTS: dict[str, Any] = {
@@ -49,6 +60,8 @@ class PlannedFit:
     configuration: Configuration
     notes: list[str]
     """What the data has that a person should know of."""
+    weighs: list[str]
+    """How clients are weighed, where the adversary weighs them."""
 
     @property
     def words(self) -> str:
@@ -87,14 +100,17 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         "standardize_target": GOALS[goal].answers == NUMBERS,
     }
     rows = tables.prepared(tables.with_defaults(problem), table)
-    problem |= arguments_of(goal, chosen, labels, len(rows.X))
+    arguments, clients = arguments_of(goal, chosen, labels, len(rows.X)), len(np.unique(rows.clients))
+    grouped = full["groups"] is not None
+    problem |= with_limited_weights(arguments, clients) if weighs_clients(goal, grouped) else arguments
     run = {"rounds": full["rounds"], "tol": GOALS[goal].tol if full["tol"] is None else full["tol"]}
     configuration = configure({"problem": problem, "method": {"name": "FeDualSlide"}, "run": run}, folder, rows)
     limited = [
         f"the mean loss of {target} = {name} is limited to {limit:g}"
         for name, limit in problem.get("limits", {}).items()
     ]
-    return PlannedFit(goal, rows, configuration, [*limited, *_notes(rows, GOALS[goal].answers)])
+    weighs = words_of_weights(goal, clients, grouped)
+    return PlannedFit(goal, rows, configuration, [*limited, *_notes(rows, GOALS[goal].answers)], weighs)
 
 
 def _check_columns(full: Mapping[str, Any], table: Table, target: str | list[str]) -> None:
@@ -122,7 +138,7 @@ def fit_into(path: Path, planned: PlannedFit) -> Model:
     status: Mapping[str, Any] = stored.status or {}
     if status["stop"] == Stop.INFEASIBLE.name:
         raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
-    return keep_model(path / MODEL, stored, planned.rows, {"goal": planned.goal})
+    return keep_model(path / MODEL, stored, planned.rows, {"goal": planned.goal, "weighs": planned.weighs})
 
 
 def read_table(table: str, folder: Path) -> Table:

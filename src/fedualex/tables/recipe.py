@@ -15,7 +15,15 @@ from ..problems.rows import Rows, class_column, label_column
 from ..runs.settings import recipe_class, recipe_of
 from ..summaries import Known, Summary
 from ..validation import row_weights
-from .goals import GOALS, arguments_of, check_labels, check_target, names_of
+from .goals import (
+    GOALS,
+    arguments_of,
+    check_labels,
+    check_target,
+    names_of,
+    weighs_clients,
+    with_limited_weights,
+)
 
 TARGET = "target "
 """Before the names of what is said of the target."""
@@ -61,6 +69,11 @@ class TableRecipe:
         """Whether the goal limits the loss of a class."""
         return GOALS[self.goal].arguments.get("groups") == "classes"
 
+    @property
+    def weighs_parties(self) -> bool:
+        """Whether the dual variable weighs the parties, as where they are the groups of a worst-case loss."""
+        return weighs_clients(self.goal, self.groups is not None)
+
     def summarize(self, table: Table, known: Sequence[Known], client: int) -> Summary:
         """At party number `client`: its next summary, from the rows that it trains on."""
         if len(known) >= Encoder.exchanges:
@@ -83,6 +96,8 @@ class TableRecipe:
             check_target(self.goal, str(self.target), found := known[0][CLASSES_OF_TARGET])
         rows = round(float(known[0][ROWS]))  # of a sum under masks, which is near a whole number
         arguments = arguments_of(self.goal, self.options, found, rows)
+        if self.weighs_parties and len(known) > Encoder.exchanges:  # before that no summary depends on it
+            arguments = with_limited_weights(arguments, self.counts(known).size)
         grouped = {"grouped": True} if self.groups is not None else {}
         return recipe_of({"name": GOALS[self.goal].problem, **arguments, **grouped})
 

@@ -1,14 +1,19 @@
 """What a server can make of an honest run: no array is as long as a site's table, and no row can be solved for."""
 
+import json
+
 import numpy as np
 import pytest
 from support.command_line import cli, refused
 from support.reconstruction import GOALS, found_gradients, found_rows, hold, write_sites
 
 import fedualex.tables.goals as goals
+from fedualex import models
 from fedualex.deploy.consortium import agreement, kit
 from fedualex.deploy.consortium.agreement import check_goal
+from fedualex.deploy.ledger import audit
 from fedualex.runs.settings import ConfigurationError
+from fedualex.tables.fit import plan_fit
 
 ROWS = {"east": 30, "north": 24, "west": 18}
 MORE = {"east": 47, "north": 35, "west": 21}
@@ -75,3 +80,41 @@ def test_the_same_attack_solves_for_every_row_where_rows_have_duals(tmp_path, mo
         monkeypatch.setattr(module, "check_goal", lambda name: None)
     held = hold(tmp_path, "robust", masked, ROWS)
     assert found_rows(held) == len(held.rows)
+
+
+def test_check_announces_what_the_ledger_counts(tmp_path):
+    """Summaries, surveys and rounds of a site, by one declaration: the numbers are those that left."""
+    held = {}
+    for name, options in (("surveys", {}), ("steps", {**LOCAL, "rounds": 2})):
+        (tmp_path / name).mkdir()
+        held[name] = hold(tmp_path / name, "fair", True, ROWS, **{"rounds": 3, **options})
+        site = tmp_path / name / "deployment" / "sites" / "north"
+        said = json.loads(cli("deploy", "check", site, "--json").output)
+        lines = [line for line in audit(site)["lines"] if line["kind"] == "release"]
+        assert said["numbers_in_summaries"] == [line["numbers"] for line in lines if line["task"] == "summary"]
+        surveys = [line for line in lines if line["task"] == "survey"]
+        assert surveys
+        assert all(line["numbers"] == line["sums"] * said["numbers_in_an_exchange"] for line in surveys)
+        rounds = {line["numbers"] for line in lines if line["task"] == "round"}
+        assert rounds == ({said["numbers_in_a_round"]} if options else set())
+
+
+def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
+    """The saddle problem with its limit is certified, the limit is there, and the model says so."""
+    held = hold(tmp_path, "fair", True, ROWS)
+    y = np.concatenate([arrays["points.y"] for task, _, arrays in held.asked if task == "survey"])
+    assert y.max() <= 0.5 + 1e-12
+    model = models.load(tmp_path / "deployment" / "server")
+    assert model.certificate["gap"] <= model.certificate["tol"]
+    assert model.training["weighs"] == ["the client that is served worst counts at most 0.5, the next ones the rest"]
+    rows = [(tmp_path / f"{name}.csv").read_text().splitlines() for name in sorted(ROWS)]
+    whole = [
+        rows[0][0] + ",site",
+        *(f"{line},{name}" for name, own in zip(sorted(ROWS), rows, strict=True) for line in own[1:]),
+    ]
+    (tmp_path / "all.csv").write_text("\n".join(whole) + "\n")
+    fit = plan_fit({"table": "all.csv", "clients": "site", "goal": "fair", "target": "outcome"}, tmp_path)
+    assert fit.configuration.resolved["problem"]["cvar"] == pytest.approx(2 / 3)
+    assert fit.weighs == model.training["weighs"]
+    two = plan_fit({"table": "all.csv", "clients": 2, "goal": "fair", "target": "outcome"}, tmp_path)
+    assert two.weighs == ["of 2 clients the one that is served worst counts alone"]
