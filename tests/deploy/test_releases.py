@@ -1,11 +1,13 @@
 """One release policy: what is asked is declared, and rules and ledger count its sums and numbers."""
 
+import json
+
 import numpy as np
 import pytest
 
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.guard import Guard
-from fedualex.deploy.ledger import LEDGER, Ledger, audit, begin_ledger
+from fedualex.deploy.ledger import LATER, LEDGER, Ledger, audit, begin_ledger, digest
 from fedualex.deploy.policy import MOST_MODELS, MOST_POINTS, Policy, Release, SiteFacts, declare_curvature
 
 FACTS = SiteFacts(rows=60, kit="kit")
@@ -127,10 +129,6 @@ def test_three_models_are_measured_and_each_of_them_again(tmp_path):
 
 
 def test_a_ledger_of_an_older_version_is_read_and_counted(tmp_path):
-    import json
-
-    from fedualex.deploy.ledger import LATER, digest
-
     begin_ledger(tmp_path)
     door(ledger=Ledger(tmp_path / LEDGER)).work(ask())
     previous, rows = "0" * 64, []

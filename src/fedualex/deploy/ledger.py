@@ -106,12 +106,15 @@ class Reading:
     torn: bytes | None = None
     """The last line, if it has no end."""
     damage: str = ""
+    hashes: frozenset[str] = frozenset()
+    """Of all lines."""
 
 
 def read(content: bytes) -> Reading:
     """All lines, and the first thing that is wrong with them after the last acknowledgment."""
     *rows, tail = content.split(b"\n")
     lines, head, damage, unread, position = list[Line](), BEGINNING, "", 0, 0
+    hashes = set[str]()
     first = _parsed(rows[0]) if rows else None
     if first is None or first.kind != BEGUN:
         damage = "its beginning is missing"
@@ -129,9 +132,35 @@ def read(content: bytes) -> Reading:
             unread = 0
             lines.append(line)
         head, position = digest(row), position + len(row) + 1
+        hashes.add(head)
     if unread:
         damage = damage or f"line {unread} cannot be read"
-    return Reading(tuple(lines), head, len(content), tail or None, damage)
+    return Reading(tuple(lines), head, len(content), tail or None, damage, frozenset(hashes))
+
+
+HEAD = "ledger.head"
+"""Beside a ledger: the hash of its last line, written after that line; a crash may leave that of an earlier one."""
+
+
+def read_file(file: Path) -> Reading:
+    """A ledger with its head: a last line that was changed or cut off leaves no line with that hash."""
+    found, head = read(file.read_bytes()), file.with_name(HEAD)
+    if found.damage:
+        return found
+    if not head.exists():
+        return replace(found, damage=f"its head, {HEAD}, is missing; earlier versions wrote none")
+    if head.read_text(errors="replace") not in found.hashes:
+        return replace(found, damage=f"its last line was changed or cut off: none has the hash in {HEAD}")
+    return found
+
+
+def _write_head(file: Path, head: str) -> None:
+    """In place, which is one write of a block: it is never empty, and need not be on the disk before the answer."""
+    handle = os.open(file.with_name(HEAD), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        os.pwrite(handle, head.encode(), 0)
+    finally:
+        os.close(handle)
 
 
 def digest(content: bytes) -> str:
@@ -261,6 +290,8 @@ class Ledger:
             _write(self._handle, content, self._size)
         self._size += len(content)
         self._head = digest(content[:-1])
+        if self.file is not None:
+            _write_head(self.file, self._head)
         self._count(line)
 
     def recover(self, noise: float | None) -> None:
@@ -294,7 +325,7 @@ class Ledger:
         if size < self._size:
             self._damage = "it became shorter while the site was running"
         elif size > self._size or not size:
-            self._absorb(read(file.read_bytes()))
+            self._absorb(read_file(file))
 
     def _absorb(self, reading: Reading) -> None:
         """Count all that was read."""
@@ -322,8 +353,10 @@ def begin_ledger(folder: Path) -> None:
     """An empty ledger in a site's folder; one that is there stays as it is."""
     file = folder / LEDGER
     if not file.exists():
-        write_atomically(file, Line(kind=BEGUN).following(BEGINNING, stamp(time.time())).encoded())
+        line = Line(kind=BEGUN).following(BEGINNING, stamp(time.time())).encoded()
+        write_atomically(file, line)
         file.chmod(0o600)
+        _write_head(file, digest(line[:-1]))
 
 
 def _open(file: Path) -> int:
@@ -351,7 +384,7 @@ def audit(folder: Path) -> dict[str, Any]:
     """The lines of a ledger as plain data, with their totals. Changes nothing."""
     file = folder / LEDGER
     try:
-        found = read(file.read_bytes())
+        found = read_file(file)
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} is not the folder of a site: it has no {LEDGER}") from None
     return {
