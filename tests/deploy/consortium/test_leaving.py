@@ -9,11 +9,14 @@ from support.reconstruction import GOALS, found_gradients, found_rows, hold, wri
 
 import fedualex.tables.goals as goals
 from fedualex import models
+from fedualex.data import Table
 from fedualex.deploy.consortium import agreement, kit
 from fedualex.deploy.consortium.agreement import check_goal
+from fedualex.deploy.consortium.deployment import load_site
 from fedualex.deploy.ledger import audit
 from fedualex.runs.settings import ConfigurationError
 from fedualex.tables.fit import plan_fit
+from fedualex.tables.measures import measured
 
 ROWS = {"east": 30, "north": 24, "west": 18}
 MORE = {"east": 47, "north": 35, "west": 21}
@@ -118,3 +121,29 @@ def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
     assert fit.weighs == model.training["weighs"]
     two = plan_fit({"table": "all.csv", "clients": 2, "goal": "fair", "target": "outcome"}, tmp_path)
     assert two.weighs == ["of 2 clients the one that is served worst counts alone"]
+
+
+@pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "auc", "lasso", "low-rank"])
+def test_under_masks_measures_are_those_of_all_rows_together(tmp_path, goal):
+    """What is a mean over rows is what the sites' own measures in the clear make of it; of no site there is anything."""
+    found = {}
+    for masked in (False, True):
+        (folder := tmp_path / str(masked)).mkdir()
+        hold(folder, goal, masked, MORE)
+        model = models.load(folder / "deployment" / "server")
+        tables = [load_site(folder / "deployment" / "sites" / name)._work.__self__.table for name in sorted(ROWS)]
+        found[masked] = model, tables
+    model, tables = found[True]
+    held = model.training["held_out"]
+    assert held["clients"] == {}
+    columns = {name: np.concatenate([own.held_out[name] for own in tables]) for name in tables[0].held_out}
+    whole = Table(columns, "all")
+    by_class = goal == "neyman-pearson"
+    same = measured(model, whole, np.zeros(whole.rows), by_class).overall
+    assert held["overall"].keys() == same.keys()
+    for name, value in same.items():
+        if name == "auc":
+            assert held["overall"][name] is None
+        else:
+            assert held["overall"][name] == pytest.approx(value, rel=1e-9, abs=1e-12)
+    assert set(found[False][0].training["held_out"]["clients"]) == set(ROWS)
