@@ -1,14 +1,18 @@
-"""A printed bound is never below the bound."""
+"""A printed bound is never below the bound, and names of others do not steer a terminal."""
 
 import re
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import example, given, settings, strategies as st
+from support.command_line import cli
 
 import fedualex as fx
+from fedualex.cli import main
 from fedualex.cli.common import shown
-from fedualex.display import rounded_up
+from fedualex.deploy.wire import one_line
+from fedualex.display import html_table, rounded_up, text_table, visible
 
 
 @settings(deadline=None)
@@ -59,3 +63,44 @@ def test_every_printed_bound_of_random_games_is_one():
         assert printed[1] >= certificate.x
         assert printed[2] >= certificate.y
         assert float(shown(certificate.gap)) >= certificate.gap
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("age", "age"),
+        ("Größe µ 年齢", "Größe µ 年齢"),
+        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("\x1b]0;title\x07\r\x08", "\\x1b]0;title\\x07\\r\\x08"),
+        ("\x9b2J", "\\x9b2J"),
+        ("right\u202eleft\u2066", "right\\u202eleft\\u2066"),
+        ("no-break\u00a0space", "no-break\u00a0space"),
+    ],
+)
+def test_control_characters_are_shown_and_nothing_else_is_changed(text, shown):
+    assert visible(text) == shown
+    assert visible(text_table(["a"], [[text.replace("\n", " ")]])) == text_table(["a"], [[text.replace("\n", " ")]])
+    assert "\x1b" not in html_table([text], [[text]], text)
+
+
+NASTY = "\x1b]0;owned\x07\x1b[2J"
+
+
+def test_names_in_tables_do_not_steer_a_terminal(tmp_path):
+    """Names of columns, clients and categories, in what fit, explain and predict print and refuse."""
+    rows = [f"{i % 7},{'ab'[i % 2]}{NASTY},{'xyz'[i % 3]}{NASTY},{(i * 5) % 11 > 4}" for i in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join([f"n{NASTY},word,client,target", *rows]) + "\n")
+    fit = ("fit", tmp_path / "t.csv", "--target", "target", "--clients", "client", "--goal", "fair", "--rounds", "30")
+    outputs = [cli(*fit, "--out", tmp_path / "out"), cli("explain", tmp_path / "out")]
+    outputs.append(CliRunner().invoke(main, ["fit", str(tmp_path / "t.csv"), "--target", f"no{NASTY}"]))
+    outputs.append(cli("report", tmp_path / "out" / "run"))
+    for result in outputs:
+        assert "\x1b" not in result.output + result.stderr
+        assert "\x07" not in result.output + result.stderr
+    assert "\\x1b]0;owned" in outputs[1].output
+    assert all("\x1b" not in page.read_text() for page in tmp_path.rglob("*.html"))
+
+
+def test_a_refusal_of_a_site_is_shown_escaped():
+    assert one_line(f"refused: {NASTY}\n more") == "refused: \\x1b]0;owned\\x07\\x1b[2J more"

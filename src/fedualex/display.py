@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from html import escape
+from unicodedata import category
 
 
 def rounded_up(bound: float, digits: int = 4) -> str:
@@ -38,15 +39,32 @@ def gap_text(gap: float | None) -> str:
     return "not certifiable" if gap is None else rounded_up(gap)
 
 
+def visible(text: str) -> str:
+    """Text with control characters written as escapes: names and reasons of others must not steer a terminal.
+
+    New lines and tabs stay. Marks that change the direction of what follows count as control characters.
+    """
+    return "".join(_visible(mark) if not mark.isprintable() and mark not in "\n\t" else mark for mark in text)
+
+
+def _visible(mark: str) -> str:
+    return mark if mark.isspace() and mark > "\x7f" and category(mark) == "Zs" else ascii(mark)[1:-1]
+
+
+def escaped(text: str) -> str:
+    """The same as HTML."""
+    return escape(visible(text))
+
+
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of equal width, for a terminal; every row has a cell for each name of the header."""
-    lines = [header, *rows]
+    lines = [[visible(cell) for cell in line] for line in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], sentence: str) -> str:
     """The same for notebooks, with a sentence below; all text is escaped, and nothing is loaded from elsewhere."""
-    names = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table><p>{escape(sentence)}</p>"
+    names = "".join(f"<th>{escaped(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table><p>{escaped(sentence)}</p>"

@@ -1,25 +1,39 @@
 """Files that a crash cannot spoil."""
 
 import fcntl
+import io
 import json
+import math
 import os
+import secrets
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write, sync, rename, sync the folder: whatever happens, the old file or the new one is there."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    """Write, sync, rename, sync the folder: whatever happens, the old file or the new one is there.
+
+    What is written first has a name that nobody can guess and that must be new: a link that somebody has put there is
+    not followed.
+    """
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -30,7 +44,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Wait for everybody else who holds this file, across processes; one that is killed lets go."""
-    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -50,3 +64,42 @@ def read_arrays(path: str | Path, wanted: Callable[[str], bool] = lambda name: T
     """
     with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files if wanted(name)}
+
+
+class TooLargeError(ValueError):
+    """A file beyond the limits that its reader states."""
+
+
+def read_within(path: Path, most: int) -> bytes:
+    """The bytes of a file, of which there are at most so many."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise TooLargeError(f"{path.name} has more than {most} bytes")
+        return file.read()
+
+
+def read_arrays_within(path: Path, most: int) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file that take at most so many bytes, packed and unpacked, which is seen before they do.
+
+    Other failures are those of `read_arrays`.
+    """
+    with zipfile.ZipFile(io.BytesIO(read_within(path, most))) as archive:
+        parts = archive.infolist()
+        if sum(part.file_size for part in parts) > most or len(parts) > MOST_ARRAYS:
+            raise TooLargeError(f"{path.name} holds more than {most} bytes or {MOST_ARRAYS} arrays")
+        return {part.filename.removesuffix(".npy"): _array_within(archive.read(part)) for part in parts}
+
+
+MOST_ARRAYS = 1000
+
+
+def _array_within(content: bytes) -> NDArray[Any]:
+    """The array of a file .npy, whose header must not promise more than is there."""
+    stream = io.BytesIO(content)
+    version = npy.read_magic(stream)
+    reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = reader(stream)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError("an array is longer or shorter than its header says, or holds objects")
+    stream.seek(0)
+    return np.asarray(npy.read_array(stream, allow_pickle=False))

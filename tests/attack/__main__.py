@@ -8,7 +8,7 @@ from .harness import Part, Tally, attack
 
 def parts() -> list[Part]:
     """All parts, in the order in which they are encode_labels: a new one goes to the end."""
-    from . import calls, configurations, convexity, folders, games, identities, losses
+    from . import calls, configurations, convexity, folders, games, identities, liars, losses, reconstruction
 
     return [
         Part("points", "a certificate is never below the gap of a game", 4.0, games.attack_points),
@@ -20,6 +20,8 @@ def parts() -> list[Part]:
         Part("calls", "a wrong argument is refused in one sentence", 3.0, calls.attack),
         Part("configurations", "a wrong file is refused in one line", 2.0, configurations.attack),
         Part("folders", "a changed run folder is not verified", 2.0, folders.attack),
+        Part("reconstruction", "no row follows from all that a server holds", 4.0, reconstruction.attack),
+        Part("liars", "a lying server is refused or gets noise", 3.0, liars.attack),
     ]
 
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from fedualex.cli import main
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.guard import Guard
-from fedualex.deploy.ledger import DAY, LEDGER, Ledger, Line, audit, begin_ledger, content_digest, digest, stamp
+from fedualex.deploy.ledger import DAY, HEAD, LEDGER, Ledger, Line, audit, begin_ledger, content_digest, digest, stamp
 from fedualex.deploy.policy import Policy
 from fedualex.runtime.status import Code
 
@@ -113,6 +113,43 @@ def test_a_damaged_ledger_refuses_until_it_is_acknowledged(file, change):
         guard(file).work(ask(11))
 
 
+def last_line_changed(content):
+    *lines, last = content.splitlines(keepends=True)
+    return b"".join([*lines, last.replace(b'"round":3', b'"round":7')])
+
+
+ENDS = {
+    "a changed last line": last_line_changed,
+    "a last line that was cut off": lambda content: b"".join(content.splitlines(keepends=True)[:-1]),
+    "two of them": lambda content: b"".join(content.splitlines(keepends=True)[:-2]),
+}
+
+
+@pytest.mark.parametrize("change", ENDS.values(), ids=ENDS)
+def test_the_end_of_a_ledger_is_held_by_its_head(file, change):
+    for number in range(4):
+        guard(file).work(ask(number))
+    file.write_bytes(change(file.read_bytes()))
+    assert "none has the hash in ledger.head" in audit(file.parent)["damage"]
+    with pytest.raises(RefusedError, match="damaged"):
+        guard(file).work(ask(9))
+    Ledger(file).acknowledge("seen")
+    guard(file).work(ask(10))
+    assert audit(file.parent)["damage"] == ""
+
+
+def test_a_head_is_needed_and_may_be_that_of_an_earlier_line(file):
+    """A crash between a line and its head leaves the head before."""
+    guard(file).work(ask(0))
+    head = file.with_name(HEAD).read_bytes()
+    guard(file).work(ask(1))
+    file.with_name(HEAD).write_bytes(head)
+    assert Ledger(file).damage == ""
+    guard(file).work(ask(2))
+    file.with_name(HEAD).unlink()
+    assert "its head, ledger.head, is missing" in Ledger(file).damage
+
+
 def test_what_was_acknowledged_cannot_be_changed_afterwards(file):
     for number in range(3):
         guard(file).work(ask(number))
@@ -130,9 +167,10 @@ def test_a_sound_ledger_needs_no_acknowledgment(file):
 @pytest.mark.parametrize("length", [1, 40, 200])
 def test_a_torn_line_counts_as_a_release(file, length):
     guard(file).work(ask(0))
-    whole = file.read_bytes()
+    whole, head = file.read_bytes(), file.with_name(HEAD).read_bytes()
     guard(file).work(ask(1))
     file.write_bytes(file.read_bytes()[: len(whole) + length])  # the power failed while it was written
+    file.with_name(HEAD).write_bytes(head)  # which comes after the line
     assert audit(file.parent)["totals"]["releases"] == 2
     door = guard(file, Policy(exchanges_per_day=3))
     assert door.ledger.lately() == 2

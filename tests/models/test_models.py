@@ -1,7 +1,10 @@
 """Models: kept, moved, explained, turned into scikit-learn's, and refused where they are not one."""
 
+import io
 import json
 import shutil
+import tracemalloc
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +16,7 @@ import fedualex as fx
 from fedualex import models
 from fedualex.data import Encoder
 from fedualex.models import Answers, Model
+from fedualex.models.store import DEEPEST, MOST_ARRAYS, MOST_JSON, _checksums
 from fedualex.problems.families import reading_of
 
 FEATURES = ("age", "dose", "unit", "town")
@@ -130,10 +134,12 @@ def test_what_is_no_model_is_refused_in_one_sentence(table, tmp_path):
     document = json.loads((folder / "model.json").read_text())
 
     def stored(**changes):
-        (folder / "model.json").write_text(json.dumps(document | changes))
+        changed = document | changes
+        changed["checksums"] = _checksums(changed, (folder / "model.npz").read_bytes())
+        (folder / "model.json").write_text(json.dumps(changed))
         return folder
 
-    with pytest.raises(ValueError, match="has schema 99, of another version of fedualex; this one reads 1"):
+    with pytest.raises(ValueError, match="has schema 99, of another version of fedualex; this one reads 2"):
         models.load(stored(schema=99))
     with pytest.raises(ValueError, match="has schema None"):
         models.load(stored(kind="run"))
@@ -160,3 +166,64 @@ def test_a_data_frame_will_do(table):
     model = model_of(table, "classes")
     frame = pandas.DataFrame({name: table[name] for name in table})
     assert model.predict(frame).tolist() == model.predict(table).tolist()
+
+
+def test_a_folder_whose_files_were_changed_is_refused(table, tmp_path):
+    folder = models.save(model_of(table, "classes"), tmp_path / "model")
+    text, arrays = (folder / "model.json").read_text(), (folder / "model.npz").read_bytes()
+    models.load(folder)
+    (folder / "model.json").write_text(text.replace('"threshold": 0.0', '"threshold": 0.5'))
+    with pytest.raises(ValueError, match="a checksum differs"):
+        models.load(folder)
+    (folder / "model.json").write_text(text)
+    with np.load(folder / "model.npz") as stored:
+        np.savez(folder / "model.npz", **{key: 2 * stored[key] if key == "weights" else stored[key] for key in stored})
+    with pytest.raises(ValueError, match="a checksum differs"):
+        models.load(folder)
+    (folder / "model.npz").write_bytes(arrays)
+    document = json.loads(text)
+    del document["checksums"]
+    (folder / "model.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="is damaged: KeyError"):
+        models.load(folder)
+    (folder / "model.json").write_text(json.dumps(document | {"schema": 1}))  # as earlier versions wrote it
+    models.load(folder)
+
+
+def bomb(path, zeros):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("weights.npy", bytes(zeros))
+
+
+def long_header(path, zeros):
+    """An array of which the header promises many numbers and the file has one."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (zeros,)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("weights.npy", file.getvalue() + bytes(8))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "match"),
+    [
+        (lambda folder: (folder / "model.json").write_bytes(b" " * (MOST_JSON + 1)), "has more than 16777216 bytes"),
+        (lambda folder: (folder / "model.json").write_text("[" * 100_000), "is no model of fedualex: RecursionError"),
+        (
+            lambda folder: (folder / "model.json").write_text('{"kind": ' + "[" * 40 + "]" * 40 + "}"),
+            f"lie more than {DEEPEST} deep",
+        ),
+        (lambda folder: bomb(folder / "model.npz", MOST_ARRAYS + 1), "holds more than 268435456 bytes"),
+        (lambda folder: long_header(folder / "model.npz", 10**11), "longer or shorter than its header says"),
+        (lambda folder: (folder / "model.npz").write_bytes(b"no archive"), "is damaged: BadZipFile"),
+    ],
+)
+def test_a_huge_deep_or_foreign_model_is_refused_within_stated_limits(table, tmp_path, spoil, match):
+    folder = models.save(model_of(table, "classes"), tmp_path / "model")
+    spoil(folder)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=match) as refused:
+        models.load(folder)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "\n" not in str(refused.value)
+    assert peak < 2 * MOST_JSON + 2**20

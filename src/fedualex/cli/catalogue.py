@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from .common import json_option, one_line_errors, print_json, print_table
+from .common import echo, json_option, one_line_errors, print_json, print_table
 
 
 @click.command()
@@ -53,7 +53,7 @@ def theory(file: Path, as_json: bool) -> None:
         table.add_row(bound["result"], bound["version"], *cells, terms)
     print_table(table)
     for note in found["notes"]:
-        click.echo(note)
+        echo(note)
 
 
 def _number(value: float | None) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from ..display import rounded_up
+from ..display import rounded_up, visible
 
 STOPS = {
     "INTERRUPTED": 130,
@@ -63,6 +63,11 @@ def exit_code(status: Mapping[str, Any], tol: float | None) -> int:
     return 0 if tol is None and status["stop"] == "MAX_ROUNDS" else 3
 
 
+def echo(text: str = "", *, err: bool = False) -> None:
+    """A line for people: names of columns, clients and sites are others' words, and may not steer a terminal."""
+    click.echo(visible(text), err=err)
+
+
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """What a user can get wrong becomes one clear line without a trace."""
 
@@ -73,7 +78,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         except BrokenPipeError:  # whoever reads the output has had enough
             raise
         except (ValueError, TypeError, OSError, ArithmeticError, MemoryError, ImportError) as error:
-            raise BadInput(" ".join(str(error).split())) from None
+            raise BadInput(visible(" ".join(str(error).split()))) from None
 
     return wrapped
 
@@ -89,6 +94,7 @@ def print_table(table: Any) -> None:
     console = Console(markup=False, emoji=False, highlight=False)
     for column in table.columns:
         column.overflow = "fold"
+        column.header, column._cells = visible(str(column.header)), [visible(str(cell)) for cell in column.cells]
         # Single words are not broken, sentences are.
         column.no_wrap = not any(" " in str(cell) for cell in (column.header, *column.cells))
     unlimited = console.options.update(max_width=10_000)
@@ -115,13 +121,13 @@ def resumable(what: str, as_json: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if not as_json:
-            click.echo(f"the same command resumes {what}", err=True)
+            echo(f"the same command resumes {what}", err=True)
         raise
 
 
 def print_json(data: object) -> None:
     """One strict JSON document."""
-    click.echo(json.dumps(data, indent=1, allow_nan=False))
+    echo(json.dumps(data, indent=1, allow_nan=False))
 
 
 def shown(gap: float | None) -> str:
@@ -149,7 +155,7 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*arguments, **options)
         except (RuntimeError, ConnectionError) as error:
-            raise click.ClickException(" ".join(str(error).split())) from None
+            raise click.ClickException(visible(" ".join(str(error).split()))) from None
 
     return one_line_errors(wrapped)
 
@@ -159,7 +165,7 @@ def say(line: str, data: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(data)
     else:
-        click.echo(line)
+        echo(line)
 
 
 # How the program ends: errors as one line or as JSON, and Ctrl-C at any moment.
@@ -226,4 +232,4 @@ def _say_interrupted(as_json: bool) -> None:
     if as_json:
         print_json({"error": "interrupted"})
     else:
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)

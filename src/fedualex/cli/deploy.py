@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from . import deploy_run as deploy_watch
-from .common import json_option, one_line_errors, out_option, plain_errors, print_json, say, writable
+from .common import echo, json_option, one_line_errors, out_option, plain_errors, print_json, say, writable
 from .deploy_run import engine_of, note_stop, run_deployment, run_folder, stored_run
 from .fit import goal_options
 
@@ -40,16 +40,16 @@ def _show(found: dict[str, Any]) -> None:
             what.append(f"epsilon {line['epsilon']:.3g}")
         task = f"{line['task']} {line['round']}" if line["task"] else line["kind"]
         head = f"{line['time'][:19]}  {line['run'][:8]:8}  {task:12}  {line['size']:>9} bytes"
-        click.echo("  ".join([head, *filter(None, what)]))
+        echo("  ".join([head, *filter(None, what)]))
     totals = found["totals"]
     tasks = ", ".join(f"{count} {task}" for task, count in totals["tasks"].items()) or "none"
-    click.echo(f"releases: {totals['releases']} ({tasks}) in {totals['runs']} runs, {totals['bytes']} bytes")
+    echo(f"releases: {totals['releases']} ({tasks}) in {totals['runs']} runs, {totals['bytes']} bytes")
     masked, clear = totals["under_masks"], totals["in_the_clear"]
-    click.echo(f"with something in the clear: {clear}; under masks: {masked}; with noise: {totals['with_noise']}")
+    echo(f"with something in the clear: {clear}; under masks: {masked}; with noise: {totals['with_noise']}")
     if totals["epsilon"] is not None:
-        click.echo(f"epsilon spent: {totals['epsilon']:.4g} (delta {totals['delta']:g})")
-    click.echo(f"head: {found['head']}")
-    click.echo(f"ledger: DAMAGED, {found['damage']}" if found["damage"] else "ledger: whole")
+        echo(f"epsilon spent: {totals['epsilon']:.4g} (delta {totals['delta']:g})")
+    echo(f"head: {found['head']}")
+    echo(f"ledger: DAMAGED, {found['damage']}" if found["damage"] else "ledger: whole")
 
 
 def _arrays(line: dict[str, Any], how: str) -> str:
@@ -110,7 +110,7 @@ def check(site: Path, as_json: bool) -> None:
     if as_json:
         print_json(found.plain())
         return
-    click.echo(found.words)
+    echo(found.words)
 
 
 # `fedualex deploy add-site | remove-site | renew`: who takes part, and with which keys.
@@ -225,9 +225,9 @@ def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
         so_far = {key: last.get(key) for key in ("round", "exchanges")}
         print_json({"engine": engine, **so_far, "status": found, "run": str(run_folder(folder))})
         return
-    click.echo(f"engine: {engine}")
-    click.echo(f"last record: round {last['round']}, {last['exchanges']} exchanges" if last else "no record yet")
-    click.echo(f"status: {found['status']}, {found['stop']}" if found else "status: not ended")
+    echo(f"engine: {engine}")
+    echo(f"last record: round {last['round']}, {last['exchanges']} exchanges" if last else "no record yet")
+    echo(f"status: {found['status']}, {found['stop']}" if found else "status: not ended")
 
 
 @deploy.command()

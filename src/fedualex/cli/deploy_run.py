@@ -14,10 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
-
 from ..storage import locked, write_atomically
-from .common import STOPS, exit_code, print_json, shown, status_line
+from .common import STOPS, echo, exit_code, print_json, shown, status_line
 from .fit import FEW, description, show
 from .runs import print_outputs
 
@@ -92,7 +90,7 @@ class MissingSites:
         if self._outside is None or now - self._outside < SETTLED:
             return False
         since = ", ".join(f"{name} has not answered since {self._silent[name].since}" for name in names)
-        click.echo(f"{since}, and is back: the run is sent again from its checkpoint", err=True)
+        echo(f"{since}, and is back: the run is sent again from its checkpoint", err=True)
         self._silent.clear()
         self._outside = None
         return True
@@ -119,7 +117,7 @@ class MissingSites:
 
         if (site, code) not in self._refused:
             self._refused.add((site, code))
-            click.echo(f"{site} takes no part ({text}): {REFUSALS[code]}", err=True)
+            echo(f"{site} takes no part ({text}): {REFUSALS[code]}", err=True)
 
     def _tell(self, missing: dict[str, str]) -> None:
         """Say of each of these sites, for its reason, that it is missing, unless that was said lately."""
@@ -128,7 +126,7 @@ class MissingSites:
         elif not self._told or time.monotonic() - self._told >= AGAIN:
             self._told = time.monotonic()
             for name, reason in missing.items():
-                click.echo(f"{name} has not answered since {self._silent[name].since} ({reason}): {DO}", err=True)
+                echo(f"{name} has not answered since {self._silent[name].since} ({reason}): {DO}", err=True)
 
 
 def _clock(line: dict[str, Any]) -> str:
@@ -160,7 +158,7 @@ class Following:
             else:
                 self.heard = time.monotonic()
                 if self.said != before and not ended and not self.quiet:  # "waiting" for sites may last
-                    click.echo(f"engine: {self.said}")
+                    echo(f"engine: {self.said}")
             self._show_newest()
             if self.missing.look(self.said):
                 return REJOINED
@@ -172,7 +170,7 @@ class Following:
             raise RuntimeError(f"the server was silent for {silent:.0f} s: start it, then `fedualex deploy resume`")
         if new:
             end = datetime.now() + timedelta(seconds=PATIENCE - silent)
-            click.echo(f"server unreachable since {silent:.0f} s, waiting until {end:%H:%M:%S}", err=True)
+            echo(f"server unreachable since {silent:.0f} s, waiting until {end:%H:%M:%S}", err=True)
 
     def _show_newest(self) -> None:
         history, _ = stored_run(self.folder)
@@ -184,7 +182,7 @@ class Following:
 
 def _show(record: dict[str, Any]) -> None:
     gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
-    click.echo(f"round {record['round']}: " + (f"certified gap <= {shown(min(gaps))}" if gaps else "no certificate"))
+    echo(f"round {record['round']}: " + (f"certified gap <= {shown(min(gaps))}" if gaps else "no certificate"))
 
 
 def engine_of(folder: Path) -> tuple["Control", dict[str, Any]]:
@@ -274,7 +272,7 @@ def detach(folder: Path, as_json: bool) -> NoReturn:
     if as_json:
         print_json({"error": words})
     else:
-        click.echo(words, err=True)
+        echo(words, err=True)
     sys.exit(STOPS["INTERRUPTED"])
 
 
@@ -368,7 +366,7 @@ def metrics(found: dict[str, Any]) -> str:
 def watch(folder: Path, port: int) -> None:
     """Serve the page until Ctrl-C."""
     with Watch(folder, port) as served:
-        click.echo(f"http://{LOOPBACK}:{served.port}/ shows {folder}; Ctrl-C ends this page, not the run")
+        echo(f"http://{LOOPBACK}:{served.port}/ shows {folder}; Ctrl-C ends this page, not the run")
         served.wait()
 
 
@@ -461,12 +459,12 @@ def run_deployment(folder: Path, as_json: bool) -> None:
         )
     elif model is not None:
         show(model, FEW)
-        click.echo(f"model: {layout_of(folder).server / 'model'}")
+        echo(f"model: {layout_of(folder).server / 'model'}")
     else:
         print_outputs(found)
     if not as_json:
-        click.echo(status_line(found, tol))
-        click.echo(f"run: {run_folder(folder)}")
+        echo(status_line(found, tol))
+        echo(f"run: {run_folder(folder)}")
     sys.exit(exit_code(found, tol))
 
 
@@ -482,7 +480,7 @@ def begin(folder: Path, control: "Control", settings: dict[str, Any], as_json: b
         before, (said, ended) = _written(folder), control.state(folder)
         if not ended and said != UNREACHABLE:
             if not as_json:
-                click.echo(f"a run of {folder} is live ({said}): joined, not begun again")
+                echo(f"a run of {folder} is live ({said}): joined, not begun again")
             return before
         find_unfinished(server)
         submit(folder, control, settings)
@@ -544,7 +542,7 @@ def _judged(folder: Path, control: "Control", said: str, before: Any) -> tuple[s
     _, found = stored_run(folder)
     cut_off = failure_of(layout_of(folder).server) is None and found is not None and found["stop"] == INTERRUPTED
     if again := said == FAILED and _written(folder) != before and cut_off:
-        click.echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
+        echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
     return said, again
 
 

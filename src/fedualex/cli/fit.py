@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from ..display import rounded_up
-from .common import json_option, one_line_errors, out_option, print_json, print_table, resumable
+from ..display import rounded_up, visible
+from .common import echo, json_option, one_line_errors, out_option, print_json, print_table, resumable
 
 # A model on the screen: its certificate in words, its test, its coefficients; and its predictions as text.
 
@@ -59,7 +59,9 @@ def description(model: Any) -> dict[str, Any]:
 
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
-    click.echo(claim(model))
+    echo(claim(model))
+    for sentence in model.training.get("weighs", ()):
+        echo(f"In its objective {sentence}.")
     _show_measures(model, model.training.get("held_out"))
     for part in model.parts():
         _show_coefficients(part, most)
@@ -91,15 +93,13 @@ def _show_measures(model: Any, measures: dict[str, Any] | None) -> None:
     rows = {"all clients": overall}
     if len(clients) > 1:
         rows |= {"worst of each": {name: worst(name, clients) for name in overall}, **clients}
-    click.echo(f"On {measures['rows']} rows that were held out:")
+    echo(f"On {measures['rows']} rows that were held out:")
     names = [f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name for name in overall]
     _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
     share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
     if share is not None and accuracy is not None and accuracy <= max(share, 1 - share):
         often = model.classes.tolist()[int(share >= 0.5)]
-        click.echo(
-            f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows."
-        )
+        echo(f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows.")
 
 
 def _show_coefficients(model: Any, most: int | None) -> None:
@@ -114,10 +114,10 @@ def _show_coefficients(model: Any, most: int | None) -> None:
     alone = [f"{value:+.4g}" for value in model.intercept.reshape(-1).tolist()]
     shown = [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
     features = len(model.encoder.features)
-    click.echo(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
+    echo(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
     _print_rows(["feature", *names], shown)
     if len(used) > len(rows):
-        click.echo(f"{len(used) - len(rows)} more: fedualex explain")
+        echo(f"{len(used) - len(rows)} more: fedualex explain")
 
 
 def _print_rows(names: list[str], rows: list[list[str]]) -> None:
@@ -191,17 +191,17 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     planned = plan_fit(settings, folder)
     path = out or Path("fits") / f"{Path(table.removeprefix('bundled:')).stem}-{planned.goal}"
     if not as_json:
-        click.echo("\n".join([planned.words, *(f"note: {note}" for note in planned.notes)]))
+        echo("\n".join([planned.words, *(f"note: {note}" for note in planned.notes)]))
     with resumable("the fit", as_json):
         model = fit_into(path, planned)
     if as_json:
         print_json({"folder": str(path), "goal": planned.goal, "notes": planned.notes, **description(model)})
     else:
         show(model, FEW)
-        click.echo(f"model: {path / MODEL}")
+        echo(f"model: {path / MODEL}")
     reached = model.certificate["status"] == "OPTIMAL"
     if not reached and not as_json:
-        click.echo("To come nearer, raise --rounds, or accept a larger --tol; with another --out.")
+        echo("To come nearer, raise --rounds, or accept a larger --tol; with another --out.")
     sys.exit(0 if reached else 3)
 
 
@@ -222,13 +222,13 @@ def predict(model: Path, table: str, out: Path | None, as_json: bool) -> None:
     found, rows = load(model), read_table(table, Path())
     for name, unseen in found.unseen(rows).items():
         shown = ", ".join(unseen[:3]) + (", ..." if len(unseen) > 3 else "")
-        click.echo(f"note: {name} holds categories that were not there in training: {shown}", err=True)
+        echo(f"note: {name} holds categories that were not there in training: {shown}", err=True)
     text = as_text(predictions(found, rows), as_json)
     if out is None:
-        click.echo(text, nl=False)
+        click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
     else:
         write_atomically(out, text.encode())
-        click.echo(f"{rows.rows} predictions: {out}")
+        echo(f"{rows.rows} predictions: {out}")
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .common import exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
+from .common import echo, exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
 
 # `fedualex demo`: four methods on the paper's l1 game, each at its best steps, with certificates and a report.
 
@@ -33,11 +33,11 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     from ..report.collect import collect
 
     if not as_json:
-        click.echo("min max <A x - b, y> + 0.1 |x|_1 - 0.1 |y|_1, 600 + 300 variables in a box; 100 clients")
+        echo("min max <A x - b, y> + 0.1 |x|_1 - 0.1 |y|_1, 600 + 300 variables in a box; 100 clients")
 
     def announce(output: str, label: str, text: str) -> None:
         if not as_json:
-            click.echo(f"{label}, steps for {output}: {text}")
+            echo(f"{label}, steps for {output}: {text}")
 
     first = runs.run_demo(out, seed, announce)
     page, data = write_report(out), collect(out)
@@ -46,7 +46,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
         print_json({"folder": str(out), "status": first, "findings": [runs.WHY_LAST], "tables": tables})
     else:
         _print_outputs(dict(zip(runs.STEPS, data["panels"], strict=True)))
-        click.echo("\n".join([data["headline"] + ".", runs.WHY_LAST, f"report: {page}"]))
+        echo("\n".join([data["headline"] + ".", runs.WHY_LAST, f"report: {page}"]))
     sys.exit(exit_code(first, None))
 
 
@@ -66,7 +66,7 @@ def _print_outputs(panels: dict[str, dict[str, Any]]) -> None:
         cells = [f"{shown(rows[m]['gap'])} ({rows[m]['structure']})\n{_steps(STEPS[output][m])}" for m in methods]
         table.add_row(output, *cells)
     print_table(table)
-    click.echo("\n".join(f"{output}: {meaning}." for output, meaning in MEANINGS.items()))
+    echo("\n".join(f"{output}: {meaning}." for output, meaning in MEANINGS.items()))
 
 
 def _steps(steps: tuple[float, float]) -> str:
@@ -111,8 +111,8 @@ def reproduce(
         return
     print_claims(claims)
     if quick:
-        click.echo(f"This is {SMALL}.")
-    click.echo(f"report: {root / 'report.html'}")
+        echo(f"This is {SMALL}.")
+    echo(f"report: {root / 'report.html'}")
 
 
 def print_claims(claims: list[dict[str, Any]]) -> None:
@@ -136,7 +136,7 @@ def _lines() -> Show:
         now = time.perf_counter()
         if done in (0, total) or now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            click.echo(f"{name}: {stage}: {done} of {total} done, {now - began:.0f} s since the start", err=True)
+            echo(f"{name}: {stage}: {done} of {total} done, {now - began:.0f} s since the start", err=True)
 
     return show
 

@@ -9,6 +9,7 @@ import click
 
 from .common import (
     STOPS,
+    echo,
     exit_code,
     json_option,
     one_line_errors,
@@ -40,7 +41,7 @@ def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
 
     loaded, ignored = runs_among(runs)
     if ignored:
-        click.echo(f"ignored, for they are no runs: {', '.join(path.name for path in ignored)}", err=True)
+        echo(f"ignored, for they are no runs: {', '.join(path.name for path in ignored)}", err=True)
     title = title_of(loaded[0].manifest["configuration"]["problem"])
     panel = compared_panel(title, loaded)
     if out is not None:
@@ -53,7 +54,7 @@ def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
         return
     print_comparison(panel)
     if out is not None:
-        click.echo(f"report: {out / 'report.html'}")
+        echo(f"report: {out / 'report.html'}")
 
 
 def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) -> int:
@@ -71,11 +72,11 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
     first = next(iter(configurations.values()))
     tol = first.options.tol
     if not as_json:
-        click.echo(repr(first.problem))
+        echo(repr(first.problem))
 
     def announce(label: str, status: dict[str, Any]) -> None:
         if not as_json:
-            click.echo(f"{label}: {status_line(status, tol)}")
+            echo(f"{label}: {status_line(status, tol)}")
 
     statuses = solve_each(path, configurations, announce)
     kept = keep_best(path, configurations, [label for label in statuses if statuses[label]["stop"] not in STOPS])
@@ -84,9 +85,9 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
         print_json({"folder": str(path), "runs": statuses, "table": panel["table"]})
     else:
         print_comparison(panel)
-        click.echo(f"report: {page}")
+        echo(f"report: {page}")
         if kept:
-            click.echo(f"model of {kept}: {path / MODEL}")
+            echo(f"model of {kept}: {path / MODEL}")
     return max(exit_code(status, tol) for status in statuses.values())
 
 
@@ -107,7 +108,7 @@ def print_comparison(panel: dict[str, Any]) -> None:
         table.add_row(method, *cells, cost, f"{answer['status']}\n{answer['stop']}")
     print_table(table)
     if panel["untuned"]:
-        click.echo(panel["untuned"])
+        echo(panel["untuned"])
 
 
 def _cell(row: dict[str, Any]) -> str:
@@ -137,7 +138,7 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
             sys.exit(solve_several(path, given, file.parent, as_json))
     configuration = configure(given, file.parent)
     if not as_json:
-        click.echo(f"{configuration.problem!r}\n{_settings(configuration.resolved['method'])}")
+        echo(f"{configuration.problem!r}\n{_settings(configuration.resolved['method'])}")
     with resumable("the run", as_json):
         solve_into(path, configuration)
     stored = load(path)
@@ -149,12 +150,12 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
         print_json({"folder": str(path), **status})
     else:
         print_outputs(status)
-        click.echo(status_line(status, tol))
-        click.echo(f"run: {path}")
+        echo(status_line(status, tol))
+        echo(f"run: {path}")
         if (path / MODEL).exists():
-            click.echo(f"model: {path / MODEL}")
+            echo(f"model: {path / MODEL}")
         if status["stop"] == "INTERRUPTED":
-            click.echo(f"the same command resumes the run after round {status['rounds']}")
+            echo(f"the same command resumes the run after round {status['rounds']}")
     sys.exit(exit_code(status, tol))
 
 
@@ -170,7 +171,7 @@ def report(folder: Path, as_json: bool) -> None:
     if as_json:
         print_json({"report": page})
     else:
-        click.echo(page)
+        echo(page)
 
 
 @click.command()
@@ -185,7 +186,7 @@ def figures(folder: Path, as_json: bool) -> None:
     if as_json:
         print_json({"figures": files})
     else:
-        click.echo("\n".join(files))
+        echo("\n".join(files))
 
 
 def print_outputs(status: dict[str, Any]) -> None:
@@ -213,9 +214,9 @@ def print_outputs(status: dict[str, Any]) -> None:
         table.add_row(*row)
     print_table(table)
     if status["steps"]:
-        click.echo(f"steps: {status['steps']}")
+        echo(f"steps: {status['steps']}")
     if status.get("precision"):  # folders of before have none
-        click.echo(f"precision of the rounds: {status['precision']}")
+        echo(f"precision of the rounds: {status['precision']}")
 
 
 def _name(name: str, found: dict[str, Any], answer: str) -> str:
@@ -258,7 +259,7 @@ def verify(folder: Path, trust: bool, verbose: bool, as_json: bool) -> None:
         print_json(result.plain())
     else:
         _print_results(result, verbose)
-        click.echo(result.headline)
+        echo(result.headline)
     sys.exit(VERIFIED[result.verdict.name])
 
 
@@ -268,10 +269,10 @@ def _print_results(result: Any, verbose: bool) -> None:
         _print_table(result.checks)
     for check in result.checks if not verbose else ():
         if not check.agrees:
-            click.echo(_line(check))
+            echo(_line(check))
     for run in result.runs:
         if verbose or run.headline != "VERIFIED":
-            click.echo(f"{run.path}: {run.headline}")
+            echo(f"{run.path}: {run.headline}")
         _print_results(run, verbose)
 
 

@@ -3,18 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from ..runtime.status import Code
 from .engine import Arrays, RefusedError, Request
 from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
-from .policy import Policy, SiteFacts, composed_epsilon, read_policy, write_policy
+from .policy import MOST_MODELS, Policy, Release, SiteFacts, composed_epsilon, read_policy, write_policy
 from .secure.masks import ON, has_keys
-from .secure.sums import first_part, is_summed
+from .secure.sums import APART, first_part, is_summed
 from .site import Site
 from .task import Task
-from .wire import Factors, Work, size_of
+from .wire import Work, size_of
 
 NOISY = "round"
 """The task whose answers have noise in them, where a run has privacy."""
@@ -22,13 +23,21 @@ MODEL = "model"
 """The task that brings a model to a site."""
 
 Hide = Callable[[Request, Arrays], Arrays]
+Declare = Callable[[Request], Release]
+"""What would leave if a request were answered."""
+
+
+def declare_task(request: Request) -> Release:
+    """Of a request of which nothing is known but its task."""
+    return Release(request.task)
 
 
 class Guard:
     """A site's work behind its rules. `work` may be called from several threads at once.
 
     work: the site's answer to a request. policy, ledger: its rules, and its record of what left. about: what rules may
-    be about. hide: puts masks on an answer, for secure sums; None at a site without keys.
+    be about. hide: puts masks on an answer, for secure sums; None at a site without keys. declare: what would leave if
+    a request were answered, which is what rules and budgets see of it.
     """
 
     def __init__(
@@ -38,17 +47,23 @@ class Guard:
         ledger: Ledger,
         about: SiteFacts = SiteFacts(),  # noqa: B008, which is frozen
         hide: Hide | None = None,
+        declare: Declare = declare_task,
     ):
         self._work, self.policy, self.ledger, self.about, self._hide = work, policy, ledger, about, hide
+        self._declare = declare
         if not ledger.damage:
             ledger.recover(None if about.privacy is None else about.privacy.noise)
 
     def work(self, request: Request) -> Arrays:
         """The answer, which is in the ledger when this returns; a `RefusedError` with the rule that is in its way."""
         self._check_request(request)
-        self._check_limits(request)  # before anything is computed in vain
+        asked = self._declare(request)
+        if why := self.policy.why_not_released(asked, self.about, bool(request.nonce)):
+            raise RefusedError(why, Code.NOT_RELEASED)
+        self._check_limits(request, asked)  # before anything is computed in vain
         plain = self._work(request)
         self._check_arrays(request, plain)
+        asked = asked.counted(plain)
         noise = self._noise(request, plain)
         answer = plain if not request.nonce or self._hide is None else self._hide(request, plain)
         line = Line(
@@ -60,9 +75,13 @@ class Guard:
             size=size_of(answer),
             sha256=content_digest(answer),
             noise=noise,
+            kit=self.about.kit,
+            sums=asked.sums,
+            numbers=asked.numbers or 0,
+            subject=asked.subject,
         )
         with self.ledger.locked():
-            self._check_limits(request)  # again: other threads and processes have answered meanwhile
+            self._check_limits(request, asked)  # again: other threads and processes have answered meanwhile
             self.ledger.append(line.worth(self._epsilon(noise)))
         return answer
 
@@ -77,13 +96,22 @@ class Guard:
         if request.nonce and self._hide is None:
             raise RefusedError("this site has no keys for secure sums", Code.KEYS_DIFFER)
 
-    def _check_limits(self, request: Request) -> None:
+    def _check_limits(self, request: Request, asked: Release) -> None:
         if self.ledger.damage:
             text = "the ledger of this site is damaged, and its operator has not acknowledged it"
             raise RefusedError(text, Code.LEDGER_DAMAGED)
-        most = self.policy.exchanges_per_day
-        if most is not None and self.ledger.lately() >= most:
-            raise RefusedError(f"this site gives {most} answers in 24 hours, and has given them", Code.DAY_SPENT)
+        most, given = self.policy.exchanges_per_day, self.ledger.lately()
+        if most is not None and given + asked.sums > most:
+            rest = "has given them" if asked.sums == 1 else f"has given {given}: {asked.sums} points are as many"
+            raise RefusedError(f"this site gives {most} answers in 24 hours, and {rest}", Code.DAY_SPENT)
+        most = self.policy.numbers_per_run
+        if most is not None and self.ledger.numbers(self.about.kit) + (asked.numbers or 0) > most:
+            text = f"this site releases {most} numbers for one kit, and this would be more"
+            raise RefusedError(text, Code.NOT_RELEASED)
+        measured = self.ledger.subjects(self.about.kit)
+        if asked.subject and asked.subject not in measured and len(measured) >= MOST_MODELS:
+            text = f"this site measures {MOST_MODELS} models for one kit, and has measured them"
+            raise RefusedError(text, Code.NOT_RELEASED)
         if request.nonce and self.ledger.knows(request.nonce):
             raise RefusedError("masks are used once, and this site has answered under this nonce", Code.ANSWERED)
 
@@ -93,7 +121,7 @@ class Guard:
             if allowed is not None and first_part(name) not in allowed:
                 text = f"{first_part(name)!r} does not leave this site, which releases {_listed(allowed)}"
                 raise RefusedError(text, Code.NOT_RELEASED)
-            if self.policy.secure_sums and not request.nonce and is_summed(name):
+            if self.policy.secure_sums and not request.nonce and (is_summed(name) or name in APART):
                 raise RefusedError(f"{first_part(name)!r} leaves this site in secure sums only", Code.MASKS_ONLY)
 
     def _noise(self, request: Request, arrays: Arrays) -> float | None:
@@ -124,17 +152,34 @@ def _listed(words: tuple[str, ...]) -> str:
 # A site as it stands in its folder: its work behind its own rules, its ledger and its keys.
 
 
-def guarded(party: Path, site: str, work: Work, factors: Factors, about: SiteFacts) -> Guard:
-    """The site's work behind what its folder holds.
+class Side(Protocol):
+    """A site's side of a run, before its rules."""
 
-    factors: what its arrays are multiplied by in secure sums. about: what its rules may be about.
-    """
+    def work(self, request: Request) -> Arrays:
+        """The answer to a request."""
+        ...
+
+    def declare(self, request: Request) -> Release:
+        """What would leave if it were answered."""
+        ...
+
+    def factors(self, task: str) -> Mapping[str, float]:
+        """What its arrays are multiplied by in secure sums."""
+        ...
+
+    def told(self, task: str) -> str:
+        """A digest of what it was told of the other sites, on which masks depend."""
+        ...
+
+
+def guarded(party: Path, name: str, site: Side, about: SiteFacts) -> Guard:
+    """The work of the site of this name behind what its folder holds. about: what its rules may be about."""
     hide = None
     if has_keys(party):
         from .secure.masks import Masking, read_keys
 
-        hide = Masking(read_keys(party, site), factors).hide
-    return Guard(work, read_policy(party), Ledger(party / LEDGER), about, hide)
+        hide = Masking(read_keys(party, name), site.factors, site.told).hide
+    return Guard(site.work, read_policy(party), Ledger(party / LEDGER), about, hide, site.declare)
 
 
 def rehearsed(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Work], str]:
@@ -146,8 +191,8 @@ def rehearsed(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Work], s
     _, roster, own = new_keys(list(sites))
 
     def door(name: str, site: Site) -> Guard:
-        masking = Masking(SiteKeys(name, roster, own[name]), lambda task: site.factors)
-        return Guard(site.work, Policy(), Ledger(None), hide=masking.hide)
+        masking = Masking(SiteKeys(name, roster, own[name]), site.factors, site.told)
+        return Guard(site.work, Policy(), Ledger(None), hide=masking.hide, declare=site.declare)
 
     return {name: door(name, site).work for name, site in sites.items()}, roster.digest
 

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import json
+import math
 import os
 import threading
 import time
@@ -51,6 +52,14 @@ class Line:
     epsilon: float | None = None
     """What all noisy releases so far are worth, where the site has a budget."""
     note: str = ""
+    kit: str = ""
+    """What the site has agreed to, by a word of its own: a server cannot begin a run that counts anew."""
+    sums: int = 1
+    """Sums over rows in it, one for each point that was asked about; 1 for what is no sum."""
+    numbers: int = 0
+    """Numbers in it, before masks."""
+    subject: str = ""
+    """The digest of the model that it measures, if it does."""
     previous: str = BEGINNING
 
     @property
@@ -97,12 +106,15 @@ class Reading:
     torn: bytes | None = None
     """The last line, if it has no end."""
     damage: str = ""
+    hashes: frozenset[str] = frozenset()
+    """Of all lines."""
 
 
 def read(content: bytes) -> Reading:
     """All lines, and the first thing that is wrong with them after the last acknowledgment."""
     *rows, tail = content.split(b"\n")
     lines, head, damage, unread, position = list[Line](), BEGINNING, "", 0, 0
+    hashes = set[str]()
     first = _parsed(rows[0]) if rows else None
     if first is None or first.kind != BEGUN:
         damage = "its beginning is missing"
@@ -120,9 +132,35 @@ def read(content: bytes) -> Reading:
             unread = 0
             lines.append(line)
         head, position = digest(row), position + len(row) + 1
+        hashes.add(head)
     if unread:
         damage = damage or f"line {unread} cannot be read"
-    return Reading(tuple(lines), head, len(content), tail or None, damage)
+    return Reading(tuple(lines), head, len(content), tail or None, damage, frozenset(hashes))
+
+
+HEAD = "ledger.head"
+"""Beside a ledger: the hash of its last line, written after that line; a crash may leave that of an earlier one."""
+
+
+def read_file(file: Path) -> Reading:
+    """A ledger with its head: a last line that was changed or cut off leaves no line with that hash."""
+    found, head = read(file.read_bytes()), file.with_name(HEAD)
+    if found.damage:
+        return found
+    if not head.exists():
+        return replace(found, damage=f"its head, {HEAD}, is missing; earlier versions wrote none")
+    if head.read_text(errors="replace") not in found.hashes:
+        return replace(found, damage=f"its last line was changed or cut off: none has the hash in {HEAD}")
+    return found
+
+
+def _write_head(file: Path, head: str) -> None:
+    """In place, which is one write of a block: it is never empty, and need not be on the disk before the answer."""
+    handle = os.open(file.with_name(HEAD), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        os.pwrite(handle, head.encode(), 0)
+    finally:
+        os.close(handle)
 
 
 def digest(content: bytes) -> str:
@@ -145,11 +183,19 @@ def stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
+LATER = {"kit", "sums", "numbers", "subject"}
+"""What lines of older ledgers do not say."""
+
+
 def _parsed(row: bytes) -> Line | None:
     try:
         found = json.loads(row)
-        line = Line(**found) if found.keys() == {one.name for one in fields(Line)} else None
-        return line if line is not None and _is_sound(line) else None
+        if found.keys() == {one.name for one in fields(Line)} - LATER:
+            found["numbers"] = sum(math.prod(shape) for shape in found["arrays"].values())
+        elif found.keys() != {one.name for one in fields(Line)}:
+            return None
+        line = Line(**found)
+        return line if _is_sound(line) else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -157,9 +203,10 @@ def _parsed(row: bytes) -> Line | None:
 def _is_sound(line: Line) -> bool:
     """Whether what is counted can be counted."""
     noise: Any = line.noise
-    words = (line.kind, line.nonce, line.previous, line.sha256, line.task, line.run)
+    words = (line.kind, line.nonce, line.previous, line.sha256, line.task, line.run, line.kit, line.subject)
     return (
         all(isinstance(word, str) for word in words)
+        and all(type(count) is int and count >= 0 for count in (line.sums, line.numbers))
         and line.seconds > 0
         and (noise is None or (type(noise) is float and noise > 0))
     )
@@ -181,9 +228,11 @@ class Ledger:
         self._handle: int | None = None
         self._size, self._head, self._damage = 0, BEGINNING, ""
         self._torn: bytes | None = None
-        self._times: deque[float] = deque()
+        self._times: deque[tuple[float, int]] = deque()
         self._noises: Counter[float] = Counter()
+        self._numbers: Counter[str] = Counter()
         self._nonces: set[str] = set()
+        self._subjects: set[tuple[str, str]] = set()
         if file is None:
             self.append(Line(kind=BEGUN))
         else:
@@ -196,10 +245,18 @@ class Ledger:
         return self._damage
 
     def lately(self) -> int:
-        """Releases within the last 24 hours; those that seem to be of the future count."""
-        while self._times and self._times[0] <= self.clock() - DAY:
+        """Sums that were released within the last 24 hours; those that seem to be of the future count."""
+        while self._times and self._times[0][0] <= self.clock() - DAY:
             self._times.popleft()
-        return len(self._times)
+        return sum(sums for _, sums in self._times)
+
+    def numbers(self, kit: str) -> int:
+        """How many numbers were released for this kit."""
+        return self._numbers[kit]
+
+    def subjects(self, kit: str) -> set[str]:
+        """The digests of the models that were measured for this kit."""
+        return {subject for own, subject in self._subjects if own == kit}
 
     def noises(self) -> Counter[float]:
         """How many releases there were with each multiplier of noise."""
@@ -233,6 +290,8 @@ class Ledger:
             _write(self._handle, content, self._size)
         self._size += len(content)
         self._head = digest(content[:-1])
+        if self.file is not None:
+            _write_head(self.file, self._head)
         self._count(line)
 
     def recover(self, noise: float | None) -> None:
@@ -266,13 +325,13 @@ class Ledger:
         if size < self._size:
             self._damage = "it became shorter while the site was running"
         elif size > self._size or not size:
-            self._absorb(read(file.read_bytes()))
+            self._absorb(read_file(file))
 
     def _absorb(self, reading: Reading) -> None:
         """Count all that was read."""
         self._size, self._head, self._damage = reading.size, reading.head, reading.damage
         self._torn = reading.torn
-        for counted in (self._times, self._noises, self._nonces):
+        for counted in (self._times, self._noises, self._numbers, self._nonces, self._subjects):
             counted.clear()
         for line in reading.lines:
             self._count(line)
@@ -280,7 +339,10 @@ class Ledger:
     def _count(self, line: Line) -> None:
         if not line.released:
             return
-        self._times.append(line.seconds)
+        self._times.append((line.seconds, line.sums))
+        self._numbers[line.kit] += line.numbers
+        if line.subject:
+            self._subjects.add((line.kit, line.subject))
         if line.noise is not None:
             self._noises[line.noise] += 1
         if line.nonce:
@@ -291,8 +353,10 @@ def begin_ledger(folder: Path) -> None:
     """An empty ledger in a site's folder; one that is there stays as it is."""
     file = folder / LEDGER
     if not file.exists():
-        write_atomically(file, Line(kind=BEGUN).following(BEGINNING, stamp(time.time())).encoded())
+        line = Line(kind=BEGUN).following(BEGINNING, stamp(time.time())).encoded()
+        write_atomically(file, line)
         file.chmod(0o600)
+        _write_head(file, digest(line[:-1]))
 
 
 def _open(file: Path) -> int:
@@ -320,7 +384,7 @@ def audit(folder: Path) -> dict[str, Any]:
     """The lines of a ledger as plain data, with their totals. Changes nothing."""
     file = folder / LEDGER
     try:
-        found = read(file.read_bytes())
+        found = read_file(file)
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} is not the folder of a site: it has no {LEDGER}") from None
     return {
@@ -347,6 +411,8 @@ def _totals(found: Reading, delta: float) -> dict[str, Any]:
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {
         "releases": len(released) + (found.torn is not None),
+        "sums": sum(line.sums for line in released),
+        "numbers": sum(line.numbers for line in released),
         "bytes": sum(line.size for line in released),
         "runs": len({line.run for line in released if line.run}),
         "tasks": dict(Counter(line.task or line.kind for line in released)),

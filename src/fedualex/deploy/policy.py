@@ -3,7 +3,7 @@
 import secrets
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, no_type_check
 
@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from ..geometry import Dual
-from ..runtime.options import built, meanings, option, optional, options
+from ..runtime.options import built, meanings, one_word_of, option, optional, options
 from ..runtime.status import Code, Failure
 from ..storage import write_atomically
 from ..validation import of_type, positive, short, whole_number
@@ -82,6 +82,58 @@ def composed_epsilon(releases: Mapping[float, int], delta: float) -> float:
     return float(accountant.get_epsilon(delta)) if any(releases.values()) else 0.0
 
 
+# What is asked of a site, declared in one place. Rules, the ledger and `deploy check` all count by this declaration.
+
+
+MOST_POINTS = 64
+"""Points of one request at most: a server that wants more asks more often, and each of them counts."""
+MOST_MODELS = 3
+"""Models that are measured on held-out rows for one kit at most; one of them may be asked for again."""
+FEWEST_WEIGHED, MOST_WEIGHT = 3, 0.8
+"""Under masks: how many sites have a weight > 0 in a sum at least, and the largest share of one of them."""
+MEASURE, CURVATURE = "measure", "curvature"
+
+
+@dataclass(frozen=True)
+class Release:
+    """What would leave a site if a request were answered, as far as rules and budgets are about it.
+
+    kind: what is asked for, such as "survey". sums: how many sums over rows, one for each point. numbers: how many
+    numbers in all; None if that is known once they are there. weights: for each sum the weights of all sites in it,
+    where the request chooses them. parameters: of the model, where rows are counted for each. subject: the digest of
+    the model that is asked about, where one is.
+    """
+
+    kind: str
+    sums: int = 1
+    numbers: int | None = None
+    weights: tuple[tuple[float, ...], ...] = ()
+    parameters: int = 0
+    subject: str = ""
+
+    def counted(self, arrays: Mapping[str, Any]) -> "Release":
+        """The same of an answer: all its numbers, or as many as were declared if that is more. Texts are no numbers."""
+        found = sum(np.size(array) for array in arrays.values() if np.asarray(array).dtype != np.uint8)
+        return replace(self, numbers=max(found, self.numbers or 0))
+
+
+def declare_curvature(parameters: int) -> Release:
+    """Of the second derivatives of a mean loss, which are symmetric."""
+    return Release(CURVATURE, 1, parameters * (parameters + 1) // 2, parameters=parameters)
+
+
+def why_not_weighed(weights: tuple[float, ...]) -> str:
+    """Why a sum over sites with these weights would tell of one or two of them; empty if it does not."""
+    total = sum(weights)
+    if min(weights) < 0:
+        return "this site answers in sums in which no weight is below 0"
+    if sum(weight > 0 for weight in weights) < FEWEST_WEIGHED:
+        return f"this site answers in sums of {FEWEST_WEIGHED} sites or more, and fewer have a weight in this one"
+    if max(weights) > MOST_WEIGHT * total:
+        return f"this site answers in sums in which no site has more than {MOST_WEIGHT:g} of the weight"
+    return ""
+
+
 POLICY = "policy.toml"
 HEAD = """# The rules of this site: what may leave it. They are enforced here, whatever the server says.
 # An empty file has no rules. Take the # from a line to have its rule.
@@ -91,13 +143,21 @@ EXAMPLES = {
     "least_group": "10",
     "goals": '["fair"]',
     "exchanges_per_day": "500",
+    "numbers_per_run": "100000",
     "tasks": '["columns", "summary", "begin", "survey", "round", "measure", "model"]',
     "arrays": '["operators", "values"]',
     "secure_sums": "true",
+    "fair_by_site": '"refuse"',
+    "curvature": '"refuse"',
+    "rows_per_parameter": "10",
+    "least_held_out": "20",
     "epsilon": "4.0",
     "delta": "1e-5",
     "keep_model": "false",
 }
+
+
+ALLOW, REFUSE = "allow", "refuse"
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -137,7 +197,14 @@ class Policy:
         optional(_words), "Goals, or names of problems, that this site takes part in; all if left out.", default=None
     )
     exchanges_per_day: int | None = option(
-        optional(whole_number), "Answers within any 24 hours at most, of all runs together.", default=None
+        optional(whole_number),
+        "Exchanges within any 24 hours at most, of all runs together; a request for several points is as many.",
+        default=None,
+    )
+    numbers_per_run: int | None = option(
+        optional(whole_number),
+        "Numbers that leave for one kit at most, all that are sent before, in and after its runs together.",
+        default=None,
     )
     tasks: tuple[str, ...] | None = option(
         optional(_words), 'Kinds of requests that are answered, such as "survey"; all if left out.', default=None
@@ -151,6 +218,20 @@ class Policy:
         _flag,
         "Whether what is added up over sites leaves under masks only: the server sees sums.",
         default=False,
+    )
+    fair_by_site: str = option(
+        one_word_of(ALLOW, REFUSE),
+        "Whether this site takes part where the adversary weighs sites, and a server can ask at weights of its choice.",
+        default=ALLOW,
+    )
+    curvature: str = option(
+        one_word_of(ALLOW, REFUSE), "Whether second derivatives of the mean loss may leave.", default=ALLOW
+    )
+    rows_per_parameter: int = option(
+        whole_number, "Rows for each parameter of the model from which on second derivatives may leave.", default=5
+    )
+    least_held_out: int = option(
+        whole_number, "A model is measured on this many rows that were held out, or on none.", default=5
     )
     epsilon: float | None = option(
         optional(_positive),
@@ -173,9 +254,24 @@ class Policy:
         if self.goals is not None and about.goal not in self.goals:
             text = f"this site takes part in {', '.join(self.goals) or 'nothing'}, not in {short(about.goal)}"
             return Failure(Code.NO_PART, text)
+        if self.fair_by_site == REFUSE and about.weighs_sites:
+            text = f"this site takes no part where sites are weighed by the server's points, as in {short(about.goal)}"
+            return Failure(Code.NO_PART, text)
         if self.epsilon is not None and about.privacy is None:
             return Failure(Code.NOISE_ONLY, "this site releases nothing without noise, and the run has no privacy")
         return None
+
+    def why_not_released(self, asked: Release, about: "SiteFacts", masked: bool) -> str:
+        """Why this is not answered, whatever was answered before; empty if it is."""
+        if asked.sums > MOST_POINTS:
+            return f"this site answers at {MOST_POINTS} points in one request, got {asked.sums}"
+        if masked and (reasons := list(filter(None, map(why_not_weighed, asked.weights)))):
+            return reasons[0]
+        if asked.kind == CURVATURE and self.curvature == REFUSE:
+            return "this site releases no second derivatives"
+        if asked.kind == CURVATURE and (about.rows or 0) < self.rows_per_parameter * asked.parameters:
+            return f"this site releases second derivatives of {self.rows_per_parameter} rows or more for each parameter"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -190,6 +286,10 @@ class SiteFacts:
     """The goal, or the name of the problem."""
     privacy: Privacy | None = None
     """The clipping and the noise that the run asks for."""
+    weighs_sites: bool = False
+    """Whether the points of a run weigh sites, as where the groups of a worst-case loss are the sites."""
+    kit: str = ""
+    """A word for what this site has agreed to, in its own files: runs for the same count together."""
 
 
 def read_policy(folder: Path) -> Policy:

@@ -1,7 +1,9 @@
 """The client's side of every engine: local rounds and full-batch surveys, from its own data. Keeps no state."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -9,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import tree
 from ..certificates.surveys import Surveyed
@@ -22,7 +25,7 @@ from ..runtime.status import Code
 from ..tree import Saddle, Tree
 from ..validation import short
 from .engine import Arrays, RefusedError, Request
-from .policy import Privacy
+from .policy import Privacy, Release
 from .wire import pack, unpack
 
 
@@ -39,7 +42,8 @@ class Site:
     agreed: what the run's id must begin with, so that both sides work on the same task.
     problem: the problem with this site's data alone. setup, client: sizes, method and precision; the number m.
     averages: the outputs whose sums are sent. privacy: clipping and noise, or None. factors: what the site's arrays are
-    multiplied by in sums over all sites, by the first parts of their names.
+    multiplied by in sums over all sites, by the first parts of their names. told: a digest of what this site was told
+    of the others, which its masks depend on.
     """
 
     def __init__(
@@ -51,9 +55,10 @@ class Site:
         averages: tuple[str, ...],
         privacy: Privacy | None = None,
         factors: Mapping[str, float] = MappingProxyType({}),
+        told: str = "",
     ):
         self.problem, self.setup, self.client, self.agreed = problem, setup, client, agreed
-        self.averages, self.privacy, self.factors = averages, privacy, factors
+        self.averages, self.privacy, self._factors, self._told = averages, privacy, factors, told
 
     def work(self, request: Request) -> Arrays:
         """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""
@@ -64,6 +69,34 @@ class Site:
             raise RefusedError(f"task must be one of {', '.join(map(repr, tasks))}, got {short(request.task)}")
         with double():
             return tasks[request.task](request)
+
+    def factors(self, task: str) -> Mapping[str, float]:
+        """What its arrays are multiplied by in sums over all sites."""
+        return self._factors
+
+    def told(self, task: str) -> str:
+        """What its masks depend on beside the request."""
+        return self._told
+
+    def declare(self, request: Request) -> Release:
+        """What would leave if this were answered."""
+        if request.task == "survey":
+            return declare_survey(self.problem.like, _count(request.arrays))
+        return self._round_release if request.task == "round" else Release(request.task)
+
+    @cached_property
+    def _round_release(self) -> Release:
+        with double():
+            return declare_round(reply_like(self.setup, self.averages))
+
+    def y_asked(self, request: Request) -> NDArray[Any]:
+        """The points y of a request, one below the other; of a round the one that it begins at."""
+        with double():
+            if request.task == "survey":
+                y = unpack(request.arrays, points=survey_like(self.problem, request.arrays))["points"].y
+                return np.asarray(y)
+            server = unpack(request.arrays, **round_like(self.setup))["server"]
+            return np.asarray(self.setup.rounds.point(server, self.setup.problem.geometry).y)[None]
 
     def _round(self, request: Request) -> Arrays:
         received = unpack(request.arrays, **round_like(self.setup))
@@ -108,9 +141,25 @@ def reply_like(setup: Setup, averages: Iterable[str]) -> dict[str, Tree]:
 
 def survey_like(problem: AbstractProblem, arrays: Arrays) -> Tree:
     """Points stacked along the first axis, as many as came, float64 or in the precision of the rounds."""
-    first = next(iter(arrays.values()), np.zeros(0))
-    count, dtype = (first.shape or (0,))[0], np.result_type(first)
+    count, dtype = _count(arrays), np.result_type(next(iter(arrays.values()), np.zeros(0)))
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *np.shape(leaf)), dtype), problem.like)
+
+
+def _count(arrays: Arrays) -> int:
+    """How many points came."""
+    return int((next(iter(arrays.values()), np.zeros(0)).shape or (0,))[0])
+
+
+def declare_survey(like: Tree, points: int) -> Release:
+    """For each point the mean loss of a site's rows and its operator."""
+    return Release("survey", points, points * (1 + sum(np.size(leaf) for leaf in jax.tree.leaves(like))))
+
+
+def declare_round(like: Mapping[str, Tree]) -> Release:
+    """What local steps changed, as `reply_like` has it, and their probes where all of them are sent."""
+    sizes = [math.prod(leaf.shape) for leaf in jax.tree.leaves(like)]
+    probes = [leaf.shape[0] for leaf in jax.tree.leaves(like.get("probes"))]
+    return Release("round", 1 + max(probes, default=0), sum(sizes))
 
 
 class _Blind(AbstractOracle):

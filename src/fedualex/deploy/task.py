@@ -229,7 +229,8 @@ class Task:
             setup, agreed = self._setup(problem, method), self._agreed(problem, method)
             number = self.sites.index(name)
             factors = own_factors(setup, self._weights(), number)
-            return Site(problem, setup, number, agreed, self.averages, self.options.privacy, factors)
+            told = fingerprint(agreed, self.sites, self._weights())
+            return Site(problem, setup, number, agreed, self.averages, self.options.privacy, factors, told)
 
     def serve(
         self,

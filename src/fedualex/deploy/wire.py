@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
+from ..display import visible
 from ..runtime.state import Setup
 from ..runtime.status import Code, Failure
 from ..summaries import Known, Summary
@@ -341,8 +342,8 @@ def _reply(site: str, found: bytes | Failure, request: Request) -> Reply:
 
 
 def one_line(words: str) -> str:
-    """On one line and not too long, whatever a site sends: it goes to the log."""
-    return " ".join(words.split())[:LONGEST_REASON]
+    """On one line, not too long and without control characters, whatever a site sends: it goes to the log."""
+    return visible(" ".join(words.split())[:LONGEST_REASON])
 
 
 # Summaries of clients, and what they have become, as the named arrays that travel.

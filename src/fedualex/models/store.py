@@ -1,5 +1,6 @@
 """A model on disk: model.json for people and programs, model.npz for its numbers. Nothing in it is code."""
 
+import hashlib
 import io
 import json
 from collections.abc import Mapping
@@ -11,12 +12,16 @@ from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
 from ..problems.families import reading_of
-from ..storage import read_arrays, write_atomically, write_json
+from ..storage import read_arrays_within, read_within, write_atomically, write_json
 from ..validation import short
 from .model import Answers, Model
 
-SCHEMA = 1
+SCHEMA, WITHOUT_CHECKSUMS = 2, 1
 JSON, ARRAYS = "model.json", "model.npz"
+MOST_JSON, MOST_ARRAYS, DEEPEST = 2**24, 2**28, 32
+"""Bytes of each file at most, also when it is unpacked, and how deep lists and tables lie in one another in model.json.
+More is refused before it is read."""
+CHECKSUMS = "checksums"
 OF_TARGETS = ("center", "scale")
 """The numbers of answers of which there is one for each target."""
 MODEL = "model"
@@ -35,8 +40,15 @@ def save(model: Model, folder: str | Path) -> Path:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     write_atomically(path / ARRAYS, buffer.getvalue())
-    write_json(path / JSON, document)
+    write_json(path / JSON, {**document, CHECKSUMS: _checksums(document, buffer.getvalue())})
     return path
+
+
+def _checksums(document: Mapping[str, Any], arrays: bytes) -> dict[str, str]:
+    """SHA-256 of the document without them, written in one way, and of the file of arrays."""
+    plain = {key: value for key, value in document.items() if key != CHECKSUMS}
+    words = json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+    return {JSON: hashlib.sha256(words).hexdigest(), ARRAYS: hashlib.sha256(arrays).hexdigest()}
 
 
 def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -67,16 +79,30 @@ def load(folder: str | Path) -> Model:
     if not file.exists():
         raise ValueError(f"{str(folder)!r} is no model: it has no {JSON}")
     try:
-        document = json.loads(file.read_text())
+        document = json.loads(read_within(file, MOST_JSON))
+        _check_depth(document)
         schema = document["schema"] if document["kind"] == "model" else None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{file} is no model of fedualex: {type(error).__name__}: {error}") from None
-    if schema != SCHEMA:
+    if schema not in (SCHEMA, WITHOUT_CHECKSUMS):
         raise ValueError(f"{file} has schema {short(schema)}, of another version of fedualex; this one reads {SCHEMA}")
     try:
-        return from_parts(document, read_arrays(path / ARRAYS))
+        arrays = read_arrays_within(path / ARRAYS, MOST_ARRAYS)
+        if schema == SCHEMA and document[CHECKSUMS] != _checksums(document, (path / ARRAYS).read_bytes()):
+            raise ValueError("its files are not those that were written together: a checksum differs")
+        return from_parts(document, arrays)
     except Exception as error:  # a damaged file can fail in many ways
         raise ValueError(f"{str(folder)!r} is damaged: {type(error).__name__}: {error}") from None
+
+
+def _check_depth(document: Any) -> None:
+    level, depth = [document], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise ValueError(f"lists and tables lie more than {DEEPEST} deep in one another")
+        inner = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [value for one in inner for value in one]
 
 
 def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:

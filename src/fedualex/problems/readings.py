@@ -46,6 +46,7 @@ class Reading(ABC):
     title: ClassVar[str]
     labelled: ClassVar[bool] = False
     standardized: ClassVar[bool] = False
+    has_probabilities: ClassVar[bool] = False
     effect: ClassVar[str] = ""
     estimator: ClassVar[tuple[str, str]]
 
@@ -82,6 +83,7 @@ class ClassReading(Reading):
     name = "classes"
     title = "model of classes"
     labelled = True
+    has_probabilities = True
     effect = "odds ratio"
     estimator = ("sklearn.linear_model", "LogisticRegression")
 
@@ -118,6 +120,7 @@ class ClassReading(Reading):
 class RankReading(ClassReading):
     """As classes, of which there are two; but only the order of scores has a meaning, so there are no probabilities."""
 
+    has_probabilities = False
     name = "ranking"
     title = "ranking"
     effect = ""

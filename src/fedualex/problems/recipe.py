@@ -57,6 +57,8 @@ class AbstractRecipe(ABC):
     exchanges: ClassVar[int]
     row_groups: ClassVar[bool] = False
     """Whether rows may have groups, other than their clients."""
+    row_duals: ClassVar[bool] = False
+    """Whether a run has one dual number for each row: whoever sees it can solve for the rows."""
 
     bias_is_known: ClassVar[bool] = False
     """Whether `bias` needs what clients have added up to."""

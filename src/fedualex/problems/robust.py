@@ -28,7 +28,8 @@ from .scores import linear_rows, linear_score, row_weight
 class RobustRecipe(AbstractRecipe):
     """`robust_regression` without data, in two exchanges: sums of targets and rows, then deviations of the targets.
 
-    The dual variable has one entry for each row of each client: it is no summary, and every party sees it.
+    The dual variable has one entry for each row of each client: it is no summary, and deployments
+    refuse it.
 
     l1, l2, radius, intercept, weights: as for `fx.problems.robust_regression`.
     """
@@ -39,6 +40,7 @@ class RobustRecipe(AbstractRecipe):
     intercept: bool = True
     weights: Any = "samples"
     exchanges: ClassVar[int] = 2
+    row_duals: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         of_type("intercept", self.intercept, bool, "True or False")

@@ -1,12 +1,12 @@
 """One HTML file that holds a whole report: text, data, style and the script that draws it; it opens offline."""
 
 import json
-from html import escape
 from importlib.resources import files
 from string import Template
 from types import UnionType
 from typing import Any
 
+from ..display import escaped, visible
 from ..runtime import NONZERO
 from .studies import study_section
 
@@ -192,24 +192,33 @@ def render(data: dict[str, Any]) -> str:
     # nan and infinities are the only constants that Python's JSON has beyond the standard's.
     finite = json.loads(json.dumps(data | {"nonzero": NONZERO}), parse_constant=lambda name: None)
     return Template(_read("page.html")).substitute(
-        title=escape(data["title"]),
-        headline=escape(data["headline"]),
-        small=f'<p class="banner" role="note">This is {escape(data["small"])}.</p>' if data["small"] else "",
+        title=escaped(data["title"]),
+        headline=escaped(data["headline"]),
+        small=f'<p class="banner" role="note">This is {escaped(data["small"])}.</p>' if data["small"] else "",
         panels="\n".join(_shell(panel, i, data["title"]) for i, panel in enumerate(data["panels"])),
         studies=studies,
         css=_read("page.css"),
         js="\n".join(map(_read, SCRIPTS)),
         # Within a script element only "<" can end it or open a comment; within a JSON string it may be escaped.
-        data=json.dumps(finite, allow_nan=False).replace("<", "\\u003c"),
+        data=json.dumps(_visible(finite), allow_nan=False).replace("<", "\\u003c"),
     )
 
 
 def _shell(panel: dict[str, Any], i: int, title: str) -> str:
     """The section of a panel, with its title where that of the page is another one."""
-    heading = "" if panel["title"] == title else f"<h2>{escape(panel['title'])}</h2>"
-    attributes = f'id="panel-{i}" data-name="{escape(panel["name"])}" aria-label="{escape(panel["title"])}"'
+    heading = "" if panel["title"] == title else f"<h2>{escaped(panel['title'])}</h2>"
+    attributes = f'id="panel-{i}" data-name="{escaped(panel["name"])}" aria-label="{escaped(panel["title"])}"'
     return f'<section class="panel" {attributes}>{heading}</section>'
 
 
 def _read(name: str) -> str:
     return files(__package__).joinpath("web", name).read_text(encoding="utf-8")
+
+
+def _visible(data: Any) -> Any:
+    """Plain data with every word of it shown as it is."""
+    if isinstance(data, dict):
+        return {visible(key): _visible(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_visible(value) for value in data]
+    return visible(data) if isinstance(data, str) else data

@@ -257,3 +257,34 @@ def check_groups(goal: str, groups: str | None) -> None:
     if groups is not None and not GOALS[goal].grouped:
         able = ", ".join(name for name, other in GOALS.items() if other.grouped)
         raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")
+
+
+MOST_OF_ONE = 0.5
+"""The largest weight of one client where the adversary weighs clients: in a deployment the sum at a weight near 1 would
+be that client's own gradient."""
+
+
+def weighs_clients(name: str, grouped: bool) -> bool:
+    """Whether the adversary of a goal weighs clients, as it does unless rows have groups."""
+    return GOALS[name].grouped and not grouped
+
+
+def with_limited_weights(arguments: Mapping[str, Any], clients: int) -> dict[str, Any]:
+    """The arguments of a goal that weighs clients, none of which may have more than MOST_OF_ONE of the weight.
+
+    A share `cvar` of M clients is a largest weight of 1 / (cvar M). Of two clients the limit would make the mean, so
+    that there is none: nothing can be hidden in a sum of two.
+    """
+    if clients * MOST_OF_ONE <= 1:
+        return dict(arguments)
+    least = 1 / (MOST_OF_ONE * clients)
+    return {**arguments, "cvar": max(arguments.get("cvar") or least, least)}
+
+
+def words_of_weights(name: str, clients: int, grouped: bool) -> list[str]:
+    """What a person should know of it, in a sentence; nothing where it is not so."""
+    if not weighs_clients(name, grouped) or clients < 2:
+        return []
+    if clients * MOST_OF_ONE <= 1:
+        return [f"of {clients} clients the one that is served worst counts alone"]
+    return [f"the client that is served worst counts at most {MOST_OF_ONE:g}, the next ones the rest"]

@@ -20,6 +20,7 @@ from ..runs.folder import StoredRun, provenance
 from ..runs.settings import Configuration, folder_names, recipe_of
 from ..summaries import Known
 from ..validation import classes
+from .goals import words_of_weights
 from .measures import measured
 from .recipe import TableRecipe
 
@@ -35,7 +36,8 @@ def make_model(
     """The model of a run's answer. known: merged summaries; parties: the names of those who sent them, in order."""
     model = recipe.model(known, solution(stored), certificate=certificate_of(stored))
     rows = dict(zip(parties, map(int, recipe.counts(known)), strict=True))
-    return describe_training(model, stored, rows, measure, goal=recipe.goal)
+    weighs = words_of_weights(recipe.goal, len(rows), recipe.groups is not None)
+    return describe_training(model, stored, rows, measure, goal=recipe.goal, weighs=weighs)
 
 
 def describe_training(model: Model, stored: StoredRun, rows: Mapping[str, int], measure: Measure, **more: Any) -> Model:

@@ -15,7 +15,18 @@ from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
 from ..summaries import Known, Summary, merged
 from ..validation import row_weights
-from .goals import GOALS, OPTIONS, Goal, arguments_of, check_labels, check_target, complete_options, names_of
+from .goals import (
+    GOALS,
+    OPTIONS,
+    Goal,
+    arguments_of,
+    check_labels,
+    check_target,
+    complete_options,
+    names_of,
+    weighs_clients,
+    with_limited_weights,
+)
 
 TARGET = "target "
 """Before the names of what is said of the target."""
@@ -65,6 +76,11 @@ class TableRecipe:
         """Whether the goal limits the loss of a class."""
         return self._goal.arguments.get("groups") == "classes"
 
+    @property
+    def weighs_parties(self) -> bool:
+        """Whether the dual variable weighs the parties, as where they are the groups of a worst-case loss."""
+        return weighs_clients(self.goal, self.groups is not None)
+
     def summarize(self, table: Table, known: Sequence[Known], client: int) -> Summary:
         """At party number `client`: its next summary, from the rows that it trains on."""
         if len(known) < Encoder.exchanges:
@@ -89,6 +105,8 @@ class TableRecipe:
     def recipe(self, known: Sequence[Known]) -> AbstractRecipe:
         """The recipe of the catalogue, once it is known which classes there are."""
         arguments = arguments_of(self.goal, self.options, self._classes(known), self._count(known))
+        if self.weighs_parties and len(known) > Encoder.exchanges:  # before that no summary depends on it
+            arguments = with_limited_weights(arguments, self.counts(known).size)
         grouped = {"grouped": True} if self.groups is not None else {}
         return self._goal.make_recipe({**arguments, **grouped})
 

@@ -182,7 +182,7 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
     found = json.loads(cli("deploy", "check", site, "--json").output)
     assert len(found["summaries"]) == 5
     assert found["summaries"][0]["target classes"] == ["sick", "well"]
-    assert found["numbers_in_an_exchange"] == len(found["summaries"][4]["class_rows"][0]) + 3
+    assert found["numbers_in_an_exchange"] == len(found["summaries"][4]["class_rows"][0]) + 2 + len(HOSPITALS)
     assert "rules in force: none" in text
     (site / "policy.toml").write_text("least_rows = 30\nsecure_sums = true\n")
     assert "rules in force: least_rows = 30, secure_sums = True" in cli("deploy", "check", site).output

@@ -45,21 +45,21 @@ def test_a_table_more_and_a_table_less(place):
     root = deployment(place, "on", **FEW)
     run_in_threads(root)
     before, released = models.load(root / "server"), releases_of(root, "east")
-    assert set(before.training["held_out"]["clients"]) == set(HOSPITALS)
+    assert set(before.training["clients"]) == set(HOSPITALS)
 
     assert cli("deploy", "add-site", root, "south", "--data", place / "south.csv").exit_code == 0
     assert not (root / "server" / "model").exists()
     np.testing.assert_array_equal(models.load(root / "server" / "earlier" / "run").weights, before.weights)
     run_in_threads(root)
     after = models.load(root / "server")
-    assert set(after.training["held_out"]["clients"]) == {*HOSPITALS, "south"} == set(members_of(root))
+    assert set(after.training["clients"]) == {*HOSPITALS, "south"} == set(members_of(root))
     assert after.training["rows"] > before.training["rows"]
     assert after.certificate["gap"] <= after.certificate["tol"]
     assert releases_of(root, "east") > released  # its ledger goes on
 
     assert cli("deploy", "remove-site", root, "west").exit_code == 0
     run_in_threads(root)
-    assert set(models.load(root / "server").training["held_out"]["clients"]) == {"east", "north", "south"}
+    assert set(models.load(root / "server").training["clients"]) == {"east", "north", "south"}
     assert members_of(root) == ["east", "north", "south"]
     roster = (root / "sites" / "east" / "secure" / "roster.json").read_bytes()
     assert (root / "removed" / "west" / "secure" / "roster.json").read_bytes() != roster

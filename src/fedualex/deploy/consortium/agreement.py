@@ -5,11 +5,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ... import __version__
+from ...models import Model
+from ...models.store import to_parts
 from ...problems import AbstractProblem
 from ...runs.settings import ConfigurationError, build_method
 from ...runtime import fingerprint
-from ...summaries import Known
+from ...summaries import Known, Summary
+from ...tables.goals import GOALS, Goal
 from ...tables.recipe import TableRecipe, read_recipe
 from .messages import read_known
 
@@ -19,8 +25,23 @@ def has_tables(settings: Mapping[str, Any]) -> bool:
     return "goal" in settings["problem"]
 
 
+def check_goal(name: str) -> None:
+    """Refuse a goal of which an answer to the server would have a number for each row."""
+    if _has_row_duals(GOALS[name]):
+        others = [other for other, goal in GOALS.items() if goal.reading == GOALS[name].reading]
+        able = ", ".join(other for other in others if not _has_row_duals(GOALS[other]))
+        raise ConfigurationError(
+            f"the goal {name} is for one machine: one dual number for each row would leave a site; use {able}"
+        )
+
+
+def _has_row_duals(goal: Goal) -> bool:
+    return bool(goal.recipe_class.row_duals)
+
+
 def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
     """The recipe of these settings."""
+    check_goal(settings["problem"]["goal"])
     return read_recipe(settings["problem"], smooth=bool(build_method(settings["method"]).missing_steps()))
 
 
@@ -45,3 +66,51 @@ def server_view(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
 def site_weights(settings: Mapping[str, Any], known: Sequence[Known]) -> tuple[float, ...]:
     """The weight of each site in the objective, which the recipe decides."""
     return tuple(map(float, recipe_of_goal(settings).party_weights(known)))
+
+
+# What a site can check of what it is told: its own part of merged summaries, and models that come to be measured.
+
+
+MOST_SPREAD = 1e6
+"""How many times the weight of a site another one may have: in a sum of less even ones the others would be noise."""
+SLACK = 1e-9
+"""Of sums under masks, and of the same sums in another order."""
+SIGNED = ("total", "target total", "row_sum", "target_sum", "class_rows", "group_targets")
+"""Sums of numbers of both signs, which may be smaller than a site's own part."""
+
+
+def why_not_merged(own: Summary, known: Known, client: int, sites: int) -> str:
+    """Why a merged summary cannot hold this one of site number `client`, by a name and without a number; else empty."""
+    if own.shapes.keys() != known.keys():
+        return "it has other parts"
+    for name, value in own.each.items():
+        if known[name].shape != (sites, *np.shape(value)) or not np.array_equal(known[name][client], value):
+            return f"{name} of this site is another"
+    for name, value in own.labels.items():
+        if not np.all(np.isin(value, known[name])):
+            return f"{name} are without some of this site"
+    for name, value in (*own.sums.items(), *own.largest.items()):
+        if known[name].shape != np.shape(value):
+            return f"{name} has another shape"
+        least = np.asarray(value) - (SLACK * np.abs(value) if name in own.sums else 0)
+        if name not in SIGNED and np.any(known[name] < least - np.finfo(float).tiny):
+            return f"{name} is less than that of this site alone"
+    return ""
+
+
+def why_not_spread(weights: NDArray[Any]) -> str:
+    """Why sites of these weights are not added up; empty if they are."""
+    some = weights[weights > 0]
+    if some.size and some.max() > MOST_SPREAD * some.min():
+        return f"this site is added up with others whose weights are within a factor of {MOST_SPREAD:g}"
+    return ""
+
+
+def is_of_run(model: Model, recipe: TableRecipe, known: Sequence[Known]) -> bool:
+    """Whether a model differs from those of this run in its weights and its bias alone."""
+    own = recipe.model(known, {"weights": model.weights, "bias": model.bias})
+    (said, numbers), (same, others) = to_parts(model), to_parts(own)
+    fixed = ("target", "answers", "numbers", "categories")
+    return {key: said[key] for key in fixed} == {key: same[key] for key in fixed} and all(
+        np.array_equal(numbers[name], others[name]) for name in others if name not in ("weights", "bias")
+    )

@@ -1,23 +1,25 @@
 """What a site would send, shown at the site, before anything is connected."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from ...data import Encoder
 from ...display import text_table
+from ...precision import double
 from ...runs.settings import ConfigurationError, build_method
 from ...summaries import Known, Summary, merged
 from ...tables.goals import names_of
 from ...tables.recipe import TableRecipe
-from ..policy import Policy, read_policy
+from ..policy import Policy, Release, read_policy
 from ..secure.masks import OFF, has_keys
+from ..site import declare_round, declare_survey, reply_like
+from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
-from .settings import settings_of
+from .settings import settings_of, task_of
 from .site import OwnTable, facts_of, read_own_table, smallest_groups
 
 FEW = 4
@@ -29,19 +31,19 @@ MERGED_BY = {"sums": "sum", "largest": "largest", "labels": "union", "each": "ke
 
 @dataclass(frozen=True)
 class Checked:
-    """A site's table, and its summaries as if it were the only site."""
+    """A site's table, and what it would send if the other sites had the same one."""
 
     table: OwnTable
     recipe: TableRecipe
     summaries: list[Summary]
-    numbers: int | None
-    """How many numbers an answer to a survey has; None if this site alone has too little for the problem."""
+    survey: Release | None
+    """What leaves in a survey of one point; None if this site alone has too little for the problem."""
+    round: Release | None
+    """What leaves in a round; None if the method takes no steps at sites, or as before."""
     short_of: str
     """Why so."""
     rules: dict[str, Any]
     """Of the site, those that are in force."""
-    surveyed: bool
-    """Whether the method asks for losses and gradients alone, and takes no steps at sites."""
     keys: bool
     """Whether its folder has keys for secure sums, which the agreed options do not switch off."""
 
@@ -55,31 +57,36 @@ class Checked:
             for number, summary in enumerate(self.summaries, 1)
             for rule, name, value in entries(summary)
         ]
-        table = text_table(["exchange", "name", "merged by", "shape", "as this site alone has it"], rows)
+        table = text_table(["exchange", "name", "merged by", "shape", "as this site has it"], rows)
         return "\n".join(
             [
                 f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
                 f"goal {self.recipe.goal}, target {', '.join(names_of(self.recipe.target))}, features: {features}",
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
-                f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries:",
+                f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries of "
+                f"{', '.join(map(str, self.summarized))} numbers:",
                 table,
                 f"{UNDER_MASKS if self.keys else IN_THE_CLEAR}. {self._then}",
             ]
         )
 
     @property
+    def summarized(self) -> list[int]:
+        """How many numbers leave in each summary, by the count of rules and ledger."""
+        return [Release("summary").counted(pack_summary(one)).numbers or 0 for one in self.summaries]
+
+    @property
     def _then(self) -> str:
-        if self.numbers is None:
+        if self.survey is None:
             return f"What it sends in a run cannot be shown without the other sites' summaries: {self.short_of}."
-        steps = (
-            ""
-            if self.surveyed
-            else f"In every round it sends what its local steps changed, 2 x {self.numbers} numbers. "
-        )
-        where = "every exchange of a run" if self.surveyed else "exchanges for a certificate or a correction"
+        steps, where = "", "every exchange of a run"
+        if self.round is not None:
+            steps = f"In every round it sends what its local steps changed, {self.round.numbers} numbers. "
+            where = "exchanges for a certificate or a correction"
         return (
-            f"{steps}In {where} it sends {self.numbers} numbers for a point: its mean loss there and the gradient "
-            "of it. After the run it sends measures of the model on its held-out rows."
+            f"{steps}In {where} it sends {self.survey.numbers} numbers for a point: its mean loss there and the "
+            "gradient of it, if the other sites have the same categories and classes. After the run it sends measures "
+            "of the model on its held-out rows."
         )
 
     def plain(self) -> dict[str, Any]:
@@ -91,7 +98,9 @@ class Checked:
             "columns": list(self.table.trained),
             "rules": self.rules,
             "summaries": sent,
-            "numbers_in_an_exchange": self.numbers,
+            "numbers_in_summaries": self.summarized,
+            "numbers_in_an_exchange": None if self.survey is None else self.survey.numbers,
+            "numbers_in_a_round": None if self.round is None else self.round.numbers,
         }
 
 
@@ -102,26 +111,47 @@ def checked(party: Path) -> Checked:
         raise ConfigurationError(f"{party} is not the folder of a site with a table of its own")
     recipe = recipe_of_goal(settings)
     table, policy = read_own_table(party, recipe, settings["problem"]["holdout"]), read_policy(party)
-    if why := policy.why_not(facts_of(table.trained, recipe)):
+    if why := policy.why_not(facts_of(table.trained, recipe, "")):
         rarest = sorted(smallest_groups(table.trained, recipe).items(), key=lambda item: item[1])[:FEW]
         few = ", ".join(f"{name} ({count})" for name, count in rarest)
         raise ConfigurationError(f"by its own rules nothing leaves this site: {why}; rows of the rarest value: {few}")
-    plain, surveyed = Policy(), bool(build_method(settings["method"]).outputs)
+    plain = Policy()
     rules = {f.name: value for f in fields(plain) if (value := getattr(policy, f.name)) != getattr(plain, f.name)}
     keys = has_keys(party) and settings["run"]["secure_sums"] != OFF
     summaries: list[Summary] = []
-    known: list[Known] = []
     try:
-        for _ in range(recipe.exchanges):
-            summaries.append(recipe.summarize(table.trained, known, 0))
-            known.append(merged(summaries[-1:]))
-        like = recipe.problem(known, "elsewhere").like
+        known = _summarized(recipe, table, settings, summaries)
+        survey, steps = _declared(recipe, known, settings)
     except ValueError as error:  # one class, as a rule: the other sites have the other
         if len(summaries) < Encoder.exchanges:
             raise
-        return Checked(table, recipe, summaries, None, str(error), rules, surveyed, keys)
-    count = sum(np.size(leaf) for leaf in jax.tree.leaves(like))
-    return Checked(table, recipe, summaries, count + 1, "", rules, surveyed, keys)
+        return Checked(table, recipe, summaries, None, None, str(error), rules, keys)
+    return Checked(table, recipe, summaries, survey, steps, "", rules, keys)
+
+
+def _summarized(
+    recipe: TableRecipe, table: OwnTable, settings: Mapping[str, Any], summaries: list[Summary]
+) -> list[Known]:
+    """What would be known if all sites had this table, by which shapes are those of the run; its own summaries too."""
+    known: list[Known] = []
+    sites = list(settings["sites"])
+    for _ in range(recipe.exchanges):
+        own = recipe.summarize(table.trained, known, sites.index(settings["site"]))
+        summaries.append(own)
+        others = range(len(sites)) if recipe.weighs_parties else ()
+        known.append(merged([recipe.summarize(table.trained, known, m) for m in others] or [own] * len(sites)))
+    return known
+
+
+def _declared(recipe: TableRecipe, known: list[Known], settings: Mapping[str, Any]) -> tuple[Release, Release | None]:
+    """What leaves in a survey of one point, and in a round where there are steps at sites, as sites declare it."""
+    view = recipe.problem(known, "elsewhere")
+    survey = declare_survey(view.like, 1)
+    if build_method(settings["method"]).outputs:  # it asks for losses and gradients alone
+        return survey, None
+    task = task_of(settings, view, known)
+    with double():
+        return survey, declare_round(reply_like(task.prepare(view).setup, task.averages))
 
 
 def entries(summary: Summary) -> Iterator[tuple[str, str, Any]]:

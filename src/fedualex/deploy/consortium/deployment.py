@@ -21,6 +21,7 @@ from .. import Engine, Guard, RunHooks, Site, SiteFacts
 from ..engines import ENGINES, control_of
 from ..guard import guarded, prepare_site
 from ..party import LOAD_SITE, SERVE, SERVER, Layout
+from ..policy import read_policy
 from ..secure.masks import can_make_keys
 from ..secure.sums import FEWEST
 from ..task import FencedError
@@ -91,15 +92,15 @@ def load_site(party: Path) -> Guard:
     keep_compiled_programs()  # a site that is started again answers its first request in time
     settings = settings_of(party)
     if has_tables(settings):
-        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known))
-        return guarded(party, tables.name, tables.work, tables.factors, facts_of(tables.table.trained, tables.recipe))
+        least = read_policy(party).least_held_out
+        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known), least)
+        facts = facts_of(tables.table.trained, tables.recipe, tables.agreed)
+        return guarded(party, tables.name, tables, facts)
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = party_problem(settings, data, party)
     site, rows = _site(settings, problem), None if problem.data is None else int(problem.data.counts.sum())
     goal = settings["problem"].get("name") or settings["problem"].get("entry")
-    return guarded(
-        party, settings["site"], site.work, lambda _: site.factors, SiteFacts(rows, None, goal, site.privacy)
-    )
+    return guarded(party, settings["site"], site, SiteFacts(rows, None, goal, site.privacy, kit=site.agreed))
 
 
 def _site(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Site:

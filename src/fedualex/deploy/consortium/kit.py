@@ -20,7 +20,7 @@ from ...storage import write_atomically, write_json
 from ...tables.goals import GOALS, arguments_of, check_groups, names_of, read_fit
 from .. import DeploymentOptions
 from ..party import SERVER, Layout
-from .agreement import recipe_of_goal
+from .agreement import check_goal, recipe_of_goal
 from .deployment import provision, write_deployment, write_readme
 from .settings import DEFAULT_METHOD, SETTINGS, check_parties, server_settings
 from .site import SITE_FILE, TEMPLATE
@@ -52,6 +52,7 @@ def plan_deployment(
         if fit.get(key) is None:
             raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
+    check_goal(goal)
     check_groups(goal, wanted.groups)
     parties = server_settings(server)
     check_parties(parties, sites)
@@ -75,10 +76,12 @@ TABLES = ("fit", "method", "server", "run", "sites")
 LEAVES = """First the names of its columns; if all sites have the same, {exchanges} summaries of its rows: which
 categories and classes there are, counts, sums and sums of squares, sums of the rows of each class (the page on recipes
 lists them all). Then, in every exchange, its mean loss and the gradient of it at a point: as many numbers as the model
-has coefficients, and two; with a method of local steps also what these changed. At the end a few measures on the rows
-that it held out. Nothing else: no row. This is not anonymous: sums over few rows can reveal them.
-Where the parties' folders have keys in `secure/`, sums, losses and gradients leave under masks: the server sees what
-all sites add up to. What a site lets leave is its own decision, in `policy.toml`; what left is in `ledger.jsonl`."""
+has coefficients, two, and for a worst-case goal one for each group; with a method of local steps also what these
+changed. At the end a few measures on the rows that it held out. Nothing else: no row. This is not anonymous: sums over
+few rows can reveal them.
+Where the parties' folders have keys in `secure/`, sums, losses, gradients and measures leave under masks: the server
+sees what all sites add up to. What a site lets leave is its own decision, in `policy.toml`; what left is in
+`ledger.jsonl`."""
 DATA = """Each site names its own table in its `site.toml`, and there gives columns the names that all sites use. Nobody
 else sees this file. `fedualex deploy check sites/NAME` reads the table and shows what would leave, without network."""
 

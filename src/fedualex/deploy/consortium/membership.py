@@ -15,7 +15,7 @@ from ...runs.settings import ConfigurationError
 from ...storage import write_atomically, write_json
 from ...tables.goals import names_of
 from .. import engines
-from ..ledger import LEDGER
+from ..ledger import HEAD, LEDGER
 from ..party import SERVER, Layout, check_name
 from ..policy import POLICY
 from ..secure.masks import SECURE
@@ -28,7 +28,7 @@ from .site import SITE_FILE, TEMPLATE
 NEW, EARLIER, REMOVED = ".new", "earlier", "removed"
 """Where keys are made before they take the old ones' place; runs of other sites, at the server; folders of former
 sites."""
-OWN = (POLICY, LEDGER, SITE_FILE)
+OWN = (POLICY, LEDGER, HEAD, SITE_FILE)
 """What a site wrote itself or must not forget: new keys leave it alone."""
 
 

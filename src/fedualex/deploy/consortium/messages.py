@@ -15,7 +15,8 @@ from ...storage import read_arrays, write_atomically
 from ...summaries import Known
 from ...validation import short
 from .. import Arrays
-from ..wire import MessageError, pack_known, unpack_known
+from ..ledger import content_digest
+from ..wire import MessageError, pack_json, pack_known, unpack_known
 
 # What the parties have agreed on: that they have the same columns, and the merged summaries, kept beside the run.
 
@@ -39,6 +40,11 @@ def write_known(party: Path, known: Sequence[Known]) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **pack_known(known))
     write_atomically(party / KNOWN, buffer.getvalue())
+
+
+def digest_known(agreed: str, known: Sequence[Known]) -> str:
+    """A word for what a party was told: the goal, sites and options by theirs, and merged summaries to the last bit."""
+    return content_digest(pack_known(known) | pack_json(agreed=agreed))
 
 
 def check_columns(columns: Mapping[str, Collection[str]]) -> None:
@@ -83,3 +89,10 @@ def unpack_model(arrays: Mapping[str, Any]) -> Model:
         raise
     except Exception as error:  # what is no model can fail in many ways
         raise MessageError(f"this is no model: {type(error).__name__}: {error}") from None
+
+
+def digest_model(model: Model) -> str:
+    """A word for what a model answers, whatever is said of it beside."""
+    document, arrays = to_parts(model)
+    said = {key: value for key, value in document.items() if key not in ("certificate", "training")}
+    return content_digest(pack_known([arrays]) | pack_json(said=said))

@@ -15,6 +15,7 @@ from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
 from ..wire import MessageError, pack_known, unpack_json, unpack_summary
 from .agreement import agreement, recipe_of_goal
+from .held_out import measures_of
 from .messages import check_columns, pack_model, read_known, write_known
 
 log = logging.getLogger(__name__)
@@ -57,14 +58,20 @@ class TableServer:
         return model
 
     def _measures(self, model: Model) -> dict[str, Any] | None:
-        """The measures of each site, and of all what is a mean over rows; None if some site does not give its own."""
+        """The measures of all sites, and of each where they do not come in sums; None if some site does not answer.
+
+        In the clear those of all are means over rows, and what is no such mean is None; so it is in sums.
+        """
+        masked = bool(self.exchange.roster)
+        read = unpack_summary if masked else lambda arrays: unpack_json(arrays, "measures")[0]
         try:
-            found = self.exchange.ask_all(
-                "measure", pack_model(model), 0, lambda arrays: unpack_json(arrays, "measures")[0]
-            )
+            found = self.exchange.ask_all("measure", pack_model(model), 0, read)
         except SilentSitesError as error:
             log.warning("there is no test on held-out rows: %s", error)
             return None
+        if masked:
+            sums = measures_of(model, merged(found.values()), self.recipe.limits_classes)
+            return None if sums is None else {"rows": sums["rows"], "overall": sums, "clients": {}}
         sites = {site: one for site, one in found.items() if one is not None}
         if not sites:
             return None

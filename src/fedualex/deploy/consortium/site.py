@@ -1,7 +1,7 @@
 """A site with a table of its own: what it answers before a run, during it, and after it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ from ...data.partitions import held_out_by
 from ...models import save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError, check_keys, read_toml
-from ...summaries import Known
+from ...summaries import Known, Summary
 from ...tables.measures import measured
 from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
+from ..policy import MEASURE, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
-from .agreement import agreement, recipe_of_goal
-from .messages import read_known, unpack_model, write_known
+from .agreement import agreement, is_of_run, recipe_of_goal, why_not_merged, why_not_spread
+from .held_out import sum_measures
+from .messages import digest_known, digest_model, read_known, unpack_model, write_known
 
 # A site's own table: which file it is, and how its columns are called elsewhere. Nobody else is told.
 
@@ -99,9 +101,13 @@ def _renamed(table: Table, names: Mapping[str, Any], ignored: list[Any]) -> Tabl
 # What a site's own rules may be about, from its table.
 
 
-def facts_of(table: Table, recipe: TableRecipe) -> SiteFacts:
-    """The rows that a site trains on, and how many of them its smallest class, group or category has."""
-    return SiteFacts(table.rows, min([table.rows, *smallest_groups(table, recipe).values()]), recipe.goal)
+def facts_of(table: Table, recipe: TableRecipe, kit: str) -> SiteFacts:
+    """The rows that a site trains on, and how many of them its smallest class, group or category has.
+
+    kit: what the site has agreed to, by one word.
+    """
+    least = min([table.rows, *smallest_groups(table, recipe).values()])
+    return SiteFacts(table.rows, least, recipe.goal, weighs_sites=recipe.weighs_parties, kit=kit)
 
 
 def smallest_groups(table: Table, recipe: TableRecipe) -> dict[str, int]:
@@ -131,14 +137,18 @@ class TableSite:
     Before a run it is asked for the names of its columns, then for summaries of its rows, and is told what those of all
     sites have become, which it keeps: a site that is started again in the middle of a run answers as before. During the
     run it is a `Site`. After it the model comes, is measured on the rows that the site held out, and is kept.
+
+    least_held_out: with fewer such rows nothing is measured.
     """
 
-    def __init__(self, party: Path, settings: Mapping[str, Any], make_site: MakeSite):
+    def __init__(self, party: Path, settings: Mapping[str, Any], make_site: MakeSite, least_held_out: int = 1):
         self.party, self.make_site = party, make_site
         self.recipe, self.agreed = recipe_of_goal(settings), agreement(settings)
-        self.name, self.client = settings["site"], list(settings["sites"]).index(settings["site"])
-        self.table = read_own_table(party, self.recipe, settings["problem"]["holdout"])
+        self.name, self.sites = settings["site"], list(settings["sites"])
+        self.client, self.holdout = self.sites.index(self.name), settings["problem"]["holdout"]
+        self.table, self.least_held_out = read_own_table(party, self.recipe, self.holdout), least_held_out
         self._site: Site | None = None
+        self._believed: set[str] = set()
 
     def work(self, request: Request) -> Arrays:
         """The answer to a request."""
@@ -148,9 +158,29 @@ class TableSite:
             raise DisagreementError("the server and this site were told different goals, sites or options")
         return answer(self, request)
 
+    def declare(self, request: Request) -> Release:
+        """What would leave if this were answered; of a loss that weighs sites, with their weights at each point."""
+        if request.task == MEASURE:
+            subject, held = digest_model(unpack_model(request.arrays)), self._enough_held_out()
+            return Release(MEASURE, 1, weights=(tuple(map(float, held)),), subject=subject)
+        if request.task in ANSWERS:
+            return Release(request.task)
+        asked = self.site().declare(request)
+        if not self.recipe.weighs_parties or request.task not in ("survey", "round"):
+            return asked
+        return replace(asked, weights=tuple(map(tuple, self.site().y_asked(request).tolist())))
+
     def factors(self, task: str) -> Mapping[str, float]:
-        """What its arrays are multiplied by in sums over all sites; those of summaries by nothing."""
-        return {} if task in ANSWERS else self.site().factors
+        """What its arrays are multiplied by in sums over all sites; those of summaries and measures by nothing."""
+        return {} if task in ANSWERS else self.site().factors(task)
+
+    def told(self, task: str) -> str:
+        """The goal, the sites and all options; once the parties have agreed, also what their summaries have become.
+
+        Before that it is part of the requests themselves.
+        """
+        known = None if task in BEFORE else read_known(self.party)
+        return self.agreed if known is None else digest_known(self.agreed, known)
 
     def site(self) -> Site:
         """Its side of the run, once the parties have agreed."""
@@ -167,29 +197,56 @@ class TableSite:
     def summary(self, request: Request) -> Arrays:
         """Its next summary."""
         known = unpack_known(request.arrays)
+        self._check_known(known)
         return pack_summary(self.recipe.summarize(self.table.trained, known, self.client))
 
     def begin(self, request: Request) -> Arrays:
         """Take what all summaries have become, if it is made of this site's own too, and get ready for the run."""
         known = unpack_known(request.arrays)
-        if int(self.recipe.counts(known)[self.client]) != self.table.trained.rows:
-            raise DisagreementError("what the server has merged is not made of this site's rows: begin anew")
+        self._check_known(known)
+        if reason := why_not_spread(self.recipe.party_weights(known)):
+            raise DisagreementError(reason)
         self._site = self._made(known)
         write_known(self.party, known)
         return pack_json(ready=True)
 
     def measure(self, request: Request) -> Arrays:
-        """How a model fares on the rows that this site held out: a few numbers."""
-        if (held_out := self.table.held_out) is None:
+        """How a model of this run fares on the rows that this site held out: a few numbers, or sums for masks."""
+        model, held_out = unpack_model(request.arrays), self.table.held_out
+        if held_out is not None and held_out.rows < self.least_held_out:
+            held_out = None
+        if (known := read_known(self.party)) is None or not is_of_run(model, self.recipe, known):
+            raise DisagreementError("this site measures models with the encoder and the answers of its own run")
+        if request.nonce:
+            return pack_summary(Summary(sums=sum_measures(model, held_out)))
+        if held_out is None:
             return pack_json(measures=None)
         owners = np.full(held_out.rows, self.name)
-        found = measured(unpack_model(request.arrays), held_out, owners, self.recipe.limits_classes)
-        return pack_json(measures=found.overall)
+        return pack_json(measures=measured(model, held_out, owners, self.recipe.limits_classes).overall)
 
     def keep(self, request: Request) -> Arrays:
         """Keep the model in this site's folder."""
         save(unpack_model(request.arrays), self.party / MODEL)
         return pack_json(kept=True)
+
+    def _check_known(self, known: Sequence[Known]) -> None:
+        """Refuse merged summaries that this site's own are no part of."""
+        for number, part in enumerate(known):
+            if (seen := digest_known(self.agreed, known[: number + 1])) in self._believed:
+                continue
+            own = self.recipe.summarize(self.table.trained, known[:number], self.client)
+            if reason := why_not_merged(own, part, self.client, len(self.sites)):
+                raise DisagreementError(
+                    f"what the server has merged is not made of this site's rows: {reason}; begin anew"
+                )
+            self._believed.add(seen)
+
+    def _enough_held_out(self) -> list[bool]:
+        """Which sites hold out enough rows to be measured on, as far as can be told from the rows they train on."""
+        if (known := read_known(self.party)) is None:
+            raise DisagreementError("this site has not been told what the parties have agreed on")
+        held = self.recipe.counts(known) * self.holdout / (1 - self.holdout)
+        return [bool(count >= self.least_held_out) for count in np.round(held)]
 
     def _made(self, known: Sequence[Known]) -> Site:
         examples = self.recipe.examples(self.table.trained, known, self.client)
@@ -204,3 +261,5 @@ ANSWERS: dict[str, Callable[[TableSite, Request], Arrays]] = {
     "model": TableSite.keep,
 }
 """What is asked of a site outside of a run's rounds and surveys."""
+BEFORE = ("columns", "summary", "begin")
+"""What is asked before the parties have agreed."""

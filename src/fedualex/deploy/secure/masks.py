@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -224,11 +224,12 @@ Words = NDArray[np.uint64]
 class Masking:
     """Puts masks on the answers of one site.
 
-    keys: the site's. factors: what its arrays are multiplied by before they are added; 1 where there is none.
+    keys: the site's. factors: what its arrays are multiplied by before they are added; 1 where there is none. told: of
+    a task, a digest of what this site was told of the others: sites that were told different things have other masks.
     """
 
-    def __init__(self, keys: SiteKeys, factors: Factors):
-        self.keys, self.factors = keys, factors
+    def __init__(self, keys: SiteKeys, factors: Factors, told: Callable[[str], str] = lambda task: ""):
+        self.keys, self.factors, self.told = keys, factors, told
 
     def hide(self, request: Request, arrays: Arrays) -> Arrays:
         """The answer with all that is added up under masks, two or three words for a number, and the rest as it is."""
@@ -246,7 +247,7 @@ class Masking:
 
     def _masked(self, request: Request, plain: dict[str, Words]) -> Arrays:
         total = np.concatenate([array.reshape(-1) for array in plain.values()])
-        about = context_of(self.keys.roster.deployment, request)
+        about = context_of(self.keys.roster.deployment, request, self.told(request.task))
         zeros = bytes(total.nbytes)
         for other, secret in self.keys.shared.items():
             add = np.add if self.keys.site < other else np.subtract
@@ -256,13 +257,13 @@ class Masking:
         return {name: part.reshape(array.shape) for (name, array), part in parts}
 
 
-def context_of(deployment: str, request: Request) -> bytes:
-    """What masks are for: they differ if anything in a request differs, so that none is ever used twice.
+def context_of(deployment: str, request: Request, told: str) -> bytes:
+    """What masks are for: they differ if anything in a request or in what a site was told before it differs.
 
     The content of the request is part of it. A server that asks two sites for different things, or one site twice under
     one nonce, gets masks that do not cancel.
     """
-    words = [deployment, request.roster, request.run_id, request.task, request.round, request.nonce]
+    words = [deployment, request.roster, request.run_id, request.task, request.round, request.nonce, told]
     return digest(json.dumps([*words, content_digest(request.arrays)]).encode()).encode()
 
 

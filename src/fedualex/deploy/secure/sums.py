@@ -69,8 +69,10 @@ WORDS = {
 """By the first part of their names, and how many words of 64 bits each number takes: sums over the rows of a table may
 be large. What is not here (maxima, labels and what is kept for each site apart) travels as it is."""
 
-SUMMED = ("summary", "survey", "round")
+SUMMED = ("summary", "survey", "round", "measure")
 """The tasks whose answers are added up; to others a site answers as it is."""
+APART = ("measures",)
+"""Arrays in the clear for which there are sums under masks: a site that releases sums only does not release these."""
 FEWEST = 3
 """With two sites each knows the other's numbers from the sum, so that masks would hide nothing from it."""
 

@@ -1,0 +1,149 @@
+"""What a server can make of an honest run: no array is as long as a site's table, and no row can be solved for."""
+
+import json
+
+import numpy as np
+import pytest
+from support.command_line import cli, refused
+from support.reconstruction import GOALS, found_gradients, found_rows, hold, write_sites
+
+import fedualex.tables.goals as goals
+from fedualex import models
+from fedualex.data import Table
+from fedualex.deploy.consortium import agreement, kit
+from fedualex.deploy.consortium.agreement import check_goal
+from fedualex.deploy.consortium.deployment import load_site
+from fedualex.deploy.ledger import audit
+from fedualex.runs.settings import ConfigurationError
+from fedualex.tables.fit import plan_fit
+from fedualex.tables.measures import measured
+
+ROWS = {"east": 30, "north": 24, "west": 18}
+MORE = {"east": 47, "north": 35, "west": 21}
+REFUSED = ("robust",)
+DEPLOYED = [name for name in GOALS if name not in REFUSED]
+LOCAL = {"run": {"local_steps": 3}, "method": {"name": "FeDualExCorrected"}}
+
+
+def test_every_goal_is_deployed_here_or_refused():
+    assert {name.partition(",")[0] for name in GOALS} == goals.GOALS.keys()
+
+
+@pytest.mark.parametrize("goal", REFUSED)
+def test_a_goal_with_a_dual_number_for_each_row_stays_on_one_machine(tmp_path, goal):
+    with pytest.raises(ConfigurationError, match="one dual number for each row would leave a site; use lasso"):
+        check_goal(goal)
+    words = "the goal robust is for one machine: one dual number for each row would leave a site; use lasso"
+    options = ("--goal", goal, "--target", "days", "--sites", "a,b,c")
+    assert words in refused("deploy", "init", tmp_path / "kit", *options)
+    assert not (tmp_path / "kit").exists()
+    write_sites(tmp_path, ROWS, GOALS[goal])
+    fit = ("fit", tmp_path / "east.csv", "--target", "days", "--goal", goal, "--rounds", "3", "--out", tmp_path / "fit")
+    assert "model: " in cli(*fit).output
+
+
+def shapes(held) -> set:
+    """The name and shape of every array that left a site, but for the names of columns and classes."""
+    texts = ("names", "labels", "columns")
+    return {
+        (task, name, np.shape(array))
+        for task, _, arrays in held.answered
+        for name, array in arrays.items()
+        if name.partition(".")[0] not in texts and array.dtype != np.uint8
+    }
+
+
+STEPS = [pytest.param({}, id="surveys"), pytest.param({**LOCAL, "rounds": 2}, id="local steps", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("options", STEPS)
+@pytest.mark.parametrize("goal", DEPLOYED)
+def test_no_released_array_is_as_long_as_a_table_has_rows(tmp_path, goal, options):
+    found = []
+    for name, rows in (("few", ROWS), ("more", MORE)):
+        (tmp_path / name).mkdir()
+        found.append(shapes(hold(tmp_path / name, goal, False, rows, **{"rounds": 3, **options})))
+    assert found[0] == found[1]
+    tasks = {task for task, *_ in found[0]}
+    assert tasks >= ({"summary", "survey", "round"} if options else {"summary", "survey"})
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize("goal", DEPLOYED)
+def test_no_row_follows_from_all_that_a_server_holds(tmp_path, goal, masked):
+    held = hold(tmp_path, goal, masked, ROWS)
+    assert found_rows(held) == 0
+    if masked:
+        assert found_gradients(held) == 0
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+def test_the_same_attack_solves_for_every_row_where_rows_have_duals(tmp_path, monkeypatch, masked):
+    for module in (agreement, kit):
+        monkeypatch.setattr(module, "check_goal", lambda name: None)
+    held = hold(tmp_path, "robust", masked, ROWS)
+    assert found_rows(held) == len(held.rows)
+
+
+def test_check_announces_what_the_ledger_counts(tmp_path):
+    """Summaries, surveys and rounds of a site, by one declaration: the numbers are those that left."""
+    held = {}
+    for name, options in (("surveys", {}), ("steps", {**LOCAL, "rounds": 2})):
+        (tmp_path / name).mkdir()
+        held[name] = hold(tmp_path / name, "fair", True, ROWS, **{"rounds": 3, **options})
+        site = tmp_path / name / "deployment" / "sites" / "north"
+        said = json.loads(cli("deploy", "check", site, "--json").output)
+        lines = [line for line in audit(site)["lines"] if line["kind"] == "release"]
+        assert said["numbers_in_summaries"] == [line["numbers"] for line in lines if line["task"] == "summary"]
+        surveys = [line for line in lines if line["task"] == "survey"]
+        assert surveys
+        assert all(line["numbers"] == line["sums"] * said["numbers_in_an_exchange"] for line in surveys)
+        rounds = {line["numbers"] for line in lines if line["task"] == "round"}
+        assert rounds == ({said["numbers_in_a_round"]} if options else set())
+
+
+def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
+    """The saddle problem with its limit is certified, the limit is there, and the model says so."""
+    held = hold(tmp_path, "fair", True, ROWS)
+    y = np.concatenate([arrays["points.y"] for task, _, arrays in held.asked if task == "survey"])
+    assert y.max() <= 0.5 + 1e-12
+    model = models.load(tmp_path / "deployment" / "server")
+    assert model.certificate["gap"] <= model.certificate["tol"]
+    assert model.training["weighs"] == ["the client that is served worst counts at most 0.5, the next ones the rest"]
+    rows = [(tmp_path / f"{name}.csv").read_text().splitlines() for name in sorted(ROWS)]
+    whole = [
+        rows[0][0] + ",site",
+        *(f"{line},{name}" for name, own in zip(sorted(ROWS), rows, strict=True) for line in own[1:]),
+    ]
+    (tmp_path / "all.csv").write_text("\n".join(whole) + "\n")
+    fit = plan_fit({"table": "all.csv", "clients": "site", "goal": "fair", "target": "outcome"}, tmp_path)
+    assert fit.configuration.resolved["problem"]["cvar"] == pytest.approx(2 / 3)
+    assert fit.weighs == model.training["weighs"]
+    two = plan_fit({"table": "all.csv", "clients": 2, "goal": "fair", "target": "outcome"}, tmp_path)
+    assert two.weighs == ["of 2 clients the one that is served worst counts alone"]
+
+
+@pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "auc", "lasso", "low-rank"])
+def test_under_masks_measures_are_those_of_all_rows_together(tmp_path, goal):
+    """What is a mean over rows is what the sites' own measures in the clear make of it; of no site there is anything."""
+    found = {}
+    for masked in (False, True):
+        (folder := tmp_path / str(masked)).mkdir()
+        hold(folder, goal, masked, dict.fromkeys(ROWS, 48))
+        model = models.load(folder / "deployment" / "server")
+        tables = [load_site(folder / "deployment" / "sites" / name)._work.__self__.table for name in sorted(ROWS)]
+        found[masked] = model, tables
+    model, tables = found[True]
+    held = model.training["held_out"]
+    assert held["clients"] == {}
+    columns = {name: np.concatenate([own.held_out[name] for own in tables]) for name in tables[0].held_out}
+    whole = Table(columns, "all")
+    by_class = goal == "neyman-pearson"
+    same = measured(model, whole, np.zeros(whole.rows), by_class).overall
+    assert held["overall"].keys() == same.keys()
+    for name, value in same.items():
+        if name == "auc":
+            assert held["overall"][name] is None
+        else:
+            assert held["overall"][name] == pytest.approx(value, rel=1e-9, abs=1e-12)
+    assert set(found[False][0].training["held_out"]["clients"]) == set(ROWS)

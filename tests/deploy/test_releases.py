@@ -1,0 +1,141 @@
+"""One release policy: what is asked is declared, and rules and ledger count its sums and numbers."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedualex.deploy.engine import RefusedError, Request
+from fedualex.deploy.guard import Guard
+from fedualex.deploy.ledger import LATER, LEDGER, Ledger, audit, begin_ledger, digest
+from fedualex.deploy.policy import MOST_MODELS, MOST_POINTS, Policy, Release, SiteFacts, declare_curvature
+
+FACTS = SiteFacts(rows=60, kit="kit")
+
+
+def ask(task="survey", run="run-1", **changes):
+    return Request(**{"task": task, "round": 0, "run_id": run, "arrays": {}} | changes)
+
+
+def door(policy=None, asked=None, numbers=3, about=FACTS, ledger=None):
+    """A guard before a site whose request is declared like this."""
+    declared = asked or Release("survey")
+    answer = {"operators.x": np.zeros(numbers)}
+    return Guard(lambda request: answer, policy or Policy(), ledger or Ledger(None), about, None, lambda _: declared)
+
+
+def test_a_request_for_many_points_counts_as_many_exchanges():
+    guard = door(Policy(exchanges_per_day=10), Release("survey", sums=4))
+    guard.work(ask())
+    guard.work(ask())
+    with pytest.raises(RefusedError, match="gives 10 answers in 24 hours, and has given 8: 4 points are as many"):
+        guard.work(ask())
+    assert guard.ledger.lately() == 8
+
+
+def test_the_points_of_a_request_are_bounded():
+    door(asked=Release("survey", sums=MOST_POINTS)).work(ask())
+    with pytest.raises(RefusedError, match=f"answers at {MOST_POINTS} points in one request, got 5000"):
+        door(asked=Release("survey", sums=5000)).work(ask())
+
+
+def test_numbers_of_a_kit_are_counted_whatever_the_server_calls_its_run():
+    guard = door(Policy(numbers_per_run=10))
+    for number in range(3):
+        guard.work(ask(run=f"run-{number}"))
+    with pytest.raises(RefusedError, match="releases 10 numbers for one kit, and this would be more"):
+        guard.work(ask(run="another"))
+    assert guard.ledger.numbers("kit") == 9
+
+
+def test_numbers_that_were_declared_are_refused_before_they_are_computed():
+    def work(request):
+        raise AssertionError("computed in vain")
+
+    guard = Guard(work, Policy(numbers_per_run=10), Ledger(None), FACTS, None, lambda _: Release("survey", 1, 11))
+    with pytest.raises(RefusedError, match="10 numbers for one kit"):
+        guard.work(ask())
+
+
+def test_the_ledger_has_sums_and_numbers_of_each_release(tmp_path):
+    begin_ledger(tmp_path)
+    door(asked=Release("survey", sums=5), numbers=35, ledger=Ledger(tmp_path / LEDGER)).work(ask())
+    found = audit(tmp_path)
+    assert (found["lines"][-1]["sums"], found["lines"][-1]["numbers"], found["lines"][-1]["kit"]) == (5, 35, "kit")
+    assert (found["totals"]["sums"], found["totals"]["numbers"], found["totals"]["releases"]) == (5, 35, 1)
+
+
+def test_texts_are_no_numbers():
+    arrays = {"names": np.zeros(90, np.uint8), "sums.0": np.zeros((2, 3)), "labels.0": np.arange(4)}
+    assert Release("summary").counted(arrays).numbers == 10
+
+
+WEIGHTS = [
+    ((1.0, 0.0, 0.0), "sums of 3 sites or more"),
+    ((0.5, 0.5, 0.0), "sums of 3 sites or more"),
+    ((0.81, 0.1, 0.09), "no site has more than 0.8 of the weight"),
+    ((1.0, 1e-250, 1e-250), "no site has more than 0.8 of the weight"),
+]
+
+
+@pytest.mark.parametrize(("weights", "match"), WEIGHTS)
+def test_under_masks_a_sum_is_of_three_sites_and_of_none_alone(weights, match):
+    even = (0.4, 0.3, 0.3)
+    asked = Release("survey", 2, weights=(even, weights))
+    assert match in Policy().why_not_released(asked, FACTS, masked=True)
+    assert Policy().why_not_released(asked, FACTS, masked=False) == "", "without masks there is nothing to protect"
+    assert Policy().why_not_released(Release("survey", weights=(even,)), FACTS, masked=True) == ""
+
+
+def test_a_site_may_take_no_part_where_sites_are_weighed():
+    about = SiteFacts(rows=60, goal="fair", weighs_sites=True)
+    assert "no part where sites are weighed" in Policy(fair_by_site="refuse").why_not(about)
+    assert Policy().why_not(about) == ""
+    assert Policy(fair_by_site="refuse").why_not(SiteFacts(goal="fair")) == "", "groups are spread over sites"
+
+
+@pytest.mark.parametrize(
+    ("policy", "rows", "match"),
+    [
+        (Policy(), 60, ""),
+        (Policy(), 59, "second derivatives of 5 rows or more for each parameter"),
+        (Policy(rows_per_parameter=10), 119, "of 10 rows or more for each parameter"),
+        (Policy(rows_per_parameter=10), 120, ""),
+        (Policy(curvature="refuse"), 10**6, "releases no second derivatives"),
+        (Policy(), None, "5 rows or more for each parameter"),
+    ],
+)
+def test_second_derivatives_need_rows_for_each_parameter_and_a_site_that_allows_them(policy, rows, match):
+    asked = declare_curvature(12)
+    assert (asked.sums, asked.numbers) == (1, 78)
+    guard = door(policy, asked, 78, SiteFacts(rows=rows, kit="kit"))
+    if not match:
+        guard.work(ask("curvature"))
+        assert guard.ledger.numbers("kit") == 78
+        return
+    with pytest.raises(RefusedError, match=match):
+        guard.work(ask("curvature"))
+
+
+def test_three_models_are_measured_and_each_of_them_again(tmp_path):
+    begin_ledger(tmp_path)
+    for _ in range(2):  # after a lost reply, and a restart of the site
+        for model in range(MOST_MODELS):
+            ledger = Ledger(tmp_path / LEDGER)
+            door(asked=Release("measure", subject=f"model {model}"), ledger=ledger).work(ask("measure"))
+    guard = door(asked=Release("measure", subject="another"), ledger=Ledger(tmp_path / LEDGER))
+    with pytest.raises(RefusedError, match="measures 3 models for one kit, and has measured them"):
+        guard.work(ask("measure", run="run-2"))
+
+
+def test_a_ledger_of_an_older_version_is_read_and_counted(tmp_path):
+    begin_ledger(tmp_path)
+    door(ledger=Ledger(tmp_path / LEDGER)).work(ask())
+    previous, rows = "0" * 64, []
+    for line in (tmp_path / LEDGER).read_bytes().splitlines():
+        old = {key: value for key, value in json.loads(line).items() if key not in LATER} | {"previous": previous}
+        rows.append(json.dumps(old, separators=(",", ":")).encode())
+        previous = digest(rows[-1])
+    (tmp_path / LEDGER).write_bytes(b"\n".join(rows) + b"\n")
+    found = audit(tmp_path)["totals"]
+    assert (found["releases"], found["sums"], found["numbers"]) == (1, 1, 3)
