@@ -112,9 +112,9 @@ class FeDualNewton(Method):
         ahead[0] = point
         first = np.arange(PLACES) == 0
         bounds = _with_starts(jax.tree.map(np.asarray, no_bounds(flat, MEMORY)))
-        return NewtonServer(
-            nothing, nothing, UNKNOWN, ahead, first, bounds, 1.0, 0, 0, guard, plain, plain, 0, guard.at
-        )
+        counts: dict[str, Any] = {"tau": 1.0, "misses": 0, "quick": 0, "exchanges": 0, "guarded": plain, "plain": plain}
+        start: dict[str, Any] = {"center": nothing, "best": nothing, "merit": UNKNOWN, "ahead": ahead, "there": first}
+        return NewtonServer(**start, **counts, bounds=bounds, guard=guard, at=guard.at)
 
     def ask(self, facts: Facts, server: NewtonServer) -> Survey:
         """All points of the step, the first with its dual cut; FeDualSlide's point last, if it is served."""

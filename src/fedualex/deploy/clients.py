@@ -492,7 +492,6 @@ def _surveys(mean: Mapping[str, Any], curved: NDArray[Any], begun: NDArray[Any])
 
     for i in range(len(curved)):
         curvature = at("curvature", places[0][i]).squares() if curved[i] else None
-        found.append(
-            Surveyed(at("operators", i), at("values", i), curvature, at("cuts", places[1][i]) if begun[i] else None)
-        )
+        cut = at("cuts", places[1][i]) if begun[i] else None
+        found.append(Surveyed(at("operators", i), at("values", i), curvature, cut))
     return found
