@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
-from ..algorithms import FeDualNewton, Method
+from ..algorithms import Method
 from ..problems import AbstractRecipe
 from ..problems.readings import Reading
 from ..problems.recipe import sources_of
@@ -128,7 +128,7 @@ CLOSE, PER_ROW = 1e-6, 1e-11
 
 def default_tolerance(goal: str, method: Method, rows: int) -> float:
     """The certified gap at which a run ends that nobody chose: a small one where few more exchanges reach it."""
-    return max(CLOSE, PER_ROW * rows) if isinstance(method, FeDualNewton) else GOALS[goal].tol
+    return max(CLOSE, PER_ROW * rows) if method.asks_curvature else GOALS[goal].tol
 
 
 OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
