@@ -87,18 +87,20 @@ class Checked:
         if self.round is not None:
             steps = f"In every round it sends what its local steps changed, {self.round.numbers} numbers. "
             where = "exchanges for a certificate or a correction"
-        bent = ""
-        if self.curvature is not None:
-            bent = (
-                f"With second derivatives, which are weighted second moments of its rows, and a cut of the last step it "
-                f"is {self.curvature.numbers} numbers for a point"
-                + (f"; but {self.no_curvature}, so that the run goes on without them" if self.no_curvature else "")
-                + ". "
-            )
         return (
             f"{steps}In {where} it sends {self.survey.numbers} numbers for a point: its mean loss there and the "
-            f"gradient of it, if the other sites have the same categories and classes. {bent}After the run it sends measures "
-            "of the model on its held-out rows."
+            f"gradient of it, if the other sites have the same categories and classes. {self._bent}After the run it "
+            "sends measures of the model on its held-out rows."
+        )
+
+    @property
+    def _bent(self) -> str:
+        if self.curvature is None:
+            return ""
+        but = f"; but {self.no_curvature}, so that the run goes on without them" if self.no_curvature else ""
+        return (
+            "With second derivatives, which are weighted second moments of its rows, and a cut of the last step it is "
+            f"{self.curvature.numbers} numbers for a point{but}. "
         )
 
     def plain(self) -> dict[str, Any]:
