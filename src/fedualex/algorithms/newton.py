@@ -22,6 +22,8 @@ from .slide import FeDualSlide, SlideServer, first_server
 
 # What the server remembers between two exchanges.
 
+LARGEST = 1500
+"""Variables up to which a survey with second derivatives, about a million numbers, is worth the exchanges it saves."""
 MEMORY = 20
 """Surveys that a bound may follow from; those of Newton steps follow from one."""
 PLACES = 3
@@ -63,6 +65,8 @@ class NewtonServer(NamedTuple):
     guard: SlideServer
     """FeDualSlide's server, which every exchange serves as well once a step had to be damped."""
     guarded: Any
+    plain: Any
+    """Whether there are no second derivatives to be had, so that the method is FeDualSlide."""
     exchanges: Any
     at: Saddle
     """The whole step, as a point."""
@@ -78,8 +82,9 @@ class FeDualNewton(Method):
             c = the best of the points; whole steps that miss are excused twice, then steps are damped
 
     There is nothing to choose. A survey carries d (d + 1) / 2 numbers and more; where that is too much, `FeDualSlide`
-    carries d. As soon as steps have to be damped, every exchange carries FeDualSlide's survey as well, and
-    its bounds count: from then on the gap is never larger than FeDualSlide's.
+    carries d, and so does this method with more than LARGEST variables, or with clients that give none. As soon as
+    steps have to be damped, every exchange carries FeDualSlide's survey as well, and its bounds count: from then on the
+    gap is never larger than FeDualSlide's.
     Proved for exact surveys of all clients: every gap, whatever the second derivatives were.
     """
 
@@ -101,15 +106,20 @@ class FeDualNewton(Method):
         flat = facts.flat
         guard = first_server(flat, MEMORY, z, 0)
         point = _entries(guard.at)
-        nothing = Place(point, np.zeros_like(point), np.zeros((point.size, point.size)))
+        plain = point.size > LARGEST
+        nothing = Place(point, np.zeros_like(point), np.zeros((0, 0) if plain else (point.size, point.size)))
         ahead = np.zeros((PLACES, point.size))
         ahead[0] = point
         first = np.arange(PLACES) == 0
         bounds = _with_starts(jax.tree.map(np.asarray, guard.bounds))
-        return NewtonServer(nothing, nothing, UNKNOWN, ahead, first, bounds, 1.0, 0, 0, guard, False, 0, guard.at)
+        counts: dict[str, Any] = {"tau": 1.0, "misses": 0, "quick": 0, "exchanges": 0, "guarded": plain, "plain": plain}
+        start: dict[str, Any] = {"center": nothing, "best": nothing, "merit": UNKNOWN, "ahead": ahead, "there": first}
+        return NewtonServer(**start, **counts, bounds=bounds, guard=guard, at=guard.at)
 
     def ask(self, facts: Facts, server: NewtonServer) -> Survey:
         """All points of the step, the first with its dual cut; FeDualSlide's point last, if it is served."""
+        if bool(server.plain):
+            return Survey((server.guard.at,))
         flat = facts.flat
         points = [_point(flat, point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
         whole = int(server.exchanges) > 0 and float(server.tau) == 1
@@ -123,6 +133,8 @@ class FeDualNewton(Method):
     def tell(self, facts: Facts, server: NewtonServer, answer: list[Surveyed] | Stepped) -> NewtonServer:
         """Better bounds, the next center, and the model's solution from there."""
         assert isinstance(answer, list)
+        if bool(server.plain) or (answer[0].curvature is None and int(server.exchanges) == 0):
+            return self._tell_plain(facts, server, answer[0])
         flat, before = facts.flat, server.bounds.gap if server.bounds.known else np.inf
         if bool(server.guarded):
             *answer, slid = answer
@@ -132,6 +144,12 @@ class FeDualNewton(Method):
         bounds, merits = _bound(flat, facts.known, server, places, answer)
         server = server._replace(bounds=bounds, exchanges=int(server.exchanges) + 1)
         return self._ahead(flat, self._moved(server, places, merits, before))
+
+    def _tell_plain(self, facts: Facts, server: NewtonServer, found: Surveyed) -> NewtonServer:
+        """FeDualSlide's own turn: the first point is that of its first survey."""
+        guard = self._slide.tell(facts, server.guard, [found])
+        bounds, count = _better(server.bounds, _with_starts(guard.bounds)), int(server.exchanges) + 1
+        return server._replace(guard=guard, bounds=bounds, guarded=True, plain=True, exchanges=count, at=guard.at)
 
     def point(self, server: NewtonServer, geometry: Any) -> Saddle:
         """The model's solution, which is surveyed next."""
@@ -207,9 +225,6 @@ def _projected(flat: Flat, v: Array) -> Array:
 
 
 # When the method is the choice.
-
-LARGEST = 1500
-"""Variables up to which a survey with second derivatives, about a million numbers, is worth its exchanges saved."""
 
 
 def why_no_curvature(problem: AbstractProblem) -> str:

@@ -37,6 +37,26 @@ class Curvature(NamedTuple):
         """Of the operator."""
         return np.block([[self.xx, self.yx.T], [-self.yx, self.yy]])
 
+    def triangles(self) -> "Curvature":
+        """With one triangle of what is symmetric, row by row: what travels."""
+        return Curvature(self.xx[np.triu_indices(len(self.xx))], self.yx, self.yy[np.triu_indices(len(self.yy))])
+
+    def squares(self) -> "Curvature":
+        """Triangles as squares again."""
+        return Curvature(_square(self.xx, self.yx.shape[1]), self.yx, _square(self.yy, len(self.yx)))
+
+    @classmethod
+    def like(cls, x: int, y: int) -> "Curvature":
+        """The shapes of triangles, for so many entries of x and y."""
+        return cls(np.zeros(x * (x + 1) // 2), np.zeros((y, x)), np.zeros(y * (y + 1) // 2))
+
+
+def _square(triangle: NDArray[Any], size: int) -> NDArray[Any]:
+    found, above = np.zeros((size, size)), np.triu_indices(size)
+    found[above] = triangle
+    found.T[above] = triangle
+    return found
+
 
 class Minorant(NamedTuple):
     """f(v, y) >= <slope, v> + offset for every v of x's space, at the y of one point."""

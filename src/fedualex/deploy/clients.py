@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..algorithms import LocalSteps, Survey
-from ..certificates.surveys import Surveyed
+from ..certificates.surveys import Curvature, Minorant, Surveyed
 from ..compiling import optimized
 from ..problems import AbstractProblem
 from ..runtime.outputs import accumulated
@@ -25,9 +25,9 @@ from ..runtime.state import Contribution, Setup, State
 from ..runtime.status import Code, Failure, Missing
 from ..tree import Tree
 from .engine import BACK, Arrays, Engine, Reply, Request, event
-from .policy import Privacy
+from .policy import CURVATURE, Privacy
 from .secure.sums import SUMMED, MaskError, quantization, revealed
-from .site import reply_like
+from .site import reply_like, sizes_of
 from .wire import Adding, MessageError, pack, round_factors, size_of
 
 # Whether what a site says of its f can be true: a wrong but finite answer is not averaged in silence.
@@ -218,6 +218,11 @@ class Exchange:
         self._surveys += 1
         return self.ask_all("survey", arrays, self._surveys, read)
 
+    def ask_curvature(self, arrays: Arrays, read: Read) -> dict[str, Any]:
+        """The same of a survey with second derivatives."""
+        self._surveys += 1
+        return self.ask_all(CURVATURE, arrays, self._surveys, read)
+
     def ask_all(self, task: str, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
         """A valid reply of every site: those that did not answer are asked again, a few times, unless they refused."""
         sites, found = list(self.order), dict[str, Any]()
@@ -320,11 +325,58 @@ class SiteClients:
             return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
         found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
         mean = self.adding.total(self.weights, list(found.values()), Surveyed(like, cast(Array, numbers)))
-        if doubts := self.plausible.doubts(stacked, {EVERYBODY: mean} if self.exchange.roster else found):
-            self.exchange.reasons |= {site: Failure(Code.DOUBTED, text) for site, text in doubts.items()}
-            log.warning("no operators: not believed: %s", self.exchange.why_not())
-            return self._missing(Code.DOUBTED, f"{UNANSWERED}: {self.exchange.why_not()}")
+        if doubted := self._doubted(stacked, mean, found):
+            return doubted
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
+
+    def _doubted(self, points: Tree, mean: Surveyed, found: Mapping[str, Surveyed]) -> Missing | None:
+        """What is missing because answers cannot be true; None if they can."""
+        doubts = self.plausible.doubts(points, {EVERYBODY: mean} if self.exchange.roster else found)
+        if not doubts:
+            return None
+        self.exchange.reasons |= {site: Failure(Code.DOUBTED, text) for site, text in doubts.items()}
+        log.warning("no operators: not believed: %s", self.exchange.why_not())
+        return self._missing(Code.DOUBTED, f"{UNANSWERED}: {self.exchange.why_not()}")
+
+    def survey_with_curvature(self, request: Survey) -> list[Surveyed] | Missing:
+        """The same with second derivatives and dual cuts; without them where a site does not release any."""
+        points, curved = list(request.points), np.asarray(request.curvature, bool)
+        given = request.starts or (None,) * len(points)
+        begun = np.array([start is not None for start in given], bool)
+        starts = [point if start is None else start for point, start in zip(points, given, strict=True)]
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
+        sent, like = self._curvature_request(points, starts, curved, begun)
+        try:
+            replies = self.exchange.ask_curvature(sent, self.adding.reading(**like))
+        except SilentSitesError as error:
+            if any(why.code == Code.NO_CURVATURE for why in self.exchange.reasons.values()):
+                log.warning("on without second derivatives: %s", error)
+                return self.survey(points)
+            log.warning("no second derivatives: %s", error)
+            return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
+        mean = self.adding.total(self.weights, list(replies.values()), like)
+        found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
+        if doubted := self._doubted(stacked, Surveyed(mean["operators"], mean["values"]), found):
+            return doubted
+        return _surveys(mean, curved, begun)
+
+    def _curvature_request(
+        self, points: list[Tree], starts: list[Tree], curved: NDArray[Any], begun: NDArray[Any]
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """What sites are sent, and the shapes of what they answer."""
+        stacked, first = (jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in (points, starts))
+        point = points[0]
+
+        def shapes(count: int, one: Any) -> Any:
+            return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *np.shape(leaf)), np.float64), one)
+
+        like = {
+            "operators": shapes(len(points), point),
+            "values": shapes(len(points), np.zeros(())),
+            "curvature": shapes(int(curved.sum()), Curvature.like(*sizes_of(point))),
+            "cuts": shapes(int(begun.sum()), Minorant(point.x, np.zeros(()))),
+        }
+        return pack(points=stacked, starts=first, curved=curved, begun=begun), like
 
     def local(self, state: State, rounds: int) -> State | Missing:
         """The state one round later."""
@@ -429,3 +481,17 @@ def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], frac
     )
     sums = accumulated(setup, state.sums, Contribution(**total))
     return State(server, None, point, sums, state.round + 1)
+
+
+def _surveys(mean: Mapping[str, Any], curved: NDArray[Any], begun: NDArray[Any]) -> list[Surveyed]:
+    """What all sites say of each point, from the sums of their answers."""
+    found, places = [], [np.cumsum(flags) - 1 for flags in (curved, begun)]
+
+    def at(name: str, i: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[i], mean[name])
+
+    for i in range(len(curved)):
+        curvature = at("curvature", places[0][i]).squares() if curved[i] else None
+        cut = at("cuts", places[1][i]) if begun[i] else None
+        found.append(Surveyed(at("operators", i), at("values", i), curvature, cut))
+    return found

@@ -59,7 +59,7 @@ class Guard:
         self._check_request(request)
         asked = self._declare(request)
         if why := self.policy.why_not_released(asked, self.about, bool(request.nonce)):
-            raise RefusedError(why, Code.NOT_RELEASED)
+            raise RefusedError(why.text, why.code)
         self._check_limits(request, asked)  # before anything is computed in vain
         plain = self._work(request)
         self._check_arrays(request, plain)

@@ -117,11 +117,6 @@ class Release:
         return replace(self, numbers=max(found, self.numbers or 0))
 
 
-def declare_curvature(parameters: int) -> Release:
-    """Of the second derivatives of a mean loss, which are symmetric."""
-    return Release(CURVATURE, 1, parameters * (parameters + 1) // 2, parameters=parameters)
-
-
 def why_not_weighed(weights: tuple[float, ...]) -> str:
     """Why a sum over sites with these weights would tell of one or two of them; empty if it does not."""
     total = sum(weights)
@@ -144,8 +139,8 @@ EXAMPLES = {
     "goals": '["fair"]',
     "exchanges_per_day": "500",
     "numbers_per_run": "100000",
-    "tasks": '["columns", "summary", "begin", "survey", "round", "measure", "model"]',
-    "arrays": '["operators", "values"]',
+    "tasks": '["columns", "summary", "begin", "survey", "curvature", "round", "measure", "model"]',
+    "arrays": '["operators", "values", "curvature", "cuts"]',
     "secure_sums": "true",
     "fair_by_site": '"refuse"',
     "curvature": '"refuse"',
@@ -261,16 +256,26 @@ class Policy:
             return Failure(Code.NOISE_ONLY, "this site releases nothing without noise, and the run has no privacy")
         return None
 
-    def why_not_released(self, asked: Release, about: "SiteFacts", masked: bool) -> str:
-        """Why this is not answered, whatever was answered before; empty if it is."""
+    def why_not_released(self, asked: Release, about: "SiteFacts", masked: bool) -> Failure | None:
+        """Why this is not answered, whatever was answered before; None if it is."""
         if asked.sums > MOST_POINTS:
-            return f"this site answers at {MOST_POINTS} points in one request, got {asked.sums}"
+            text = f"this site answers at {MOST_POINTS} points in one request, got {asked.sums}"
+            return Failure(Code.NOT_RELEASED, text)
         if masked and (reasons := list(filter(None, map(why_not_weighed, asked.weights)))):
-            return reasons[0]
-        if asked.kind == CURVATURE and self.curvature == REFUSE:
+            return Failure(Code.NOT_RELEASED, reasons[0])
+        if asked.kind == CURVATURE and (why := self._why_no_curvature(asked, about, masked)):
+            return Failure(Code.NO_CURVATURE, why)
+        return None
+
+    def _why_no_curvature(self, asked: Release, about: "SiteFacts", masked: bool) -> str:
+        unnamed = [names for names in (self.tasks, self.arrays) if names is not None and CURVATURE not in names]
+        if self.curvature == REFUSE or unnamed:
             return "this site releases no second derivatives"
-        if asked.kind == CURVATURE and (about.rows or 0) < self.rows_per_parameter * asked.parameters:
+        if (about.rows or 0) < self.rows_per_parameter * asked.parameters:
             return f"this site releases second derivatives of {self.rows_per_parameter} rows or more for each parameter"
+        if masked and asked.weights:
+            # Row m of the mixed ones is the gradient of site m alone, whatever masks add up to.
+            return "this site releases no second derivatives of a loss that weighs sites, which masks would not hide"
         return ""
 
 

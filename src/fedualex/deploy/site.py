@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
-from ..certificates.surveys import Surveyed
+from ..certificates.surveys import Curvature, Minorant, Surveyed
 from ..compiling import optimized
 from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem
+from ..problems.curvature import Surveyor, surveyor_of
 from ..runtime.outputs import KINDS, no_sums
 from ..runtime.rounds import local_rounds
 from ..runtime.state import Contribution, Setup, State
@@ -25,7 +26,7 @@ from ..runtime.status import Code
 from ..tree import Saddle, Tree
 from ..validation import short
 from .engine import Arrays, RefusedError, Request
-from .policy import Privacy, Release
+from .policy import CURVATURE, Privacy, Release
 from .wire import pack, unpack
 
 
@@ -64,7 +65,7 @@ class Site:
         """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""
         if request.run_id.partition("-")[0] != self.agreed:
             raise DisagreementError("the server and this site were told different tasks")
-        tasks = {"round": self._round, "survey": self._survey}
+        tasks = {"round": self._round, "survey": self._survey, CURVATURE: self._curvature}
         if request.task not in tasks:
             raise RefusedError(f"task must be one of {', '.join(map(repr, tasks))}, got {short(request.task)}")
         with double():
@@ -82,6 +83,9 @@ class Site:
         """What would leave if this were answered."""
         if request.task == "survey":
             return declare_survey(self.problem.like, _count(request.arrays))
+        if request.task == CURVATURE:
+            asked = unpack(request.arrays, **curvature_like(self.problem.like, _count(request.arrays)))
+            return declare_curvature(self.problem.like, asked["curved"], asked["begun"])
         return self._round_release if request.task == "round" else Release(request.task)
 
     @cached_property
@@ -92,6 +96,9 @@ class Site:
     def y_asked(self, request: Request) -> NDArray[Any]:
         """The points y of a request, one below the other; of a round the one that it begins at."""
         with double():
+            if request.task == CURVATURE:
+                asked = unpack(request.arrays, **curvature_like(self.problem.like, _count(request.arrays)))
+                return np.concatenate([np.asarray(asked[name].y) for name in ("points", "starts")])
             if request.task == "survey":
                 y = unpack(request.arrays, points=survey_like(self.problem, request.arrays))["points"].y
                 return np.asarray(y)
@@ -115,6 +122,62 @@ class Site:
         exact = tree.cast_module(self.problem, jax.tree.leaves(like)[0].dtype)
         found = _survey(exact, points)
         return pack(operators=found.operator, values=found.value)
+
+    def _curvature(self, request: Request) -> Arrays:
+        """Operators and values at all points, second derivatives at some, and dual cuts of steps to some."""
+        if self.privacy is not None:
+            raise PermissionError("second derivatives are not covered by the privacy of this run")
+        asked = unpack(request.arrays, **curvature_like(self.problem.like, _count(request.arrays)))
+        found = [self._surveyed(asked, i) for i in range(len(asked["curved"]))]
+        curved = [at.curvature.triangles() for at in found if at.curvature is not None]
+        cuts = [at.cut for at in found if at.cut is not None]
+        return pack(
+            operators=_stacked([at.operator for at in found], self.problem.like),
+            values=np.stack([np.asarray(at.value) for at in found]),
+            curvature=_stacked(curved, Curvature.like(*sizes_of(self.problem.like))),
+            cuts=_stacked(cuts, Minorant(self.problem.like.x, np.zeros(()))),
+        )
+
+    def _surveyed(self, asked: Mapping[str, Any], i: int) -> Surveyed:
+        """Where a loss has no dual cuts, that of the survey takes their place."""
+        point, start = (jax.tree.map(lambda leaf: np.asarray(leaf)[i], asked[name]) for name in ("points", "starts"))
+        begun = bool(asked["begun"][i])
+        found = self._surveyor.survey(point, curvature=bool(asked["curved"][i]), start=start if begun else None)
+        if begun and found.cut is None:
+            offset = float(found.value) - float(tree.dot(found.operator.x, point.x))
+            found = found._replace(cut=Minorant(found.operator.x, np.asarray(offset)))
+        return found
+
+    @cached_property
+    def _surveyor(self) -> Surveyor:
+        with double():
+            return surveyor_of(tree.cast_module(self.problem, jnp.float64))
+
+
+def sizes_of(like: Saddle) -> tuple[int, int]:
+    """The entries of x and of y."""
+    x, y = (sum(np.size(leaf) for leaf in jax.tree.leaves(part)) for part in (like.x, like.y))
+    return x, y
+
+
+def curvature_like(like: Saddle, count: int) -> dict[str, Tree]:
+    """What a site is sent for so many points: them, where steps to them began, and what is wanted of each."""
+    points = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *np.shape(leaf)), np.float64), like)
+    flags = jax.ShapeDtypeStruct((count,), np.bool_)
+    return {"points": points, "starts": points, "curved": flags, "begun": flags}
+
+
+def _stacked(trees: list[Any], like: Any) -> Any:
+    """Along a new first axis, which may have no entries."""
+    return jax.tree.map(lambda leaf, *leaves: np.reshape(leaves, (len(leaves), *np.shape(leaf))), like, *trees)
+
+
+def declare_curvature(like: Saddle, curved: NDArray[Any], begun: NDArray[Any]) -> Release:
+    """A survey of each point, second derivatives of some, and a dual cut of steps to some."""
+    x, y = sizes_of(like)
+    second = sum(np.size(part) for part in Curvature.like(x, y))
+    numbers = len(curved) * (1 + x + y) + int(np.sum(curved)) * second + int(np.sum(begun)) * (1 + x)
+    return Release(CURVATURE, len(curved), numbers, parameters=x)
 
 
 def round_like(setup: Setup) -> dict[str, Tree]:

@@ -481,7 +481,7 @@ def own_factors(setup: Setup, weights: Any, site: int) -> dict[str, float]:
     """The same for one site in exchanges that all sites take part in, surveys included."""
     in_rounds = round_factors(setup, weights, range(len(weights)))
     factors = {name: float(each[site]) for name, each in in_rounds.items()}
-    return factors | dict.fromkeys(("operators", "values"), float(weights[site]))
+    return factors | dict.fromkeys(("operators", "values", "curvature", "cuts"), float(weights[site]))
 
 
 class Adding:

@@ -22,7 +22,7 @@ from ..runtime.options import SolveOptions
 from ..runtime.prepare import check_simulation, chosen_method
 from ..summaries import Known
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
-from .goals import GOALS, check_groups, check_target, default_tolerance, goal_of, names_of, read_fit
+from .goals import GOALS, check_groups, check_target, default_tolerance, goal_of, names_of, read_fit, words_of_weights
 from .kept_model import make_model
 from .measures import measured
 from .recipe import TableRecipe, assemble_tables, read_recipe
@@ -112,6 +112,11 @@ class PlannedFit:
     def goal(self) -> str:
         """The name of the goal."""
         return self.recipe.goal
+
+    @property
+    def weighs(self) -> list[str]:
+        """How parties are weighed, where the adversary weighs them."""
+        return words_of_weights(self.goal, len(self.parties.names), self.recipe.groups is not None)
 
     @property
     def words(self) -> str:

@@ -53,7 +53,11 @@ def shapes(held) -> set:
     }
 
 
-STEPS = [pytest.param({}, id="surveys"), pytest.param({**LOCAL, "rounds": 2}, id="local steps", marks=pytest.mark.slow)]
+FIRST_ORDER = {"method": {"name": "FeDualSlide"}}
+STEPS = [
+    pytest.param(FIRST_ORDER, id="surveys"),
+    pytest.param({**LOCAL, "rounds": 2}, id="local steps", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize("options", STEPS)
@@ -65,7 +69,19 @@ def test_no_released_array_is_as_long_as_a_table_has_rows(tmp_path, goal, option
         found.append(shapes(hold(tmp_path / name, goal, False, rows, **{"rounds": 3, **options})))
     assert found[0] == found[1]
     tasks = {task for task, *_ in found[0]}
-    assert tasks >= ({"summary", "survey", "round"} if options else {"summary", "survey"})
+    assert tasks >= ({"summary", "survey", "round"} if options == LOCAL | {"rounds": 2} else {"summary", "survey"})
+
+
+@pytest.mark.parametrize("goal", [name for name in DEPLOYED if name not in ("fair", "fair-regression")])
+def test_second_derivatives_are_no_longer_for_more_rows(tmp_path, goal):
+    """Where sites are weighed, second derivatives are not asked for."""
+    found = []
+    for name, times in (("few", 5), ("more", 6)):
+        (tmp_path / name).mkdir()
+        rows = {site: times * count for site, count in ROWS.items()}
+        found.append(shapes(hold(tmp_path / name, goal, False, rows, rounds=3)))
+    assert found[0] == found[1]
+    assert {task for task, *_ in found[0]} >= {"summary", "curvature"}
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
@@ -117,7 +133,7 @@ def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
     ]
     (tmp_path / "all.csv").write_text("\n".join(whole) + "\n")
     fit = plan_fit({"table": "all.csv", "clients": "site", "goal": "fair", "target": "outcome"}, tmp_path)
-    assert fit.configuration.resolved["problem"]["cvar"] == pytest.approx(2 / 3)
+    assert float(fit.configuration.problem.geometry.parts.y.regularizer.cap) == 0.5
     assert fit.weighs == model.training["weighs"]
     two = plan_fit({"table": "all.csv", "clients": 2, "goal": "fair", "target": "outcome"}, tmp_path)
     assert two.weighs == ["of 2 clients the one that is served worst counts alone"]

@@ -17,12 +17,13 @@ from ...runs.settings import (
     with_defaults,
 )
 from ...storage import write_atomically, write_json
-from ...tables.goals import GOALS, arguments_of, check_groups, names_of, read_fit
+from ...tables.goals import GOALS, arguments_of, check_groups, default_tolerance, names_of, read_fit, weighs_clients
 from .. import DeploymentOptions
 from ..party import SERVER, Layout
+from ..secure.sums import FEWEST
 from .agreement import check_goal, recipe_of_goal
 from .deployment import provision, write_deployment, write_readme
-from .settings import DEFAULT_METHOD, SETTINGS, check_parties, server_settings
+from .settings import SETTINGS, check_parties, server_settings
 from .site import SITE_FILE, TEMPLATE
 
 # From a goal and the names of sites to the settings of a deployment of tables, without anybody's table.
@@ -45,8 +46,6 @@ def plan_deployment(
 
     fit: as for `fedualex fit`. server, run, method: as the tables of a file have them.
     """
-    method = method or {"name": DEFAULT_METHOD}
-    build_method(method)  # refuses what is no method
     check_keys("[run]", run, RUN_KEYS)
     for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
         if fit.get(key) is None:
@@ -54,12 +53,14 @@ def plan_deployment(
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
     check_goal(goal)
     check_groups(goal, wanted.groups)
+    method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
+    built = build_method(method)  # refuses what is no method
     parties = server_settings(server)
     check_parties(parties, sites)
     arguments = arguments_of(goal, wanted.options, np.array(["0", "1"]), rows=1)
     GOALS[goal].make_recipe(arguments)  # refuses bad values
     told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "holdout")}
-    tol = GOALS[goal].tol if wanted.tol is None else wanted.tol
+    tol = default_tolerance(goal, built, rows=0) if wanted.tol is None else wanted.tol
     return {
         "problem": {**told, **wanted.options},
         "method": with_defaults(method, METHODS),
@@ -76,7 +77,8 @@ TABLES = ("fit", "method", "server", "run", "sites")
 LEAVES = """First the names of its columns; if all sites have the same, {exchanges} summaries of its rows: which
 categories and classes there are, counts, sums and sums of squares, sums of the rows of each class (the page on recipes
 lists them all). Then, in every exchange, its mean loss and the gradient of it at a point: as many numbers as the model
-has coefficients, two, and for a worst-case goal one for each group; with a method of local steps also what these
+has coefficients, two, and for a worst-case goal one for each group; with FeDualNewton also its second derivatives,
+weighted second moments of the rows, one for each pair of coefficients; with a method of local steps also what these
 changed. At the end a few measures on the rows that it held out. Nothing else: no row. This is not anonymous: sums over
 few rows can reveal them.
 Where the parties' folders have keys in `secure/`, sums, losses, gradients and measures leave under masks: the server
@@ -123,6 +125,14 @@ def write_table_deployment(
             write_atomically(party / SITE_FILE, text.encode())
     write_readme(root, settings, LEAVES.format(exchanges=recipe_of_goal(settings).exchanges), DATA)
     return list(settings["sites"])
+
+
+def _default_method(goal: str, groups: str | None, sites: int) -> str:
+    """The method that needs the fewest exchanges, where masks can hide what it asks for.
+
+    Of a loss that weighs sites, second derivatives show each site's own gradient.
+    """
+    return "FeDualSlide" if sites >= FEWEST and weighs_clients(goal, groups is not None) else "FeDualNewton"
 
 
 # The folder of a deployment, from a command line with or without a file.

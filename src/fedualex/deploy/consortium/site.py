@@ -20,7 +20,7 @@ from ...tables.measures import measured
 from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
-from ..policy import MEASURE, Release
+from ..policy import CURVATURE, MEASURE, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
 from .agreement import agreement, is_of_run, recipe_of_goal, why_not_merged, why_not_spread
@@ -166,7 +166,7 @@ class TableSite:
         if request.task in ANSWERS:
             return Release(request.task)
         asked = self.site().declare(request)
-        if not self.recipe.weighs_parties or request.task not in ("survey", "round"):
+        if not self.recipe.weighs_parties or request.task not in ("survey", CURVATURE, "round"):
             return asked
         return replace(asked, weights=tuple(map(tuple, self.site().y_asked(request).tolist())))
 

@@ -64,12 +64,14 @@ WORDS = {
     "shares": 2,
     "operators": 2,
     "values": 2,
+    "curvature": 2,
+    "cuts": 2,
     "sums": 3,
 }
 """By the first part of their names, and how many words of 64 bits each number takes: sums over the rows of a table may
 be large. What is not here (maxima, labels and what is kept for each site apart) travels as it is."""
 
-SUMMED = ("summary", "survey", "round", "measure")
+SUMMED = ("summary", "survey", "curvature", "round", "measure")
 """The tasks whose answers are added up; to others a site answers as it is."""
 APART = ("measures",)
 """Arrays in the clear for which there are sums under masks: a site that releases sums only does not release these."""
