@@ -253,8 +253,11 @@ def test_what_it_does_not_take():
 def test_the_choice_without_a_method_says_why():
     minibatch = {"noise": fx.Minibatch(2)}
     game = fx.problems.bilinear(np.eye(2), np.zeros(2), x=fx.Box(1.0), y=fx.Box(1.0))
+    domain = {"x": fx.Box(1.0), "y": fx.Box(1.0), "like": fx.Saddle(np.zeros(2), np.zeros(2))}
+    kinked = fx.Problem(lambda x, y, row: jnp.abs(row @ x) + x @ y, **domain, data=[np.ones((4, 2))])
     for problem, options, name in (
-        (rows("agnostic"), {}, "FeDualSlide"),
+        (rows("agnostic"), {}, "FeDualNewton"),
+        (kinked, {}, "FeDualSlide"),
         (rows("agnostic"), minibatch, "FeDualExCorrected"),
         (rows("agnostic"), {"cohort": 2}, "FeDualExCorrected"),
         (game, {"noise": fx.GaussianNoise(0.1), "clients": 3}, "FeDualEx"),

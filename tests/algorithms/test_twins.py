@@ -163,6 +163,7 @@ ELSEWHERE = {
     "TsengAPG",
     "SynchronousMirrorProx",
     "FeDualSlide",
+    "FeDualNewton",
     "BacktrackingCoMP",
     "BacktrackingDualExtrapolation",
 }  # or no twin

@@ -234,7 +234,7 @@ def test_an_interrupted_fit_is_interrupted(monkeypatch):
     X, y, clients = diabetes()
     with pytest.raises(KeyboardInterrupt):
         FederatedLasso(0.1).fit(X, y, clients=clients)
-    assert [type(method) for method in calls] == [fx.FeDualSlide]
+    assert calls == [None]  # once, with the method that `solve` chooses
 
 
 @pytest.mark.slow
@@ -270,9 +270,9 @@ def test_clients_with_one_row_or_one_class():
 def test_a_missed_tolerance_is_a_warning():
     X, y, clients = diabetes()
     with pytest.warns(
-        ConvergenceWarning, match=r"FederatedLasso ended as CERTIFIED \(MAX_ROUNDS\) after 3 exchanges .* tol=0.0001"
+        ConvergenceWarning, match=r"FederatedLasso ended as CERTIFIED \(MAX_ROUNDS\) after 1 exchange.* tol=0.0001"
     ):
-        model = FederatedLasso(0.1, max_rounds=3).fit(X, y, clients=clients)
+        model = FederatedLasso(0.1, max_rounds=1).fit(X, y, clients=clients)
     assert model.gap_ > 1e-4
     assert (model.status_, model.run_.stop) == (fx.Status.CERTIFIED, fx.Stop.MAX_ROUNDS)
 

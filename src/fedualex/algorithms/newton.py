@@ -10,7 +10,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..bundle import UNKNOWN, Bounds, Flat, Known, Side, largest_of_concave, lower_value, no_bounds, upper_value
+from ..bundle import UNKNOWN, Bounds, Flat, Known, Side, largest_of_concave, lower_value, upper_value
 from ..certificates.surveys import Surveyed
 from ..compiling import compiled
 from ..model_problem import blocks_of, has_model, solve_model
@@ -106,13 +106,13 @@ class FeDualNewton(Method):
         """Before the first exchange, a survey of the projection of z."""
         flat = facts.flat
         guard = first_server(flat, MEMORY, z, 0)
-        point = np.asarray(flat.vector(guard.at))
+        point = _entries(guard.at)
         plain = point.size > LARGEST
         nothing = Place(point, np.zeros_like(point), np.zeros((0, 0) if plain else (point.size, point.size)))
         ahead = np.zeros((PLACES, point.size))
         ahead[0] = point
         first = np.arange(PLACES) == 0
-        bounds = _with_starts(jax.tree.map(np.asarray, no_bounds(flat, MEMORY)))
+        bounds = _with_starts(jax.tree.map(np.asarray, guard.bounds))
         counts: dict[str, Any] = {"tau": 1.0, "misses": 0, "quick": 0, "exchanges": 0, "guarded": plain, "plain": plain}
         start: dict[str, Any] = {"center": nothing, "best": nothing, "merit": UNKNOWN, "ahead": ahead, "there": first}
         return NewtonServer(**start, **counts, bounds=bounds, guard=guard, at=guard.at)
@@ -122,9 +122,9 @@ class FeDualNewton(Method):
         if bool(server.plain):
             return Survey((server.guard.at,))
         flat = facts.flat
-        points = [flat.point(point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
+        points = [_point(flat, point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
         whole = int(server.exchanges) > 0 and float(server.tau) == 1
-        start = flat.point(server.center.point) if whole else None
+        start = _point(flat, server.center.point) if whole else None
         starts: list[Saddle | None] = [start, *[None] * (len(points) - 1)]
         curvature = [True] * len(points)
         if bool(server.guarded):
@@ -171,7 +171,7 @@ class FeDualNewton(Method):
     def _places(self, flat: Flat, server: NewtonServer, answer: list[Surveyed]) -> list[Place]:
         points = np.asarray(server.ahead)[np.asarray(server.there)]
         return [
-            Place(point, np.asarray(flat.vector(found.operator)), found.curvature.jacobian)
+            Place(point, _entries(found.operator), found.curvature.jacobian)
             for point, found in zip(points, answer, strict=True)
             if found.curvature is not None
         ]
@@ -206,7 +206,18 @@ class FeDualNewton(Method):
             if length != 1:
                 ahead[row, :split] = center.point[:split] + length * step[:split]
                 ahead[row] = np.asarray(_projected(flat, ahead[row]))
-        return server._replace(ahead=ahead, there=there, at=flat.point(ahead[0]))
+        return server._replace(ahead=ahead, there=there, at=_point(flat, ahead[0]))
+
+
+def _entries(z: Any) -> NDArray[Any]:
+    """All entries of a point, x first: without a program of jax, which would have to be compiled."""
+    return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(z)])
+
+
+def _point(flat: Flat, v: Any) -> Saddle:
+    """The point that has these entries, likewise."""
+    point: Saddle = jax.tree.map(lambda leaf: np.asarray(leaf[0]), flat.points(np.asarray(v)[None]))
+    return point
 
 
 @compiled
@@ -270,7 +281,7 @@ def _bound(
     below = Rows(y, gx, values - np.sum(gx * x, axis=1))
     starts, cut = points, answer[0].cut
     if cut is not None:
-        slope = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(cut.slope)])
+        slope = _entries(cut.slope)
         below = Rows(
             *(np.concatenate([rows, [row]]) for rows, row in zip(below, (y[0], slope, cut.offset), strict=True))
         )

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-import scipy.linalg
 
 from .blocks import Floats
 
@@ -12,6 +11,8 @@ def bordered_solver(
     matrix: Floats, borders: Floats, corner: Floats, split: int
 ) -> Callable[[Floats, Floats], tuple[Floats, Floats]]:
     """Solves [[matrix, borders], [borders', -corner]] by the Cholesky factor of x's part and what is left beside it."""
+    import scipy.linalg  # imported where a model is solved: sites never do
+
     A, rest = matrix[:split, :split], matrix.shape[0] - split
     factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
     right = np.hstack([matrix[:split, split:], borders[:split]])
@@ -40,6 +41,8 @@ def bordered_solver(
 
 def solve_general(matrix: Floats, rhs: Floats) -> Floats:
     """By elimination with pivots; a pivot that is 0 is taken for rounding."""
+    import scipy.linalg
+
     lu, pivots, info = scipy.linalg.lapack.dgetrf(matrix)
     if info > 0:
         zero = np.abs(lu.diagonal()) == 0

@@ -27,6 +27,8 @@ from .user_loss import of_example
 
 BLOCK = 4096
 """Rows that are looked at together: their products stay in the cache."""
+LEAST = 1e-12
+"""The share of its coefficient before a step that a row must have after it to follow the step."""
 
 
 class Block(NamedTuple):
@@ -160,10 +162,11 @@ class _Totals:
     def add_cut(self, at: RowLosses, origin: NDArray[Any], before: NDArray[Any]) -> None:
         """The dual cut of a step from scores `origin` with coefficients `before`: any a_i in dom phi^* would be valid.
 
-        a_i = phi'(origin) + (before_i / counts_i) phi''(origin) (the change of the score), clipped; rows that do not
-        count contribute nothing. Then f(., y) >= <sum counts_i a_i row_i, .> - sum counts_i phi^*(a_i) + <level, y>.
+        a_i = phi'(origin) + (before_i / counts_i) phi''(origin) (the change of the score), clipped; the ratio
+        is 0 where a row has lost its weight.
+        Then f(., y) >= <sum counts_i a_i row_i, .> - sum counts_i phi^*(a_i) + <level, y>.
         """
-        ratio = np.divide(before, at.counts, out=np.zeros_like(before), where=at.counts > 0)
+        ratio = np.divide(before, at.counts, out=np.zeros_like(before), where=at.counts > LEAST * before)
         second, step = at.family.second(origin, at.target), at.scores - origin
         bent = np.einsum("nij,nj->ni", second, step) if second.ndim > step.ndim else second * step
         a = at.family.slope(origin, at.target) + (ratio * bent.T).T
@@ -250,8 +253,6 @@ def surveyor_of(problem: Any) -> Surveyor:
 
 KINKS = {"abs", "clamp", "max", "min", "reduce_max", "reduce_min", "relu", "select_n", "sign", "sort"}
 """What a program can do that has no second derivative everywhere."""
-SHIFTED = {"reduce_max", "select_n"}
-"""What a smooth sum of exponentials uses to stay finite: beside `stop_gradient` it is harmless."""
 
 
 def kink_of(problem: Any) -> str:
@@ -268,15 +269,25 @@ def kink_of(problem: Any) -> str:
     return next(_kinks(program.jaxpr), "")
 
 
-def _kinks(program: Any) -> Iterator[str]:
-    equations = [equation for equation in program.eqns if equation.primitive.name != "custom_jvp_call"]
-    shifted = any(equation.primitive.name == "stop_gradient" for equation in equations)
-    for equation in equations:
-        names = {equation.primitive.name, str(equation.params.get("name"))}
-        yield from sorted(names & (KINKS - SHIFTED if shifted else KINKS))
+def _kinks(program: Any, names_only: bool = False) -> Iterator[str]:
+    """From the end on; only what derivatives depend on, so nothing that `stop_gradient` ends.
+
+    names_only: of a function with a derivative of its own, of which its name has to tell.
+    """
+    needed = {variable for variable in program.outvars if not hasattr(variable, "val")}
+    # The logarithm of a sum of exponentials is that of its absolute value, where the largest was taken off.
+    shifted = any(equation.primitive.name == "stop_gradient" for equation in program.eqns)
+    kinks = KINKS - {"abs"} if shifted else KINKS
+    for equation in reversed(program.eqns):
+        name = equation.primitive.name
+        if name == "stop_gradient" or needed.isdisjoint(equation.outvars):
+            continue
+        needed |= {variable for variable in equation.invars if not hasattr(variable, "val")}
+        own = {str(equation.params.get("name"))} | (set() if names_only else {name})
+        yield from sorted(own & kinks)
         for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda node: hasattr(node, "eqns")):
             inner = getattr(inner, "jaxpr", inner)
-            yield from _kinks(inner) if hasattr(inner, "eqns") else ()
+            yield from _kinks(inner, names_only or name == "custom_jvp_call") if hasattr(inner, "eqns") else ()
 
 
 def _blocks(count: int) -> Iterator[slice]:

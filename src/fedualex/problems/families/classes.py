@@ -194,6 +194,7 @@ def _held(array: Any) -> Any:
 def _onto_simplex(points: Any) -> Any:
     """The nearest points of the simplex, along the last axis."""
     xp = namespace(points)
+    points = points - xp.max(points, axis=-1, keepdims=True)  # far from 0 the sum of 1 would be rounded away
     falling = -xp.sort(-points, axis=-1)
     over = xp.cumsum(falling, axis=-1) - 1
     count = xp.sum(falling * xp.arange(1, points.shape[-1] + 1) > over, axis=-1, keepdims=True)
