@@ -200,8 +200,9 @@ def assemble_tables(recipe: TableRecipe, tables: Sequence[Table]) -> tuple[list[
     known: list[Known] = []
     for _ in range(Encoder.exchanges):
         known.append(merged(recipe.summarize_columns(table, known) for table in tables))
-    rows, own = [recipe.rows(table, known) for table in tables], recipe.recipe(known)
-    later = gather(own, rows)
+    rows = [recipe.rows(table, known) for table in tables]
+    later = gather(recipe.recipe(known), rows)
+    own = recipe.recipe([*known, *later])
     examples = [own.examples(part, later, m) for m, part in enumerate(rows)]
     return [*known, *later], own.problem(later, examples)
 

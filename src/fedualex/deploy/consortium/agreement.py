@@ -28,7 +28,7 @@ def has_tables(settings: Mapping[str, Any]) -> bool:
 def check_goal(name: str) -> None:
     """Refuse a goal of which an answer to the server would have a number for each row."""
     if _has_row_duals(GOALS[name]):
-        others = [other for other, goal in GOALS.items() if goal.reading == GOALS[name].reading]
+        others = [other for other, goal in GOALS.items() if goal.reading.name == GOALS[name].reading.name]
         able = ", ".join(other for other in others if not _has_row_duals(GOALS[other]))
         raise ConfigurationError(
             f"the goal {name} is for one machine: one dual number for each row would leave a site; use {able}"
