@@ -98,6 +98,25 @@ def test_no_row_follows_from_all_that_a_server_holds(tmp_path, goal, masked):
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "lasso"])
+def test_no_row_follows_from_second_derivatives(tmp_path, goal, masked):
+    held = hold(tmp_path, goal, masked, {site: 5 * count for site, count in ROWS.items()}, tol=1e-6)
+    assert any(task == "curvature" for task, *_ in held.asked)
+    assert found_rows(held) == 0
+
+
+def test_second_derivatives_of_one_row_are_that_row(tmp_path, monkeypatch):
+    """Which is why a site with few rows for each parameter releases none: the attack finds it where nothing refuses."""
+    held = hold(tmp_path, "logistic", False, {site: 5 * count for site, count in ROWS.items()}, rounds=1)
+    row = held.rows[:1]
+    whole = np.concatenate([np.ones((1, 1)), row], axis=1)
+    triangle = (whole.T @ whole)[np.triu_indices(whole.shape[1])]
+    held.answered = [("curvature", 0, {"curvature.xx": triangle[None]})]
+    held.files, held.asked, held.rows = {}, [], row
+    assert found_rows(held) == 1
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 def test_the_same_attack_solves_for_every_row_where_rows_have_duals(tmp_path, monkeypatch, masked):
     for module in (agreement, kit):
         monkeypatch.setattr(module, "check_goal", lambda name: None)
