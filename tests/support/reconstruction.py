@@ -1,5 +1,6 @@
 """Everything that a server holds after an honest run, and attempts to solve for rows of sites from it."""
 
+import itertools
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,7 +162,7 @@ def _second_derivatives(held: Held) -> list[np.ndarray]:
         matrix = np.zeros((size, size))
         matrix[np.triu_indices(size)] = triangle
         found.append(matrix + np.triu(matrix, 1).T)
-    found += [one - other for one, other in zip(found, found[1:], strict=False) if one.shape == other.shape]
+    found += [one - other for one, other in itertools.pairwise(found) if one.shape == other.shape]
     return found + [np.linalg.eigh(matrix)[1].T for matrix in found]
 
 
