@@ -76,7 +76,8 @@ def _sent(row: dict[str, Any]) -> str:
 def draw(results: dict[str, Any]) -> None:
     """Gaps against exchanges above, against bytes below."""
     styles = palette.styles({method: method for method in METHODS})
-    looks = {name: {"color": look.color, "marker": look.marker, "ms": 3, "lw": 1} for name, look in styles.items()}
+    looks: dict[str, dict[str, Any]] = {name: {"color": look.color} for name, look in styles.items()}
+    looks["FeDualNewton"] |= {"marker": "o", "ms": 3, "lw": 1}
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     axes = figure.subplots(2, len(SHOWN), sharey=True)
     for column, name in enumerate(SHOWN):
