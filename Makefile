@@ -35,9 +35,10 @@ bench-estimators: .venv/installed
 bench-peers: .venv/installed
 	$(BIN)/python benchmarks/run_peers.py
 
-# The table and the figure of docs/slide.md: certified gaps against exchanges; about 20 minutes on two free cores.
+# The tables and figures of docs/slide.md and docs/curvature.md: certified gaps against exchanges; about 30 minutes on two free cores.
 bench-exchanges: .venv/installed
 	$(BIN)/python benchmarks/exchanges.py
+	$(BIN)/python benchmarks/newton_exchanges.py
 
 # The site in docs/_build/html: offline, every warning and every broken link is an error.
 docs: .venv/docs

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import exchange_page
 import exchange_problems
 import exchanges
+import newton_exchanges
 
 
 @pytest.mark.sampled(3)
@@ -37,6 +38,11 @@ def test_one_row_of_each_kind():
     baseline = exchanges.BASELINES["SynchronousMirrorProx"]
     row = exchanges.tuned(game, baseline, 1.0, grid=range(3), last=10)
     assert 0 < slide[10] < row["all"][10] <= row["plain"][10] < np.inf
+
+
+def test_a_level_is_reached_with_the_allowance_for_rounding():
+    row = {"gaps": [None, 1e-3, 2e-8], "exchanges": [1, 2, 3], "rounding": 1.5e-8}
+    assert [newton_exchanges.reached(row, level) for level in (1e-2, 1e-8, 1e-9)] == ["2", "3", "-"]
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ class FeDualNewton(Method):
 
     There is nothing to choose. A survey carries d (d + 1) / 2 numbers and more; where that is too much, `FeDualSlide`
     carries d, and so does this method with more than LARGEST variables, or with clients that give none. As soon as
-    steps have to be damped, every exchange carries FeDualSlide's survey as well, and its bounds count: from then on the
-    gap is never larger than FeDualSlide's.
+    steps have to be damped, every exchange carries FeDualSlide's survey as well, and its bounds count: after k
+    such exchanges the gap is at most FeDualSlide's after k of its own.
     Proved for exact surveys of all clients: every gap, whatever the second derivatives were.
     """
 

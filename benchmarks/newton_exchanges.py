@@ -1,0 +1,119 @@
+"""`make bench-exchanges`, second part: exchanges and bytes of FeDualNewton beside FeDualSlide; a table and a figure.
+
+    python benchmarks/newton_exchanges.py [page]
+
+Each problem of newton_problems.py from zero, nothing tuned. A gap counts with its allowance for rounding, which is
+shown beside it. Bytes are those that one client sends. With "page" the table and the figure are made from what is
+kept in benchmarks/results/newton_exchanges.json.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from matplotlib.figure import Figure
+from newton_problems import PROBLEMS
+
+import fedualex as fx
+from fedualex import palette
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "newton_exchanges.json"
+FIGURE = ROOT / "docs" / "figures" / "newton-exchanges.png"
+LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
+METHODS = {"FeDualNewton": (fx.FeDualNewton(), 20), "FeDualSlide": (fx.FeDualSlide(), 400)}
+SHOWN = ("logistic, breast cancer, .001", "softmax, digits", "worst client, breast cancer", "Neyman-Pearson")
+
+
+def measured(problem: Any, method: Any, rounds: int) -> dict[str, Any]:
+    """The certified gap and the bytes of one client after every exchange."""
+    began = time.perf_counter()
+    run = fx.solve(problem, method, rounds=rounds, record_every=1, tol=1e-9, output="bounds")
+    gaps = [None if gap is None else float(gap) for gap in run.history["gap_bounds"]]
+    return {
+        "exchanges": run.history["exchanges"].tolist(),
+        "gaps": gaps,
+        "bytes": (run.history["bytes_up"] / (problem.clients or 1)).astype(int).tolist(),
+        "rounding": float(run.outputs["bounds"].certificate.rounding),
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def reached(row: dict[str, Any], level: float) -> str:
+    """The first exchange whose gap is at most the level and the allowance for rounding."""
+    gaps = np.array([np.inf if gap is None else gap for gap in row["gaps"]])
+    there = np.flatnonzero(gaps <= level + row["rounding"])
+    return str(row["exchanges"][there[0]]) if len(there) else "-"
+
+
+def table(results: dict[str, Any]) -> str:
+    """In Markdown."""
+    lines = [
+        "| problem | variables | FeDualNewton: 1e-2 / 1e-4 / 1e-6 / 1e-8 | kB sent by a client to 1e-4 | rounding "
+        "| FeDualSlide | kB to 1e-4 | its last gap |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, rows in results.items():
+        newton, slide = rows["FeDualNewton"], rows["FeDualSlide"]
+        counts = [" / ".join(reached(row, level) for level in LEVELS) for row in (newton, slide)]
+        sent = [_sent(row) for row in (newton, slide)]
+        lines.append(
+            f"| {name} | {rows['variables']} | {counts[0]} | {sent[0]} | {newton['rounding']:.0e} "
+            f"| {counts[1]} | {sent[1]} | {min(gap for gap in slide['gaps'] if gap is not None):.1e} |"
+        )
+    return "\n".join(lines)
+
+
+def _sent(row: dict[str, Any]) -> str:
+    count = reached(row, 1e-4)
+    return "-" if count == "-" else f"{row['bytes'][row['exchanges'].index(int(count))] / 1000:,.0f}"
+
+
+def draw(results: dict[str, Any]) -> None:
+    """Gaps against exchanges above, against bytes below."""
+    styles = palette.styles({method: method for method in METHODS})
+    looks: dict[str, dict[str, Any]] = {name: {"color": look.color} for name, look in styles.items()}
+    looks["FeDualNewton"] |= {"marker": "o", "ms": 3, "lw": 1}
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    axes = figure.subplots(2, len(SHOWN), sharey=True)
+    for column, name in enumerate(SHOWN):
+        for method in METHODS:
+            row = results[name][method]
+            known = [i for i, gap in enumerate(row["gaps"]) if gap is not None]
+            gaps = [row["gaps"][i] for i in known]
+            for axis, key, factor in ((axes[0, column], "exchanges", 1), (axes[1, column], "bytes", 1e-3)):
+                axis.plot([factor * row[key][i] for i in known], gaps, label=method, **looks[method])
+                axis.set(xscale="log", yscale="log")
+                axis.tick_params(labelsize=8)
+                axis.grid(which="major", color="0.9")
+                axis.spines[["top", "right"]].set_visible(False)
+        axes[0, column].set_title(name, fontsize=8)
+        axes[0, column].set_xlabel("exchanges", fontsize=8)
+        axes[1, column].set_xlabel("kB sent by a client", fontsize=8)
+    figure.supylabel("certified gap", fontsize=9)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False, handlelength=3.5)
+    figure.savefig(FIGURE, dpi=150)
+
+
+def main(*arguments: str) -> None:
+    """Measure unless the page alone is asked for."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if "page" not in arguments:
+        for name, make in PROBLEMS.items():
+            problem = make()
+            size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(problem.like))
+            rows = {label: measured(problem, *how) for label, how in METHODS.items()}
+            results[name] = {"variables": size, **rows}
+            RESULTS.write_text(json.dumps(results) + "\n")
+            print(f"{name}: {[reached(row, 1e-8) for row in rows.values()]}", file=sys.stderr, flush=True)
+    print(table(results))
+    draw(results)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

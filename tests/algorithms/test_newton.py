@@ -1,0 +1,297 @@
+"""FeDualNewton: Lemma N1 on real steps, exchanges to small gaps, certificates beside outside solvers, resume, choice."""
+
+import sys
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.plain_rows import ROWS, rows
+
+import fedualex as fx
+from fedualex.algorithms import Facts
+from fedualex.algorithms.newton import LARGEST
+from fedualex.bundle import UNKNOWN
+from fedualex.certificates.surveys import flat_of
+from fedualex.model_problem import blocks_of, solve_model
+from fedualex.precision import double
+from fedualex.problems.curvature import surveyor_of
+from fedualex.runtime.outputs import exact_problem
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import newton_problems
+import random_problems
+
+
+def bent(seed=0):
+    """A loss of one's own that bends in both variables, on boxes."""
+
+    def loss(x, y, example):
+        row, label = example
+        return jnp.logaddexp(0, -label * (row + y) @ x) - 5 * jnp.sum(y**2) - jnp.logaddexp(0, y[0])
+
+    rng = np.random.default_rng(seed)
+    data = [(rng.normal(size=(n, 3)), rng.choice([-1.0, 1.0], n)) for n in (40, 25, 90)]
+    domain = {"x": fx.L1(0.01) + fx.Box(1.0), "y": fx.Box(0.3), "like": fx.Saddle(np.zeros(3), np.zeros(3))}
+    return fx.Problem(loss, **domain, data=data)
+
+
+def surveys(problem, count, method=None):
+    """What was asked for in each exchange of a run, and the server afterwards."""
+    method = method or fx.FeDualNewton()
+    exact = exact_problem(problem)
+    facts, surveyor = Facts(exact, 1), surveyor_of(exact)
+    server = method.init(facts, jax.tree.map(np.asarray, exact.geometry.project(facts.flat.like)))
+    for _ in range(count):
+        asked = method.ask(facts, server)
+        answer = [
+            surveyor.survey(point, curvature=bool(curved), start=start)
+            for point, curved, start in zip_longest(asked.points, asked.curvature, asked.starts)
+        ]
+        server = method.tell(facts, server, answer)
+        yield asked, server
+
+
+# Lemma N1, in the Euclidean geometry.
+
+
+EUCLIDEAN = {
+    "logistic": lambda: rows("logistic"),
+    "constrained": lambda: rows("constrained"),
+    "robust": lambda: rows("robust"),
+    "bent": bent,
+}
+
+
+class Implicit:
+    """The implicit steps of one problem, from pairs O = (omega, tau), by the server's own solver."""
+
+    def __init__(self, problem):
+        self.exact = exact_problem(problem)
+        self.flat, self.surveyor = flat_of(self.exact), surveyor_of(self.exact)
+        self.size = sum(leaf.size for leaf in jax.tree.leaves(self.flat.like))
+
+    def operator(self, v, curvature=False):
+        found = self.surveyor.survey(jax.tree.map(np.asarray, self.flat.point(v)), curvature=curvature)
+        g = np.asarray(self.flat.vector(found.operator))
+        return (g, found.curvature.jacobian) if curvature else g
+
+    def step(self, omega, tau, w, T):
+        """u = P(O.descend(T, ghat(u))): the model with ell / T added, and ghat(u)."""
+        g, J = self.operator(w, curvature=True)
+        share = 1 / (tau + T)
+        slope, bend = share * (T * g + w - omega), share * (T * J + np.eye(self.size))
+        u = solve_model(blocks_of(self.flat), slope, bend, w).point
+        return u, g + J @ (u - w)
+
+    def err(self, omega, tau, u, g, T):
+        before, after = self.flat.mapped(omega, tau), self.flat.mapped(omega - T * g, tau + T)
+        return float(after[2] - before[2] + T * (g @ u + self.flat.psi(u)))
+
+
+@pytest.mark.parametrize("name", EUCLIDEAN)
+def test_the_error_of_an_implicit_step_is_that_of_its_model(name):
+    """Err(T) <= T^2 |g(u) - ghat(u)|^2 / 2 - |u - z|^2 / 2, and <= 0 where T |g(u) - ghat(u)| <= |u - z|."""
+    rng = np.random.default_rng(0)
+    with double():
+        of = Implicit(EUCLIDEAN[name]())
+        accepted = refused = 0
+        for T in 10.0 ** np.arange(-2.0, 5.0):
+            omega, tau = jnp.asarray(rng.normal(size=of.size)), float(rng.uniform(0, 2))
+            z = np.asarray(of.flat.mapped(omega, tau)[0])
+            w = z if rng.random() < 0.7 else np.asarray(of.flat.mapped(omega + rng.normal(size=of.size), tau)[0])
+            u, model = of.step(np.asarray(omega), tau, w, T)
+            own = np.asarray(of.flat.mapped(omega - T * model, tau + T)[0])
+            np.testing.assert_allclose(u, own, rtol=1e-7, atol=1e-7)
+            g = of.operator(u)
+            wrong, far = T * np.linalg.norm(g - model), np.linalg.norm(u - z)
+            found = of.err(omega, tau, u, g, T)
+            slack = 1e-10 * (1 + T * (np.abs(g) @ np.abs(u) + np.abs(model) @ np.abs(u)))
+            assert found <= wrong**2 / 2 - far**2 / 2 + slack
+            if wrong <= far:
+                accepted += 1
+                assert found <= slack
+            else:
+                refused += 1
+        assert accepted > 0
+        assert refused > 0 or name == "robust"  # an affine operator is its own model
+
+
+@pytest.mark.parametrize("name", ["logistic", "bent"])
+def test_implicit_steps_gain_by_how_far_they_go(name):
+    """With w = z and sigma = T |g(u) - ghat(u)| / |u - z|: Err <= -(1 - sigma^2) |u - z|^2 / 2."""
+    rng = np.random.default_rng(1)
+    with double():
+        of = Implicit(EUCLIDEAN[name]())
+        for T in 10.0 ** np.arange(-1.0, 4.0):
+            omega = jnp.asarray(rng.normal(size=of.size))
+            z = np.asarray(of.flat.mapped(omega, 0.0)[0])
+            u, model = of.step(np.asarray(omega), 0.0, z, T)
+            far, wrong = np.linalg.norm(u - z), np.linalg.norm(of.operator(u) - model)
+            sigma = T * wrong / far
+            assert of.err(omega, 0.0, u, of.operator(u), T) <= (sigma**2 - 1) * far**2 / 2 + 1e-9 * (1 + T)
+
+
+# Exchanges to small gaps.
+
+
+@cache
+def gaps(name, rounds=17):
+    """The certified gap after every exchange, and what of the last one is an allowance for rounding."""
+    problem = newton_problems.PROBLEMS[name]()
+    run = fx.solve(problem, fx.FeDualNewton(), rounds=rounds, record_every=1, tol=None, output="bounds")
+    assert run.history["exchanges"].tolist() == list(range(1, rounds + 1))
+    found = np.array([np.inf if gap is None else gap for gap in run.history["gap_bounds"]], float)
+    return found, float(run.outputs["bounds"].certificate.rounding)
+
+
+def exchanges_to(name, level):
+    found, rounding = gaps(name)
+    there = np.flatnonzero(found <= level + rounding)
+    return there[0] + 1 if len(there) else np.inf
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", newton_problems.AFFINE)
+def test_affine_operators_need_three_exchanges(name):
+    assert exchanges_to(name, 1e-6 * gaps(name)[0][0]) <= 3
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("name", newton_problems.CURVED)
+def test_losses_that_bend_need_ten_exchanges(name):
+    assert exchanges_to(name, 1e-4) <= 10
+    assert exchanges_to(name, 1e-8) <= 14
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", newton_problems.HUBER)
+def test_losses_without_a_second_derivative_need_twelve(name):
+    assert exchanges_to(name, 1e-4) <= 12
+    assert exchanges_to(name, 1e-8) <= 16
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_small_problems_of_every_kind_are_solved(name):
+    run = fx.solve(rows(name), rounds=20, tol=1e-9)
+    assert run.chosen.startswith("FeDualNewton: ")
+    assert (run.status, run.stop) == (fx.Status.OPTIMAL, fx.Stop.TOLERANCE)
+    assert run.exchanges <= 12
+
+
+def test_a_loss_of_ones_own_that_bends_in_both_is_solved():
+    run = fx.solve(bent(), rounds=20, tol=1e-8)
+    assert run.status is fx.Status.OPTIMAL
+    assert run.exchanges <= 10
+
+
+# Certificates beside an outside solver.
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("number", range(1000, 1014))
+def test_no_certificate_is_below_the_true_gap(number):
+    """One problem of each kind; the objective is computed in plain numpy, and the other model by Clarabel."""
+    row = random_problems.measured(number)
+    assert not random_problems.is_wrong(row)
+    slack = 1e-9 * abs(row["own"]) + row["rounding"]
+    assert row["lower"] <= row["own"] <= row["upper"] + slack
+    if row["outside"] is not None:
+        assert row["lower"] <= row["outside"] + slack
+
+
+@pytest.mark.parametrize("name", ["logistic", "agnostic", "constrained"])
+def test_bounds_never_become_worse_and_every_cut_is_counted(name):
+    with double():
+        before = np.inf
+        for _, server in surveys(rows(name), 8):
+            upper, lower = float(server.bounds.upper.bound), float(server.bounds.lower.bound)
+            assert upper - lower <= before
+            assert lower <= upper + 1e-12
+            before = upper - lower
+        assert before <= 1e-9
+        # The last lower bound is that of a step: a dual cut, whose start is not its end.
+        assert np.any(server.bounds.lower.starts[0] != server.bounds.lower.points[0])
+
+
+def test_the_first_exchange_asks_for_one_point_and_later_ones_for_few():
+    with double():
+        asked = [one for one, _ in surveys(rows("logistic"), 5)]
+        assert len(asked[0].points) == 1
+        assert asked[0].starts == (None,)
+        assert all(len(one.points) <= 2 and one.starts[0] is not None for one in asked[1:])
+        assert all(all(one.curvature) for one in asked)
+
+
+# A guard, once steps are damped.
+
+
+def test_damped_steps_are_guarded_by_fedualslide(monkeypatch):
+    """With a solver that always leads nowhere the bounds are those of FeDualSlide, from the exchange on that guards."""
+    problem = rows("logistic")
+
+    def lost(blocks, g, J, c, start=None):
+        return solve_model(blocks, np.zeros_like(g), np.eye(g.size), np.zeros_like(c))
+
+    monkeypatch.setattr("fedualex.algorithms.newton.solve_model", lost)
+    with double():
+        guarded = [bool(server.guarded) for _, server in surveys(problem, 30)]
+        first = guarded.index(True) + 1
+        assert all(guarded[first:])
+        run = list(surveys(problem, 30))
+        slide = list(surveys(problem, 30 - first, fx.FeDualSlide("survey")))
+        for (asked, server), (_, other) in zip(run[first:], slide, strict=True):
+            assert not asked.curvature[-1]
+            if other.bounds.known:
+                assert server.bounds.gap <= other.bounds.gap + 1e-15
+
+
+# Resume, refusals, the choice.
+
+
+@pytest.mark.parametrize(("name", "stop"), [("agnostic", 1), ("agnostic", 3), ("lasso", 2)])
+def test_a_resumed_run_has_the_same_bits(name, stop, tmp_path):
+    problem, options = rows(name), {"rounds": 6, "record_every": 1, "tol": None}
+    whole = fx.solve(problem, fx.FeDualNewton(), **options)
+    file = tmp_path / "run"
+    fx.solve(problem, fx.FeDualNewton(), **options, checkpoint=file, callback=lambda record: record["round"] == stop)
+    resumed = fx.solve(problem, fx.FeDualNewton(), **options, checkpoint=file)
+    for one, other in zip(jax.tree.leaves(resumed.state), jax.tree.leaves(whole.state), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(resumed.history["gap_bounds"], whole.history["gap_bounds"])
+
+
+def test_refusals():
+    unbounded = fx.problems.bilinear(np.eye(2), np.zeros(2), x=fx.L1(0.1), y=fx.Box(1.0))
+    with pytest.raises(ValueError, match="FeDualNewton works with certificates, and there is none here: "):
+        fx.solve(unbounded, fx.FeDualNewton(), rounds=2)
+    with pytest.raises(ValueError, match="FeDualNewton"):
+        fx.solve(rows("agnostic"), fx.FeDualNewton(), rounds=2, cohort=2)
+
+
+def test_the_choice_says_why():
+    chosen = "FeDualNewton: all clients can be asked for exact operators with second derivatives"
+    assert fx.solve(rows("logistic"), rounds=2).chosen == chosen
+    assert fx.solve(rows("logistic"), fx.FeDualNewton(), rounds=2).chosen == ""
+
+
+def test_kinks_and_many_variables_are_left_to_fedualslide():
+    domain = {"x": fx.Box(1.0), "y": fx.Box(1.0), "like": fx.Saddle(np.zeros(2), np.zeros(2))}
+    kinked = fx.Problem(lambda x, y, row: jnp.abs(row @ x) + x @ y, **domain, data=[np.ones((4, 2))])
+    why = "FeDualSlide: all clients can be asked for exact operators, but "
+    assert fx.solve(kinked, rounds=2).chosen == f"{why}f uses abs, where second derivatives need not exist"
+    many = np.zeros((2, LARGEST))
+    large = fx.problems.sparse_glm("squared", many, np.arange(2.0), l1=0.1)
+    assert fx.solve(large, rounds=1).chosen == f"{why}second derivatives of {LARGEST + 1} variables are too many"
+
+
+def test_nothing_is_known_before_the_first_survey():
+    with double():
+        exact = exact_problem(rows("lasso"))
+        server = fx.FeDualNewton().init(Facts(exact, 1), exact.geometry.project(flat_of(exact).like))
+        assert not server.bounds.known
+        assert float(server.merit) == UNKNOWN
