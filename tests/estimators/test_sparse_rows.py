@@ -19,7 +19,7 @@ from fedualex.estimators import (
     FederatedLogisticRegression,
     NeymanPearsonClassifier,
 )
-from fedualex.estimators.base import Scale, by_client, checked_data
+from fedualex.estimators.base import Scale, by_client, checked_data, linear_scores
 
 ROOT = Path(__file__).parents[2]
 GIB = 2.0
@@ -63,8 +63,8 @@ def test_sparse_rows_are_divided_and_centered_in_the_loss(intercept, in_loss):
     assert np.all(np.diff(clients[order]) >= 0)
     rows, center = sparse.rows(sp.csr_matrix(X), order), 0 if sparse.center is None else sparse.center
     assert sp.issparse(rows)
-    weights, bias = sparse.model(np.arange(12.0), 0.5)
-    np.testing.assert_allclose((rows.toarray() - center) @ np.arange(12.0) + 0.5, X[order] @ weights + bias)
+    scores = linear_scores(sp.csr_matrix(X[order]), sparse.mean, np.arange(12.0)[None] / sparse.size, 0.5)
+    np.testing.assert_allclose((rows.toarray() - center) @ np.arange(12.0) + 0.5, scores[:, 0])
 
 
 @pytest.mark.parametrize("model", TRIED.values(), ids=TRIED)

@@ -37,6 +37,31 @@ def test_what_a_person_should_know_of_a_table_is_said(folder):
     assert not any(name.startswith(("admission", "kind")) for name in planned.encoder.features)
 
 
+def test_notes_on_columns_that_hardly_vary_are_true_and_huge_ones_are_refused(tmp_path):
+    table = columns()
+    rows = len(table["outcome"])
+    extra = {
+        "stamp": [10**18 + i for i in range(rows)],
+        "tiny": [1e-300 * (i % 7) for i in range(rows)],
+        "far": [1e9 + i % 5 for i in range(rows)],
+    }
+    write(tmp_path / "patients.csv", table | extra, without=("days",))
+    planned = plan_fit(FIT, tmp_path)
+    assert planned.notes[:2] == [
+        "constant columns have no coefficient: unit",
+        "columns vary by less than 1e-12 of their size, or by too little for float64, and have no coefficient; "
+        "subtract what is common, or multiply them: stamp, tiny",
+    ]
+    deviation = dict(zip(planned.encoder.numbers, planned.encoder.standardizer.deviation, strict=True))
+    assert deviation["far"] == pytest.approx(2**0.5, rel=0.05)
+    write(tmp_path / "patients.csv", table | {"huge": [1e300 * (i % 3) for i in range(rows)]}, without=("days",))
+    with pytest.raises(ValueError, match="the column 'huge' must have a variance that float64 can hold: divide it by"):
+        plan_fit(FIT, tmp_path)
+    write(tmp_path / "patients.csv", table | {"cost": [1e300 * (i % 3) for i in range(rows)]}, without=("days",))
+    with pytest.raises(ValueError, match="the target 'cost' must have a variance that float64 can hold"):
+        plan_fit({**FIT, "target": "cost", "goal": "lasso"}, tmp_path)
+
+
 def test_ignored_columns_take_no_part(folder):
     planned = plan_fit({**FIT, "ignore": ["patient", "street"]}, folder)
     assert planned.encoder.numbers == ("age", "dose", "unit")

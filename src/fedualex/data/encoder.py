@@ -28,6 +28,9 @@ from .tables import Table, from_values
 
 # Means and deviations of features that nobody pools: each client sends sums, and the sums are added.
 
+LEAST_SPREAD = 1e-12
+"""A deviation of less than this of the mean counts as 0: rounding leaves a constant column one of some 1e-16."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sums:
@@ -58,10 +61,11 @@ def sums(X: Numbers, center: Numbers | None = None, weight: Numbers | None = Non
         return _sparse_sums(real_csr("X", X), center, weight)
     rows = _moment_matrix(X)
     there = ~np.isnan(rows)
-    values = np.where(there, rows if center is None else (rows - _center(center, rows.shape[1])) ** 2, 0.0)
-    if weight is None:
-        return Sums(there.sum(axis=0), values.sum(axis=0))
-    return Sums(weight @ there, weight @ values)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused where it is known which column
+        values = np.where(there, rows if center is None else (rows - _center(center, rows.shape[1])) ** 2, 0.0)
+        if weight is None:
+            return Sums(there.sum(axis=0), values.sum(axis=0))
+        return Sums(weight @ there, weight @ values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +74,8 @@ class Standardizer:
 
     mean: NDArray[Any]
     deviation: NDArray[Any]
-    """0 for a constant column, and for one in which every value is missing."""
+    """0 for a column that is constant, or that varies by less than LEAST_SPREAD of its size or than the root of the
+    smallest number of float64, and for one in which every value is missing."""
 
     exchanges: ClassVar[int] = 2
 
@@ -103,8 +108,7 @@ class Standardizer:
         """From the merged summaries of both exchanges."""
         mean = _sums(known).mean
         deviation = np.sqrt(Sums(known[0]["count"], known[1]["squares"]).mean)
-        # Rounding leaves a constant column a deviation of some 1e-16 of its size.
-        return cls(mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0))
+        return cls(mean, np.where(deviation > LEAST_SPREAD * np.abs(mean), deviation, 0.0))
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Standardized rows, without nan."""
@@ -354,6 +358,9 @@ class Encoder:
         if not numbers:
             return cls(numbers, categories, None, left_out)
         moments = Standardizer.from_known([known_moments(known[0], numbers), known[1]])
+        if np.any(large := ~np.isfinite(moments.mean + moments.deviation)):
+            name = numbers[int(np.argmax(large))]
+            raise ValueError(f"the column {name!r} must have a variance that float64 can hold: divide it by its size")
         return cls(numbers, categories, moments, left_out)
 
     @property

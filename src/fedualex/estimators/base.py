@@ -89,7 +89,7 @@ class Scale:
     """Rows as (row - mean) / size, with one size for all columns, so that the penalty keeps its meaning.
 
     mean and size (the root mean square of all deviations) come from federated moments, in which rows count by their
-    weight. w / size and b - <w / size, mean> are the model for the rows as they were. Sparse rows are row / size, with
+    weight. w / size is for rows less the mean, and b is the score of the mean. Sparse rows are row / size, with
     the same size: less their mean they would be full. A problem that can take the mean off in its loss is given it as
     `center`, None for full rows; for others the mean is 0, and a bias that no penalty holds makes up for it.
     """
@@ -114,10 +114,25 @@ class Scale:
         rows /= self.size
         return rows
 
-    def model(self, weights: Any, bias: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The weights and the bias for rows as they were."""
-        weights = np.asarray(weights) / self.size
-        return weights, np.asarray(bias - self.mean @ weights)
+
+BLOCK = 2**15
+"""Numbers of which scores are computed at a time, which stay in the processor's memory."""
+
+
+def linear_scores(X: Any, center: NDArray[Any], weights: NDArray[Any], offset: Any) -> NDArray[Any]:
+    """(X - center) weights^T + offset, weights being (outputs, features).
+
+    The order in which the numbers of a row are added depends on how many columns there are and on nothing else: a row
+    has the same score to the last bit, whichever rows come with it. Sparse rows stay as they are.
+    """
+    if issparse(X):
+        return np.asarray(X @ weights.T + (offset - weights @ center))
+    scores, step = np.empty((len(X), len(weights))), max(1, BLOCK // X.shape[1])
+    for start in range(0, len(X), step):
+        rows = np.subtract(X[start : start + step], center, order="C")
+        for k, w in enumerate(weights):
+            scores[start : start + step, k] = (rows * w).sum(axis=1)
+    return np.asarray(scores + offset)
 
 
 @dataclass(init=False, eq=False, repr=False, kw_only=True)
@@ -135,7 +150,10 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     always. warm_start: start at the solution of the previous fit if its arrays have the shapes of this one. callback:
     is given every record of the run, and ends it by returning True. verbose: print every record; on a terminal a
     progress bar is shown in any case.
-    A fit sets gap_ (None if the problem has none), status_, n_rounds_, n_exchanges_ and run_.
+    A fit sets gap_ (None if the problem has none), status_, n_rounds_, n_exchanges_ and run_, and the model: coef_ for
+    rows less center_, the mean of the columns, and offset_, the score of that mean. Predictions are made of these, and
+    gap_ is about them. intercept_ = offset_ - <coef_, center_> is what is left for rows as they are, rounded: where
+    columns are far from 0 for their spread, as time stamps are, <coef_, row> + intercept_ loses digits.
     """
 
     # As scikit-learn has it, anything may be stored; `fit` refuses what is wrong.
@@ -159,6 +177,18 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _keep_model(self, center: NDArray[Any], weights: NDArray[Any], offset: Any) -> None:
+        """Set the model for rows less the center. weights: (outputs, features), or (features,) of one number."""
+        self.center_, self.coef_, self.offset_ = center, weights, offset
+        self.intercept_ = (np.asarray(offset) - weights @ center)[()]
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        """Of each row, one column for each output."""
+        weights = np.atleast_2d(self.coef_)
+        if not hasattr(self, "center_"):  # somebody has set a model for rows as they are
+            return linear_scores(X, np.zeros(weights.shape[1]), weights, self.intercept_)
+        return linear_scores(X, self.center_, weights, self.offset_)
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""

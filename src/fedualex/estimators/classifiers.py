@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..display import rounded_up
 from ..problems import AbstractProblem, auc, constrained, sparse_glm
 from ..problems.auc import middle_bias
+from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree
-from ..validation import classes, encode_labels, positive, refuse_mixed, short
+from ..validation import classes, encode_labels, issparse, positive, refuse_mixed, short
 from .base import AbstractFederated, Scale, by_client, checked_data, penalty, weighed, with_class_weight
 
 
@@ -72,9 +73,8 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         # The rows in the common scale are not kept during the run: they are as large as the data.
         problem = self._problem(scale.rows(X, order), label[order], size=scale.size, **rows)
         x = (z := self._solve(problem)).x
-        weights, bias = scale.model(x["weights"], self._bias(x, problem))
-        self.coef_ = np.atleast_2d(weights.T)
-        self.intercept_ = np.broadcast_to(bias, len(self.coef_)).copy()
+        weights = np.atleast_2d(np.asarray(x["weights"] / scale.size).T)
+        self._keep_model(scale.mean, weights, np.broadcast_to(self._bias(x, problem), len(weights)).copy())
         self._keep(problem, z)
         return self
 
@@ -93,8 +93,8 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     def decision_function(self, X: Any) -> NDArray[Any]:
         """The score of each row: above 0 for the second of two classes; one column a class for more."""
         check_is_fitted(self)
-        scores = checked_data(self, X, reset=False) @ self.coef_.T + self.intercept_
-        return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
+        scores = self._scores(checked_data(self, X, reset=False))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row."""
@@ -116,10 +116,6 @@ class ProbabilisticClassifier(FederatedClassifier):
 # A threshold whose rate of errors on one class is bounded with confidence, from rows held out of training.
 
 
-ROUNDING = 1e-12
-"""Scores that are equal may differ by rounding, relative to their size; the threshold is above all of them."""
-
-
 class Threshold(NamedTuple):
     """A score above which at most a share `rate` of a class's rows is, but with a probability of at most `risk`."""
 
@@ -128,16 +124,22 @@ class Threshold(NamedTuple):
     rows: int
 
 
-def threshold(scores: NDArray[Any], rate: float, confidence: float) -> Threshold:
-    """The k-th smallest of n scores, k the least with sum_{j >= k} C(n, j) (1 - rate)^j rate^(n - j) <= 1 - confidence.
+def threshold(scores: NDArray[Any], rate: float, confidence: float, slack: float = 0.0) -> Threshold:
+    """Above the k-th smallest of n scores by `slack`, how far two computations of a score may be apart, and a last bit.
 
-    That sum bounds the probability, over n independent rows of one distribution, that more than a share `rate` of its
-    further rows has a larger score, whatever the distribution (Tong, Feng, Li, Neyman-Pearson classification algorithms
-    and NP receiver operating characteristics, Science Advances 2018, Proposition 1).
+    k is the least with sum_{j >= k} C(n, j) (1 - rate)^j rate^(n - j) <= 1 - confidence. That sum bounds the
+    probability, over n independent rows of one distribution, that more than a share `rate` of its further rows has a
+    larger score, whatever the distribution (Tong, Feng, Li, Neyman-Pearson classification algorithms and NP receiver
+    operating characteristics, Science Advances 2018, Proposition 1).
     """
     k, risk = order_statistic(len(scores), rate, confidence)
-    ordered = np.sort(scores)
-    return Threshold(float(ordered[k - 1] + ROUNDING * np.max(np.abs(ordered))), risk, len(scores))
+    return Threshold(float(np.nextafter(np.sort(scores)[k - 1] + slack, np.inf)), risk, len(scores))
+
+
+def rounding_of_scores(X: Any, model: Any) -> float:
+    """Twice how far a score of these rows may be from the exact one, in whatever order its terms are added."""
+    reach = abs(X if issparse(X) else X - model.center_) @ np.abs(model.coef_[0]) + abs(model.offset_[0])
+    return float(2 * (X.shape[1] + 8) * UNIT * np.max(reach))
 
 
 def order_statistic(rows: int, rate: float, confidence: float) -> tuple[int, float]:
@@ -247,12 +249,13 @@ class NeymanPearsonClassifier(FederatedClassifier):
     of classes would change nothing. radius: None, or a bound of ||w||_2.
 
     rate: None, or the largest share of the limited class that may be on the wrong side. A share `calibration` of that
-    class's rows is then held out of training, as nearly as can be the same one of each client, and the intercept is
-    moved by threshold_, an order statistic of their scores. Proved: if held-out rows and further rows of the class are
-    independent and of one distribution, the rate among further rows is above `rate` with a probability of at most
-    1 - confidence; rate_bound_ says so with the probability itself. Nothing is proved for one client, for rows that
-    are drawn otherwise, or for the other class; weights of rows do not count here. Between parties clients would send
-    how many of their scores are below some thresholds; here the scores are in one process.
+    class's rows is then held out of training, as nearly as can be the same one of each client, and scores are cut at
+    threshold_, an order statistic of theirs and a little more for rounding; intercept_ has it taken off. Proved: if
+    held-out rows and further rows of the class are independent and of one distribution, the rate among further rows is
+    above `rate` with a probability of at most 1 - confidence; rate_bound_ says so with the probability itself. Nothing
+    is proved for one client, for rows that are drawn otherwise, or for the other class; weights of rows do not count
+    here. Between parties clients would send how many of their scores are below some thresholds; here the scores are in
+    one process.
     For all else see `AbstractFederated`.
     """
 
@@ -280,9 +283,15 @@ class NeymanPearsonClassifier(FederatedClassifier):
         kept = [None if v is None else rows_of(v, np.flatnonzero(~held)) for v in (X, y, clients, sample_weight)]
         self._fit(kept[0], kept[1], kept[3], clients=kept[2])
         sign = 1 if self._limited_class() == 0 else -1  # rows of the first class are wrong above the threshold
-        found = threshold(sign * self.decision_function(rows_of(X, np.flatnonzero(held))), rate, confidence)
+        apart = checked_data(self, rows_of(X, np.flatnonzero(held)), reset=False)
+        slack = rounding_of_scores(apart, self)
+        found = threshold(sign * self.decision_function(apart), rate, confidence, slack)
         self._cut(sign * found.score, found)
         return self
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """The score of each row less the threshold: above 0 for the second class."""
+        return super().decision_function(X) - getattr(self, "threshold_", 0.0)
 
     def _cut(self, score: float, found: Threshold) -> None:
         self.threshold_ = score

@@ -47,9 +47,8 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         shift = (shift if self.fit_intercept else np.zeros_like(shift)).reshape(y.shape[1:])
         problem = self._problem(scale.rows(X, order), (y - shift)[order], size=scale.size, **rows)
         x = self._solve(problem).x
-        weights, bias = scale.model(x["weights"], x.get("bias", 0.0))
-        self.coef_ = weights.reshape(-1, *y.shape[1:]).T
-        self.intercept_ = np.reshape(bias + shift, y.shape[1:])[()]
+        weights = np.asarray(x["weights"] / scale.size).reshape(-1, *y.shape[1:]).T
+        self._keep_model(scale.mean, weights, np.reshape(x.get("bias", 0.0) + shift, y.shape[1:])[()])
         return self
 
     def _checked(self, X: Any, y: Any) -> Any:
@@ -58,7 +57,8 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
     def predict(self, X: Any) -> NDArray[Any]:
         """<w, row> + b for each row."""
         check_is_fitted(self)
-        return np.asarray(checked_data(self, X, reset=False) @ self.coef_.T + self.intercept_)
+        scores = self._scores(checked_data(self, X, reset=False))
+        return scores[:, 0] if np.ndim(self.coef_) == 1 else scores
 
 
 def check_numbers(y: Any) -> None:

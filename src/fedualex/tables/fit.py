@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Encoder, Table, iid
+from ..data.encoder import LEAST_SPREAD
 from ..data.files import read_table
 from ..data.partitions import held_out_by
 from ..models import Model, save
@@ -203,8 +204,12 @@ def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
     """Columns that take no part or perhaps should not, and holes."""
     notes = []
     if encoder.standardizer is not None:
-        constant = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
+        still = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
+        constant = [name for name in still if _is_constant(parties.column(name))]
         notes += [f"constant columns have no coefficient: {_some(constant)}"] if constant else []
+        little = [name for name in still if name not in constant]
+        why = f"vary by less than {LEAST_SPREAD:g} of their size, or by too little for float64, and have no coefficient"
+        notes += [f"columns {why}; subtract what is common, or multiply them: {_some(little)}"] if little else []
     if encoder.left_out:
         named = [f"{name} ({what})" for name, what in encoder.left_out.items()]
         notes.append(f"columns of text that take no part: {_some(named)}")
@@ -225,6 +230,11 @@ def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
         return notes
     uniform = [name for name, labels in owned.items() if len(labels) > 1 and len(np.unique(labels)) == 1]
     return [*notes, *([f"clients with one class: {_some(uniform)}"] if uniform else [])]
+
+
+def _is_constant(column: NDArray[Any]) -> bool:
+    """Whether all values that are there are the same."""
+    return len(np.unique(column[~missing(column)])) <= 1
 
 
 def _may_number_rows(column: NDArray[Any]) -> bool:

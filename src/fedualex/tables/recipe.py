@@ -159,7 +159,12 @@ class TableRecipe:
 
     def scale(self, known: Sequence[Known]) -> Standardizer:
         """Of a target of numbers."""
-        return Standardizer.from_known(_target_known(known[: Encoder.exchanges]))
+        found = Standardizer.from_known(_target_known(known[: Encoder.exchanges]))
+        if not np.all(np.isfinite(found.mean + found.deviation)):
+            raise ValueError(
+                f"the target {self.target!r} must have a variance that float64 can hold: divide it by its size"
+            )
+        return found
 
     def model(self, known: Sequence[Known], x: Mapping[str, Any], **about: Any) -> Model:
         """The model of a solution x. about: what `Model` keeps beside, as its certificate."""
