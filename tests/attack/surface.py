@@ -90,7 +90,7 @@ fx.problems.sparse_glm(
 )
 fx.problems.agnostic(
     X=X, y=LABELS, clients=WHO, loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0,
-    groups=None, sample_weight=None
+    groups=None, sample_weight=None, spread=0.0
 )
 fx.problems.auc(X=X, y=LABELS, clients=WHO, l1=0.1, l2=0.1, radius=1.0, saddle=True, sample_weight=None)
 fx.problems.constrained(
@@ -108,7 +108,8 @@ fx.problems.universal_adversarial(
 )
 fx.problems.AdversarialRecipe(radius=0.1, lam=0.1, l1=0.0, l2=1e-3, weights='samples')
 fx.problems.AgnosticRecipe(
-    loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0, grouped=False
+    loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0, grouped=False,
+    spread=0.0
 )
 fx.problems.AucRecipe(l1=0.1, l2=0.1, radius=1.0, saddle=True)
 fx.problems.ConstrainedRecipe(limits=0.9, loss='logistic', delta=1.0, l1=0.1, l2=0.1, radius=1.0, multiplier=None)

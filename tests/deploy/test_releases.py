@@ -8,7 +8,10 @@ import pytest
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.guard import Guard
 from fedualex.deploy.ledger import LATER, LEDGER, Ledger, audit, begin_ledger, digest
-from fedualex.deploy.policy import MOST_MODELS, MOST_POINTS, Policy, Release, SiteFacts, declare_curvature
+from fedualex.deploy.policy import MOST_MODELS, MOST_POINTS, Policy, Release, SiteFacts
+from fedualex.deploy.site import declare_curvature
+from fedualex.runtime.status import Code
+from fedualex.tree import Saddle
 
 FACTS = SiteFacts(rows=60, kit="kit")
 
@@ -82,16 +85,16 @@ WEIGHTS = [
 def test_under_masks_a_sum_is_of_three_sites_and_of_none_alone(weights, match):
     even = (0.4, 0.3, 0.3)
     asked = Release("survey", 2, weights=(even, weights))
-    assert match in Policy().why_not_released(asked, FACTS, masked=True)
-    assert Policy().why_not_released(asked, FACTS, masked=False) == "", "without masks there is nothing to protect"
-    assert Policy().why_not_released(Release("survey", weights=(even,)), FACTS, masked=True) == ""
+    assert match in Policy().why_not_released(asked, FACTS, masked=True).text
+    assert Policy().why_not_released(asked, FACTS, masked=False) is None, "without masks there is nothing to protect"
+    assert Policy().why_not_released(Release("survey", weights=(even,)), FACTS, masked=True) is None
 
 
 def test_a_site_may_take_no_part_where_sites_are_weighed():
     about = SiteFacts(rows=60, goal="fair", weighs_sites=True)
-    assert "no part where sites are weighed" in Policy(fair_by_site="refuse").why_not(about)
-    assert Policy().why_not(about) == ""
-    assert Policy(fair_by_site="refuse").why_not(SiteFacts(goal="fair")) == "", "groups are spread over sites"
+    assert "no part where sites are weighed" in Policy(fair_by_site="refuse").why_not(about).text
+    assert Policy().why_not(about) is None
+    assert Policy(fair_by_site="refuse").why_not(SiteFacts(goal="fair")) is None, "groups are spread over sites"
 
 
 @pytest.mark.parametrize(
@@ -106,15 +109,30 @@ def test_a_site_may_take_no_part_where_sites_are_weighed():
     ],
 )
 def test_second_derivatives_need_rows_for_each_parameter_and_a_site_that_allows_them(policy, rows, match):
-    asked = declare_curvature(12)
-    assert (asked.sums, asked.numbers) == (1, 78)
-    guard = door(policy, asked, 78, SiteFacts(rows=rows, kit="kit"))
+    asked = declare_curvature(Saddle(np.zeros(12)), np.array([True]), np.array([True]))
+    assert (asked.sums, asked.numbers) == (1, 13 + 78 + 13)  # a survey, a triangle, a dual cut
+    guard = door(policy, asked, 104, SiteFacts(rows=rows, kit="kit"))
     if not match:
         guard.work(ask("curvature"))
-        assert guard.ledger.numbers("kit") == 78
+        assert guard.ledger.numbers("kit") == 104
         return
-    with pytest.raises(RefusedError, match=match):
+    with pytest.raises(RefusedError, match=match) as refusal:
         guard.work(ask("curvature"))
+    assert refusal.value.code == Code.NO_CURVATURE
+
+
+def test_second_derivatives_of_a_loss_that_weighs_sites_are_not_hidden_by_masks():
+    asked = Release("curvature", 1, 90, weights=((0.4, 0.3, 0.3),), parameters=3)
+    plain, masked = Policy().why_not_released(asked, FACTS, False), Policy().why_not_released(asked, FACTS, True)
+    assert plain is None
+    assert masked.code == Code.NO_CURVATURE
+    assert "weighs sites" in masked.text
+
+
+@pytest.mark.parametrize("rule", [{"tasks": ("survey",)}, {"arrays": ("operators", "values")}])
+def test_a_site_that_names_what_leaves_names_second_derivatives_too(rule):
+    found = Policy(**rule).why_not_released(Release("curvature", 1, 9, parameters=1), FACTS, False)
+    assert found.code == Code.NO_CURVATURE
 
 
 def test_three_models_are_measured_and_each_of_them_again(tmp_path):

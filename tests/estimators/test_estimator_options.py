@@ -113,7 +113,9 @@ def test_minibatches_have_the_method_that_fits_them():
 @pytest.mark.slow
 def test_precision_of_local_steps():
     fits = [
-        estimators.FederatedLogisticRegression(0.05, dtype=dtype, local_steps=4).fit(X, LABEL, clients=CLIENTS)
+        estimators.FederatedLogisticRegression(0.05, dtype=dtype, local_steps=4, method=fx.FeDualSlide()).fit(
+            X, LABEL, clients=CLIENTS
+        )
         for dtype in ("float64", "float32")
     ]
     assert not np.array_equal(fits[0].coef_, fits[1].coef_)

@@ -24,6 +24,8 @@ OPTIONS = {
     "kl": {"l1": 0.03, "kl": 0.1, "prior": [1.0, 2.0, 3.0, 4.0]},
     "radius": {"radius": 2.0},
     "radius, all": {"radius": 1.5, "l1": 0.01, "l2": 0.02, "kl": 0.5},
+    "spread": {"l1": 0.03, "spread": 0.3},
+    "spread, kl": {"l2": 0.05, "kl": 0.3, "prior": [1.0, 2.0, 3.0, 4.0], "spread": 0.2},
 }
 CASES = [
     pytest.param(classes, options, id=f"{classes} {name}") for classes in (2, 3) for name, options in OPTIONS.items()
@@ -51,13 +53,20 @@ def numpy_losses(X, y, clients, x):
     return np.array([each[clients == m].mean() for m in np.unique(clients)])
 
 
-def worst_mixture(losses, kl=0.0, prior=None, **_):
-    """max over y of <y, losses> - kl KL(y || prior), and its y (for kl > 0)."""
-    if kl == 0:
-        return losses.max(), None
+def shares(y, prior=None, spread=0.0, **_):
+    """What losses count with at y."""
     q = np.ones(4) / 4 if prior is None else np.asarray(prior) / np.sum(prior)
-    tilted = losses / kl + np.log(q)
-    return kl * logsumexp(tilted), np.exp(tilted - logsumexp(tilted))
+    return (1 - spread) * y + spread * q
+
+
+def worst_mixture(losses, kl=0.0, prior=None, spread=0.0, **_):
+    """max over y of <shares(y), losses> - kl KL(y || prior), and its y (for kl > 0)."""
+    always = shares(0.0, prior, spread) @ losses
+    if kl == 0:
+        return always + (1 - spread) * losses.max(), None
+    q = np.ones(4) / 4 if prior is None else np.asarray(prior) / np.sum(prior)
+    tilted = (1 - spread) * losses / kl + np.log(q)
+    return always + kl * logsumexp(tilted), np.exp(tilted - logsumexp(tilted))
 
 
 def random_point(problem, seed=0, scale=1.0):
@@ -104,20 +113,21 @@ class Model:
     def minimize(self, objective, constraints):
         return minimize(objective + self.penalty, constraints)
 
-    def solve(self, kl=0.0, prior=None, constraints=(), **_):
+    def solve(self, kl=0.0, prior=None, constraints=(), spread=0.0, **_):
         """The value and the saddle point of the worst-mixture problem; biases shifted to the middle."""
         constraints = [*constraints, *self.given]
+        always = sum(share * loss for share, loss in zip(shares(0.0, prior, spread), self.losses, strict=False))
         if kl == 0:
             top = cp.Variable()
             below = [loss <= top for loss in self.losses]
-            value = self.minimize(top, [*below, *constraints])
+            value = self.minimize((1 - spread) * top + always, [*below, *constraints])
             y = np.maximum([float(np.squeeze(c.dual_value)) for c in below], 0)
             y = y / y.sum()
         else:
             q = np.ones(4) / 4 if prior is None else np.asarray(prior) / np.sum(prior)
-            tilted = cp.hstack([loss / kl + np.log(p) for loss, p in zip(self.losses, q, strict=True)])
-            value = self.minimize(kl * cp.log_sum_exp(tilted), constraints)
-            y = worst_mixture(np.array([float(loss.value) for loss in self.losses]), kl, prior)[1]
+            tilted = cp.hstack([(1 - spread) * loss / kl + np.log(p) for loss, p in zip(self.losses, q, strict=True)])
+            value = self.minimize(kl * cp.log_sum_exp(tilted) + always, constraints)
+            y = worst_mixture(np.array([float(loss.value) for loss in self.losses]), kl, prior, spread)[1]
         bias = np.asarray(self.bias.value)
         bias = bias - (bias.max() + bias.min()) / 2 if bias.ndim else bias
         return value, fx.Saddle({"weights": self.weights.value, "bias": bias}, y)
@@ -132,7 +142,9 @@ def test_objective_is_the_definition(classes, options):
     for seed in range(3):
         z = random_point(problem, seed)
         divergence = np.sum(z.y * np.log(z.y / (q / q.sum())))
-        expected = z.y @ numpy_losses(*data, z.x) + penalty(z.x["weights"], **options) - kl * divergence
+        expected = (
+            shares(z.y, **options) @ numpy_losses(*data, z.x) + penalty(z.x["weights"], **options) - kl * divergence
+        )
         assert problem.objective(z) == pytest.approx(expected, rel=1e-12)
 
 
@@ -148,7 +160,7 @@ def test_certificate_is_never_below_the_gap(classes, options):
         highest = worst_mixture(losses, **options)[0] + penalty(z.x["weights"], **options)
         q = np.asarray(options.get("prior", np.ones(4)))
         constant = options.get("kl", 0.0) * np.sum(z.y * np.log(z.y / (q / q.sum())))
-        mixed = sum(weight * loss for weight, loss in zip(z.y, model.losses, strict=True))
+        mixed = sum(share * loss for share, loss in zip(shares(z.y, **options), model.losses, strict=True))
         lowest = model.minimize(mixed, model.domain(problem)) - constant
         assert highest - lowest >= -1e-7
         assert problem.certificate(z).gap >= highest - lowest - 1e-6
@@ -211,6 +223,34 @@ def test_bounds_are_the_docstrings(classes, options, kind, radius):
         with double():
             spreads.append(float(ball.support(slope)) + np.log(classes) / weight[y == c].sum())
     assert bound == pytest.approx(max(spreads) / (1 if classes == 2 else 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", "huber"])
+def test_a_spread_changes_no_bound_and_lowers_the_objective_by_what_it_takes_from_the_worst(loss):
+    X, y, clients = drawn(2)
+    data = X, (y == "b") * 1.0, clients
+    plain, spread = (agnostic(*data, loss=loss, l1=0.03, spread=share) for share in (0.0, 0.25))
+    assert ball_of(plain).radius == ball_of(spread).radius
+    assert balls(plain)[1] == balls(spread)[1]
+    even = fx.Saddle(random_point(plain).x, np.full(4, 0.25))
+    assert spread.objective(even) == pytest.approx(plain.objective(even), rel=1e-14)
+    own = _first(spread)
+    assert spread.f.jacobian_bound(own, spread) <= plain.f.jacobian_bound(own, plain)
+    one = fx.Saddle(even.x, np.array([1.0, 0, 0, 0]))
+    mixed = 0.75 * plain.objective(one) + 0.25 * plain.objective(even)
+    assert spread.objective(one) == pytest.approx(mixed, rel=1e-13)
+    terms, weights = spread.f.score_sum(own, spread.like), np.array([0.1, 0.2, 0.3, 0.4])
+    np.testing.assert_allclose(
+        terms.coefficients(weights),
+        np.asarray(own["weight"]) / len(own["group"]) * shares(weights, spread=0.25)[own["group"]],
+        rtol=1e-14,
+    )
+
+
+def _first(problem):
+    """The examples of the first client."""
+    count = int(problem.data.counts[0])
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[0][:count], problem.data.examples)
 
 
 # --- the losses ----------------------------------------------------------------------------------------------------
@@ -357,6 +397,10 @@ X, Y, IDS = np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], ["a", "a", "b", "b"]
         ({"kl": 0.1, "prior": [1.0, 1.0, 1.0]}, "prior must be 2 numbers > 0, one for each client"),
         ({"kl": 0.1, "prior": [1.0, np.nan]}, "prior must not contain nan"),
         ({"kl": 0.1, "prior": {"a": 1.0}}, "prior must be 2 numbers > 0"),
+        ({"prior": [1.0, 2.0]}, "prior needs kl > 0.*or spread > 0"),
+        ({"spread": 1.0}, "spread must be a number >= 0 and below 1, got 1.0"),
+        ({"spread": -0.1}, "spread must be a number >= 0, got -0.1"),
+        ({"spread": "wide"}, "spread must be a number >= 0, got 'wide'"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(changes, message):

@@ -81,7 +81,8 @@ def jacobian(problem, z):
 
 
 def test_every_loss_of_scores_is_surveyed_by_its_rows():
-    kinds = {name: type(surveyor_of(made(name))) for name in EVERY}
+    with double():
+        kinds = {name: type(surveyor_of(made(name))) for name in EVERY}
     assert {name for name, kind in kinds.items() if kind is DifferentiatedSurveyor} == BY_JAX
     assert set(kinds.values()) == {ScoreSurveyor, DifferentiatedSurveyor}
 

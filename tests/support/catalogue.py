@@ -25,6 +25,7 @@ CATALOGUE = {
     "auc, plain": lambda: P.auc(X, TWO, OWNER, l1=0.01, saddle=False),
     "agnostic": lambda: P.agnostic(X, TWO, OWNER, l1=0.01),
     "agnostic, classes, cvar": lambda: P.agnostic(X, THREE, OWNER, l2=0.01, cvar=0.6),
+    "agnostic, cvar, spread": lambda: P.agnostic(X, TWO, OWNER, l2=0.01, cvar=0.6, spread=0.1),
     "agnostic, squared": lambda: P.agnostic(X, SCORE, OWNER, loss="squared", l1=0.01),
     "agnostic, huber, kl": lambda: P.agnostic(X, SCORE, OWNER, loss="huber", l2=0.01, kl=0.1),
     "constrained": lambda: P.constrained(X, TWO, OWNER, limits=0.5, l2=0.01, multiplier=3.0),

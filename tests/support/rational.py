@@ -314,7 +314,8 @@ def exact_example(f, score, y, center, example):
         case OfScore(center=None):
             return loss_of(f.family, score, example["target"])
         case Weighted():
-            return number(example["weight"]) * y[int(example["group"])] * loss_of(f.family, score, example["target"])
+            factor = number(example["weight"]) * share_of(f, y, int(example["group"]))
+            return factor * loss_of(f.family, score, example["target"])
         case Lagrangian():
             first, *shares = numbers(example["shares"])
             return (first + dot(shares, y)) * loss_of(f.family, score, example["target"]) - dot(y, numbers(f.limits))
@@ -327,6 +328,11 @@ def exact_example(f, score, y, center, example):
         case SignedResidual():
             return y[int(example["index"])] / number(example["root"]) * (score[0] - number(example["target"]))
     raise NotImplementedError(repr(f))
+
+
+def share_of(f, y, m):
+    """What the loss of group m counts with."""
+    return y[m] if f.spread is None else (1 - number(f.spread)) * y[m] + number(f.spread) * numbers(f.prior)[m]
 
 
 def weighted_examples(problem):
@@ -343,8 +349,9 @@ def derivatives(f, score, y, center, example):
             return slopes_of(f.family, score, example["target"]), {}
         case Weighted():
             m, factor = int(example["group"]), number(example["weight"])
-            slopes = [factor * y[m] * slope for slope in slopes_of(f.family, score, example["target"])]
-            return slopes, {("y", m): factor * loss_of(f.family, score, example["target"])}
+            slopes = [factor * share_of(f, y, m) * slope for slope in slopes_of(f.family, score, example["target"])]
+            moved = factor if f.spread is None else factor * (1 - number(f.spread))
+            return slopes, {("y", m): moved * loss_of(f.family, score, example["target"])}
         case Lagrangian():
             first, *shares = numbers(example["shares"])
             weight, loss = first + dot(shares, y), loss_of(f.family, score, example["target"])

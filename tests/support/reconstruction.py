@@ -1,5 +1,6 @@
 """Everything that a server holds after an honest run, and attempts to solve for rows of sites from it."""
 
+import itertools
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,11 +145,25 @@ def candidates(held: Held) -> np.ndarray:
     """
     found = [_windows(array) for *_, arrays in held.answered for array in arrays.values() if array.dtype.kind == "f"]
     found += [_windows(np.asarray(array, float)) for array in held.files.values()]
+    found += [_windows(matrix) for matrix in _second_derivatives(held)]
     vectors = np.concatenate([*found, np.zeros((0, FEATURES))])
     vectors = np.unique(vectors[np.all(np.isfinite(vectors), axis=1)], axis=0)
     few = vectors[:400]
     differences = (few[:, None] - few[None]).reshape(-1, FEATURES)
     return np.concatenate([vectors, differences, _slopes(held)])
+
+
+def _second_derivatives(held: Held) -> list[np.ndarray]:
+    """The matrices behind all triangles, their differences, and the directions in which these are long or short."""
+    triangles = [a for *_, arrays in held.answered for name, a in arrays.items() if name == "curvature.xx" and a.size]
+    found = []
+    for triangle in np.concatenate(triangles) if triangles else ():
+        size = int((2 * triangle.size + 0.25) ** 0.5)
+        matrix = np.zeros((size, size))
+        matrix[np.triu_indices(size)] = triangle
+        found.append(matrix + np.triu(matrix, 1).T)
+    found += [one - other for one, other in itertools.pairwise(found) if one.shape == other.shape]
+    return found + [np.linalg.eigh(matrix)[1].T for matrix in found]
 
 
 def _windows(array: np.ndarray) -> np.ndarray:

@@ -107,6 +107,8 @@ class Method(eqx.Module):
     """The outputs that it has in place of averages of its rounds, such as the pair of its own bounds."""
     needs_float64: ClassVar[str] = ""
     """Why its rounds are computed in float64, in a few words; empty if the noise decides."""
+    asks_curvature: ClassVar[bool] = False
+    """Whether it asks for second derivatives where clients give them."""
     needs_everybody: ClassVar[bool] = False
     """Whether all clients must answer every exchange, so that a cohort is refused."""
 

@@ -90,6 +90,7 @@ class FeDualNewton(Method):
 
     outputs: ClassVar[tuple[str, ...]] = ("bounds",)
     needs_float64: ClassVar[str] = "the method works with exact operators"
+    asks_curvature: ClassVar[bool] = True
     needs_everybody: ClassVar[bool] = True
     patience: ClassVar[int] = 40
 

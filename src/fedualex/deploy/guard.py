@@ -10,7 +10,7 @@ import numpy as np
 from ..runtime.status import Code
 from .engine import Arrays, RefusedError, Request
 from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
-from .policy import MOST_MODELS, Policy, Release, SiteFacts, composed_epsilon, read_policy, write_policy
+from .policy import CURVATURE, MOST_MODELS, Policy, Release, SiteFacts, composed_epsilon, read_policy, write_policy
 from .secure.masks import ON, has_keys
 from .secure.sums import APART, first_part, is_summed
 from .site import Site
@@ -90,7 +90,8 @@ class Guard:
         if why := policy.why_not(self.about):
             raise RefusedError(why.text, why.code)
         if policy.tasks is not None and request.task not in policy.tasks:
-            raise RefusedError(f"this site answers {_listed(policy.tasks)}, not {request.task!r}", Code.NOT_RELEASED)
+            code = Code.NO_CURVATURE if request.task == CURVATURE else Code.NOT_RELEASED
+            raise RefusedError(f"this site answers {_listed(policy.tasks)}, not {request.task!r}", code)
         if request.task == MODEL and not policy.keep_model:
             raise RefusedError("this site keeps no model", Code.NOT_RELEASED)
         if request.nonce and self._hide is None:

@@ -1,5 +1,6 @@
 """A site's own rules about what may leave it: a file in its folder that no server can change."""
 
+import json
 import secrets
 import tomllib
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from typing import Any, no_type_check
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from ..geometry import Dual
 from ..runtime.options import built, meanings, one_word_of, option, optional, options
@@ -113,8 +115,25 @@ class Release:
 
     def counted(self, arrays: Mapping[str, Any]) -> "Release":
         """The same of an answer: all its numbers, or as many as were declared if that is more. Texts are no numbers."""
-        found = sum(np.size(array) for array in arrays.values() if np.asarray(array).dtype != np.uint8)
+        found = sum(_count_numbers(np.asarray(array)) for array in arrays.values())
         return replace(self, numbers=max(found, self.numbers or 0))
+
+
+def _count_numbers(array: NDArray[Any]) -> int:
+    """The entries of an array; of bytes, which are texts, the numbers in them if they are JSON."""
+    if array.dtype != np.uint8:
+        return array.size
+    try:
+        values = [json.loads(array.tobytes())]
+    except (ValueError, RecursionError):
+        return 0
+    count = 0
+    while values:
+        value = values.pop()
+        if isinstance(value, dict | list):
+            values += value.values() if isinstance(value, dict) else value
+        count += isinstance(value, int | float) and not isinstance(value, bool)
+    return count
 
 
 def why_not_weighed(weights: tuple[float, ...]) -> str:

@@ -26,29 +26,38 @@ def bordered_solver(
     )
     outer[np.arange(rest, len(outer)), np.arange(rest, len(outer))] = -corner
     schur = outer - left @ through
-    lu = scipy.linalg.lu_factor(schur, check_finite=False) if len(schur) else None
+    eliminate = _eliminator(schur) if len(schur) else None
 
     def solve(rhs: Floats, bottom: Floats) -> tuple[Floats, Floats]:
         top = scipy.linalg.cho_solve(factor, rhs[:split], check_finite=False)
         below = np.concatenate([rhs[split:], bottom])
-        if lu is not None:
-            below = scipy.linalg.lu_solve(lu, below - left @ top, check_finite=False)
+        if eliminate is not None:
+            below = eliminate(below - left @ top)
             top = top - through @ below
         return np.concatenate([top, below[:rest]]), below[rest:]
 
     return solve
 
 
-def solve_general(matrix: Floats, rhs: Floats) -> Floats:
-    """By elimination with pivots; a pivot that is 0 is taken for rounding."""
-    import scipy.linalg
+def _eliminator(matrix: Floats) -> Callable[[Floats], Floats]:
+    """Solves systems with this matrix by elimination with pivots; a pivot that is 0 is taken for rounding."""
+    from scipy.linalg import lapack
 
-    lu, pivots, info = scipy.linalg.lapack.dgetrf(matrix)
+    lu, pivots, info = lapack.dgetrf(matrix)
     if info > 0:
-        zero = np.abs(lu.diagonal()) == 0
-        lu[np.flatnonzero(zero), np.flatnonzero(zero)] = np.finfo(float).eps * np.max(np.abs(lu), initial=1e-300)
-    found: Floats = scipy.linalg.lapack.dgetrs(lu, pivots, rhs)[0]
-    return found
+        zero = np.flatnonzero(lu.diagonal() == 0)
+        lu[zero, zero] = np.finfo(float).eps * np.max(np.abs(lu), initial=1e-300)
+
+    def solve(rhs: Floats) -> Floats:
+        found: Floats = lapack.dgetrs(lu, pivots, rhs)[0]
+        return found
+
+    return solve
+
+
+def solve_general(matrix: Floats, rhs: Floats) -> Floats:
+    """By elimination alone."""
+    return _eliminator(matrix)(rhs)
 
 
 def solve_monotone(matrix: Floats, rhs: Floats, split: int) -> Floats:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ..certificates.rounding import Majorized
 from ..geometry import EntropicSimplex
 from ..regularizers import KL, CappedSimplex
 from ..summaries import Known, Summary
-from ..tree import Saddle, Tree
+from ..tree import Saddle, Tree, cast_like
 from ..validation import nonnegative, of_type, positive, real_array, short
 from .bounds import Penalty, known_classes, total_mass
 from .families import Family, family_of
@@ -27,13 +28,16 @@ from .scores import ScoreSum, linear_rows, linear_score, scored
 # Mixtures of clients or groups: a prior, the simplex of mixtures with its regularizer, and the loss of a mixture.
 
 
-def mixtures(kl: Number, mixture: NDArray[Any], cvar: Number | None, prior: bool) -> EntropicSimplex:
+def mixtures(
+    kl: Number, mixture: NDArray[Any], cvar: Number | None, prior: bool, spread: float = 0.0
+) -> EntropicSimplex:
     """The simplex of mixtures, held to one mixture by kl or capped by cvar; prior: whether the mixture was given."""
     kl = nonnegative("kl", kl)
     if cvar is None:
-        if prior and kl == 0:
+        if prior and kl == 0 and spread == 0:
             raise ValueError(
-                "prior needs kl > 0, the strength that holds the mixture to it: without kl it has no effect"
+                "prior needs kl > 0, the strength that holds the mixture to it, or spread > 0: without them it has no "
+                "effect"
             )
         return EntropicSimplex(KL(kl, mixture) if kl > 0 else None)
     share = positive("cvar", cvar)
@@ -52,42 +56,69 @@ def checked_prior(prior: object, count: int, part: str) -> NDArray[Any]:
     return p / p.sum()
 
 
+def checked_spread(spread: object) -> float:
+    """A number from 0 to below 1."""
+    share = float(nonnegative("spread", spread))
+    if share >= 1:
+        raise ValueError(f"spread must be a number >= 0 and below 1, got {share!r}")
+    return share
+
+
 class Weighted(Majorized, Smooth):
-    """weight y_g loss(<w, row> + b, label) of an example of group g; where clients are the groups, weight is M."""
+    """weight q_g loss(<w, row> + b, label) of an example of group g; where clients are the groups, weight is M.
+
+    q = (1 - spread) y + spread prior, what the losses of groups count with; y itself without a spread.
+    """
 
     family: Family
+    spread: Any = None
+    """None for 0."""
+    prior: Any = None
+
+    def shares(self, y: Any) -> Array:
+        """q of one mixture, or of several one below the other."""
+        if self.spread is None:
+            return jnp.asarray(y)
+        return (1 - cast_like(self.spread, y)) * y + cast_like(self.spread, y) * cast_like(self.prior, y)
 
     def __call__(self, x: Tree, y: Array, example: Tree) -> Array:
-        factor = example["weight"] * y[example["group"]]
+        factor = example["weight"] * self.shares(y)[example["group"]]
         return factor * self.family.loss(linear_score(x, example["row"]), example["target"])
 
     def majorant(self, x: Tree, y: Array, example: Tree) -> Array:
         """The same of the size of the loss."""
         reach = linear_score(x, abs(example["row"]))
-        return example["weight"] * y[example["group"]] * self.family.size(reach, example["target"])
+        return example["weight"] * self.shares(y)[example["group"]] * self.family.size(reach, example["target"])
 
     def jacobian_bound(self, examples: Tree, problem: Any) -> float:
         """Of the blocks xx and xy, y on the simplex with the norm l1, the largest of a group each.
 
-        xx: that of sum_i weight_i phi_i'' r_i r_i^T / n over its rows, r = (row, 1), with bounds of phi_i''.
-        xy: sum_i weight_i slope_i ||r_i|| / n over its rows, slope_i the largest of the loss in the domain.
+        xx: that of sum_i weight_i phi_i'' r_i r_i^T / n over its rows, r = (row, 1), with bounds of phi_i''. Whatever y
+        is, the losses of groups count with shares that add up to 1.
+        xy: (1 - spread) sum_i weight_i slope_i ||r_i|| / n over its rows, slope_i the largest of the loss.
         """
         group, weight = examples["group"], examples["weight"] / len(examples["group"])
         rows = scored(examples, problem)
         own = [group == g for g in np.unique(group)]
         curved = max(rows.of(members).largest_second(self.family, weight[members]) for members in own)
         crossed = np.bincount(group, weight * rows.steepest(self.family) * rows.rows.norms()).max()
-        return norm_of_blocks(curved, float(crossed))
+        return norm_of_blocks(curved, float(crossed) * self._moved)
 
     def score_sum(self, examples: Tree, like: Any) -> ScoreSum:
-        """y_g of its group, times its weight."""
+        """The share of its group, times its weight."""
         from scipy.sparse import csr_array  # imported where second derivatives are wanted
 
         group, count = np.asarray(examples["group"]), len(examples["group"])
         weight = np.asarray(examples["weight"], float) / count
-        mixed = csr_array((weight, (np.arange(count), group)), shape=(count, np.size(like.y)))
+        mixed = csr_array((weight * self._moved, (np.arange(count), group)), shape=(count, np.size(like.y)))
+        fixed = np.zeros(count) if self.spread is None else weight * (self.spread * np.asarray(self.prior))[group]
         rows = linear_rows(examples["row"], like.x, count)
-        return ScoreSum(rows, self.family, np.asarray(examples["target"]), np.zeros(count), mixed)
+        return ScoreSum(rows, self.family, np.asarray(examples["target"]), np.asarray(fixed, float), mixed)
+
+    @property
+    def _moved(self) -> float:
+        """What y is multiplied by."""
+        return 1.0 if self.spread is None else 1 - float(self.spread)
 
 
 # `agnostic` before anybody's data was seen.
@@ -97,8 +128,8 @@ class Weighted(Majorized, Smooth):
 class AgnosticRecipe(AbstractRecipe):
     """`agnostic` without data, in three exchanges: labels, then weights of groups, then what the bounds need.
 
-    grouped: whether the mixture is one of groups of rows, not of clients. loss, delta, l1, l2, kl, prior, cvar and
-    radius are those of `agnostic`.
+    grouped: whether the mixture is one of groups of rows, not of clients. loss, delta, l1, l2, kl, prior, cvar, radius
+    and spread are those of `agnostic`.
     Families of numbers send sums of targets with the weights of groups, then what bounds the bias at the prior and the
     losses of groups at the mean target; families of classes send weights and sums of rows of each class, at the prior.
     """
@@ -112,6 +143,7 @@ class AgnosticRecipe(AbstractRecipe):
     cvar: Any = None
     radius: Any = None
     grouped: bool = False
+    spread: Any = 0.0
     exchanges: ClassVar[int] = 3
     row_groups: ClassVar[bool] = True
 
@@ -119,7 +151,7 @@ class AgnosticRecipe(AbstractRecipe):
         self.family()
         of_type("grouped", self.grouped, bool, "True or False")
         self._penalty()
-        mixtures(self.kl, np.ones(1), self.cvar, self.prior is not None)
+        mixtures(self.kl, np.ones(1), self.cvar, self.prior is not None, checked_spread(self.spread))
 
     def family(self) -> Family:
         """The family before anything is known of the targets."""
@@ -167,12 +199,13 @@ class AgnosticRecipe(AbstractRecipe):
         ball, around = penalty.ball(budget), (self._constant(known),) * 2
         shape = (known[2][family.evidence_rows].shape[-1], *outputs)
         sums = {**known[2], "target_sum": self._mean_target(known)}
+        spread = checked_spread(self.spread)
         return self.built(
-            Weighted(family),
+            Weighted(family, np.asarray(spread), prior) if spread > 0 else Weighted(family),
             known,
             data,
             x={"weights": penalty.regularizer(ball, shape), "bias": family.box(sums, 1.0, around, ball, budget)},
-            y=mixtures(self.kl, prior, self.cvar, self.prior is not None),
+            y=mixtures(self.kl, prior, self.cvar, self.prior is not None, spread),
             like=Saddle({"weights": np.zeros(shape), "bias": np.zeros(outputs)}, np.zeros(prior.size)),
             floor=Floor(prior, 0.0, each=True),
             by_construction=True,
@@ -224,12 +257,15 @@ def agnostic(
     radius: Number | None = None,
     groups: Column | None = None,
     sample_weight: Numbers | None = None,
+    spread: Number = 0.0,
 ) -> Problem:
-    """min_x max_y sum_m y_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || prior), y on the simplex of clients.
+    """min_x max_y sum_m q_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || prior), y on the simplex of clients.
 
+    q = (1 - spread) y + spread prior, which is y without a spread.
     X: n rows of d features; y: n labels; clients: for each row, whose it is. Entry m of the mixture, and of prior,
         is the m-th of the sorted client ids; without prior= all are alike, and its entries are divided by their sum.
-        prior needs kl > 0. sample_weight: a number >= 0 for each row, in proportion to which rows count in every mean.
+        prior needs kl > 0 or spread > 0. sample_weight: a number >= 0 for each row, in proportion to which rows count
+        in every mean.
     groups: for each row, its group: the mixture is then one of groups, and loss_m is a mean over the rows of group m,
         whoever holds them, so that clients that share groups need not know it. Without it each client is a group.
     loss: x = {"weights": w, "bias": b}, and loss_m is a mean over client m's rows. "logistic", for two classes:
@@ -239,6 +275,8 @@ def agnostic(
         |u| <= delta, delta |u| - delta^2 / 2 beyond.
     cvar: with M groups, y <= 1 / (cvar M), so that the maximum over y is the mean loss of the worst share `cvar` of
         groups; 1 is the mean, cvar <= 1/M the worst group. Not together with kl or prior.
+    spread: in [0, 1), what is given to all groups in proportion to the prior, whatever y is: each counts with at least
+        spread prior_m, so that the objective is (1 - spread) that of the worst mixture + spread that of the prior.
 
     Certificates need bounded domains. Let phi(x) be the maximum over y, and B = log(classes) = phi(0) for the first
     two losses. They are >= 0, so a solution has l1 ||w||_1 <= B and l2/2 ||w||^2 <= B: w is kept in the L1Ball or the
@@ -248,10 +286,11 @@ def agnostic(
     B = max_m loss_m >= phi at w = 0, b = t. Jensen's inequality at y = prior puts |b + <w, mu> - t| within the reach of
     B, sqrt(2 B) (for "huber" B / delta + delta / 2 if that is more than delta), so |b - t| <= (the largest |<w, mu>|
     for w in its ball) + reach. Unless B = 0, no derived bound is active at a solution; a given radius may be.
+    q is a mixture too, and the prior at y = prior, so that a spread changes none of these bounds.
     Losses are >= 0, so f(x, y) >= 0 at any mixture: the floor is 0 at the prior, which no cap excludes.
     Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
     """
-    recipe = AgnosticRecipe(loss, delta, l1, l2, kl, prior, cvar, radius, groups is not None)
+    recipe = AgnosticRecipe(loss, delta, l1, l2, kl, prior, cvar, radius, groups is not None, spread)
     rows = features(X)
     target = recipe.family().column(y, rows.shape[0])
     group = None if groups is None else label_column("groups", groups, rows.shape[0])

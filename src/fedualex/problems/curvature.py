@@ -99,7 +99,9 @@ class ScoreSurveyor(Surveyor):
     def __init__(self, problem: Any, sums: list[ScoreSum]):
         super().__init__(problem)
         self.outputs = int(np.prod(np.shape(problem.like.x["weights"])[1:], dtype=int))
-        self.parts = list(zip(np.asarray(problem.weights, float), sums, strict=True))
+        # Several targets of which there is one have a score each, as one target has.
+        flat = [own._replace(target=own.target.reshape(len(own.target))) if self.outputs == 1 else own for own in sums]
+        self.parts = list(zip(np.asarray(problem.weights, float), flat, strict=True))
 
     def survey(self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None) -> Surveyed:
         """Added up over clients and blocks of rows."""

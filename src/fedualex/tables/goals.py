@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
-from ..algorithms import FeDualNewton, Method
+from ..algorithms import Method
 from ..problems import AbstractRecipe
 from ..problems.readings import Reading
 from ..problems.recipe import sources_of
@@ -128,7 +128,7 @@ CLOSE, PER_ROW = 1e-6, 1e-11
 
 def default_tolerance(goal: str, method: Method, rows: int) -> float:
     """The certified gap at which a run ends that nobody chose: a small one where few more exchanges reach it."""
-    return max(CLOSE, PER_ROW * rows) if isinstance(method, FeDualNewton) else GOALS[goal].tol
+    return max(CLOSE, PER_ROW * rows) if method.asks_curvature else GOALS[goal].tol
 
 
 OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
@@ -262,6 +262,8 @@ def check_groups(goal: str, groups: str | None) -> None:
 MOST_OF_ONE = 0.5
 """The largest weight of one client where the adversary weighs clients: in a deployment the sum at a weight near 1 would
 be that client's own gradient."""
+SPREAD = 0.1
+"""What all clients share alike there, whatever the adversary does: no sum is one of two clients alone."""
 
 
 def weighs_clients(name: str, grouped: bool) -> bool:
@@ -270,7 +272,7 @@ def weighs_clients(name: str, grouped: bool) -> bool:
 
 
 def with_limited_weights(arguments: Mapping[str, Any], clients: int) -> dict[str, Any]:
-    """The arguments of a goal that weighs clients, none of which may have more than MOST_OF_ONE of the weight.
+    """The arguments of a goal that weighs clients: MOST_OF_ONE is the largest weight of one, and SPREAD is for all.
 
     A share `cvar` of M clients is a largest weight of 1 / (cvar M). Of two clients the limit would make the mean, so
     that there is none: nothing can be hidden in a sum of two.
@@ -278,7 +280,7 @@ def with_limited_weights(arguments: Mapping[str, Any], clients: int) -> dict[str
     if clients * MOST_OF_ONE <= 1:
         return dict(arguments)
     least = 1 / (MOST_OF_ONE * clients)
-    return {**arguments, "cvar": max(arguments.get("cvar") or least, least)}
+    return {**arguments, "cvar": max(arguments.get("cvar") or least, least), "spread": SPREAD}
 
 
 def words_of_weights(name: str, clients: int, grouped: bool) -> list[str]:
@@ -287,4 +289,5 @@ def words_of_weights(name: str, clients: int, grouped: bool) -> list[str]:
         return []
     if clients * MOST_OF_ONE <= 1:
         return [f"of {clients} clients the one that is served worst counts alone"]
-    return [f"the client that is served worst counts at most {MOST_OF_ONE:g}, the next ones the rest"]
+    worst = f"the clients that are served worst have {1 - SPREAD:g} of the weight"
+    return [f"{worst}, one of them at most {MOST_OF_ONE:g} of that, and all clients share {SPREAD:g} alike"]

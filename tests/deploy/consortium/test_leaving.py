@@ -1,18 +1,22 @@
 """What a server can make of an honest run: no array is as long as a site's table, and no row can be solved for."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.command_line import cli, refused
+from support.consortium import deployment, noting, run_in_threads
+from support.patients import write
 from support.reconstruction import GOALS, found_gradients, found_rows, hold, write_sites
 
 import fedualex.tables.goals as goals
 from fedualex import models
-from fedualex.data import Table
+from fedualex.data import Table, read_csv
 from fedualex.deploy.consortium import agreement, kit
 from fedualex.deploy.consortium.agreement import check_goal
 from fedualex.deploy.consortium.deployment import load_site
+from fedualex.deploy.engine import RefusedError
 from fedualex.deploy.ledger import audit
 from fedualex.runs.settings import ConfigurationError
 from fedualex.tables.fit import plan_fit
@@ -94,6 +98,25 @@ def test_no_row_follows_from_all_that_a_server_holds(tmp_path, goal, masked):
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "lasso"])
+def test_no_row_follows_from_second_derivatives(tmp_path, goal, masked):
+    held = hold(tmp_path, goal, masked, {site: 5 * count for site, count in ROWS.items()}, tol=1e-6)
+    assert any(task == "curvature" for task, *_ in held.asked)
+    assert found_rows(held) == 0
+
+
+def test_second_derivatives_of_one_row_are_that_row(tmp_path, monkeypatch):
+    """Which is why a site with few rows for each parameter releases none: the attack finds it where nothing refuses."""
+    held = hold(tmp_path, "logistic", False, {site: 5 * count for site, count in ROWS.items()}, rounds=1)
+    row = held.rows[:1]
+    whole = np.concatenate([np.ones((1, 1)), row], axis=1)
+    triangle = (whole.T @ whole)[np.triu_indices(whole.shape[1])]
+    held.answered = [("curvature", 0, {"curvature.xx": triangle[None]})]
+    held.files, held.asked, held.rows = {}, [], row
+    assert found_rows(held) == 1
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 def test_the_same_attack_solves_for_every_row_where_rows_have_duals(tmp_path, monkeypatch, masked):
     for module in (agreement, kit):
         monkeypatch.setattr(module, "check_goal", lambda name: None)
@@ -118,6 +141,12 @@ def test_check_announces_what_the_ledger_counts(tmp_path):
         assert rounds == ({said["numbers_in_a_round"]} if options else set())
 
 
+WEIGHS = [
+    "the clients that are served worst have 0.9 of the weight, one of them at most 0.5 of that, and all clients share "
+    "0.1 alike"
+]
+
+
 def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
     """The saddle problem with its limit is certified, the limit is there, and the model says so."""
     held = hold(tmp_path, "fair", True, ROWS)
@@ -125,7 +154,7 @@ def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
     assert y.max() <= 0.5 + 1e-12
     model = models.load(tmp_path / "deployment" / "server")
     assert model.certificate["gap"] <= model.certificate["tol"]
-    assert model.training["weighs"] == ["the client that is served worst counts at most 0.5, the next ones the rest"]
+    assert model.training["weighs"] == WEIGHS
     rows = [(tmp_path / f"{name}.csv").read_text().splitlines() for name in sorted(ROWS)]
     whole = [
         rows[0][0] + ",site",
@@ -133,10 +162,39 @@ def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
     ]
     (tmp_path / "all.csv").write_text("\n".join(whole) + "\n")
     fit = plan_fit({"table": "all.csv", "clients": "site", "goal": "fair", "target": "outcome"}, tmp_path)
-    assert float(fit.configuration.problem.geometry.parts.y.regularizer.cap) == 0.5
-    assert fit.weighs == model.training["weighs"]
-    two = plan_fit({"table": "all.csv", "clients": 2, "goal": "fair", "target": "outcome"}, tmp_path)
-    assert two.weighs == ["of 2 clients the one that is served worst counts alone"]
+    own = fit.recipe.recipe(fit.known)
+    assert (own.cvar, own.spread) == (pytest.approx(2 / 3), 0.1)
+    assert fit.weighs == goals.words_of_weights("fair", 3, False) == WEIGHS
+    assert goals.words_of_weights("fair", 2, False) == ["of 2 clients the one that is served worst counts alone"]
+
+
+def test_an_honest_masked_run_whose_adversary_leaves_one_site_out_is_answered_to_its_end(tmp_path):
+    """Two sites are served worst by far: the third has no weight of the adversary, and counts all the same."""
+    settings, rng = {"target": "days"}, np.random.default_rng(0)
+    write_sites(tmp_path, ROWS, settings)
+    for name in ROWS:  # of north all rows follow the rule, of the others few
+        table = read_csv(tmp_path / f"{name}.csv")
+        noise = (name != "north") * 20 * rng.normal(size=table.rows)
+        days = sum(table[f"f{j}"] for j in range(5)) + noise
+        write(tmp_path / f"{name}.csv", {key: table[key].tolist() for key in table} | {"days": days.tolist()})
+    asked = []
+    root = deployment(tmp_path, "on", goal="fair-regression", **settings, rounds=200, tol=1e-4)
+    run_in_threads(root, noting(asked))
+    model = models.load(root / "server")
+    assert model.certificate["gap"] <= 1e-4
+    site = load_site(root / "sites" / "east")
+    surveys = [request for name, request, _ in asked if name == "east" and request.task == "survey"]
+    weights = np.concatenate([site._declare(request).weights for request in surveys])
+    points = np.concatenate([request.arrays["points.y"] for request in surveys])
+    assert points[:, 1].min() < 1e-6  # north, of which the sum would have had nothing
+    np.testing.assert_allclose(weights, 0.9 * points + 0.1 / 3, rtol=1e-12)
+    assert weights.min() >= 0.1 / 3
+    alone = np.zeros_like(surveys[-1].arrays["points.y"])
+    alone[:, 0] = 1.0
+    request = replace(surveys[-1], arrays={**surveys[-1].arrays, "points.y": alone}, nonce="another")
+    np.testing.assert_allclose(site._declare(request).weights, 0.9 * alone + 0.1 / 3, rtol=1e-12)
+    with pytest.raises(RefusedError, match=r"no site has more than 0\.8 of the weight"):
+        site.work(request)
 
 
 @pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "auc", "lasso", "low-rank"])

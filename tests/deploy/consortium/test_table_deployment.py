@@ -115,6 +115,8 @@ def test_a_model_is_measured_on_rows_that_were_held_out(ended):
     root, _, seen = ended
     sent = next(request for _, request, _ in seen if request.task == "measure")
     (found,) = unpack_json(load_site(root / "sites" / "west").work(sent), "measures")
+    lines = [line for line in audit(root / "sites" / "west")["lines"] if line.get("task") == "measure"]
+    assert {line["numbers"] for line in lines} == {sum(value is not None for value in found.values())}
     settings = settings_of(root / "sites" / "west")
     own = read_own_table(root / "sites" / "west", recipe_of_goal(settings), settings["problem"]["holdout"])
     assert found["rows"] == own.held_out.rows

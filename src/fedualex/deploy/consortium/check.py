@@ -16,7 +16,7 @@ from ...tables.goals import names_of
 from ...tables.recipe import TableRecipe
 from ..policy import Policy, Release, read_policy
 from ..secure.masks import OFF, has_keys
-from ..site import declare_round, declare_survey, reply_like
+from ..site import declare_curvature, declare_round, declare_survey, reply_like
 from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
 from .settings import settings_of, task_of
@@ -40,6 +40,10 @@ class Checked:
     """What leaves in a survey of one point; None if this site alone has too little for the problem."""
     round: Release | None
     """What leaves in a round; None if the method takes no steps at sites, or as before."""
+    curvature: Release | None
+    """What leaves with second derivatives at one point; None if the method asks for none, or as before."""
+    no_curvature: str
+    """Why this site would not release these."""
     short_of: str
     """Why so."""
     rules: dict[str, Any]
@@ -85,8 +89,18 @@ class Checked:
             where = "exchanges for a certificate or a correction"
         return (
             f"{steps}In {where} it sends {self.survey.numbers} numbers for a point: its mean loss there and the "
-            "gradient of it, if the other sites have the same categories and classes. After the run it sends measures "
-            "of the model on its held-out rows."
+            f"gradient of it, if the other sites have the same categories and classes. {self._bent}After the run it "
+            "sends measures of the model on its held-out rows."
+        )
+
+    @property
+    def _bent(self) -> str:
+        if self.curvature is None:
+            return ""
+        but = f"; but {self.no_curvature}, so that the run goes on without them" if self.no_curvature else ""
+        return (
+            "With second derivatives, which are weighted second moments of its rows, and a cut of the last step it is "
+            f"{self.curvature.numbers} numbers for a point{but}. "
         )
 
     def plain(self) -> dict[str, Any]:
@@ -101,6 +115,8 @@ class Checked:
             "numbers_in_summaries": self.summarized,
             "numbers_in_an_exchange": None if self.survey is None else self.survey.numbers,
             "numbers_in_a_round": None if self.round is None else self.round.numbers,
+            "numbers_with_curvature": None if self.curvature is None else self.curvature.numbers,
+            "no_curvature": self.no_curvature,
         }
 
 
@@ -114,19 +130,23 @@ def checked(party: Path) -> Checked:
     if why := policy.why_not(facts_of(table.trained, recipe, "")):
         rarest = sorted(smallest_groups(table.trained, recipe).items(), key=lambda item: item[1])[:FEW]
         few = ", ".join(f"{name} ({count})" for name, count in rarest)
-        raise ConfigurationError(f"by its own rules nothing leaves this site: {why}; rows of the rarest value: {few}")
+        raise ConfigurationError(
+            f"by its own rules nothing leaves this site: {why.text}; rows of the rarest value: {few}"
+        )
     plain = Policy()
     rules = {f.name: value for f in fields(plain) if (value := getattr(policy, f.name)) != getattr(plain, f.name)}
     keys = has_keys(party) and settings["run"]["secure_sums"] != OFF
     summaries: list[Summary] = []
     try:
         known = _summarized(recipe, table, settings, summaries)
-        survey, steps = _declared(recipe, known, settings)
+        survey, steps, bent = _declared(recipe, known, settings)
     except ValueError as error:  # one class, as a rule: the other sites have the other
         if len(summaries) < Encoder.exchanges:
             raise
-        return Checked(table, recipe, summaries, None, None, str(error), rules, keys)
-    return Checked(table, recipe, summaries, survey, steps, "", rules, keys)
+        return Checked(table, recipe, summaries, None, None, None, "", str(error), rules, keys)
+    why = None if bent is None else policy.why_not_released(bent, facts_of(table.trained, recipe, ""), keys)
+    refusal = "" if why is None else why.text
+    return Checked(table, recipe, summaries, survey, steps, bent, refusal, "", rules, keys)
 
 
 def _summarized(
@@ -143,15 +163,19 @@ def _summarized(
     return known
 
 
-def _declared(recipe: TableRecipe, known: list[Known], settings: Mapping[str, Any]) -> tuple[Release, Release | None]:
-    """What leaves in a survey of one point, and in a round where there are steps at sites, as sites declare it."""
-    view = recipe.problem(known, "elsewhere")
-    survey = declare_survey(view.like, 1)
-    if build_method(settings["method"]).outputs:  # it asks for losses and gradients alone
-        return survey, None
+def _declared(
+    recipe: TableRecipe, known: list[Known], settings: Mapping[str, Any]
+) -> tuple[Release, Release | None, Release | None]:
+    """What leaves in a survey of one point, in a round of steps at sites, and with second derivatives, as declared."""
+    view, method = recipe.problem(known, "elsewhere"), build_method(settings["method"])
+    survey, one = declare_survey(view.like, 1), np.array([True])
+    if method.asks_curvature:
+        return survey, None, declare_curvature(view.like, one, one)
+    if method.outputs:  # it asks for losses and gradients alone
+        return survey, None, None
     task = task_of(settings, view, known)
     with double():
-        return survey, declare_round(reply_like(task.prepare(view).setup, task.averages))
+        return survey, declare_round(reply_like(task.prepare(view).setup, task.averages)), None
 
 
 def entries(summary: Summary) -> Iterator[tuple[str, str, Any]]:

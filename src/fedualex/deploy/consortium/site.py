@@ -14,6 +14,7 @@ from ...data.files import read_table
 from ...data.partitions import held_out_by
 from ...models import save
 from ...models.store import MODEL
+from ...precision import double
 from ...runs.settings import ConfigurationError, check_keys, read_toml
 from ...summaries import Known, Summary
 from ...tables.measures import measured
@@ -159,7 +160,7 @@ class TableSite:
         return answer(self, request)
 
     def declare(self, request: Request) -> Release:
-        """What would leave if this were answered; of a loss that weighs sites, with their weights at each point."""
+        """What would leave if this were answered; of a loss that weighs sites, with what each counts at each point."""
         if request.task == MEASURE:
             subject, held = digest_model(unpack_model(request.arrays)), self._enough_held_out()
             return Release(MEASURE, 1, weights=(tuple(map(float, held)),), subject=subject)
@@ -168,7 +169,10 @@ class TableSite:
         asked = self.site().declare(request)
         if not self.recipe.weighs_parties or request.task not in ("survey", CURVATURE, "round"):
             return asked
-        return replace(asked, weights=tuple(map(tuple, self.site().y_asked(request).tolist())))
+        problem: Any = self.site().problem
+        with double():
+            shares = np.asarray(problem.f.shares(self.site().y_asked(request)))
+        return replace(asked, weights=tuple(map(tuple, shares.tolist())))
 
     def factors(self, task: str) -> Mapping[str, float]:
         """What its arrays are multiplied by in sums over all sites; those of summaries and measures by nothing."""
