@@ -25,6 +25,7 @@ SPARSE = csr_array(np.where(np.abs(X) > 0.7, X, 0.0))
 THREE = (np.arange(60) + (X[:, 0] > 0)) % 3
 MORE = {
     "agnostic, cvar": lambda: P.agnostic(X, TWO, OWNER, l1=0.05, cvar=0.5),
+    "agnostic, spread": lambda: P.agnostic(X, TWO, OWNER, l1=0.05, spread=0.1),
     "agnostic, huber": lambda: P.agnostic(X, SCORE, OWNER, loss="huber", delta=0.5, l1=0.05),
     "agnostic, softmax": lambda: P.agnostic(X, THREE, OWNER, l1=0.05),
     "agnostic, groups over clients": lambda: P.agnostic(X, TWO, UNEVEN, groups=OWNER, l1=0.05),

@@ -111,7 +111,8 @@ class Weighted(Majorized, Smooth):
         group, count = np.asarray(examples["group"]), len(examples["group"])
         weight = np.asarray(examples["weight"], float) / count
         mixed = csr_array((weight * self._moved, (np.arange(count), group)), shape=(count, np.size(like.y)))
-        fixed = np.zeros(count) if self.spread is None else weight * (self.spread * np.asarray(self.prior))[group]
+        # Plain numbers: the spread may be an array of jax, and this is no program of it.
+        fixed = np.zeros(count) if self.spread is None else weight * float(self.spread) * np.asarray(self.prior)[group]
         rows = linear_rows(examples["row"], like.x, count)
         return ScoreSum(rows, self.family, np.asarray(examples["target"]), np.asarray(fixed, float), mixed)
 
