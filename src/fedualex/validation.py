@@ -230,7 +230,9 @@ def encode_labels(name: str, values: object, rows: int | None = None) -> tuple[N
     if array.ndim != 1 or array.size == 0 or rows not in (None, array.size):
         raise ValueError(f"{name} must hold {count}labels in one column, got an array of shape {array.shape}")
     if gone.any():
-        raise ValueError(f"{name} must not contain nan, None or empty text, got {short(values)}")
+        row = int(np.argmax(gone))
+        found = f"{short(array[row].item())} in row {row + 1} of {array.size}"
+        raise ValueError(f"{name} must not contain nan, None or empty text, got {found}")
     return names, number.astype(np.int32)  # the index type of both precisions
 
 

@@ -1,11 +1,14 @@
 """Laws of every family: derivatives, Fenchel-Young, numpy as jax, and what bounds a family declares of itself."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import families as laws
 
+from fedualex.problems import sparse_glm
 from fedualex.problems.families import FAMILIES, Family, Huber, family_of, namespace
 
 EVERY = pytest.mark.parametrize("name", FAMILIES)
@@ -90,3 +93,12 @@ def test_a_family_is_known_by_its_name(name):
     given = Huber(0.3)
     assert family_of("loss", given) is given
     assert float(family_of("loss", "huber", delta=0.3).delta) == 0.3
+
+
+def test_the_pages_name_every_family_and_what_tangents_send():
+    docs = Path(__file__).parents[2] / "docs"
+    page, recipes = (docs / "catalogue" / "sparse_glm.md").read_text(), (docs / "recipes.md").read_text()
+    for name in FAMILIES:
+        assert f'"{name}"' in page
+        assert f'"{name}"' in sparse_glm.__doc__
+    assert all(f"`tangent_{part}`" in recipes for part in ("losses", "slopes", "rows"))

@@ -1,6 +1,7 @@
 """What all commands share: errors in one line, JSON on request, exit codes by status."""
 
 import functools
+import io
 import json
 import os
 import shutil
@@ -79,8 +80,33 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except (ValueError, TypeError, OSError, ArithmeticError, MemoryError, ImportError) as error:
             raise BadInput(visible(" ".join(str(error).split()))) from None
+        except (AssertionError, RuntimeError):
+            if why := _why_no_devices():
+                raise BadInput(why) from None
+            raise
 
     return wrapped
+
+
+def _why_no_devices() -> str:
+    """What is wrong with JAX_PLATFORMS, if jax has no devices because of it."""
+    chosen = os.environ.get("JAX_PLATFORMS")
+    if not chosen:
+        return ""
+    import jax
+
+    try:
+        jax.devices()
+    except (AssertionError, RuntimeError):
+        return f"JAX_PLATFORMS must name what this machine has, or be left out, got {chosen!r}: no device is found"
+    return ""
+
+
+def _accept_any_name() -> None:
+    """Where the locale cannot write a character, as in C, it is shown escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def print_table(table: Any) -> None:
@@ -181,6 +207,7 @@ class Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """As click has it, but for how the program ends."""
         arguments = sys.argv[1:] if args is None else list(args)
+        _accept_any_name()
         if (columns := shutil.get_terminal_size().columns) < NARROW:
             options.setdefault("terminal_width", columns)
         run = functools.partial(super().main, arguments, *rest, standalone_mode=False, **options)

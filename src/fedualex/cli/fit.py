@@ -219,7 +219,8 @@ def predict(model: Path, table: str, out: Path | None, as_json: bool) -> None:
     from ..models import load
     from ..storage import write_atomically
 
-    found, rows = load(model), read_table(table, Path())
+    found = load(model)
+    rows = read_table(table, Path(), found.encoder.categories)
     for name, unseen in found.unseen(rows).items():
         shown = ", ".join(unseen[:3]) + (", ..." if len(unseen) > 3 else "")
         echo(f"note: {name} holds categories that were not there in training: {shown}", err=True)

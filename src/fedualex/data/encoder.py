@@ -204,13 +204,34 @@ def is_text(column: NDArray[Any]) -> bool:
 
 
 def column_of_kind(name: str, column: NDArray[Any], text: bool) -> NDArray[Any]:
-    """A plain column as text or as numbers; one in which all is missing can be either, any other is what it is."""
+    """A plain column as text or as numbers, as it was when it was fitted.
+
+    Numbers can be text, as where all codes of a table happen to be numbers: whole ones are written without a point.
+    Text is no number; where all is missing a column can be either.
+    """
     if missing(column).all():
         return np.full(len(column), "" if text else np.nan)
-    if is_text(column) != text:
-        fitted, found = ("text", "numbers") if text else ("numbers", "text")
-        raise ValueError(f"the column {name!r} must hold {fitted}, as when it was fitted, got {found}")
-    return column
+    if is_text(column) and not text:
+        there = np.flatnonzero(column != "").tolist()
+        row = next((i for i in there if not _is_number(column[i])), there[0])
+        found = f"text, {short(str(column[row]))} in row {row + 1} of {len(column)}"
+        raise ValueError(f"the column {name!r} must hold numbers, as when it was fitted, got {found}")
+    return column if is_text(column) == text else np.array([_text_of(value) for value in column.tolist()], str)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _text_of(value: Any) -> str:
+    """As a file has it; "" of nan."""
+    if value != value:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def summarize_columns(table: Table, weight: Any = None) -> Summary:

@@ -3,6 +3,8 @@
 import csv
 import io
 import re
+from collections import Counter
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,15 @@ MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 DELIMITERS = ",;\t|"
 
 
-def read_csv(path: str | Path, *, delimiter: str | None = None, decimal: str | None = None) -> Table:
+def read_csv(
+    path: str | Path, *, delimiter: str | None = None, decimal: str | None = None, text: Collection[str] = ()
+) -> Table:
     """A CSV file whose first line names the columns.
 
     delimiter: what is between columns; None finds it: of , ; tab and | the one that most often stands in the first
         line, and blanks where the file holds nothing but numbers. decimal: the decimal sign of numbers, "." or ",".
         None is ".", and also "," for a column that is not numeric otherwise, in a file whose columns a comma does not
-        separate.
+        separate. text: the names of columns that are text, whatever they hold.
     A column is numbers if all its values that are not missing are, integers if they are and none is missing;
     otherwise it is text. Missing is an empty field, ?, NA, N/A, NaN, null or None, in any case.
     path: the file.
@@ -39,23 +43,25 @@ def read_csv(path: str | Path, *, delimiter: str | None = None, decimal: str | N
     if decimal not in (None, ".", ","):
         raise ValueError(f"decimal must be '.', ',' or None to find it, got {short(decimal)}")
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-        mark = _delimiter(text) if delimiter is None else delimiter
-        lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=mark) if line]
+        whole = Path(path).read_text(encoding="utf-8-sig")
+        mark = _delimiter(whole) if delimiter is None else delimiter
+        lines = [line for line in csv.reader(io.StringIO(whole, newline=""), delimiter=mark) if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as a CSV file: {error}") from None
     if len(lines) < 2:
         raise ValueError(f"{path} must have a line of names and at least one row, got {len(lines)} lines")
-    if len(lines[0]) == 1 and (found := _delimiter(text)) in lines[0][0] and found != mark:
+    if len(lines[0]) == 1 and (found := _delimiter(whole)) in lines[0][0] and found != mark:
         raise ValueError(f"{path} has one column if {mark!r} is between columns, and more if {found!r} is: give that")
     names, rows = [name.strip() for name in lines[0]], lines[1:]
-    if len(set(names)) < len(names):
-        raise ValueError(f"{path} must have different names for its columns, got {short(names)}")
+    if double := [name for name, count in Counter(names).items() if count > 1]:
+        several = ", ".join(map(repr, double))
+        raise ValueError(f"{path} must have different names for its columns, got more than one {several}")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(names):
             raise ValueError(f"{path}, row {number}: {len(row)} values for {len(names)} columns")
     signs = (decimal,) if decimal else (".",) if mark == "," else (".", ",")
-    return Table({name: _column([row[i] for row in rows], signs) for i, name in enumerate(names)}, str(path))
+    kinds = [() if name in text else signs for name in names]
+    return Table({name: _column([row[i] for row in rows], kinds[i]) for i, name in enumerate(names)}, str(path))
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
@@ -141,14 +147,17 @@ BUNDLED_TABLE = "bundled:"
 """Before the name of a table that comes with scikit-learn."""
 
 
-def read_table(name: str, folder: Path) -> Table:
-    """The table of this name: a file by its ending, from the folder or by its whole path, or "bundled:NAME"."""
+def read_table(name: str, folder: Path, text: Collection[str] = ()) -> Table:
+    """The table of this name: a file by its ending, from the folder or by its whole path, or "bundled:NAME".
+
+    text: of a text file, the names of columns that are text, whatever they hold.
+    """
     if name.startswith(BUNDLED_TABLE):
         return bundled_table(name.removeprefix(BUNDLED_TABLE))
     readers = {".csv": read_csv, ".tsv": read_csv, ".txt": read_csv, ".parquet": read_parquet, ".npz": read_npz_table}
     if (reader := readers.get(Path(name).suffix.lower())) is None:
         raise ValueError(f"table must be a file {', '.join(readers)} or {BUNDLED_TABLE}NAME, got {short(name)}")
-    return reader(folder / name)
+    return read_csv(folder / name, text=text) if reader is read_csv else reader(folder / name)
 
 
 # Data sets by name: those that come with scikit-learn, and OpenML's.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
+from ..data.encoder import column_of_kind, plain_column
 from ..display import rounded_up
 from ..problems.readings import Reading
 from ..validation import short
@@ -171,7 +172,8 @@ class Model:
         for name, known in self.encoder.categories.items():
             if name not in table:
                 continue  # `decision_function` says which columns are missing
-            new = sorted(set(map(str, np.asarray(table[name]).tolist())) - set(known) - {"", "nan", "None"})
+            column = column_of_kind(name, plain_column(name, table[name]), text=True)
+            new = sorted(set(column.tolist()) - set(known) - {"", "nan", "None"})
             found |= {name: new} if new else {}
         return found
 
