@@ -72,9 +72,9 @@ def test_a_run_ends_with_the_exchange_that_meets_tol():
 def test_a_run_with_few_rounds_waits_until_its_phase_has_ended(monkeypatch):
     """Of 20 rounds a fifth is 4. Without patience a plateau ends the run; with it the run goes on and improves."""
     few = {"rounds": 20, "tol": 1e-9, "record_every": 1}
-    run = fx.solve(rows("auc"), **few)
+    run = fx.solve(rows("auc"), fx.FeDualSlide(), **few)
     monkeypatch.setattr(fx.FeDualSlide, "patience", 0)
-    hasty = fx.solve(rows("auc"), **few)
+    hasty = fx.solve(rows("auc"), fx.FeDualSlide(), **few)
     assert hasty.stop is fx.Stop.STALLED
     assert run.stop is fx.Stop.MAX_ROUNDS
     assert run.gap < hasty.gap
