@@ -120,7 +120,7 @@ def test_every_kind_of_problem_is_solved_without_a_step_size(name):
     assert run.exchanges == run.rounds <= 200
     own = rows(name).certificate(run.z)  # another certificate of the same point, which does not know the surveys
     assert own.gap >= -1e-12
-    assert run.chosen.startswith("FeDualSlide")
+    assert run.chosen.startswith("FeDualNewton")
 
 
 def test_few_rows_and_features_take_few_exchanges():
@@ -234,7 +234,7 @@ def test_no_gap_is_above_what_the_zero_model_is_worth(name):
         floor = problem.floor
         worth = objective - float(floor.value) + float(flat.y.psi(flat.vector(fx.Saddle(zero.x, floor.y))[split:]))
         size = 1 + abs(objective)
-    for method in (None, fx.FeDualExCorrected(eta_c=1e-3)):
+    for method in (None, fx.FeDualSlide(), fx.FeDualExCorrected(eta_c=1e-3)):
         run = fx.simulate(problem, method, rounds=2)
         assert np.all(run.history["gap_bounds"] <= worth + 1e-6 * size), name
 

@@ -266,7 +266,10 @@ def _values(flat: Flat, known: Known, above: Rows, below: Rows) -> tuple[Array, 
         lambda at: jax.lax.map(lambda one: mixed(*one), (at, below)), tree.depend_on(lowers, lowers[0])
     )
     better = known.there & jnp.isfinite(mixtures) & (mixtures > lowers)
-    return uppers, jnp.where(better, mixtures, lowers), jnp.where(better, shares, 1.0)
+    values, shares = jnp.where(better, mixtures, lowers), jnp.where(better, shares, 1.0)
+    alone = lower_value(flat, *tree.depend_on(floor, values[0]))  # which sections come near to and do not reach
+    better = known.there & jnp.isfinite(alone) & ~(values >= alone)
+    return uppers, jnp.where(better, alone, values), jnp.where(better, 0.0, shares)
 
 
 def _bound(
