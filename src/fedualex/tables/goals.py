@@ -1,4 +1,4 @@
-"""What a person can want from a table, and the problem of the catalogue that it is."""
+"""What a person can want from a table: a family of losses, and the structure of the objective."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import problems
 from ..algorithms import Method
-from ..problems import AbstractRecipe
+from ..problems import (
+    AbstractRecipe,
+    AgnosticRecipe,
+    AucRecipe,
+    ConstrainedRecipe,
+    LowRankRecipe,
+    RobustRecipe,
+    SparseGlmRecipe,
+)
 from ..problems.readings import Reading
-from ..problems.recipe import sources_of
 from ..runs.settings import ConfigurationError, check_keys
 from ..validation import classes, hint, missing
 
@@ -35,92 +41,88 @@ class OverRows:
         return self.share / min(rows, MOST_ROWS)
 
 
-@dataclass(frozen=True)
-class Goal:
-    """problem, arguments: the catalogue's. options: which of its arguments people may choose, with their defaults.
-
-    two: whether the target must have two classes. several: whether there may be several targets.
-    grouped: whether groups of rows can stand in for clients.
-    tol: the certified gap at which a fit ends, in units of the objective.
-    """
-
-    words: str
-    problem: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    tol: float = 1e-2
-    two: bool = False
-    several: bool = False
-    grouped: bool = False
-
-    @cached_property
-    def reading(self) -> Reading:
-        """What the scores mean, as the recipe says."""
-        return self.make_recipe({**self.arguments, **self.defaults(1)}).reading
-
-    @property
-    def recipe_class(self) -> type[Any]:
-        """The catalogue's class of recipes for the problem."""
-        sources: Any = sources_of(getattr(problems, self.problem))
-        kind: type[Any] = sources.recipe
-        return kind
-
-    def make_recipe(self, arguments: Mapping[str, Any]) -> AbstractRecipe:
-        """The recipe with those arguments of the problem that it takes."""
-        kind = self.recipe_class
-        made: AbstractRecipe = kind(**{one.name: arguments[one.name] for one in fields(kind) if one.name in arguments})
-        return made
-
-    def defaults(self, rows: int) -> dict[str, Any]:
-        """What the options are for so many rows, if nothing is chosen."""
-        return {key: value.of(rows) if isinstance(value, OverRows) else value for key, value in self.options.items()}
-
-
 LIMIT = 0.1
 LIMITED = "limited"
 """The option that names the class whose loss is limited."""
 PENALTY = {"l1": OverRows(0.5), "l2": OverRows(1.0)}
 
+
+@dataclass(frozen=True)
+class Structure:
+    """How the losses of rows become an objective.
+
+    recipe: the catalogue's. family: its argument that names the family of losses; "" where it has one of its own.
+    fixed: other arguments. options: which arguments people may choose, with their defaults.
+    two: whether the target must have two classes. several: whether there may be several targets.
+    grouped: whether groups of rows can stand in for clients.
+    tol: the certified gap at which a fit without second derivatives ends, in units of the objective.
+    """
+
+    recipe: type[AbstractRecipe]
+    family: str = ""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=lambda: PENALTY)
+    tol: float = 1e-2
+    two: bool = False
+    several: bool = False
+    grouped: bool = False
+
+
+MEAN = Structure(SparseGlmRecipe, "family", tol=1e-3)
+"""The mean loss of all rows."""
+WORST = Structure(AgnosticRecipe, "loss", options=PENALTY | {"cvar": None}, grouped=True)
+"""The loss of the client or group that is served worst."""
+LIMITED_CLASS = Structure(
+    ConstrainedRecipe,
+    "loss",
+    {"groups": "classes", "limits": LIMIT},
+    PENALTY | {"limit": LIMIT, "limited": None},
+    two=True,
+)
+"""The loss of one class, while that of the other is limited."""
+PAIRS = Structure(AucRecipe, fixed={"saddle": False}, options={"l1": 1e-3, "l2": 1e-2}, two=True)
+"""Squares of pairs of rows, one of each class."""
+SHARED = Structure(LowRankRecipe, options={"nuclear": 1e-2}, tol=1e-3, several=True)
+"""Squares of several targets whose coefficients share few directions."""
+DEVIATIONS = Structure(RobustRecipe)
+"""Absolute deviations, with a dual variable for each row."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a person can want: a structure, of the losses of a family. words: what is minimized."""
+
+    words: str
+    structure: Structure
+    family: str = ""
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What the scores mean, as the recipe says."""
+        return self.make_recipe(self.defaults(1)).reading
+
+    def make_recipe(self, arguments: Mapping[str, Any]) -> AbstractRecipe:
+        """The recipe with those of the arguments that it takes."""
+        kind = self.structure.recipe
+        named = {self.structure.family: self.family} if self.structure.family else {}
+        given = {**self.structure.fixed, **named, **arguments}
+        return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})  # type: ignore[arg-type]
+
+    def defaults(self, rows: int) -> dict[str, Any]:
+        """What the options are for so many rows, if nothing is chosen."""
+        options = self.structure.options.items()
+        return {key: value.of(rows) if isinstance(value, OverRows) else value for key, value in options}
+
+
 GOALS: dict[str, Goal] = {
-    "logistic": Goal(
-        "the least mean loss over all rows, sparse",
-        "sparse_glm",
-        {"family": "logistic"},
-        PENALTY,
-        tol=1e-3,
-    ),
-    "fair": Goal(
-        "the least loss of the client that is served worst",
-        "agnostic",
-        {},
-        PENALTY | {"cvar": None},
-        grouped=True,
-    ),
-    "auc": Goal("the best ranking of two classes", "auc", {"saddle": False}, {"l1": 1e-3, "l2": 1e-2}, two=True),
-    "neyman-pearson": Goal(
-        "the least loss of one class while that of the other is limited",
-        "constrained",
-        {"groups": "classes", "limits": LIMIT},
-        PENALTY | {"limit": LIMIT, "limited": None},
-        two=True,
-    ),
-    "lasso": Goal("the least squares, sparse", "sparse_glm", {"family": "squared"}, PENALTY, tol=1e-3),
-    "fair-regression": Goal(
-        "the least squares of the client that is served worst",
-        "agnostic",
-        {"loss": "squared"},
-        PENALTY,
-        grouped=True,
-    ),
-    "robust": Goal("the least absolute deviations, which outliers cannot pull", "robust_regression", {}, PENALTY),
-    "low-rank": Goal(
-        "the least squares of several targets that share few directions",
-        "low_rank",
-        {},
-        {"nuclear": 1e-2},
-        tol=1e-3,
-        several=True,
-    ),
+    "logistic": Goal("the least mean loss over all rows, sparse", MEAN, "logistic"),
+    "fair": Goal("the least loss of the client that is served worst", WORST, "logistic"),
+    "auc": Goal("the best ranking of two classes", PAIRS),
+    "neyman-pearson": Goal("the least loss of one class while that of the other is limited", LIMITED_CLASS, "logistic"),
+    "lasso": Goal("the least squares, sparse", MEAN, "squared"),
+    "fair-regression": Goal("the least squares of the client that is served worst", WORST, "squared"),
+    "robust": Goal("the least absolute deviations, which outliers cannot pull", DEVIATIONS),
+    "low-rank": Goal("the least squares of several targets that share few directions", SHARED),
 }
 CLOSE, PER_ROW = 1e-6, 1e-11
 """The gap at which printed digits hold, and what the rounding of sums over rows may add to it for each row."""
@@ -128,10 +130,10 @@ CLOSE, PER_ROW = 1e-6, 1e-11
 
 def default_tolerance(goal: str, method: Method, rows: int) -> float:
     """The certified gap at which a run ends that nobody chose: a small one where few more exchanges reach it."""
-    return max(CLOSE, PER_ROW * rows) if method.asks_curvature else GOALS[goal].tol
+    return max(CLOSE, PER_ROW * rows) if method.asks_curvature else GOALS[goal].structure.tol
 
 
-OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
+OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.structure.options))
 
 
 def target_of(goal: str | None, given: Any) -> str | list[str]:
@@ -139,14 +141,14 @@ def target_of(goal: str | None, given: Any) -> str | list[str]:
 
     Without a goal several names are what low-rank takes.
     """
-    several = GOALS[goal].several if goal in GOALS else isinstance(given, list)
+    several = GOALS[goal].structure.several if goal in GOALS else isinstance(given, list)
     if isinstance(given, str) and not several:
         return given
     names = given.split(",") if isinstance(given, str) else given
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigurationError(f"target must be the name of a column, or for low-rank a list of names, got {given!r}")
     if not several:
-        able = ", ".join(name for name, other in GOALS.items() if other.several)
+        able = ", ".join(name for name, other in GOALS.items() if other.structure.several)
         raise ConfigurationError(f"the goal {goal} predicts one column, got target {given!r}; several are for {able}")
     if len(set(names)) < len(names):
         raise ConfigurationError(f"target must name every column once, got {given!r}")
@@ -190,17 +192,17 @@ def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
     if not GOALS[name].reading.labelled:
         return
     found = np.unique(labels)
-    if len(found) < 2 or (len(found) > 2 and GOALS[name].two):
-        need = "two classes" if GOALS[name].two else "at least two classes"
+    if len(found) < 2 or (len(found) > 2 and GOALS[name].structure.two):
+        need = "two classes" if GOALS[name].structure.two else "at least two classes"
         raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
 
 
 def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
     """All options of a goal for so many rows to train on, with their defaults; refused if it does not have one."""
-    goal = GOALS[name]
+    goal, able = GOALS[name], GOALS[name].structure.options
     for key in chosen:
-        if key not in goal.options:
-            raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(goal.options)}")
+        if key not in able:
+            raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(able)}")
     options = {**goal.defaults(rows), **chosen}
     if LIMITED in options:
         first = classes("the target", labels)[0].tolist()[0] if options[LIMITED] is None else options[LIMITED]
@@ -213,7 +215,7 @@ def arguments_of(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], row
     options = complete_options(name, chosen, labels, rows)
     if LIMITED in options:
         options["limits"] = {options.pop(LIMITED): options.pop("limit")}
-    return {**GOALS[name].arguments, **{key: value for key, value in options.items() if value is not None}}
+    return {key: value for key, value in options.items() if value is not None}
 
 
 # What [fit] and the command line say, whether the table is here or at several sites.
@@ -254,8 +256,8 @@ def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
 
 def check_groups(goal: str, groups: str | None) -> None:
     """Refuse groups for a goal that serves none."""
-    if groups is not None and not GOALS[goal].grouped:
-        able = ", ".join(name for name, other in GOALS.items() if other.grouped)
+    if groups is not None and not GOALS[goal].structure.grouped:
+        able = ", ".join(name for name, other in GOALS.items() if other.structure.grouped)
         raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")
 
 
@@ -268,7 +270,7 @@ SPREAD = 0.1
 
 def weighs_clients(name: str, grouped: bool) -> bool:
     """Whether the adversary of a goal weighs clients, as it does unless rows have groups."""
-    return GOALS[name].grouped and not grouped
+    return GOALS[name].structure.grouped and not grouped
 
 
 def with_limited_weights(arguments: Mapping[str, Any], clients: int) -> dict[str, Any]:

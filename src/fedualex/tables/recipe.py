@@ -17,6 +17,7 @@ from ..summaries import Known, Summary, merged
 from ..validation import row_weights
 from .goals import (
     GOALS,
+    LIMITED_CLASS,
     OPTIONS,
     Goal,
     arguments_of,
@@ -55,7 +56,7 @@ class TableRecipe:
     @property
     def exchanges(self) -> int:
         """How many summaries each party sends."""
-        own: int = self._goal.recipe_class.exchanges
+        own: int = self._goal.structure.recipe.exchanges
         return Encoder.exchanges + own + self.smooth
 
     @property
@@ -74,7 +75,7 @@ class TableRecipe:
     @property
     def limits_classes(self) -> bool:
         """Whether the goal limits the loss of a class."""
-        return self._goal.arguments.get("groups") == "classes"
+        return self._goal.structure is LIMITED_CLASS
 
     @property
     def weighs_parties(self) -> bool:

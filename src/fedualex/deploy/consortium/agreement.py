@@ -36,7 +36,7 @@ def check_goal(name: str) -> None:
 
 
 def _has_row_duals(goal: Goal) -> bool:
-    return bool(goal.recipe_class.row_duals)
+    return bool(goal.structure.recipe.row_duals)
 
 
 def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
