@@ -10,6 +10,7 @@ from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.party import Layout
 from fedualex.deploy.threads import thread_engine
 from fedualex.summaries import merged
+from fedualex.tables.party import Party
 from fedualex.tables.recipe import TableRecipe
 
 GOAL_SETTINGS = {
@@ -47,7 +48,7 @@ def known_of(recipe: TableRecipe, parts: dict) -> list:
     """All merged summaries."""
     known: list = []
     for _ in range(recipe.exchanges):
-        known.append(merged(recipe.summarize(table, known, m) for m, table in enumerate(parts.values())))
+        known.append(merged(Party(recipe, m, table).summarize(known) for m, table in enumerate(parts.values())))
     return known
 
 

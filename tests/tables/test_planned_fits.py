@@ -4,7 +4,7 @@ import pytest
 from support.patients import columns, write
 
 from fedualex.tables.fit import plan_fit
-from fedualex.tables.goals import arguments_of
+from fedualex.tables.goals import complete_options
 
 FIT = {"table": "patients.csv", "target": "outcome", "clients": "hospital", "goal": "fair"}
 
@@ -94,7 +94,6 @@ def test_default_penalties_shrink_with_the_rows_and_stay_from_2000_on(folder):
     labels, settings = planned.parties.column("outcome"), planned.configuration.resolved["problem"]
     rows = len(labels)
     assert (settings["l1"], settings["l2"]) == (0.5 / rows, 1 / rows)
-    assert arguments_of("logistic", {"l1": 0.1}, labels, 500) == {"l1": 0.1, "l2": 0.002}
-    assert (
-        arguments_of("fair", {}, labels, 10**6) == arguments_of("fair", {}, labels, 2000) == {"l1": 2.5e-4, "l2": 5e-4}
-    )
+    assert complete_options("logistic", {"l1": 0.1}, labels, 500) == {"l1": 0.1, "l2": 0.002}
+    most = complete_options("fair", {}, labels, 2000)
+    assert complete_options("fair", {}, labels, 10**6) == most == {"l1": 2.5e-4, "l2": 5e-4, "cvar": None}

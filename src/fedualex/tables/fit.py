@@ -26,7 +26,8 @@ from ..validation import encode_labels, hint, missing, row_weights, rows_of, sho
 from .goals import GOALS, check_groups, check_target, default_tolerance, goal_of, names_of, read_fit, words_of_weights
 from .kept_model import make_model
 from .measures import measured
-from .recipe import TableRecipe, assemble_tables, read_recipe
+from .party import Party, agree, pooled_problem
+from .recipe import TableRecipe, read_recipe
 
 TABLE_KEYS = ("table", "clients", "ignore")
 """The keys of [fit] that say which rows there are, and whose; all others are those of `FIT_KEYS`."""
@@ -63,9 +64,10 @@ class Source:
         own = rows_of(number)
         held = [rows[held_out_by(labels[rows], self.holdout)] for rows in own]
         test = np.sort(np.concatenate(held))
+        trained = [kept.take(np.setdiff1d(rows, out)) for rows, out in zip(own, held, strict=True)]
         return Parties(
             tuple(str(whose[rows[0]]) for rows in own),
-            tuple(kept.take(np.setdiff1d(rows, out)) for rows, out in zip(own, held, strict=True)),
+            tuple(Party(recipe, m, part) for m, part in enumerate(trained)),
             kept.take(test) if len(test) else None,
             whose[test],
         )
@@ -73,23 +75,23 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Parties:
-    """What each party trains on, and the rows that they hold out, with the name of whose each is."""
+    """The parties, and the rows that they hold out, with the name of whose each is."""
 
     names: tuple[str, ...]
-    trained: tuple[Table, ...]
+    members: tuple[Party, ...]
     held_out: Table | None
     owners: NDArray[Any]
 
     def column(self, name: str) -> NDArray[Any]:
         """A column of all rows to train on."""
-        return np.concatenate([own[name] for own in self.trained])
+        return np.concatenate([own.trained[name] for own in self.members])
 
 
 def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
     """The problem of a fit once more, from the settings that its run folder keeps."""
     recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
-    parties = source.split(read_table(source.table, folder), recipe)
-    return assemble_tables(recipe, parties.trained)[1]
+    parties = source.split(read_table(source.table, folder), recipe).members
+    return pooled_problem(parties, agree(parties))
 
 
 # What will be fitted, before anything is solved.
@@ -123,7 +125,7 @@ class PlannedFit:
     def words(self) -> str:
         """The goal, and how much there is to fit it to, in one line."""
         held = 0 if self.parties.held_out is None else self.parties.held_out.rows
-        clients, rows = len(self.parties.names), sum(own.rows for own in self.parties.trained)
+        clients, rows = len(self.parties.names), sum(own.trained.rows for own in self.parties.members)
         features = len(self.encoder.features)
         size = f"{rows} rows of {clients} client{'s' * (clients != 1)}, {features} features, {held} rows held out"
         return f"{self.goal} ({GOALS[self.goal].words}): {size}"
@@ -159,7 +161,8 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     if wanted.weights is not None:
         weights = parties.column(wanted.weights)
         row_weights(weights, len(weights), f"the column {wanted.weights!r}")
-    known, problem = assemble_tables(recipe, parties.trained)
+    known = agree(parties.members)
+    problem = pooled_problem(parties.members, known)
     method, _ = chosen_method(problem, SolveOptions(rounds=wanted.rounds))
     tol = default_tolerance(goal, method, recipe.counts(known).sum()) if wanted.tol is None else wanted.tol
     options = SolveOptions(rounds=wanted.rounds, tol=tol)
@@ -223,7 +226,7 @@ def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
 
 def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
     """Clients too small or too uniform to be judged alone."""
-    owned = {name: own.pick(recipe.target) for name, own in zip(parties.names, parties.trained, strict=True)}
+    owned = {name: own.trained.pick(recipe.target) for name, own in zip(parties.names, parties.members, strict=True)}
     single = [name for name, labels in owned.items() if len(labels) == 1]
     notes = [f"clients with one row: {_some(single)}"] if single else []
     if not recipe.reading.labelled:

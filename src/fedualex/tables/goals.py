@@ -45,6 +45,8 @@ LIMIT = 0.1
 LIMITED = "limited"
 """The option that names the class whose loss is limited."""
 PENALTY = {"l1": OverRows(0.5), "l2": OverRows(1.0)}
+AUTO = "auto"
+"""A penalty that held-out rows choose."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Structure:
     """How the losses of rows become an objective.
 
     recipe: the catalogue's. family: its argument that names the family of losses; "" where it has one of its own.
-    fixed: other arguments. options: which arguments people may choose, with their defaults.
+    fixed: other arguments. options: which arguments people may choose, with their defaults where the penalty is given.
+    penalty: the one of them that is found by held-out rows if it is AUTO, the default; "" where none can be.
     two: whether the target must have two classes. several: whether there may be several targets.
     grouped: whether groups of rows can stand in for clients.
     tol: the certified gap at which a fit without second derivatives ends, in units of the objective.
@@ -62,6 +65,7 @@ class Structure:
     family: str = ""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=lambda: PENALTY)
+    penalty: str = "l1"
     tol: float = 1e-2
     two: bool = False
     several: bool = False
@@ -82,9 +86,9 @@ LIMITED_CLASS = Structure(
 """The loss of one class, while that of the other is limited."""
 PAIRS = Structure(AucRecipe, fixed={"saddle": False}, options={"l1": 1e-3, "l2": 1e-2}, two=True)
 """Squares of pairs of rows, one of each class."""
-SHARED = Structure(LowRankRecipe, options={"nuclear": 1e-2}, tol=1e-3, several=True)
+SHARED = Structure(LowRankRecipe, options={"nuclear": 1e-2}, penalty="nuclear", tol=1e-3, several=True)
 """Squares of several targets whose coefficients share few directions."""
-DEVIATIONS = Structure(RobustRecipe)
+DEVIATIONS = Structure(RobustRecipe, penalty="")
 """Absolute deviations, with a dual variable for each row."""
 
 
@@ -112,6 +116,10 @@ class Goal:
         """What the options are for so many rows, if nothing is chosen."""
         options = self.structure.options.items()
         return {key: value.of(rows) if isinstance(value, OverRows) else value for key, value in options}
+
+    def with_numbers(self, options: Mapping[str, Any], rows: int) -> dict[str, Any]:
+        """Options with a number in place of AUTO, for what does not depend on it."""
+        return {key: self.defaults(rows)[key] if value == AUTO else value for key, value in options.items()}
 
 
 GOALS: dict[str, Goal] = {
@@ -197,25 +205,45 @@ def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
         raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
 
 
+def chooses_penalty(name: str, chosen: Mapping[str, Any]) -> bool:
+    """Whether held-out rows are to choose the penalty of a goal."""
+    penalty = GOALS[name].structure.penalty
+    return bool(penalty) and chosen.get(penalty) == AUTO
+
+
 def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
-    """All options of a goal for so many rows to train on, with their defaults; refused if it does not have one."""
+    """All options of a goal for so many rows to train on, with their defaults; refused if it does not have one.
+
+    A penalty that is to be chosen is AUTO, and no other penalty stands beside it unless it is given.
+    """
     goal, able = GOALS[name], GOALS[name].structure.options
-    for key in chosen:
+    for key, value in chosen.items():
         if key not in able:
             raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(able)}")
+        if value == AUTO and key != goal.structure.penalty:
+            raise ConfigurationError(f"{key} of the goal {name} must be a number, got {AUTO!r}")
     options = {**goal.defaults(rows), **chosen}
+    if chooses_penalty(name, chosen):
+        options |= {"l2": chosen.get("l2", 0.0)} if "l2" in options else {}
+        options[goal.structure.penalty] = AUTO
     if LIMITED in options:
         first = classes("the target", labels)[0].tolist()[0] if options[LIMITED] is None else options[LIMITED]
         options[LIMITED] = str(first)
     return options
 
 
-def arguments_of(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
-    """The arguments of a goal's problem for so many rows to train on."""
-    options = complete_options(name, chosen, labels, rows)
-    if LIMITED in options:
-        options["limits"] = {options.pop(LIMITED): options.pop("limit")}
-    return {key: value for key, value in options.items() if value is not None}
+def check_options(name: str, chosen: Mapping[str, Any]) -> None:
+    """Refuse options that the goal does not have, and bad values, before there is data."""
+    options = complete_options(name, chosen, np.array(["0", "1"]), rows=1)
+    GOALS[name].make_recipe(arguments_of(GOALS[name].with_numbers(options, 1)))
+
+
+def arguments_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a goal's problem from all of its options."""
+    found = {key: value for key, value in options.items() if value is not None}
+    if LIMITED in found:
+        found["limits"] = {found.pop(LIMITED): found.pop("limit")}
+    return found
 
 
 # What [fit] and the command line say, whether the table is here or at several sites.

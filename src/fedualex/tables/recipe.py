@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from ..data import Encoder, Standardizer, Table
 from ..models import Answers, Model
 from ..models.model import standardized
-from ..problems import AbstractRecipe, Problem, gather
+from ..problems import AbstractRecipe, Problem
 from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
-from ..summaries import Known, Summary, merged
+from ..summaries import Known, Summary
 from ..validation import row_weights
 from .goals import (
     GOALS,
@@ -23,6 +23,7 @@ from .goals import (
     arguments_of,
     check_labels,
     check_target,
+    chooses_penalty,
     complete_options,
     names_of,
     weighs_clients,
@@ -33,6 +34,20 @@ TARGET = "target "
 """Before the names of what is said of the target."""
 CLASSES_OF_TARGET = TARGET + "classes"
 ROWS = "rows"
+CHOSEN = "chosen "
+"""Before the name of an option whose value held-out rows have chosen."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How held-out rows choose a penalty.
+
+    folds: how many parts the rows of each party are dealt into; "sites" leaves out one party after the other.
+    choose: "one-error" is the largest penalty within one standard error of the best, "best" the best.
+    """
+
+    folds: int | str = 5
+    choose: str = "one-error"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +57,10 @@ class TableRecipe:
     goal, options: one of GOALS, and what was chosen of its options. target, groups, weights: names of columns, of a
     target perhaps several; of weights numbers >= 0, in proportion to which rows count.
     smooth: whether theory chooses step sizes, for which parties tell how fast their operators change.
+    selection: how the penalty is chosen where it is AUTO.
     The exchanges are those of the encoder, in which the target's classes or moments travel as well, those of the
-    goal's own recipe, and one for smoothness. No method but `summarize`, `rows` and `examples` sees a row.
+    goal's own recipe, one for smoothness, and those of the recipe once more for each part of the folds. What has been
+    chosen since is the last that all parties know. No method but `summarize_columns`, `rows` and `labels` sees a row.
     """
 
     goal: str
@@ -52,12 +69,22 @@ class TableRecipe:
     weights: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     smooth: bool = False
+    selection: Selection = field(default_factory=Selection)
 
     @property
     def exchanges(self) -> int:
         """How many summaries each party sends."""
-        own: int = self._goal.structure.recipe.exchanges
-        return Encoder.exchanges + own + self.smooth
+        return self.of_all + self.chooses * self._goal.structure.recipe.exchanges
+
+    @property
+    def of_all(self) -> int:
+        """How many of them are of all rows."""
+        return Encoder.exchanges + self._goal.structure.recipe.exchanges + self.smooth
+
+    @property
+    def chooses(self) -> bool:
+        """Whether held-out rows choose the penalty."""
+        return chooses_penalty(self.goal, self.options)
 
     @property
     def _goal(self) -> Goal:
@@ -82,14 +109,6 @@ class TableRecipe:
         """Whether the dual variable weighs the parties, as where they are the groups of a worst-case loss."""
         return weighs_clients(self.goal, self.groups is not None)
 
-    def summarize(self, table: Table, known: Sequence[Known], client: int) -> Summary:
-        """At party number `client`: its next summary, from the rows that it trains on."""
-        if len(known) < Encoder.exchanges:
-            return self.summarize_columns(table, known)
-        own, before = self.recipe(known), known[Encoder.exchanges :]
-        summarize = own.summarize if len(before) < own.exchanges else own.smoothness
-        return summarize(self.rows(table, known), before, client)
-
     def summarize_columns(self, table: Table, known: Sequence[Known]) -> Summary:
         """At one party: what its columns and its target hold, in the first exchanges, before there are features."""
         labels, weight = self.labels(table), self._row_weights(table)
@@ -105,7 +124,7 @@ class TableRecipe:
 
     def recipe(self, known: Sequence[Known]) -> AbstractRecipe:
         """The recipe of the catalogue, once it is known which classes there are."""
-        arguments = arguments_of(self.goal, self.options, self._classes(known), self._count(known))
+        arguments = arguments_of(self._goal.with_numbers(self._options(known), self._count(known)))
         if self.weighs_parties and len(known) > Encoder.exchanges:  # before that no summary depends on it
             arguments = with_limited_weights(arguments, self.counts(known).size)
         grouped = {"grouped": True} if self.groups is not None else {}
@@ -113,9 +132,19 @@ class TableRecipe:
 
     def settings(self, known: Sequence[Known]) -> dict[str, Any]:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
-        options = complete_options(self.goal, self.options, self._classes(known), self._count(known))
+        options = self._options(known)
         target = self.target if isinstance(self.target, str) else list(self.target)
         return {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights, **options}
+
+    def _options(self, known: Sequence[Known]) -> dict[str, Any]:
+        """All options; those that have been chosen have their values."""
+        options = complete_options(self.goal, self.options, self._classes(known), self._count(known))
+        found = known[self.exchanges] if len(known) > self.exchanges else {}
+        return options | {name.removeprefix(CHOSEN): float(value) for name, value in found.items()}
+
+    def own_known(self, known: Sequence[Known]) -> Sequence[Known]:
+        """What the goal's own recipe knows."""
+        return known[Encoder.exchanges : self.of_all]
 
     def _classes(self, known: Sequence[Known]) -> NDArray[Any]:
         """The labels of all parties, checked; none of a target that has no labels."""
@@ -142,17 +171,13 @@ class TableRecipe:
         y = class_column(labels, len(X)) if self.reading.labelled else np.asarray(labels, float)
         return Rows(X, y, weight, y if self.limits_classes else group)
 
-    def examples(self, table: Table, known: Sequence[Known], client: int) -> Any:
-        """At one party: its examples, for `problem`."""
-        return self.recipe(known).examples(self.rows(table, known), known[Encoder.exchanges :], client)
-
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """Anywhere: the problem with the examples of all parties, of one of them, or with data "elsewhere"."""
-        return self.recipe(known).problem(known[Encoder.exchanges :], data)
+        return self.recipe(known).problem(self.own_known(known), data)
 
     def party_weights(self, known: Sequence[Known]) -> NDArray[Any]:
         """The weight of each party in the objective."""
-        return self.recipe(known).client_weights(known[Encoder.exchanges :])
+        return self.recipe(known).client_weights(self.own_known(known))
 
     def encoder(self, known: Sequence[Known]) -> Encoder:
         """From columns to features."""
@@ -170,7 +195,7 @@ class TableRecipe:
     def model(self, known: Sequence[Known], x: Mapping[str, Any], **about: Any) -> Model:
         """The model of a solution x. about: what `Model` keeps beside, as its certificate."""
         recipe = self.recipe(known)
-        bias = recipe.bias(known[Encoder.exchanges :], x)
+        bias = recipe.bias(self.own_known(known), x)
         return Model(self.encoder(known), np.asarray(x["weights"]), bias, self._answers(known), self.target, **about)
 
     def _answers(self, known: Sequence[Known]) -> Answers:
@@ -199,18 +224,6 @@ class TableRecipe:
         for name in names_of(self.target):
             check_labels(self.goal, name, table[name])
         return table.pick(self.target)
-
-
-def assemble_tables(recipe: TableRecipe, tables: Sequence[Table]) -> tuple[list[Known], Problem]:
-    """What parties in this process agree on, as it is between sites, and their problem. A table is encoded once."""
-    known: list[Known] = []
-    for _ in range(Encoder.exchanges):
-        known.append(merged(recipe.summarize_columns(table, known) for table in tables))
-    rows = [recipe.rows(table, known) for table in tables]
-    later = gather(recipe.recipe(known), rows)
-    own = recipe.recipe([*known, *later])  # which may depend on how many parties there are
-    examples = [own.examples(part, later, m) for m, part in enumerate(rows)]
-    return [*known, *later], own.problem(later, examples)
 
 
 def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecipe:

@@ -23,6 +23,7 @@ from fedualex.deploy.ledger import audit
 from fedualex.deploy.wire import pack_known, unpack_json, unpack_summary
 from fedualex.runs.settings import ConfigurationError
 from fedualex.runtime import Status
+from fedualex.tables.party import Party
 
 
 @pytest.fixture
@@ -233,7 +234,7 @@ def test_a_method_with_step_sizes_finds_them_from_what_sites_tell(place):
     assert "proposition B" in run.steps
     known, recipe = read_known(root / "server"), recipe_of_goal(settings_of(root / "server"))
     parts = [read_own_table(root / "sites" / name, recipe, 0.2).trained for name in sorted(HOSPITALS)]
-    whole = recipe.problem(known[:-1], [recipe.examples(table, known, m) for m, table in enumerate(parts)])
+    whole = recipe.problem(known[:-1], [Party(recipe, m, table).examples(known) for m, table in enumerate(parts)])
     assert float(known[-1]["beta"]) == theory.constants(whole).beta
     assert f"beta={theory.constants(whole).beta:.4g}" in run.steps
 

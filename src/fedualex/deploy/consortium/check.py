@@ -13,6 +13,7 @@ from ...precision import double
 from ...runs.settings import ConfigurationError, build_method
 from ...summaries import Known, Summary, merged
 from ...tables.goals import names_of
+from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ..policy import Policy, Release, read_policy
 from ..secure.masks import OFF, has_keys
@@ -155,11 +156,12 @@ def _summarized(
     """What would be known if all sites had this table, by which shapes are those of the run; its own summaries too."""
     known: list[Known] = []
     sites = list(settings["sites"])
+    everybody = [Party(recipe, m, table.trained) for m in range(len(sites))]
     for _ in range(recipe.exchanges):
-        own = recipe.summarize(table.trained, known, sites.index(settings["site"]))
+        own = everybody[sites.index(settings["site"])].summarize(known)
         summaries.append(own)
-        others = range(len(sites)) if recipe.weighs_parties else ()
-        known.append(merged([recipe.summarize(table.trained, known, m) for m in others] or [own] * len(sites)))
+        sent = [party.summarize(known) for party in everybody] if recipe.weighs_parties else [own] * len(sites)
+        known.append(merged(sent))
     return known
 
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...runs.settings import (
     METHODS,
     ConfigurationError,
@@ -17,7 +15,7 @@ from ...runs.settings import (
     with_defaults,
 )
 from ...storage import write_atomically, write_json
-from ...tables.goals import GOALS, arguments_of, check_groups, default_tolerance, names_of, read_fit, weighs_clients
+from ...tables.goals import GOALS, check_groups, check_options, default_tolerance, names_of, read_fit, weighs_clients
 from .. import DeploymentOptions
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST
@@ -57,8 +55,7 @@ def plan_deployment(
     built = build_method(method)  # refuses what is no method
     parties = server_settings(server)
     check_parties(parties, sites)
-    arguments = arguments_of(goal, wanted.options, np.array(["0", "1"]), rows=1)
-    GOALS[goal].make_recipe(arguments)  # refuses bad values
+    check_options(goal, wanted.options)
     told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "holdout")}
     tol = default_tolerance(goal, built, rows=0) if wanted.tol is None else wanted.tol
     return {

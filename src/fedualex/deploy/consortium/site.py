@@ -18,6 +18,7 @@ from ...precision import double
 from ...runs.settings import ConfigurationError, check_keys, read_toml
 from ...summaries import Known, Summary
 from ...tables.measures import measured
+from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
@@ -148,6 +149,7 @@ class TableSite:
         self.name, self.sites = settings["site"], list(settings["sites"])
         self.client, self.holdout = self.sites.index(self.name), settings["problem"]["holdout"]
         self.table, self.least_held_out = read_own_table(party, self.recipe, self.holdout), least_held_out
+        self.answers = Party(self.recipe, self.client, self.table.trained)
         self._site: Site | None = None
         self._believed: set[str] = set()
 
@@ -202,7 +204,7 @@ class TableSite:
         """Its next summary."""
         known = unpack_known(request.arrays)
         self._check_known(known)
-        return pack_summary(self.recipe.summarize(self.table.trained, known, self.client))
+        return pack_summary(self.answers.summarize(known))
 
     def begin(self, request: Request) -> Arrays:
         """Take what all summaries have become, if it is made of this site's own too, and get ready for the run."""
@@ -238,7 +240,7 @@ class TableSite:
         for number, part in enumerate(known):
             if (seen := digest_known(self.agreed, known[: number + 1])) in self._believed:
                 continue
-            own = self.recipe.summarize(self.table.trained, known[:number], self.client)
+            own = self.answers.summarize(known[:number])
             if reason := why_not_merged(own, part, self.client, len(self.sites)):
                 raise DisagreementError(
                     f"what the server has merged is not made of this site's rows: {reason}; begin anew"
@@ -253,8 +255,7 @@ class TableSite:
         return [bool(count >= self.least_held_out) for count in np.round(held)]
 
     def _made(self, known: Sequence[Known]) -> Site:
-        examples = self.recipe.examples(self.table.trained, known, self.client)
-        return self.make_site(self.recipe.problem(known, [examples]), known)
+        return self.make_site(self.recipe.problem(known, [self.answers.examples(known)]), known)
 
 
 ANSWERS: dict[str, Callable[[TableSite, Request], Arrays]] = {
