@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,17 @@ from ..runtime.options import SolveOptions
 from ..runtime.prepare import check_simulation, chosen_method
 from ..summaries import Known
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
-from .goals import GOALS, check_groups, check_target, default_tolerance, goal_of, names_of, read_fit, words_of_weights
+from .goals import (
+    GOALS,
+    FitSettings,
+    check_groups,
+    check_target,
+    default_tolerance,
+    goal_of,
+    names_of,
+    read_fit,
+    words_of_weights,
+)
 from .kept_model import make_model
 from .measures import measured
 from .party import Party, agree, pooled_problem
@@ -99,12 +110,35 @@ def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
 
 @dataclass(frozen=True)
 class PlannedFit:
-    """What will be fitted, before anything is computed but the summaries of the parties."""
+    """What will be fitted, before anything is computed but the summaries of the parties.
+
+    checksum: of the table. folder: from which relative paths start.
+    """
 
     recipe: TableRecipe
+    source: Source
     parties: Parties
-    known: list[Known]
-    configuration: Configuration
+    known: Sequence[Known]
+    wanted: FitSettings
+    checksum: str
+    folder: Path
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The run, of the penalty that has been chosen."""
+        wanted, problem = self.wanted, pooled_problem(self.parties.members, self.known)
+        method, _ = chosen_method(problem, SolveOptions(rounds=wanted.rounds))
+        rows = self.recipe.counts(self.known).sum()
+        tol = default_tolerance(self.goal, method, rows) if wanted.tol is None else wanted.tol
+        options = SolveOptions(rounds=wanted.rounds, tol=tol)
+        check_simulation(problem, method, options)
+        resolved = {
+            "problem": {**self.recipe.settings(self.known), **vars(self.source), CONTENT: self.checksum},
+            "method": describe_method(method),
+            "run": describe_options(options),
+            "folder": str(self.folder.resolve()),
+        }
+        return Configuration(problem, method, options, resolved)
 
     @property
     def encoder(self) -> Encoder:
@@ -133,7 +167,7 @@ class PlannedFit:
     @property
     def notes(self) -> list[str]:
         """What a person should know of the data: limits, columns that take no part, holes, clients too small."""
-        problem = self.configuration.resolved["problem"]
+        problem = self.recipe.settings(self.known)
         limited = (
             [f"the mean loss of {self.recipe.target} = {problem['limited']} is limited to {problem['limit']:g}"]
             if self.recipe.limits_classes
@@ -161,20 +195,9 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     if wanted.weights is not None:
         weights = parties.column(wanted.weights)
         row_weights(weights, len(weights), f"the column {wanted.weights!r}")
-    known = agree(parties.members)
-    problem = pooled_problem(parties.members, known)
-    method, _ = chosen_method(problem, SolveOptions(rounds=wanted.rounds))
-    tol = default_tolerance(goal, method, recipe.counts(known).sum()) if wanted.tol is None else wanted.tol
-    options = SolveOptions(rounds=wanted.rounds, tol=tol)
-    check_simulation(problem, method, options)
-    kept = {**recipe.settings(known), **vars(source), CONTENT: table.checksum}
-    resolved = {
-        "problem": kept,
-        "method": describe_method(method),
-        "run": describe_options(options),
-        "folder": str(folder.resolve()),
-    }
-    return PlannedFit(recipe, parties, known, Configuration(problem, method, options, resolved))
+    planned = PlannedFit(recipe, source, parties, agree(parties.members), wanted, table.checksum, folder)
+    _ = planned.configuration  # refuses what cannot be run
+    return planned
 
 
 def _clients(given: Any) -> str | int:
