@@ -59,8 +59,8 @@ class TableRecipe:
     smooth: whether theory chooses step sizes, for which parties tell how fast their operators change.
     selection: how the penalty is chosen where it is AUTO.
     The exchanges are those of the encoder, in which the target's classes or moments travel as well, those of the
-    goal's own recipe, one for smoothness, and those of the recipe once more for each part of the folds. What has been
-    chosen since is the last that all parties know. No method but `summarize_columns`, `rows` and `labels` sees a row.
+    goal's own recipe, and one for smoothness. What has been chosen since is the last that all parties know. No method
+    but `summarize_columns`, `rows` and `labels` sees a row.
     """
 
     goal: str
@@ -74,11 +74,6 @@ class TableRecipe:
     @property
     def exchanges(self) -> int:
         """How many summaries each party sends."""
-        return self.of_all + self.chooses * self._goal.structure.recipe.exchanges
-
-    @property
-    def of_all(self) -> int:
-        """How many of them are of all rows."""
         return Encoder.exchanges + self._goal.structure.recipe.exchanges + self.smooth
 
     @property
@@ -144,7 +139,7 @@ class TableRecipe:
 
     def own_known(self, known: Sequence[Known]) -> Sequence[Known]:
         """What the goal's own recipe knows."""
-        return known[Encoder.exchanges : self.of_all]
+        return known[Encoder.exchanges : self.exchanges]
 
     def _classes(self, known: Sequence[Known]) -> NDArray[Any]:
         """The labels of all parties, checked; none of a target that has no labels."""
