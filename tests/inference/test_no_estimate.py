@@ -100,7 +100,7 @@ def test_separable_if_and_only_if_a_linear_program_says_so():
 
 
 def test_one_row_among_the_others_is_enough_to_make_it_finite():
-    rng, X, who = rows_of(4, 300, 2)
+    _, X, who = rows_of(4, 300, 2)
     sign = np.where(X @ [1.0, -1.0] > 0, 1.0, -1.0)
     inside = int(np.argmax(X @ [1.0, -1.0]))
     sign[inside] = -1.0

@@ -44,7 +44,8 @@ class Estimate:
     parties than parameters. degrees: rows less parameters if the loss is squares, else None: then the dispersion was
     estimated. decrement, gap, bounds: Newton's decrement, and what is proved of f(beta) - min f and |beta - optimum|
     (docs/inference.md, Lemma 1); infinite where nothing is proved. direction: of an infinite optimum, by name.
-    exchanges: how often parties were asked.
+    exchanges: how often parties were asked. rows, parties, uninformative: as `summarize_effects` counts them.
+    parameters: with the intercepts of parties.
     """
 
     outcome: Outcome
@@ -240,7 +241,7 @@ class _Search:
             names=self.names,
             beta=beta,
             exchanges=self.exchanges,
-            rows=rows - uninformative,
+            rows=rows,
             parties=parties,
             uninformative=uninformative,
             parameters=self.kept.size + round(float(sums["intercepts"])),

@@ -45,11 +45,12 @@ def summarize_effects(
     own_intercept: the party has an intercept of its own, which is profiled out; else the first parameters are those of
     the common intercept. meat: send the sums of the sandwich as well.
 
-    rows, parties, intercepts, uninformative: how many rows and parties there are, own intercepts that were found, and
-    rows that say nothing because their party's best intercept is infinite. events: rows by class; rows, or those whose
-    target is not 0, for numbers. value, slope, second (a triangle), mass (the sum of second derivatives of losses).
-    rounding: how far each entry of slope may be off. against, along: by how much the losses grow, and fall, far away in
-    the direction beta (`along_direction`). constant: one-hot, the power of two above the constant of self-concordance.
+    rows, parties, intercepts: how many rows and parties there are, and own intercepts that were found. uninformative:
+    rows that say nothing, and are not counted, because their party's best intercept is infinite. events: rows by class;
+    rows, or those whose target is not 0, for numbers. value, slope, second (a triangle), mass (the sum of second
+    derivatives of losses). rounding: how far each entry of slope may be off. against, along: by how much the losses
+    grow, and fall, far away in the direction beta (`along_direction`). constant: one-hot, the power of two above the
+    constant of self-concordance.
     row_meat, party_meat: sums of outer products of the scores of rows, and of the party's whole score.
     """
     used = np.asarray(design.weight) > 0
@@ -59,14 +60,12 @@ def summarize_effects(
     losses = _losses_of(family, target, weight, block.shape[1])
     sums = _count_rows(family, target, block.shape[1])
     if own_intercept and not losses.has_finite_intercept():
-        return sums | {"uninformative": sums["rows"]} | _nothing(beta.size, meat)
+        return {name: np.zeros_like(count) for name, count in sums.items()} | _nothing(len(rows), beta.size, meat)
     losses = losses.only_present() if own_intercept else losses
-    sums |= {"uninformative": np.zeros(()), "intercepts": np.asarray(float(own_intercept * losses.free))}
+    sums |= {"uninformative": np.zeros(()), "intercepts": np.asarray(float(own_intercept * losses.intercepts))}
     against, along = losses.along_direction(matrix @ block, own_intercept)
     sums |= {"against": np.asarray(against), "along": np.asarray(along)}
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # far from the optimum a sum may be infinite, and the server sees it
+    with np.errstate(over="ignore", invalid="ignore"):  # far away a sum may be infinite, and the server sees it
         return sums | _derivatives(losses, matrix, block, own_intercept, meat)
 
 
@@ -111,6 +110,11 @@ class _Losses:
 
     def second(self, score: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(self.family.second(score[:, 0], self.target))[:, None, None]
+
+    @property
+    def intercepts(self) -> int:
+        """How many there are that are finite."""
+        return 1
 
     def has_finite_intercept(self) -> bool:
         """Whether losses grow on both sides of all constants."""
@@ -173,6 +177,10 @@ class _ClassLosses(_Losses):
         whole[:, self.present[:, None], self.present] = self.family.second(*self._own(score))
         return whole[:, 1:, 1:]
 
+    @property
+    def intercepts(self) -> int:
+        return len(self.present) - 1
+
     def has_finite_intercept(self) -> bool:
         return len(np.unique(self.target)) > 1
 
@@ -234,13 +242,14 @@ def _count_rows(family: Family, target: NDArray[Any], free: int) -> Sums:
     return {"rows": rows, "parties": np.ones(()), "events": events}
 
 
-def _nothing(size: int, meat: bool) -> Sums:
-    """The sums of rows that say nothing about the parameters."""
+def _nothing(rows: int, size: int, meat: bool) -> Sums:
+    """The sums of so many rows that say nothing about the parameters."""
     entries = size * (size + 1) // 2
     sizes = {"slope": size, "rounding": size, "second": entries, "constant": EXPONENTS}
     sizes |= {"row_meat": entries, "party_meat": entries} if meat else {}
     scalars = dict.fromkeys(("intercepts", "value", "mass", "against", "along"), ())
-    return {name: np.zeros(shape) for name, shape in (scalars | sizes).items()}
+    zeros = {name: np.zeros(shape) for name, shape in (scalars | sizes).items()}
+    return zeros | {"uninformative": np.asarray(float(rows))}
 
 
 def _derivatives(losses: _Losses, matrix: NDArray[Any], block: NDArray[Any], own_intercept: bool, meat: bool) -> Sums:

@@ -20,10 +20,13 @@ KINDS = {
 DIFFERENCE = "difference"
 """The effect that is the coefficient itself."""
 UNPENALIZED = (
-    "Estimates and intervals are of the optimum without penalty, of all columns; the penalized coefficients beside them "
-    "are those of the model, and have no intervals of their own."
+    "Estimates and intervals are of the optimum without penalty, of all columns; the penalized coefficients beside "
+    "them are those of the model, and have no intervals of their own."
 )
-CONDITIONAL = "Rows are weighted as this model weighs them: errors are conditional on these weights, whose own chance is not counted."
+CONDITIONAL = (
+    "Rows are weighted as this model weighs them: errors are conditional on these weights, whose own chance is not "
+    "counted."
+)
 
 
 class Effect(NamedTuple):
@@ -74,12 +77,8 @@ class Effects:
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> "Effects":
         """From what `plain` wrote."""
-        gone = {"bound": np.inf} | dict.fromkeys(("penalized", "estimate", "error", "lower", "upper", "z", "p"), np.nan)
-
-        def effect(row: Mapping[str, Any]) -> Effect:
-            return Effect(**{name: gone.get(name) if value is None else value for name, value in row.items()})
-
-        return cls(**{**plain, "rows": [effect(row) for row in plain["rows"]], "words": list(plain["words"])})
+        rows = [_read(row, _is_ratio(plain["effect"])) for row in plain["rows"]]
+        return cls(**{**plain, "rows": rows, "words": list(plain["words"])})
 
     def header(self) -> list[str]:
         """The names of the columns of `cells`."""
@@ -108,7 +107,7 @@ class Effects:
 
     @property
     def _has_ratios(self) -> bool:
-        return any(row.ratio is not None for row in self.rows)
+        return _is_ratio(self.effect)
 
     def _cells(self, row: Effect) -> list[str]:
         name = f"{row.name} (against {row.reference})" if row.reference else row.name
@@ -146,25 +145,29 @@ def tabulate(
     """
     if estimate.outcome is not Outcome.DONE:
         raise ValueError(f"estimate must be DONE, got {estimate.outcome.name}: {estimate.sentence}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
+    check_confidence(confidence)
     names = tuple(estimate.names if names is None else names)
     values, errors, bounds = _reported(estimate, covariance_of(estimate, kind), units)
     values = values if offset is None else values + offset
     degrees = estimate.degrees if kind == "model-based" else None
     z, p, reach = _tests(values, errors, confidence, degrees)
     lower, upper = values - reach, values + reach
-    is_ratio = effect not in ("", DIFFERENCE)
-    with np.errstate(over="ignore"):
-        ratios = np.exp(np.stack([values, lower, upper])) if is_ratio else np.full((3, len(values)), None)
-    columns = (penalized, values, errors, lower, upper, z, p, *ratios)
+    columns = (penalized, values, errors, lower, upper, z, p)
     level = {} if references is None else references
-    rows = [
-        Effect(name, *(_float(column[j]) for column in columns), level.get(name, ""), float(bounds[j]))
-        for j, name in enumerate(names)
-    ]
+    rows = []
+    for j, name in enumerate(names):
+        numbers = [float(column[j]) for column in columns]
+        ratios = _ratios(values[j], lower[j], upper[j]) if _is_ratio(effect) else (None, None, None)
+        rows.append(Effect(name, *numbers, *ratios, level.get(name, ""), float(bounds[j])))
     words = _words(estimate, kind, conditional, degrees)
     return Effects(rows, kind, effect, confidence, conditional, degrees, words)
+
+
+def check_confidence(confidence: float) -> float:
+    """The share of intervals that are to hold the truth."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
+    return confidence
 
 
 def covariance_of(estimate: Estimate, kind: str) -> NDArray[Any]:
@@ -192,9 +195,10 @@ def _reported(
     variance = np.einsum("ij,jk,ik->i", matrix, covariance[np.ix_(~dropped, ~dropped)], matrix)
     own = bounds[~dropped]
     within = np.array([np.sum(np.abs(row[row != 0]) * own[row != 0]) for row in matrix])
-    found = matrix @ estimate.beta[~dropped], np.sqrt(variance), within
-    values, errors, within = (np.where(lost, np.nan, column) for column in found)
-    return values, errors, within
+    values, errors = (
+        np.where(lost, np.nan, column) for column in (matrix @ estimate.beta[~dropped], np.sqrt(variance))
+    )
+    return values, errors, np.where(lost, np.inf, within)
 
 
 def _tests(
@@ -216,16 +220,32 @@ def _words(estimate: Estimate, kind: str, conditional: bool, degrees: int | None
         words.append(f"Intervals are of Student's distribution with {degrees} degrees of freedom.")
     if estimate.uninformative:
         words.append(
-            f"{estimate.uninformative} rows are of sites whose own intercept is infinite (all their outcomes are alike); "
-            "they say nothing about effects and are not counted."
+            f"{estimate.uninformative} rows are of sites whose own intercept is infinite (all outcomes alike); they "
+            "say nothing about effects and are not counted."
         )
     if estimate.dropped:
         words.append(f"Dropped, as combinations of other columns: {', '.join(estimate.dropped)}.")
     return words
 
 
-def _float(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _is_ratio(effect: str) -> bool:
+    return effect not in ("", DIFFERENCE)
+
+
+def _ratios(*ends: float) -> tuple[float, ...]:
+    with np.errstate(over="ignore"):
+        return tuple(float(end) for end in np.exp(ends))
+
+
+def _read(row: Mapping[str, Any], is_ratio: bool) -> Effect:
+    """What was not finite was a dropped column, a bound that is not proved, or a ratio out of range."""
+    numbers = ("penalized", "estimate", "error", "lower", "upper", "z", "p")
+    gone = {"bound": np.inf} | dict.fromkeys(numbers, np.nan)
+    whole = {name: gone.get(name) if value is None else value for name, value in row.items()}
+    if is_ratio:
+        ratios = _ratios(*(whole[name] for name in ("estimate", "lower", "upper")))
+        whole |= dict(zip(("ratio", "ratio_lower", "ratio_upper"), ratios, strict=True))
+    return Effect(**whole)
 
 
 def _finite(value: Any) -> Any:
