@@ -106,7 +106,7 @@ class FeDualNewton(Method):
         """Before the first exchange, a survey of the projection of z."""
         flat = facts.flat
         guard = first_server(flat, MEMORY, z, 0)
-        point = _entries(guard.at)
+        point = entries_of(guard.at)
         plain = point.size > LARGEST
         nothing = Place(point, np.zeros_like(point), np.zeros((0, 0) if plain else (point.size, point.size)))
         ahead = np.zeros((PLACES, point.size))
@@ -122,9 +122,9 @@ class FeDualNewton(Method):
         if bool(server.plain):
             return Survey((server.guard.at,))
         flat = facts.flat
-        points = [_point(flat, point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
+        points = [point_of(flat, point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
         whole = int(server.exchanges) > 0 and float(server.tau) == 1
-        start = _point(flat, server.center.point) if whole else None
+        start = point_of(flat, server.center.point) if whole else None
         starts: list[Saddle | None] = [start, *[None] * (len(points) - 1)]
         curvature = [True] * len(points)
         if bool(server.guarded):
@@ -171,7 +171,7 @@ class FeDualNewton(Method):
     def _places(self, flat: Flat, server: NewtonServer, answer: list[Surveyed]) -> list[Place]:
         points = np.asarray(server.ahead)[np.asarray(server.there)]
         return [
-            Place(point, _entries(found.operator), found.curvature.jacobian)
+            Place(point, entries_of(found.operator), found.curvature.jacobian)
             for point, found in zip(points, answer, strict=True)
             if found.curvature is not None
         ]
@@ -206,15 +206,15 @@ class FeDualNewton(Method):
             if length != 1:
                 ahead[row, :split] = center.point[:split] + length * step[:split]
                 ahead[row] = np.asarray(_projected(flat, ahead[row]))
-        return server._replace(ahead=ahead, there=there, at=_point(flat, ahead[0]))
+        return server._replace(ahead=ahead, there=there, at=point_of(flat, ahead[0]))
 
 
-def _entries(z: Any) -> NDArray[Any]:
+def entries_of(z: Any) -> NDArray[Any]:
     """All entries of a point, x first: without a program of jax, which would have to be compiled."""
     return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(z)])
 
 
-def _point(flat: Flat, v: Any) -> Saddle:
+def point_of(flat: Flat, v: Any) -> Saddle:
     """The point that has these entries, likewise."""
     point: Saddle = jax.tree.map(lambda leaf: np.asarray(leaf[0]), flat.points(np.asarray(v)[None]))
     return point
@@ -284,7 +284,7 @@ def _bound(
     below = Rows(y, gx, values - np.sum(gx * x, axis=1))
     starts, cut = points, answer[0].cut
     if cut is not None:
-        slope = _entries(cut.slope)
+        slope = entries_of(cut.slope)
         below = Rows(
             *(np.concatenate([rows, [row]]) for rows, row in zip(below, (y[0], slope, cut.offset), strict=True))
         )
