@@ -59,7 +59,8 @@ def plan_deployment(
     check_parties(parties, sites)
     arguments = arguments_of(goal, wanted.options, np.array(["0", "1"]), rows=1)
     GOALS[goal].make_recipe(arguments)  # refuses bad values
-    told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "holdout")}
+    told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "id", "missing", "holdout")}
+    told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
     tol = default_tolerance(goal, built, rows=0) if wanted.tol is None else wanted.tol
     return {
         "problem": {**told, **wanted.options},
