@@ -39,7 +39,7 @@ def test_fit_ends_with_the_certificate_the_test_and_named_coefficients(fair):
     path, text = fair
     assert text.startswith("fair (the least loss of the client that is served worst): 1")
     assert "note: constant columns have no coefficient: unit\n" in text
-    assert "note: missing values count as the mean, or as no category: age, town\n" in text
+    assert "note: missing values count as the mean: age, town\n" in text
     assert re.search(
         r"\nCertified: no model of this kind has an objective lower by more than \d(\.\d+)?e-(0[789]|1\d)", text
     )

@@ -1,7 +1,7 @@
 """From a table to a model: a consortium whose parties are in this process, a certified run, and the model to keep."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Encoder, Table, iid
+from ..data import Coding, Encoder, Table, iid
+from ..data.columns import refuse_twins
 from ..data.encoder import LEAST_SPREAD
 from ..data.files import read_table
 from ..data.partitions import held_out_by
@@ -48,6 +49,8 @@ GOAL = "goal"
 """The key that the settings of a fit have, and those of a problem of the catalogue have not."""
 MANY = 30
 """Categories of a column from which on a person should know of them, and rows from which on ids can be told."""
+FEW_CODES = 10
+"""Different whole numbers in a column at most, for them to be codes."""
 
 
 # The parties: the rows of one table by whose they are.
@@ -68,17 +71,24 @@ class Source:
     def split(self, table: Table, recipe: TableRecipe) -> "Parties":
         """The rows of each party, in the sorted order of their names. Each holds out what it would choose alone."""
         whose = table[self.clients] if isinstance(self.clients, str) else iid(table.rows, self.clients)
-        number = encode_labels(f"the column of clients {self.clients!r}", whose)[1]
+        named, number = encode_labels(f"the column of clients {self.clients!r}", whose)
+        refuse_twins(f"the column of clients {self.clients!r}", named.tolist())
         said = [self.clients] if isinstance(self.clients, str) else []
         dropped = [name for name in (*self.ignore, *said) if name not in recipe.beside]
         kept, labels = table.without(*dropped), table.pick(recipe.target)
-        own = rows_of(number)
+        recipe.check_columns(kept, whose.tolist() if said else None)
+        used, every = recipe.used_rows(kept), rows_of(number)
+        own = [rows[used[rows]] for rows in every]
+        if gone := [str(name) for name, rows in zip(named, own, strict=True) if not len(rows)]:
+            raise ConfigurationError(f"every row of {_some(gone)} misses a value, so that missing = drop leaves none")
         held = [rows[held_out_by(labels[rows], self.holdout)] for rows in own]
         test = np.sort(np.concatenate(held))
         trained = [kept.take(np.setdiff1d(rows, out)) for rows, out in zip(own, held, strict=True)]
+        lost = [len(rows) - len(left) for rows, left in zip(every, own, strict=True)]
+        tables = [replace(part, dropped=count) for part, count in zip(trained, lost, strict=True)]
         return Parties(
-            tuple(str(whose[rows[0]]) for rows in own),
-            tuple(Party(recipe, m, part) for m, part in enumerate(trained)),
+            tuple(map(str, named)),
+            tuple(Party(recipe, m, part) for m, part in enumerate(tables)),
             kept.take(test) if len(test) else None,
             whose[test],
         )
@@ -101,8 +111,8 @@ class Parties:
 def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
     """The problem of a fit once more, from the settings that its run folder keeps."""
     recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
-    parties = source.split(read_table(source.table, folder), recipe).members
-    return pooled_problem(parties, agree(parties))
+    parties = source.split(read_table(source.table, folder), recipe)
+    return pooled_problem(parties.members, agree(parties.members))
 
 
 # What will be fitted, before anything is solved.
@@ -183,13 +193,15 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     wanted = read_fit(settings, TABLE_KEYS)
     table, target = read_table(name, folder), wanted.target
     clients, ignore = _clients(settings.get("clients")), settings.get("ignore") or []
-    _check_columns(table, target, {"clients": clients, "groups": wanted.groups, "weights": wanted.weights}, ignore)
+    beside = {"clients": clients, **{key: getattr(wanted, key) for key in ("groups", "weights", "id")}}
+    _check_columns(table, target, beside, ignore)
     goal = goal_of(wanted.goal, table.pick(target))
     check_groups(goal, wanted.groups)
     for column in names_of(target):
         check_target(goal, column, table[column])
     columns = target if isinstance(target, str) else tuple(target)
-    recipe = TableRecipe(goal, columns, wanted.groups, wanted.weights, wanted.options)
+    coding = Coding(tuple(wanted.categories), wanted.reference, wanted.missing)
+    recipe = TableRecipe(goal, columns, wanted.groups, wanted.weights, wanted.options, coding=coding, id=wanted.id)
     source = Source(name, clients, ignore, wanted.holdout)
     parties = source.split(table, recipe)
     if wanted.weights is not None:
@@ -243,8 +255,13 @@ def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
     notes += [f"if these columns number the rows, leave them out by ignore: {_some(numbered)}"] if numbered else []
     many = [f"{name} ({len(words)})" for name, words in encoder.categories.items() if len(words) > MANY]
     notes += [f"columns with many categories, each of which is a feature: {_some(many)}"] if many else []
+    for name in encoder.numbers:
+        if few := _few_whole_numbers(parties.column(name)):
+            notes.append(f"{name} holds few whole numbers ({few}): if they are codes, name it in categories")
     holes = [name for name in (*encoder.numbers, *encoder.categories) if missing(parties.column(name)).any()]
-    return [*notes, *([f"missing values count as the mean, or as no category: {_some(holes)}"] if holes else [])]
+    lost = [f"{name} {own.dropped}" for name, own in zip(parties.names, parties.trained, strict=True) if own.dropped]
+    notes += [f"rows with missing values are left out: {_some(lost)}"] if lost else []
+    return [*notes, *([f"missing values count as the mean: {_some(holes)}"] if holes else [])]
 
 
 def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
@@ -266,6 +283,14 @@ def _is_constant(column: NDArray[Any]) -> bool:
 def _may_number_rows(column: NDArray[Any]) -> bool:
     """Whether a column holds another whole number in every row, as an id does."""
     return len(np.unique(column)) == len(column) >= MANY and bool(np.all(column == np.floor(column)))
+
+
+def _few_whole_numbers(column: NDArray[Any]) -> str:
+    """The values of a column of 3 to FEW_CODES whole numbers, which may be codes of categories; else empty."""
+    found = np.unique(column[~missing(column)])
+    if not 2 < len(found) <= FEW_CODES or np.any(found != np.round(found)):
+        return ""
+    return ", ".join(f"{value:g}" for value in found.tolist())
 
 
 def _some(names: list[str]) -> str:

@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import Method
+from ..data.columns import code_of
+from ..data.encoder import MEAN as FILLED
+from ..data.encoder import MISSING
 from ..problems import (
     AbstractRecipe,
     AgnosticRecipe,
@@ -20,7 +23,7 @@ from ..problems import (
 )
 from ..problems.readings import Reading
 from ..runs.settings import ConfigurationError, check_keys
-from ..validation import classes, hint, missing
+from ..validation import classes, hint, missing, short
 
 LEAST_SHARE = 0.05
 MOST_ROWS = 2000
@@ -258,6 +261,13 @@ class FitSettings:
     """None: what the target holds decides."""
     groups: str | None = None
     weights: str | None = None
+    id: str | None = None
+    """The column that names rows."""
+    categories: Sequence[str] = ()
+    """Columns of numbers that are categories."""
+    reference: Mapping[str, str] = field(default_factory=dict)
+    """For a column of categories, the one that the others are compared with."""
+    missing: str = FILLED
     holdout: float = 0.2
     rounds: int = 1000
     tol: float | None = None
@@ -278,8 +288,27 @@ def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
     if goal is not None and goal not in GOALS:
         raise ConfigurationError(f"there is no goal {goal!r}; {hint(goal, GOALS)}")
     chosen = {key: given[key] for key in FIT_KEYS if given.get(key) is not None}
+    chosen["reference"] = _reference(chosen.get("reference", {}))
+    _check_coding(chosen)
     options = {key: chosen.pop(key) for key in OPTIONS if key in chosen}
     return FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
+
+
+def _reference(given: Any) -> dict[str, str]:
+    """For columns of categories their references as text; numbers of files are codes."""
+    if not isinstance(given, Mapping) or not all(isinstance(level, str | int | float) for level in given.values()):
+        raise ConfigurationError(f'reference must be a table such as {{ thal = "3" }}, got {short(given)}')
+    return {str(name): code_of(level) if not isinstance(level, str) else level for name, level in given.items()}
+
+
+def _check_coding(chosen: Mapping[str, Any]) -> None:
+    names = chosen.get("categories", [])
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ConfigurationError(f'categories must be a list of columns such as ["thal"], got {short(names)}')
+    if (how := chosen.get("missing", FILLED)) not in MISSING:
+        raise ConfigurationError(f"missing must be one of {', '.join(MISSING)}, got {short(how)}")
+    if not isinstance(key := chosen.get("id", ""), str):
+        raise ConfigurationError(f"id must be the name of a column, got {short(key)}")
 
 
 def check_groups(goal: str, groups: str | None) -> None:

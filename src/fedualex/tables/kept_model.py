@@ -37,7 +37,8 @@ def make_model(
     model = recipe.model(known, solution(stored), certificate=certificate_of(stored))
     rows = dict(zip(parties, map(int, recipe.counts(known)), strict=True))
     weighs = words_of_weights(recipe.goal, len(rows), recipe.groups is not None)
-    return describe_training(model, stored, rows, measure, goal=recipe.goal, weighs=weighs)
+    done = recipe.describe_columns(known, list(rows))
+    return describe_training(model, stored, rows, measure, goal=recipe.goal, weighs=weighs, done=done, id=recipe.id)
 
 
 def describe_training(model: Model, stored: StoredRun, rows: Mapping[str, int], measure: Measure, **more: Any) -> Model:

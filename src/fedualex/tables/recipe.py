@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Encoder, Standardizer, Table
+from ..data import Coding, Encoder, Standardizer, Table
+from ..data.columns import complete_rows, naming_rows, refuse_odd_cells, refuse_twins
+from ..data.encoder import CATEGORIES, DROP, PLAIN, known_holes
 from ..models import Answers, Model
 from ..models.model import standardized
 from ..problems import AbstractRecipe, Problem
 from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
-from ..summaries import Known, Summary
-from ..validation import row_weights
+from ..runs.settings import ConfigurationError
+from ..summaries import Known, Summary, merged
+from ..validation import hint, row_weights
 from .goals import (
     GOALS,
     LIMITED_CLASS,
@@ -33,21 +36,9 @@ from .goals import (
 TARGET = "target "
 """Before the names of what is said of the target."""
 CLASSES_OF_TARGET = TARGET + "classes"
-ROWS = "rows"
+ROWS, DROPPED = "rows", "dropped"
 CHOSEN = "chosen "
 """Before the name of an option whose value held-out rows have chosen."""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """How held-out rows choose a penalty.
-
-    folds: how many parts the rows of each party are dealt into; "sites" leaves out one party after the other.
-    choose: "one-error" is the largest penalty within one standard error of the best, "best" the best.
-    """
-
-    folds: int | str = 5
-    choose: str = "one-error"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +49,7 @@ class TableRecipe:
     target perhaps several; of weights numbers >= 0, in proportion to which rows count.
     smooth: whether theory chooses step sizes, for which parties tell how fast their operators change.
     selection: how the penalty is chosen where it is AUTO.
+    coding: how columns become features. id: the column that names rows, which is no feature.
     The exchanges are those of the encoder, in which the target's classes or moments travel as well, those of the
     goal's own recipe, and one for smoothness. What has been chosen since is the last that all parties know. No method
     but `summarize_columns`, `rows` and `labels` sees a row.
@@ -70,6 +62,8 @@ class TableRecipe:
     options: Mapping[str, Any] = field(default_factory=dict)
     smooth: bool = False
     selection: Selection = field(default_factory=Selection)
+    coding: Coding = PLAIN
+    id: str | None = None
 
     @property
     def exchanges(self) -> int:
@@ -107,10 +101,12 @@ class TableRecipe:
     def summarize_columns(self, table: Table, known: Sequence[Known]) -> Summary:
         """At one party: what its columns and its target hold, in the first exchanges, before there are features."""
         labels, weight = self.labels(table), self._row_weights(table)
-        columns = Encoder.summarize(self._features(table), known, weight)
+        columns = Encoder.summarize(self._features(table), known, weight, self.coding)
         if not known:
             columns = _with(columns, sums={ROWS: np.asarray(float(len(labels)))})
-        if self.reading.standardized:
+            if self.coding.missing == DROP:
+                columns = _with(columns, each={DROPPED: np.asarray(float(table.dropped))})
+        if self.reading.standardized and len(known) < Standardizer.exchanges:
             moments = Standardizer.summarize(labels.reshape(len(labels), -1), _target_known(known), weight)
             return _with(columns, sums={TARGET + name: value for name, value in moments.sums.items()})
         if known or not self.reading.labelled:
@@ -129,7 +125,8 @@ class TableRecipe:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
         options = self._options(known)
         target = self.target if isinstance(self.target, str) else list(self.target)
-        return {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights, **options}
+        beside = {"groups": self.groups, "weights": self.weights, "id": self.id}
+        return {"goal": self.goal, "target": target, **beside, **plain_coding(self.coding), **options}
 
     def _options(self, known: Sequence[Known]) -> dict[str, Any]:
         """All options; those that have been chosen have their values."""
@@ -176,11 +173,11 @@ class TableRecipe:
 
     def encoder(self, known: Sequence[Known]) -> Encoder:
         """From columns to features."""
-        return Encoder.from_known(known[: Encoder.exchanges])
+        return Encoder.from_known(known[: Encoder.exchanges], self.coding)
 
     def scale(self, known: Sequence[Known]) -> Standardizer:
         """Of a target of numbers."""
-        found = Standardizer.from_known(_target_known(known[: Encoder.exchanges]))
+        found = Standardizer.from_known(_target_known(known[: Standardizer.exchanges]))
         if not np.all(np.isfinite(found.mean + found.deviation)):
             raise ValueError(
                 f"the target {self.target!r} must have a variance that float64 can hold: divide it by its size"
@@ -201,7 +198,46 @@ class TableRecipe:
     @property
     def beside(self) -> tuple[str, ...]:
         """The columns that are no features."""
-        return (*names_of(self.target), *(name for name in (self.groups, self.weights) if name is not None))
+        others = (self.groups, self.weights, self.id)
+        return (*names_of(self.target), *dict.fromkeys(name for name in others if name is not None))
+
+    def check_columns(self, table: Table, owners: Sequence[Any] | None = None) -> None:
+        """At whoever has a whole table: refuse it by column, row and value. owners: whose each row is, by name."""
+        features = self._features(table)
+        for key, names in (("categories", self.coding.categories), ("reference", self.coding.reference)):
+            for name in names:
+                if name in self.beside:
+                    raise ConfigurationError(f"{key} must name features, got {name!r}")
+                if name not in features:
+                    raise ConfigurationError(f"{key}: {table.source} has no column {name!r}; {hint(name, features)}")
+        with naming_rows(table, self.id, owners):
+            refuse_odd_cells(features, self.coding.categories)
+        if self.groups is not None:
+            refuse_twins(f"the column {self.groups!r}", np.unique(table[self.groups]).tolist())
+
+    def used_rows(self, table: Table) -> NDArray[np.bool_]:
+        """At one party: the rows that take part, which are all unless those with holes are left out."""
+        return complete_rows(self._features(table)) if self.coding.missing == DROP else np.ones(table.rows, bool)
+
+    def describe_columns(self, known: Sequence[Known], parties: Sequence[str]) -> list[str]:
+        """What was done with the columns and with missing values, in sentences."""
+        encoder = self.encoder(known)
+        compared = [f"{name} with {level}" for name, level in encoder.references.items() if level]
+        said = [f"Coefficients of categories compare with a reference: {', '.join(compared)}."] if compared else []
+        said += [f"Columns of numbers that are categories: {', '.join(encoder.codes)}."] if encoder.codes else []
+        if gone := known_holes(known, self.coding):
+            mean = f"Missing values count as the mean of their column: {', '.join(gone)}"
+            shown = ", ".join(f"{', '.join(group)} missing" for group in encoder.indicators)
+            said.append(f"{mean}; columns say where: {shown}." if shown else f"{mean}.")
+        if self.coding.missing == DROP:
+            counts = zip(parties, known[0][DROPPED].tolist(), strict=True)
+            lost = ", ".join(f"{name} {count:.0f}" for name, count in counts if count)
+            said.append(f"Rows with missing values were left out: {lost or 'none'}.")
+        if encoder.standardizer is not None:
+            still = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
+            said += [f"Columns that do not vary have no coefficient: {', '.join(still)}."] if still else []
+        out = [f"{name} ({what})" for name, what in encoder.left_out.items()]
+        return [*said, *([f"Columns of text that take no part: {', '.join(out)}."] if out else [])]
 
     def _features(self, table: Table) -> Table:
         return table.without(*self.beside)
@@ -221,11 +257,41 @@ class TableRecipe:
         return table.pick(self.target)
 
 
+def merge_named(parts: Mapping[str, Summary]) -> dict[str, NDArray[Any]]:
+    """The summaries of all parties as one. What does not fit together is refused by who has it."""
+    found = merged(parts.values())
+    for i, column in enumerate(found["columns"].tolist() if "columns" in found else ()):
+        texts = [name for name, one in parts.items() if one.largest["text"][i] == 2]
+        numbers = [name for name, one in parts.items() if one.largest["number"][i] == 1]
+        if texts and numbers:
+            both = f"text at {_some(texts)} and numbers at {_some(numbers)}"
+            raise ConfigurationError(
+                f"the column {column!r} must hold text at all clients or numbers at all, got {both}"
+            )
+    for label in next(iter(parts.values())).labels:
+        own = {name: set(np.asarray(one.labels[label]).tolist()) for name, one in parts.items()}
+        named = f"the column {label.removeprefix(CATEGORIES)!r}" if label.startswith(CATEGORIES) else label
+        if label != "columns":
+            refuse_twins("the target" if label == CLASSES_OF_TARGET else named, found[label].tolist(), own)
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def plain_coding(coding: Coding) -> dict[str, Any]:
+    """How columns are coded, as files keep it."""
+    return {"categories": list(coding.categories), "reference": dict(coding.reference), "missing": coding.missing}
+
+
 def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecipe:
     """The recipe of settings that a run folder or the folder of a deployment keeps. smooth: as of `TableRecipe`."""
     target = settings["target"] if isinstance(settings["target"], str) else tuple(settings["target"])
     options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
-    return TableRecipe(settings["goal"], target, settings["groups"], settings["weights"], options, smooth)
+    coding = Coding(tuple(settings["categories"]), settings["reference"], settings["missing"])
+    beside = (settings["groups"], settings["weights"])
+    return TableRecipe(settings["goal"], target, *beside, options, smooth, coding, settings["id"])
 
 
 def _with(columns: Summary, **parts: Mapping[str, Any]) -> Summary:

@@ -52,7 +52,7 @@ def test_a_run_ends_with_a_certified_model_at_the_server_and_at_every_site(ended
     model = models.load(root / "server")
     assert model.certificate["gap"] <= model.certificate["tol"] == 1e-2
     assert model.classes.tolist() == ["sick", "well"]
-    assert {c.feature for c in model.coefficients} >= {"age", "town=Oslo", "ward=A"}
+    assert {c.feature for c in model.coefficients} >= {"age", "ward=B (against A)"}
     assert set(model.training["held_out"]["clients"]) == set(HOSPITALS)
     assert 0.6 < model.training["held_out"]["overall"]["accuracy"] <= 1
     for name in HOSPITALS:
@@ -74,7 +74,7 @@ def test_nothing_leaves_a_site_but_summaries_one_gradient_an_exchange_and_measur
         if request.task == "survey":
             assert sum(sizes.values()) == numbers + 1
     tasks = [request.task for name, request, _ in seen if name == HOSPITALS[0]]
-    assert tasks[:7] == ["columns", *["summary"] * 5, "begin"]
+    assert tasks[:8] == ["columns", *["summary"] * 6, "begin"]
     assert tasks[-2:] == ["measure", "model"]
     assert tasks.count("survey") + tasks.count("round") >= run.exchanges
 
@@ -104,7 +104,7 @@ def test_sites_refuse_another_goal_and_summaries_that_are_not_of_their_rows(ende
     with pytest.raises(RuntimeError, match="told different goals"):
         site.work(replace(request_to(copy, "summary", pack_known([])), run_id="0123456789abcdef-tables"))
     wrong = [dict(part) for part in known]
-    wrong[2]["rows"] = wrong[2]["rows"] + 1
+    wrong[3]["rows"] = wrong[3]["rows"] + 1
     with pytest.raises(RuntimeError, match="not made of this site's rows"):
         site.work(request_to(copy, "begin", pack_known(wrong)))
     (copy / "sites" / "north" / "known.npz").unlink()
@@ -183,9 +183,9 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
     masked = cli("deploy", "check", deployment(place, "auto", "masked") / "sites" / "north").output
     assert "what is merged by sum leaves under masks, the rest in the clear. In every exchange" in masked
     found = json.loads(cli("deploy", "check", site, "--json").output)
-    assert len(found["summaries"]) == 5
+    assert len(found["summaries"]) == 6
     assert found["summaries"][0]["target classes"] == ["sick", "well"]
-    assert found["numbers_in_an_exchange"] == len(found["summaries"][4]["class_rows"][0]) + 2 + len(HOSPITALS)
+    assert found["numbers_in_an_exchange"] == len(found["summaries"][5]["class_rows"][0]) + 2 + len(HOSPITALS)
     assert "rules in force: none" in text
     (site / "policy.toml").write_text("least_rows = 30\nsecure_sums = true\n")
     assert "rules in force: least_rows = 30, secure_sums = True" in cli("deploy", "check", site).output

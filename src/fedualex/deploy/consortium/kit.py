@@ -56,7 +56,8 @@ def plan_deployment(
     parties = server_settings(server)
     check_parties(parties, sites)
     check_options(goal, wanted.options)
-    told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "holdout")}
+    told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "id", "missing", "holdout")}
+    told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
     tol = default_tolerance(goal, built, rows=0) if wanted.tol is None else wanted.tol
     return {
         "problem": {**told, **wanted.options},

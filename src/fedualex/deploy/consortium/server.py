@@ -11,6 +11,7 @@ from ...runs.folder import StoredRun
 from ...summaries import Known, merged
 from ...tables.kept_model import make_model
 from ...tables.measures import mean_over_rows
+from ...tables.recipe import merge_named
 from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
 from ..wire import MessageError, pack_known, unpack_json, unpack_summary
@@ -43,7 +44,7 @@ class TableServer:
             check_columns(self.exchange.ask_all("columns", {}, 0, _column_names))
             for number in range(self.recipe.exchanges):
                 parts = self.exchange.ask_all("summary", pack_known(known), number, unpack_summary)
-                known.append(merged(parts.values()))
+                known.append(merge_named(parts))
                 log.info("summary %d of %d: all sites have answered", number + 1, self.recipe.exchanges)
             write_known(self.party, known)
         self.exchange.ask_all("begin", pack_known(known), 0, _done("ready"))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data import Table
-from ...data.encoder import is_text, plain_column
+from ...data.columns import is_text, plain_column
 from ...data.files import read_table
 from ...data.partitions import held_out_by
 from ...models import save
@@ -67,9 +67,14 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable
             raise ConfigurationError(f"{table.source} has no column {name!r}, which all sites need: {where}")
     if recipe.weights is not None:  # a site none of whose rows count has nothing to say
         row_weights(table[recipe.weights], table.rows, f"the column {recipe.weights!r}")
-    test = held_out_by(recipe.labels(table), holdout)
-    train: NDArray[Any] = np.setdiff1d(np.arange(table.rows), test)
-    return OwnTable(table.take(train), table.take(test) if len(test) else None)
+    recipe.check_columns(table)
+    used = np.flatnonzero(recipe.used_rows(table))
+    if not len(used):
+        raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
+    whole = replace(table.take(used), dropped=table.rows - len(used))
+    test = held_out_by(recipe.labels(whole), holdout)
+    train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
+    return OwnTable(whole.take(train), whole.take(test) if len(test) else None)
 
 
 def _settings(file: Path) -> dict[str, Any]:
@@ -113,13 +118,14 @@ def facts_of(table: Table, recipe: TableRecipe, kit: str) -> SiteFacts:
 
 
 def smallest_groups(table: Table, recipe: TableRecipe) -> dict[str, int]:
-    """For the target's classes, for groups and for each column of text: the rows of its rarest value.
+    """For the target's classes, for groups and for each column of categories: the rows of its rarest value.
 
     An id counts as well, whose every value has one row: whether it is one is seen by all sites together. `ignore` in
     site.toml takes it out.
     """
-    columns = {name: plain_column(name, table[name]) for name in table}
     named = {recipe.groups, recipe.target} if recipe.reading.labelled else {recipe.groups}
+    used = [name for name in table if name in named or name not in recipe.beside]
+    columns = {name: plain_column(name, table[name], name in recipe.coding.categories) for name in used}
     return {name: _smallest(column) for name, column in columns.items() if name in named or is_text(column)}
 
 
