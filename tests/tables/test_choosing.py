@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import Lasso
 from support.choosing import direct_search, fitted, recipes, rows_of, some
 
-from fedualex.tables.choosing import Curve, Measured, PartiesHere, choose, penalty_grid, search
+from fedualex.tables.choosing import Curve, Measured, choose, fold_rows, penalty_grid, search
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def searched():
         key = goal, *options.items()
         if key not in found:
             recipe = recipes()[goal]
-            parties = PartiesHere(recipe, rows_of(goal))
+            parties = fold_rows(recipe, rows_of(goal))
             found[key] = search(recipe, parties, **options), parties
         return found[key]
 
@@ -103,7 +103,7 @@ def test_squares_known_at_the_server_give_what_surveys_give(searched, monkeypatc
     found, _ = searched("lasso")
     monkeypatch.setattr("fedualex.tables.choosing.is_quadratic", lambda problem: False)
     recipe = recipes()["lasso"]
-    asked = search(recipe, PartiesHere(recipe, rows_of("lasso")))
+    asked = search(recipe, fold_rows(recipe, rows_of("lasso")))
     assert asked.curve.exchanges > found.curve.exchanges
     np.testing.assert_allclose(asked.curve.measure, found.curve.measure, rtol=1e-6)
     assert asked.curve.chosen == found.curve.chosen
@@ -112,7 +112,7 @@ def test_squares_known_at_the_server_give_what_surveys_give(searched, monkeypatc
 def test_blocks_choose_what_one_block_chooses(searched):
     found, _ = searched("logistic", count=8)
     recipe = recipes()["logistic"]
-    blocks = search(recipe, PartiesHere(recipe, rows_of("logistic")), count=8, numbers_per_exchange=4000)
+    blocks = search(recipe, fold_rows(recipe, rows_of("logistic")), count=8, numbers_per_exchange=4000)
     assert blocks.curve.exchanges > found.curve.exchanges
     np.testing.assert_allclose(blocks.curve.measure, found.curve.measure, atol=3e-4)
     assert (blocks.curve.chosen, blocks.curve.best) == (found.curve.chosen, found.curve.best)
@@ -121,7 +121,7 @@ def test_blocks_choose_what_one_block_chooses(searched):
 
 def test_sites_left_out_in_turn():
     recipe, rows = recipes()["logistic"], rows_of("logistic")
-    found = search(recipe, PartiesHere(recipe, rows, folds="sites"), count=4)
+    found = search(recipe, fold_rows(recipe, rows, folds="sites"), count=4)
     value = found.curve.values[2]
     losses = []
     for k, held in enumerate(rows):
@@ -165,12 +165,12 @@ def test_a_curve_is_read_again_from_json(searched):
 def test_row_weights_count_as_repeated_rows():
     recipe, rows = recipes()["lasso"], rows_of("lasso")
     twice = [replace_weight(own, np.where(np.arange(len(own.y)) % 3 == 0, 2.0, 1.0)) for own in rows]
-    parties = PartiesHere(recipe, twice)
+    parties = fold_rows(recipe, twice)
     found = search(recipe, parties, count=4)
     repeated = [
         some(own, np.repeat(np.arange(len(own.y)), own.weight.astype(int)))._replace(weight=None) for own in twice
     ]
-    again = PartiesHere(recipe, repeated)
+    again = fold_rows(recipe, repeated)
     for party, own, before in zip(again.members, twice, parties.members, strict=True):
         party.fold = np.repeat(before.fold, own.weight.astype(int))
     other = search(recipe, again, count=4)
@@ -184,5 +184,5 @@ def replace_weight(rows, weight):
 
 def test_the_penalty_of_the_given_recipe_does_not_matter():
     recipe, rows = recipes()["lasso"], rows_of("lasso")
-    found, other = (search(replace(recipe, l1=l1), PartiesHere(recipe, rows), count=3) for l1 in (1.0, 0.01))
+    found, other = (search(replace(recipe, l1=l1), fold_rows(recipe, rows), count=3) for l1 in (1.0, 0.01))
     assert found.curve == other.curve

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.choosing import breast_cancer, recipes
 
-from fedualex.tables.choosing import PartiesHere, search
+from fedualex.tables.choosing import fold_rows, search
 from fedualex.tables.folds import FoldedRows, fold_of
 
 
@@ -49,7 +49,7 @@ def test_a_fold_without_one_class_is_refused():
     recipe = recipes()["logistic"]
     rows = breast_cancer()
     fold = [fold_of(len(own.y), str(m)) for m, own in enumerate(rows)]
-    parties = PartiesHere(recipe, rows)
+    parties = fold_rows(recipe, rows)
     for m, own in enumerate(rows):
         parties.members[m].fold = np.where(own.y == 1, 2, fold[m])
     with pytest.raises(ValueError, match="all rows of the class 1 are in fold 2"):
@@ -58,4 +58,4 @@ def test_a_fold_without_one_class_is_refused():
 
 def test_two_sites_cannot_be_left_out_in_turn():
     with pytest.raises(ValueError, match="needs at least three, got 2"):
-        PartiesHere(recipes()["logistic"], breast_cancer()[:2], folds="sites")
+        fold_rows(recipes()["logistic"], breast_cancer()[:2], folds="sites")

@@ -152,6 +152,23 @@ def _references(context: click.Context, option: click.Parameter, given: tuple[st
     return {name: level for name, _, level in parts} or None
 
 
+class NumberOr(click.ParamType):  # type: ignore[type-arg]  # older versions have no argument
+    """A number, or one word."""
+
+    def __init__(self, kind: Callable[[str], Any], word: str):
+        self.kind, self.word, self.name = kind, word, f"number|{word}"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """As it is read."""
+        if value == self.word or not isinstance(value, str):
+            return value
+        try:
+            return self.kind(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor {self.word!r}.", param, ctx)
+
+
+PENALTY, FOLDS = NumberOr(float, "auto"), NumberOr(int, "sites")
 OPTIONS = (
     click.option("--target", help="The column to predict; low-rank: several, with commas between them."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
@@ -166,14 +183,24 @@ OPTIONS = (
     click.option("--missing", help="mean, indicator (a 0/1 column more) or drop (rows with holes are left out); mean."),
     click.option("--id", help="The column that names rows, in errors; no feature."),
     click.option("--goal", help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust or low-rank."),
-    click.option("--l1", type=float, help="Weight of the l1 penalty; larger is sparser."),
+    click.option(
+        "--l1", type=PENALTY, help="Weight of the l1 penalty, larger is sparser; auto: what held-out rows choose."
+    ),
     click.option("--l2", type=float, help="Weight of the squared l2 penalty."),
     click.option(
         "--cvar", type=float, help="fair: the share of clients that is served worst, not the worst one alone."
     ),
-    click.option("--nuclear", type=float, help="low-rank: weight of the nuclear norm; larger has fewer directions."),
+    click.option(
+        "--nuclear", type=PENALTY, help="low-rank: weight of the nuclear norm, larger has fewer directions; or auto."
+    ),
     click.option("--limit", type=float, help="neyman-pearson: the largest mean loss of the limited class."),
     click.option("--limited", help="neyman-pearson: the class whose loss is limited; the first in sorted order."),
+    click.option("--folds", type=FOLDS, help="Parts of each client's rows that choose a penalty, 5; or sites."),
+    click.option("--choose", help="The rule that chooses a penalty: one-standard-error, or best."),
+    click.option("--confidence", type=float, help="Of intervals; 0.95."),
+    click.option(
+        "--site-intercepts/--one-intercept", default=None, help="An intercept for each client in the table of effects."
+    ),
     click.option("--tol", type=float, help="The certified gap at which the fit ends."),
     click.option("--rounds", type=int, help="The most exchanges with the clients."),
     click.option("--holdout", type=float, help="The share of rows kept for the test; 0.2."),
@@ -326,7 +353,7 @@ def evaluate(model: Path, table: str, clients: str | None, key: str | None, out:
     if as_json:
         print_json({"notes": notes, **measures.plain()})
         return
-    _show_measures(found, measures.plain(), f"On {measures.rows} rows of {rows.source}:")
+    _show_measures(found, measures.plain(), f"On {rows.rows - measures.dropped} rows of {rows.source}:")
     if out is not None:
         echo(f"measures: {out}")
 

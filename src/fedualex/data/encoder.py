@@ -472,11 +472,11 @@ class Encoder:
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the matrix's columns."""
-        contrasts = (f"{name}={c} (against {self.references[name]})" for name, c in self._contrasts)
+        contrasts = (f"{name}={c} (against {self.references[name]})" for name, c in self.contrasts)
         return (*self.numbers, *contrasts, *(f"{', '.join(group)} missing" for group in self.indicators))
 
     @property
-    def _contrasts(self) -> list[tuple[str, str]]:
+    def contrasts(self) -> list[tuple[str, str]]:
         """The columns of categories, each with its categories but the reference."""
         return [(name, c) for name, levels in self.categories.items() for c in levels if c != self.references[name]]
 

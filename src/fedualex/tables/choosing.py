@@ -207,30 +207,10 @@ class Parties(Protocol):
 
 
 class PartiesHere:
-    """Parties whose rows are in this process, in the order of their numbers.
+    """Parties whose rows are in this process, in the order of their numbers."""
 
-    folds: how many, or "sites" to leave one party out at a time. seed: by which rows are assigned to folds. names: of
-    the parties.
-    """
-
-    def __init__(
-        self,
-        recipe: AbstractRecipe,
-        parts: Sequence[Rows],
-        *,
-        folds: int | Literal["sites"] = FOLDS,
-        seed: int = 0,
-        names: Sequence[str] | None = None,
-    ):
-        sites, names = folds == "sites", names or [f"client {m}" for m in range(len(parts))]
-        count = self.folds = checked_folds(folds, len(parts))
-        number = [
-            np.full(len(rows.y), m) if sites else fold_of(len(rows.y), name, count, seed)
-            for m, (name, rows) in enumerate(zip(names, parts, strict=True))
-        ]
-        self.members = [
-            FoldedRows(recipe, rows, number[m], count, m, names[m], sites=sites) for m, rows in enumerate(parts)
-        ]
+    def __init__(self, members: Sequence[FoldedRows]):
+        self.members, self.folds = members, members[0].folds
 
     def summaries(self, known: Sequence[Sequence[Known]]) -> Known:
         """One after the other."""
@@ -248,6 +228,27 @@ class PartiesHere:
     def held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
         """One after the other."""
         return merged(party.held_out(requests) for party in self.members)
+
+
+def fold_rows(
+    recipe: AbstractRecipe,
+    parts: Sequence[Rows],
+    *,
+    folds: int | Literal["sites"] = FOLDS,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+) -> PartiesHere:
+    """Rows of parties in folds.
+
+    folds: how many, or "sites" to leave one party out at a time. seed: by which rows are assigned to folds. names: of
+    the parties.
+    """
+    sites, names = folds == "sites", names or [f"client {m}" for m in range(len(parts))]
+    count, members = checked_folds(folds, len(parts)), []
+    for m, (name, rows) in enumerate(zip(names, parts, strict=True)):
+        number = np.full(len(rows.y), m) if sites else fold_of(len(rows.y), name, count, seed)
+        members.append(FoldedRows(recipe, rows, number, count, m, name, sites=sites))
+    return PartiesHere(members)
 
 
 def checked_folds(folds: object, parties: int) -> int:

@@ -1,6 +1,7 @@
 """From a table to a model: a consortium whose parties are in this process, a certified run, and the model to keep."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,11 +24,15 @@ from ..runs.solving import CONTENT, describe_method, describe_options, is_finish
 from ..runtime import Stop
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import check_simulation, chosen_method
-from ..summaries import Known
+from ..storage import write_json
+from ..summaries import Known, merged
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
+from .choosing import PartiesHere
+from .effects import Wanted, find_effects
 from .goals import (
     GOALS,
     FitSettings,
+    Selection,
     check_groups,
     check_target,
     default_tolerance,
@@ -36,15 +41,17 @@ from .goals import (
     read_fit,
     words_of_weights,
 )
-from .kept_model import make_model
+from .kept_model import Findings, make_model, solution, weights_of
 from .measures import measured
 from .party import Party, agree, pooled_problem
+from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .recipe import TableRecipe, read_recipe
 
 TABLE_KEYS = ("table", "clients", "ignore")
 """The keys of [fit] that say which rows there are, and whose; all others are those of `FIT_KEYS`."""
 RUN = "run"
 """Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
+Announce = Callable[[str], None]
 GOAL = "goal"
 """The key that the settings of a fit have, and those of a problem of the catalogue have not."""
 MANY = 30
@@ -83,12 +90,14 @@ class Source:
             raise ConfigurationError(f"every row of {_some(gone)} misses a value, so that missing = drop leaves none")
         held = [rows[held_out_by(labels[rows], self.holdout)] for rows in own]
         test = np.sort(np.concatenate(held))
-        trained = [kept.take(np.setdiff1d(rows, out)) for rows, out in zip(own, held, strict=True)]
-        lost = [len(rows) - len(left) for rows, left in zip(every, own, strict=True)]
+        left = [np.setdiff1d(rows, out) for rows, out in zip(own, held, strict=True)]
+        trained = [kept.take(rows) for rows in left]
+        places = [np.searchsorted(rows, some) for rows, some in zip(own, left, strict=True)]
+        lost = [len(rows) - len(some) for rows, some in zip(every, own, strict=True)]
         tables = [replace(part, dropped=count) for part, count in zip(trained, lost, strict=True)]
         return Parties(
             tuple(map(str, named)),
-            tuple(Party(recipe, m, part) for m, part in enumerate(tables)),
+            tuple(Party(recipe, m, *part) for m, part in enumerate(zip(tables, map(str, named), places, strict=True))),
             kept.take(test) if len(test) else None,
             whose[test],
         )
@@ -150,6 +159,10 @@ class PlannedFit:
         }
         return Configuration(problem, method, options, resolved)
 
+    def ask_effects(self, asked: Known) -> Known:
+        """The sums of all parties for the table of effects."""
+        return merged(party.effects(self.known, asked) for party in self.parties.members)
+
     @property
     def encoder(self) -> Encoder:
         """From columns to features."""
@@ -201,7 +214,9 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         check_target(goal, column, table[column])
     columns = target if isinstance(target, str) else tuple(target)
     coding = Coding(tuple(wanted.categories), wanted.reference, wanted.missing)
-    recipe = TableRecipe(goal, columns, wanted.groups, wanted.weights, wanted.options, coding=coding, id=wanted.id)
+    selection = Selection(wanted.folds, wanted.choose)
+    told = (goal, columns, wanted.groups, wanted.weights, wanted.options)
+    recipe = TableRecipe(*told, coding=coding, id=wanted.id, selection=selection)
     source = Source(name, clients, ignore, wanted.holdout)
     parties = source.split(table, recipe)
     if wanted.weights is not None:
@@ -259,7 +274,8 @@ def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
         if few := _few_whole_numbers(parties.column(name)):
             notes.append(f"{name} holds few whole numbers ({few}): if they are codes, name it in categories")
     holes = [name for name in (*encoder.numbers, *encoder.categories) if missing(parties.column(name)).any()]
-    lost = [f"{name} {own.dropped}" for name, own in zip(parties.names, parties.trained, strict=True) if own.dropped]
+    every = zip(parties.names, parties.members, strict=True)
+    lost = [f"{name} {own.trained.dropped}" for name, own in every if own.trained.dropped]
     notes += [f"rows with missing values are left out: {_some(lost)}"] if lost else []
     return [*notes, *([f"missing values count as the mean: {_some(holes)}"] if holes else [])]
 
@@ -297,11 +313,13 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def fit_into(path: Path, planned: PlannedFit) -> Model:
-    """Run what was planned and keep run and model below `path`.
+def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: None) -> Model:
+    """Choose the penalty if it is to be chosen, run what was planned, and keep run and model below `path`.
 
-    An unfinished run of the same settings in it is resumed, and a finished one is not run again.
+    An unfinished run of the same settings in it is resumed, and a finished one is not run again; nor is a choice made
+    again. announce: is told what is done.
     """
+    planned = _with_penalty(path, planned, announce)
     if not is_finished(path / RUN, planned.configuration):
         run = solve_into(path / RUN, planned.configuration)
         if run.stop is Stop.INTERRUPTED:
@@ -310,12 +328,35 @@ def fit_into(path: Path, planned: PlannedFit) -> Model:
     status: Mapping[str, Any] = stored.status or {}
     if status["stop"] == Stop.INFEASIBLE.name:
         raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
+    penalty, wanted = told_penalty(recipe, planned.known, path / PENALTY), planned.wanted
 
     def measure(model: Model) -> Mapping[str, Any] | None:
         if parties.held_out is None:
             return None
-        return measured(model, parties.held_out, parties.owners, recipe.limits_classes).plain()
+        found = measured(model, parties.held_out, parties.owners, recipe.limits_classes, wanted.confidence)
+        return found.plain()
 
-    model = make_model(recipe, planned.known, stored, parties.names, measure)
+    own = wanted.site_intercepts
+    own = isinstance(planned.source.clients, str) and len(parties.names) > 1 if own is None else own
+    about = Wanted(wanted.confidence, own)
+    effects = find_effects(recipe, planned.known, solution(stored), weights_of(stored), planned.ask_effects, about)
+    model = make_model(recipe, planned.known, stored, parties.names, Findings(penalty, effects, measure))
     save(model, path / MODEL)
     return model
+
+
+def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> PlannedFit:
+    """The fit with its penalty, which is kept: a fit that is resumed has the same."""
+    if not planned.recipe.chooses:
+        return planned
+    recipe, known, file = planned.recipe, planned.known, path / PENALTY
+    asked = {"settings": planned.configuration.resolved["problem"]}
+    kept = json.loads(file.read_text()) if file.exists() else {}
+    if kept.get("asked") != json.loads(json.dumps(asked)):
+        announce(f"{GOALS[recipe.goal].structure.penalty} is being chosen by held-out rows")
+        found = choose_penalty(recipe, known, PartiesHere([party.folded(known) for party in planned.parties.members]))
+        kept = {**found.plain(), "asked": asked}
+        path.mkdir(parents=True, exist_ok=True)
+        write_json(file, kept)
+    announce(kept["sentence"])
+    return replace(planned, known=[*known, chosen_known(kept)])

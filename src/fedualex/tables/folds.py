@@ -13,6 +13,7 @@ from ..problems import AbstractRecipe
 from ..problems.curvature import Surveyor, surveyor_of
 from ..problems.rows import Rows
 from ..summaries import Known, Summary
+from ..tree import Saddle
 
 # Which fold a row is in: decided by the row's own key, and nothing else.
 
@@ -70,6 +71,14 @@ def joined_folds(parts: Sequence[Summary]) -> Summary:
         return {_prefix(k) + name: value for k, part in enumerate(parts) for name, value in getattr(part, kind).items()}
 
     return Summary(**{kind: join(kind) for kind in ("sums", "largest", "labels", "each")})
+
+
+def joined_known(known: Sequence[Sequence[Known]]) -> list[Known]:
+    """What is known of each loss as one list, the fold before each name: the opposite of `known_by_fold`."""
+    return [
+        {_prefix(k) + name: value for k, own in enumerate(known) for name, value in own[number].items()}
+        for number in range(len(known[0]))
+    ]
 
 
 def known_by_fold(known: Known, count: int) -> list[dict[str, NDArray[Any]]]:
@@ -134,6 +143,17 @@ class FoldedRows:
         """Its weighted part of each survey, second derivatives as triangles."""
         return [[self._part(f, *at) for at in _points(request)] for f, request in requests]
 
+    @property
+    def least(self) -> int:
+        """The rows of its smallest fold that has some."""
+        counts = np.bincount(self.fold, minlength=1)
+        return int(counts[counts > 0].min())
+
+    def like(self, f: int) -> Saddle:
+        """The shapes of a point of loss number f."""
+        found: Saddle = self._surveyor(f)[1].problem.like
+        return found
+
     def held_out(self, requests: Sequence[tuple[int, Any]]) -> Summary:
         """What the goal's measure needs of the rows of fold k, at each (k, x): one row of sums for each request."""
         parts = [self.recipe.held_out(self._of(k), self._known[k], self.client, x) for k, x in requests]
@@ -173,7 +193,8 @@ class FoldedRows:
 
 
 def _some(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
-    return Rows(*(None if part is None else part[chosen] for part in rows))
+    kept: Rows = Rows._make(None if part is None else part[chosen] for part in rows)
+    return kept
 
 
 def _points(request: Survey) -> Iterable[tuple[Any, bool, Any]]:

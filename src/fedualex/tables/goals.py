@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ..algorithms import Method
 from ..data.columns import code_of
-from ..data.encoder import MEAN as FILLED
-from ..data.encoder import MISSING
+from ..data.encoder import MEAN as FILLED, MISSING
 from ..problems import (
     AbstractRecipe,
     AgnosticRecipe,
@@ -249,6 +248,33 @@ def arguments_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+SITES = "sites"
+ONE_ERROR, BEST = "one-standard-error", "best"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How held-out rows choose a penalty.
+
+    folds: how many parts the rows of each party are dealt into; SITES leaves out one party after the other.
+    choose: ONE_ERROR is the largest penalty within one standard error of the best, BEST the best.
+    """
+
+    folds: int | str = 5
+    choose: str = ONE_ERROR
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.folds, int) and not isinstance(self.folds, bool) and 2 <= self.folds <= MOST_FOLDS
+        if not whole and self.folds != SITES:
+            raise ConfigurationError(
+                f"folds must be a whole number from 2 to {MOST_FOLDS}, or {SITES!r}, got {self.folds!r}"
+            )
+        if self.choose not in (ONE_ERROR, BEST):
+            raise ConfigurationError(f"choose must be {ONE_ERROR!r} or {BEST!r}, got {self.choose!r}")
+
+
+MOST_FOLDS = 20
+
 # What [fit] and the command line say, whether the table is here or at several sites.
 
 
@@ -272,6 +298,11 @@ class FitSettings:
     rounds: int = 1000
     tol: float | None = None
     """None: that of the goal."""
+    folds: int | str = 5
+    choose: str = ONE_ERROR
+    confidence: float = 0.95
+    site_intercepts: bool | None = None
+    """Of the table of effects. None: where it is said whose a row is."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -291,7 +322,12 @@ def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
     chosen["reference"] = _reference(chosen.get("reference", {}))
     _check_coding(chosen)
     options = {key: chosen.pop(key) for key in OPTIONS if key in chosen}
-    return FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
+    found = FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
+    if isinstance(found.confidence, bool) or not isinstance(found.confidence, float) or not 0 < found.confidence < 1:
+        raise ConfigurationError(f"confidence must be a number between 0 and 1, as 0.95, got {found.confidence!r}")
+    if found.site_intercepts not in (None, True, False):
+        raise ConfigurationError(f"site_intercepts must be true or false, got {found.site_intercepts!r}")
+    return found
 
 
 def _reference(given: Any) -> dict[str, str]:

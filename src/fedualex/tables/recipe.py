@@ -1,7 +1,7 @@
 """A goal for tables that nobody has seen: from each party's columns to a problem, and from its solution to a model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..data.encoder import CATEGORIES, DROP, PLAIN, known_holes
 from ..models import Answers, Model
 from ..models.model import standardized
 from ..problems import AbstractRecipe, Problem
+from ..problems.families import Family, family_of
 from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
 from ..runs.settings import ConfigurationError
@@ -23,6 +24,7 @@ from .goals import (
     LIMITED_CLASS,
     OPTIONS,
     Goal,
+    Selection,
     arguments_of,
     check_labels,
     check_target,
@@ -125,8 +127,9 @@ class TableRecipe:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
         options = self._options(known)
         target = self.target if isinstance(self.target, str) else list(self.target)
-        beside = {"groups": self.groups, "weights": self.weights, "id": self.id}
-        return {"goal": self.goal, "target": target, **beside, **plain_coding(self.coding), **options}
+        told = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights, "id": self.id}
+        chosen = asdict(self.selection) if self.chooses else {}
+        return {**told, **plain_coding(self.coding), **options, **chosen}
 
     def _options(self, known: Sequence[Known]) -> dict[str, Any]:
         """All options; those that have been chosen have their values."""
@@ -188,9 +191,14 @@ class TableRecipe:
         """The model of a solution x. about: what `Model` keeps beside, as its certificate."""
         recipe = self.recipe(known)
         bias = recipe.bias(self.own_known(known), x)
-        return Model(self.encoder(known), np.asarray(x["weights"]), bias, self._answers(known), self.target, **about)
+        return Model(self.encoder(known), np.asarray(x["weights"]), bias, self.answers(known), self.target, **about)
 
-    def _answers(self, known: Sequence[Known]) -> Answers:
+    def family(self, known: Sequence[Known]) -> Family:
+        """The losses of rows, for goals whose structure leaves that open."""
+        return family_of("family", self._goal.family).settled(self.own_known(known))
+
+    def answers(self, known: Sequence[Known]) -> Answers:
+        """How a model of these tables answers."""
         if not self.reading.standardized:
             return Answers(self.reading, known[0].get(CLASSES_OF_TARGET, np.zeros(0)))
         return standardized(self.reading, self.scale(known), not isinstance(self.target, str))
@@ -290,8 +298,11 @@ def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecip
     target = settings["target"] if isinstance(settings["target"], str) else tuple(settings["target"])
     options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
     coding = Coding(tuple(settings["categories"]), settings["reference"], settings["missing"])
-    beside = (settings["groups"], settings["weights"])
-    return TableRecipe(settings["goal"], target, *beside, options, smooth, coding, settings["id"])
+    selection = Selection(**{one.name: settings[one.name] for one in fields(Selection) if one.name in settings})
+    beside = {"groups": settings["groups"], "weights": settings["weights"], "id": settings["id"]}
+    return TableRecipe(
+        settings["goal"], target, options=options, smooth=smooth, selection=selection, coding=coding, **beside
+    )
 
 
 def _with(columns: Summary, **parts: Mapping[str, Any]) -> Summary:

@@ -67,7 +67,7 @@ def _serve(engine: Engine, party: Path) -> Run:
     settings, path, begun = settings_of(party), party / RUN, find_unfinished(party)
     roster = roster_of(settings, party)
     tables = TableServer(engine, party, settings, roster) if has_tables(settings) else None
-    known = None if tables is None else tables.agree()
+    known = None if tables is None else tables.choose(tables.agree())
     problem = server_problem(settings, party)
     task = task_of(settings, problem, known)
     resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy", "has_data")} | {

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,17 @@ from ...runs.settings import (
     with_defaults,
 )
 from ...storage import write_atomically, write_json
-from ...tables.goals import GOALS, check_groups, check_options, default_tolerance, names_of, read_fit, weighs_clients
+from ...tables.goals import (
+    GOALS,
+    Selection,
+    check_groups,
+    check_options,
+    chooses_penalty,
+    default_tolerance,
+    names_of,
+    read_fit,
+    weighs_clients,
+)
 from .. import DeploymentOptions
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST
@@ -56,8 +67,9 @@ def plan_deployment(
     parties = server_settings(server)
     check_parties(parties, sites)
     check_options(goal, wanted.options)
-    told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "id", "missing", "holdout")}
+    told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
     told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
+    told |= asdict(Selection(wanted.folds, wanted.choose)) if chooses_penalty(goal, wanted.options) else {}
     tol = default_tolerance(goal, built, rows=0) if wanted.tol is None else wanted.tol
     return {
         "problem": {**told, **wanted.options},
@@ -70,6 +82,18 @@ def plan_deployment(
     }
 
 
+PLAIN_KEYS = (
+    "goal",
+    "target",
+    "groups",
+    "weights",
+    "id",
+    "missing",
+    "holdout",
+    "confidence",
+    "site_intercepts",
+)
+"""Of [fit], what all parties are told as it is."""
 TABLES = ("fit", "method", "server", "run", "sites")
 """The tables of a file; all but [fit] may be left out."""
 LEAVES = """First the names of its columns; if all sites have the same, {exchanges} summaries of its rows: which

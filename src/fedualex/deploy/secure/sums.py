@@ -71,7 +71,18 @@ WORDS = {
 """By the first part of their names, and how many words of 64 bits each number takes: sums over the rows of a table may
 be large. What is not here (maxima, labels and what is kept for each site apart) travels as it is."""
 
-SUMMED = ("summary", "survey", "curvature", "round", "measure")
+SUMMED = (
+    "summary",
+    "survey",
+    "curvature",
+    "round",
+    "fold-summary",
+    "path",
+    "fold-losses",
+    "effects",
+    "measure",
+    "calibrate",
+)
 """The tasks whose answers are added up; to others a site answers as it is."""
 APART = ("measures",)
 """Arrays in the clear for which there are sums under masks: a site that releases sums only does not release these."""
