@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Real
+from jaxtyping import Array, Bool, Float, Integer, Real
 
 Tree = Any
 """A pytree of arrays with one fixed structure: a vector."""
@@ -16,6 +16,12 @@ Vector = Real[Array | np.ndarray, "..."]
 """One array of any shape: a leaf. Integers are taken for the floats they stand for."""
 
 Scalar = float | int | np.floating[Any] | Float[Array | np.ndarray, ""]
+
+Count = int | np.integer[Any] | Integer[Array | np.ndarray, ""]
+"""A whole number: of Python, or an array of it, as compiled programs and checkpoints have it."""
+
+Flag = bool | np.bool_ | Bool[Array | np.ndarray, ""]
+"""True or False, likewise."""
 
 
 class Saddle(eqx.Module):

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import numpy as np
 
-from ..bundle import Bounds, Flat, Known
-from ..certificates.surveys import Surveyed, flat_of, known_of
+from ..bundle import Bounds, Flat, KnownFloor
+from ..certificates.surveys import Surveyed, flat_of, known_floor
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
@@ -81,9 +81,9 @@ class Facts:
         return flat_of(self._problem)
 
     @cached_property
-    def known(self) -> Known:
+    def known(self) -> KnownFloor:
         """A lower bound of f, if one is known."""
-        return known_of(self._problem, self.flat)
+        return known_floor(self._problem, self.flat)
 
 
 class Method(eqx.Module):

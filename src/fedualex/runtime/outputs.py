@@ -18,7 +18,7 @@ from .. import tree
 from ..algorithms import Method
 from ..bundle import Bounds
 from ..certificates.certificate import Measured, certificate_of
-from ..certificates.surveys import Surveyed, flat_of, measure_bounds, no_trace, pair_with_slopes, traced
+from ..certificates.surveys import Surveyed, add_surveys, flat_of, measure_bounds, no_trace, pair_with_slopes
 from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import AbstractGeometry, Product, is_geometry
@@ -482,8 +482,8 @@ class Reader:
             return outputs
         several = [outputs["last"], min(outputs.values(), key=gap_of)]
         # The value as an array: as a number of Python it would be part of the program, and compiled for.
-        points = [(output.z, output.operator, np.asarray(output.value)) for output in several]
-        self.trace = traced(self.evaluator.problem, self.trace, points)
+        points = [(at.z, at.operator, np.asarray(at.value)) for at in several if at.operator is not None]
+        self.trace = add_surveys(self.evaluator.problem, self.trace, points)
         return outputs | self._traced()
 
     def _traced(self) -> dict[str, Output]:
