@@ -17,7 +17,7 @@ from fedualex.geometry import Product
 from fedualex.precision import double
 from fedualex.runtime.options import SolveOptions
 from fedualex.runtime.outputs import exact_problem
-from fedualex.runtime.prepare import chosen_method
+from fedualex.runtime.prepare import choose_method
 
 
 def exchanges(problem, count, local_steps=1, method=None):
@@ -262,7 +262,7 @@ def test_the_choice_without_a_method_says_why():
         (rows("agnostic"), {"cohort": 2}, "FeDualExCorrected"),
         (game, {"noise": fx.GaussianNoise(0.1), "clients": 3}, "FeDualEx"),
     ):
-        method, why = chosen_method(problem, SolveOptions(rounds=2, **options))
+        method, why = choose_method(problem, SolveOptions(rounds=2, **options))
         assert type(method).__name__ == why.split(":")[0] == name
     run = fx.solve(game, rounds=2, noise=fx.GaussianNoise(0.1), clients=3)
     assert run.chosen == why

@@ -21,7 +21,7 @@ from fedualex.precision import double
 from fedualex.regularizers.fenchel import UNIT
 from fedualex.runtime import fingerprint
 from fedualex.runtime.clients import SimulatedClients
-from fedualex.runtime.outputs import exact_problem, in_pairs, survey_at, surveys_at
+from fedualex.runtime.outputs import exact_problem, map_in_pairs, survey_at, surveys_at
 
 Floor = fx.problems.Floor
 NAMES = [*CATALOGUE, "auc, small"]
@@ -40,7 +40,7 @@ def random_point(problem, rng, size=1.0):
 def compiled_surveys(exact, z):
     """The survey of a method's own exchange, and that of records, which ask in pairs."""
     alone = SimulatedClients.survey(SimpleNamespace(exact=exact), [z])
-    return [*alone, *in_pairs(partial(surveys_at, exact), [z])]
+    return [*alone, *map_in_pairs(partial(surveys_at, exact), [z])]
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

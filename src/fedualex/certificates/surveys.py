@@ -81,6 +81,7 @@ class Surveyed(NamedTuple):
     """The dual cut of a step to z, where one was asked for."""
 
 
+@runtime_checkable
 class KnownValue(Protocol):
     """f(x, y) >= value for every x of the domain, at this y (`fx.problems.Floor`)."""
 

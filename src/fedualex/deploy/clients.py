@@ -19,7 +19,7 @@ from ..algorithms import LocalSteps, Survey
 from ..certificates.surveys import Curvature, Minorant, Surveyed
 from ..compiling import optimized
 from ..problems import AbstractProblem
-from ..runtime.outputs import accumulated
+from ..runtime.outputs import accumulate
 from ..runtime.rounds import draw_cohort, survey_point
 from ..runtime.state import Contribution, Setup, State
 from ..runtime.status import Code, Failure, Missing
@@ -286,7 +286,7 @@ class SiteClients:
     roster: of secure sums, as `Exchange` has it.
     """
 
-    elsewhere = True
+    remote = True
 
     def __init__(
         self,
@@ -380,9 +380,9 @@ class SiteClients:
 
     def local(self, state: State, rounds: int) -> State | Missing:
         """The state one round later."""
-        return self.attempted(self._round(state))
+        return self.retry(self._round(state))
 
-    def attempted(self, found: Any) -> Any:
+    def retry(self, found: Any) -> Any:
         """What a round or a survey found; missing replies are waited for, and end the run after so many attempts.
 
         A refusal is final: where the round cannot be done without the site, it ends the run at once.
@@ -404,18 +404,18 @@ class SiteClients:
     def count(self, request: Survey | LocalSteps) -> None:
         """Bytes are counted as they are carried."""
 
-    def announce(self) -> bool:
+    def reserve_privacy(self) -> bool:
         """With privacy a release is counted before it happens: a crash must not forget it."""
         self.exchange.traffic[2] += self.privacy is not None
         return self.privacy is not None
 
-    def spent(self, state: State) -> dict[str, Any]:
+    def costs(self, state: State) -> dict[str, Any]:
         """Bytes so far, failed rounds included, and what all increments that sites were asked for are worth."""
         up, down, releases = self.exchange.traffic
         spent = {"bytes_up": up, "bytes_down": down}
         return spent if self.privacy is None else {**spent, "epsilon": self.privacy.epsilon(releases)}
 
-    def ledger(self) -> Array:
+    def checkpoint_state(self) -> Array:
         """Bytes up, bytes down, releases."""
         return jnp.asarray(self.exchange.traffic)
 
@@ -479,7 +479,7 @@ def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], frac
     server = setup.rounds.server_step(
         state.server, total["message"], setup.problem.geometry, fraction.astype(setup.weights.dtype)
     )
-    sums = accumulated(setup, state.sums, Contribution(**total))
+    sums = accumulate(setup, state.sums, Contribution(**total))
     return State(server, None, point, sums, state.round + 1)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..geometry import Dual
-from ..runtime.options import built, meanings, one_word_of, option, optional, options
+from ..runtime.options import build_options, meanings, one_word_of, option, optional, options
 from ..runtime.status import Code, Failure
 from ..storage import write_atomically
 from ..validation import of_type, positive, short, whole_number
@@ -326,7 +326,7 @@ def read_policy(folder: Path) -> Policy:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{file} cannot be read as TOML: {error}") from None
     try:
-        return built(Policy, rules)
+        return build_options(Policy, rules)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{file}: {error}") from None
 

@@ -20,7 +20,7 @@ from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
 from ..runtime.outputs import KINDS, no_sums
-from ..runtime.rounds import local_rounds
+from ..runtime.rounds import run_local_steps
 from ..runtime.state import Contribution, Setup, State
 from ..runtime.status import Code
 from ..tree import Saddle, Tree
@@ -242,7 +242,7 @@ def _contribute(setup: Setup, server: Tree, survey: Tree, data: Tree, round_inde
     zero = jax.tree.map(lambda leaf: jnp.zeros(np.shape(leaf), kind), setup.problem.like)
     state = State(server, None, zero, no_sums(setup, ()), round_index)
     own_steps = setup.steps[client].astype(kind)
-    return local_rounds(setup, state, survey, data, None, client[None], jnp.ones(1, kind), own_steps)[0]
+    return run_local_steps(setup, state, survey, data, None, client[None], jnp.ones(1, kind), own_steps)[0]
 
 
 @optimized

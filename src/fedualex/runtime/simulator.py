@@ -22,13 +22,13 @@ from ..precision import double, keep_precision
 from ..problems import AbstractProblem
 from ..problems.base import where_not_finite
 from . import checkpoint as checkpoints
-from .clients import Asking, SimulatedClients
+from .clients import Conversation, SimulatedClients
 from .driver import Driver, Judgement, Keeping, Record, Records, RunHooks
 from .options import SimulatorOptions, SolveOptions, StoppingOptions, fields_of, meanings, takes_or_chooses
-from .outputs import exact_problem, in_pairs, points_in_domain, surveys_at
-from .prepare import Prepared, check_length, chosen_method, polish_grid, prepare
+from .outputs import exact_problem, map_in_pairs, points_in_domain, surveys_at
+from .prepare import Prepared, check_length, choose_method, polish_grid, prepare
 from .run import Run
-from .sharding import agreed, check_shared, is_writer, spread
+from .sharding import agree_on_seconds, check_shared, is_writer, spread
 
 # A progress bar on a terminal, nothing anywhere else.
 
@@ -60,7 +60,7 @@ def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str
 
 
 def smallest_gap(record: dict[str, Any]) -> str:
-    """The best certificate of a record, in words."""
+    """The smallest certified gap of a record, in words."""
     gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
     return f"gap <= {rounded_up(min(gaps), 3)}" if gaps else "not certifiable"
 
@@ -120,8 +120,8 @@ def _make_room(folder: Path) -> None:
 def solve(problem: AbstractProblem, method: Method | None, options: SolveOptions) -> Run:
     """Run a method on a problem until an output's certificate is at most `tol`, and return certified outputs.
 
-    Without a method the run has the one that fits (`runtime.choice`), and `run.chosen` says why.
-    Without tol the run ends with its rounds, its time, or when it diverges; `solve(problem)` has a tol. The options:
+    Without a method, the one that fits is chosen (`runtime.prepare.choose_method`), and `run.chosen` says why.
+    Without tol, the run ends with its rounds, its time, or when it diverges; `solve(problem)` has a tol. The options:
     """
     return _run(problem, method, options, stopping=True)
 
@@ -133,7 +133,7 @@ STOPPING = "tol and max_seconds are stopping rules, and simulate runs all rounds
 def simulate(problem: AbstractProblem, method: Method | None, options: SimulatorOptions) -> Run:
     """Run all rounds of a method on a problem, without a stopping rule, and return certified outputs.
 
-    Without a method the run has the one that fits, as in `solve`. The options:
+    Without a method, the one that fits is chosen, as in `solve`. The options:
     """
     check_length(options)
     return _run(problem, method, SolveOptions(**fields_of(options, SimulatorOptions)), stopping=False)
@@ -143,13 +143,13 @@ def _run(problem: AbstractProblem, given: Method | None, options: SolveOptions, 
     started = time.perf_counter()
     keep_compiled_programs()
     callback = options.callback and keep_precision(options.callback)
-    method, why = (given, "") if given is not None else chosen_method(problem, options)
+    method, why = (given, "") if given is not None else choose_method(problem, options)
     with double():
         prepared = prepare(problem, method, options)
         mesh = prepared.setup.mesh
         exact = exact_problem(spread(prepared.problem, mesh))
         simulated = SimulatedClients(exact, prepared.setup, prepared.wider)
-        clients = Asking(simulated, exact)
+        clients = Conversation(simulated, exact)
         _check_start(prepared, exact, simulated, clients.averages)
         judgement = _judgement(prepared, options)
         records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
@@ -165,18 +165,18 @@ def _run(problem: AbstractProblem, given: Method | None, options: SolveOptions, 
                 _keeping(prepared, options, RunHooks(append=tell)),
                 stopping=stopping,
                 max_seconds=options.max_seconds,
-                agree=lambda seconds: agreed(mesh, seconds),
+                agree=lambda seconds: agree_on_seconds(mesh, seconds),
             )
             reasons = {"steps": prepared.steps, "precision": prepared.precision, "chosen": why}
             run = driver.run(prepared.start, **reasons, began=started)
-            return replace(run, precision=prepared.precision + _continued(simulated))
+            return replace(run, precision=prepared.precision + _describe_widening(simulated))
 
 
-def _continued(clients: SimulatedClients) -> str:
-    """What became of the precision, if it changed."""
-    if not clients.widened:
+def _describe_widening(clients: SimulatedClients) -> str:
+    """What to add to the sentence about the precision, if it changed during the run."""
+    if not clients.wide_since:
         return ""
-    return f"; float64 after round {clients.widened}, as rounding was no longer far below the noise"
+    return f"; float64 after round {clients.wide_since}, as rounding was no longer far below the noise"
 
 
 def _check_start(
@@ -186,8 +186,8 @@ def _check_start(
     setup = prepared.setup
     start = points_in_domain(exact, setup, prepared.start, averages)["last"]
     # By the program that will be needed anyway: that of the method's own surveys, or of records, which ask in pairs.
-    found = clients.survey([start]) if setup.method.outputs else in_pairs(partial(surveys_at, exact), [start])
-    if not tree.known_finite([one.operator for one in found]):
+    surveys = clients.survey([start]) if setup.method.outputs else map_in_pairs(partial(surveys_at, exact), [start])
+    if not tree.known_finite([survey.operator for survey in surveys]):
         raise FloatingPointError(where_not_finite(prepared.problem, start, "the start"))
 
 

@@ -21,7 +21,7 @@ from ..validation import of_type, short
 from .options import Check, RunOptions, SimulatorOptions, fields_of, one_word_of, option, options, takes
 from .outputs import KINDS, structure_of
 from .prepare import FACTORS, build_setup, first_state, prepare, with_steps
-from .rounds import advance, local_rounds
+from .rounds import advance, run_local_steps
 from .run import Run
 from .simulator import simulate
 from .state import Setup, State
@@ -72,7 +72,7 @@ def _client_points(setup: Setup, state: State) -> Tree:
 
     def one(m: Array) -> Tree:
         data = jax.tree.map(lambda leaf: jnp.asarray(leaf)[m][None], setup.problem.data)
-        part, _ = local_rounds(setup, state, None, data, None, m[None], alone, steps)
+        part, _ = run_local_steps(setup, state, None, data, None, m[None], alone, steps)
         return setup.rounds.point(tree.add(state.server, part.message), setup.problem.geometry)
 
     return jax.lax.map(one, jnp.arange(setup.clients))

@@ -20,7 +20,7 @@ from ..runs.settings import Configuration, ConfigurationError
 from ..runs.solving import CONTENT, describe_method, describe_options, is_finished, solve_into
 from ..runtime import Stop
 from ..runtime.options import SolveOptions
-from ..runtime.prepare import check_simulation, chosen_method
+from ..runtime.prepare import check_simulation, choose_method
 from ..summaries import Known
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
 from .goals import GOALS, check_groups, check_target, default_tolerance, goal_of, names_of, read_fit, words_of_weights
@@ -160,7 +160,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         weights = parties.column(wanted.weights)
         row_weights(weights, len(weights), f"the column {wanted.weights!r}")
     known, problem = assemble_tables(recipe, parties.trained)
-    method, _ = chosen_method(problem, SolveOptions(rounds=wanted.rounds))
+    method, _ = choose_method(problem, SolveOptions(rounds=wanted.rounds))
     tol = default_tolerance(goal, method, recipe.counts(known).sum()) if wanted.tol is None else wanted.tol
     options = SolveOptions(rounds=wanted.rounds, tol=tol)
     check_simulation(problem, method, options)
