@@ -72,7 +72,7 @@ class NewtonServer(NamedTuple):
     """The whole step, as a point."""
 
 
-class FeDualNewton(Method):
+class FeDualNewton(Method[NewtonServer]):
     """Newton's method for composite saddle point problems, from surveys with second derivatives (docs/curvature.md).
 
         repeat

@@ -173,7 +173,7 @@ class Pulled(eqx.Module):
     weight: Scalar
 
 
-class PulledSteps(AbstractMethod):
+class PulledSteps(AbstractMethod[Pull, Pulled, None]):
     """Dual extrapolation with a pull back, for operators corrected to g_m(z) - g_m(w) + g(w) at a given reference w.
 
         back = (1 - rho) local + rho O
@@ -411,7 +411,7 @@ def propose_point(
     return omega, tau, flat.point(z), row, flat.point(ahead)
 
 
-class FeDualSlide(Method):
+class FeDualSlide(Method[SlideServer]):
     """Dual extrapolation whose server remembers exact surveys and weighs them anew after each (docs/slide.md).
 
     A survey is one exchange that returns the mean operator g(u) and the value f(u) at a point u. A round is one
