@@ -82,16 +82,16 @@ class Line:
         """Its time, in seconds since 1970."""
         return datetime.fromisoformat(self.time).timestamp()
 
-    def worth(self, epsilon: float | None) -> "Line":
-        """The same, with what all releases are worth after it."""
+    def with_epsilon(self, epsilon: float | None) -> "Line":
+        """The line, with the epsilon of all releases after it."""
         return replace(self, epsilon=epsilon)
 
-    def following(self, previous: str, time: str) -> "Line":
-        """The same, chained to a line with this hash."""
+    def chain(self, previous: str, time: str) -> "Line":
+        """The line at this time, chained to a line with this hash."""
         return replace(self, previous=previous, time=time)
 
-    def encoded(self) -> bytes:
-        """As it is written."""
+    def encode(self) -> bytes:
+        """The line as bytes of the file."""
         return json.dumps(vars(self), allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
@@ -115,11 +115,11 @@ def read(content: bytes) -> Reading:
     *rows, tail = content.split(b"\n")
     lines, head, damage, unread, position = list[Line](), BEGINNING, "", 0, 0
     hashes = set[str]()
-    first = _parsed(rows[0]) if rows else None
+    first = _parse(rows[0]) if rows else None
     if first is None or first.kind != BEGUN:
         damage = "its beginning is missing"
     for number, row in enumerate(rows, 1):
-        line = _parsed(row)
+        line = _parse(row)
         if line is None:
             unread = unread or number
         else:
@@ -164,18 +164,18 @@ def _write_head(file: Path, head: str) -> None:
 
 
 def digest(content: bytes) -> str:
-    """SHA-256."""
+    """SHA-256, as a hexadecimal word."""
     return hashlib.sha256(content).hexdigest()
 
 
 def content_digest(arrays: Arrays) -> str:
     """SHA-256 of names, dtypes, shapes and bytes of arrays."""
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
-        found.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode() + b"\n")
-        found.update(array.reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+        total.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode() + b"\n")
+        total.update(array.reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
 
 
 def stamp(seconds: float) -> str:
@@ -187,7 +187,7 @@ LATER = {"kit", "sums", "numbers", "subject"}
 """What lines of older ledgers do not say."""
 
 
-def _parsed(row: bytes) -> Line | None:
+def _parse(row: bytes) -> Line | None:
     try:
         found = json.loads(row)
         if found.keys() == {one.name for one in fields(Line)} - LATER:
@@ -201,7 +201,7 @@ def _parsed(row: bytes) -> Line | None:
 
 
 def _is_sound(line: Line) -> bool:
-    """Whether what is counted can be counted."""
+    """Whether all that is counted by has the right type."""
     noise: Any = line.noise
     words = (line.kind, line.nonce, line.previous, line.sha256, line.task, line.run, line.kit, line.subject)
     return (
@@ -236,7 +236,7 @@ class Ledger:
         if file is None:
             self.append(Line(kind=BEGUN))
         else:
-            with self.locked():  # reads it
+            with self.lock():  # reads it
                 pass
 
     @property
@@ -244,7 +244,7 @@ class Ledger:
         """What is wrong with the file and was not acknowledged; empty if nothing is."""
         return self._damage
 
-    def lately(self) -> int:
+    def count_recent(self) -> int:
         """Sums that were released within the last 24 hours; those that seem to be of the future count."""
         while self._times and self._times[0][0] <= self.clock() - DAY:
             self._times.popleft()
@@ -267,7 +267,7 @@ class Ledger:
         return nonce in self._nonces
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Look at the ledger and append to it inside of this: nobody else does so meanwhile."""
         with self._turn:
             if self.file is None or self._handle is not None:
@@ -283,9 +283,9 @@ class Ledger:
                 self._handle = None
 
     def append(self, line: Line) -> None:
-        """Write a line, chained to the one before it, and return when it is on the disk. Call within `locked`."""
-        line = line.following(self._head, stamp(self.clock()))
-        content = line.encoded()
+        """Write a line, chained to the one before it, and return when it is on the disk. Call within `lock`."""
+        line = line.chain(self._head, stamp(self.clock()))
+        content = line.encode()
         if self._handle is not None:
             _write(self._handle, content, self._size)
         self._size += len(content)
@@ -299,7 +299,7 @@ class Ledger:
 
         noise: the multiplier of the site's noise now, with which it is counted.
         """
-        with self.locked():
+        with self.lock():
             if self._torn is None or self._handle is None:
                 return
             _write(self._handle, b"\n", self._size)
@@ -308,7 +308,7 @@ class Ledger:
 
     def acknowledge(self, note: str) -> None:
         """An operator has seen the damage: what can be read counts, and the site answers again."""
-        with self.locked():
+        with self.lock():
             if self.file is None or not self._damage:
                 raise ValueError("the ledger is not damaged, so there is nothing to acknowledge")
             content = self.file.read_bytes()
@@ -353,7 +353,7 @@ def begin_ledger(folder: Path) -> None:
     """An empty ledger in a site's folder; one that is there stays as it is."""
     file = folder / LEDGER
     if not file.exists():
-        line = Line(kind=BEGUN).following(BEGINNING, stamp(time.time())).encoded()
+        line = Line(kind=BEGUN).chain(BEGINNING, stamp(time.time())).encode()
         write_atomically(file, line)
         file.chmod(0o600)
         _write_head(file, digest(line[:-1]))

@@ -38,10 +38,10 @@ from ..runtime.prepare import build_setup, check_clients, choose_precision, poli
 from ..runtime.state import Setup, State
 from ..storage import locked, write_atomically
 from ..validation import of_type, positive, real_array, short, whole_number
-from .clients import Plausible, SiteClients
+from .clients import AnswerCheck, SiteClients
 from .engine import Engine
 from .policy import Privacy
-from .secure.masks import AUTO, OFF, ON, check_choice
+from .secure.sums import AUTO, OFF, ON, check_choice
 from .site import Site
 from .wire import own_factors
 
@@ -261,7 +261,7 @@ class Task:
                 attempts=options.attempts,
                 averages=self.averages,
                 privacy=options.privacy,
-                plausible=Plausible(run.view, options.operator_bound),
+                answer_check=AnswerCheck(run.view, options.operator_bound),
                 roster=roster,
             )
             exact = exact_problem(run.view)

@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -74,32 +75,63 @@ KEPT = 8192
 """Programs in the folder, of some 20 kB each, above which the half is removed that was not read for longest."""
 
 
-def keep_compiled_programs() -> None:
-    """Point jax's persistent cache at the user's cache folder, unless the user has chosen one or switched it off.
+FOLDER = "jax_compilation_cache_dir"
+_turn = threading.Lock()
+_before: list[dict[str, Any]] = []
+"""For each run under way, what jax's configuration was before it."""
 
-    In memory, programs are kept until there are too many (`drop_programs`).
+
+@contextmanager
+def compiled_programs_kept() -> Iterator[None]:
+    """Keep programs in the user's cache folder within this, unless the user has chosen one or switched it off.
+
+    Afterwards, jax's configuration is as it was. In memory, programs are kept until there are too many.
     """
-    _point_at_folder()
+    keep_compiled_programs()
+    try:
+        yield
+    finally:
+        with _turn:
+            before = _before.pop()
+            if not _before:  # others may still be running, in other threads
+                _configure(before)
+
+
+def keep_compiled_programs() -> None:
+    """The same for good: for processes that are ours alone, such as the server and the sites of a deployment."""
     drop_programs()
+    with _turn:
+        wanted = {} if _before else _cache_settings()
+        _before.append(_before[0] if _before else {name: jax.config.values[name] for name in wanted})
+        _configure(wanted)
 
 
-@functools.cache
-def _point_at_folder() -> None:
+def _configure(settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    if settings:
+        compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
+
+
+def _cache_settings() -> dict[str, Any]:
     choice = os.environ.get(SWITCH, "")
-    if choice == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
-        return
+    if choice == "off" or jax.config.values[FOLDER] is not None:
+        return {}
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(choice) if choice else home / "fedualex" / "jax"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:  # a cache that cannot be written is no reason to fail
-        return
-    _make_room(folder)
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+        return {}
+    _make_room_once(folder)
     # Ours are many small programs: by default jax keeps only what took a second to compile.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
+    few = {"jax_persistent_cache_min_compile_time_secs": 0, "jax_persistent_cache_min_entry_size_bytes": -1}
+    return {FOLDER: str(folder), **few}
+
+
+@functools.cache
+def _make_room_once(folder: Path) -> None:
+    _make_room(folder)
 
 
 def _make_room(folder: Path) -> None:
@@ -141,35 +173,35 @@ def simulate(problem: AbstractProblem, method: Method | None, options: Simulator
 
 def _run(problem: AbstractProblem, given: Method | None, options: SolveOptions, *, stopping: bool) -> Run:
     started = time.perf_counter()
-    keep_compiled_programs()
     callback = options.callback and keep_precision(options.callback)
-    method, why = (given, "") if given is not None else choose_method(problem, options)
-    with double():
-        prepared = prepare(problem, method, options)
-        mesh = prepared.setup.mesh
-        exact = exact_problem(spread(prepared.problem, mesh))
-        simulated = SimulatedClients(exact, prepared.setup, prepared.wider)
-        clients = Conversation(simulated, exact)
-        _check_start(prepared, exact, simulated, clients.averages)
-        judgement = _judgement(prepared, options)
-        records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
-        with progress_bar(prepared.rounds, shown=is_writer(mesh)) as show:
+    with compiled_programs_kept():
+        method, why = (given, "") if given is not None else choose_method(problem, options)
+        with double():
+            prepared = prepare(problem, method, options)
+            mesh = prepared.setup.mesh
+            exact = exact_problem(spread(prepared.problem, mesh))
+            simulated = SimulatedClients(exact, prepared.setup, prepared.wider)
+            clients = Conversation(simulated, exact)
+            _check_start(prepared, exact, simulated, clients.averages)
+            judgement = _judgement(prepared, options)
+            records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
+            with progress_bar(prepared.rounds, shown=is_writer(mesh)) as show:
 
-            def tell(record: Record) -> object:
-                show(record)
-                return callback and callback(record)
+                def tell(record: Record) -> object:
+                    show(record)
+                    return callback and callback(record)
 
-            driver = Driver(
-                clients,
-                records,
-                _keeping(prepared, options, RunHooks(append=tell)),
-                stopping=stopping,
-                max_seconds=options.max_seconds,
-                agree=lambda seconds: agree_on_seconds(mesh, seconds),
-            )
-            reasons = {"steps": prepared.steps, "precision": prepared.precision, "chosen": why}
-            run = driver.run(prepared.start, **reasons, began=started)
-            return replace(run, precision=prepared.precision + _describe_widening(simulated))
+                driver = Driver(
+                    clients,
+                    records,
+                    _keeping(prepared, options, RunHooks(append=tell)),
+                    stopping=stopping,
+                    max_seconds=options.max_seconds,
+                    agree=lambda seconds: agree_on_seconds(mesh, seconds),
+                )
+                reasons = {"steps": prepared.steps, "precision": prepared.precision, "chosen": why}
+                run = driver.run(prepared.start, **reasons, began=started)
+                return replace(run, precision=prepared.precision + _describe_widening(simulated))
 
 
 def _describe_widening(clients: SimulatedClients) -> str:
