@@ -6,7 +6,6 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..regularizers import AbstractRegularizer, Zero
-from ..regularizers.base import Polyhedral
 from ..regularizers.fenchel import Fenchel, fenchel, has_rounding_bound
 from ..regularizers.forms import ModelForm
 from ..regularizers.maps import norm
@@ -92,11 +91,6 @@ class Euclidean(AbstractGeometry):
     @property
     def power(self) -> float:
         return 2.0
-
-    @property
-    def polyhedral(self) -> Polyhedral | None:
-        """The regularizer's."""
-        return self.regularizer.polyhedral
 
     def radius(self, like: Vector) -> Array:
         """The farthest from 0."""

@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Array
 
 from ..regularizers import L1, AbstractRegularizer, Zero
-from ..regularizers.base import Polyhedral
 from ..regularizers.forms import ModelForm
 from ..regularizers.maps import nonzero
 from ..tree import Scalar, Vector, as_real, cast_like
@@ -104,11 +103,6 @@ class PNorm(AbstractGeometry):
     @property
     def power(self) -> float:
         return float(self.p)
-
-    @property
-    def polyhedral(self) -> Polyhedral | None:
-        """The regularizer's."""
-        return self.regularizer.polyhedral
 
     def __repr__(self) -> str:
         return f"PNorm({float(np.asarray(self.p))!r}, {self.regularizer!r})"

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from ..accepted import Number
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import nonnegative, plain_array, real_array, short
-from .base import AbstractPenalty, AbstractRegularizer, Parameter, Polyhedral, indicator, relative, show
+from .base import AbstractPenalty, AbstractRegularizer, Parameter, indicator, relative, show
 from .forms import ModelForm
 from .maps import nonzero, soft, wright
 
@@ -43,10 +43,6 @@ class Zero(AbstractPenalty):
     @property
     def absolutely_symmetric(self) -> bool:
         return True
-
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral()
 
     def __repr__(self) -> str:
         return "Zero()"
@@ -88,10 +84,6 @@ class L1(AbstractPenalty):
     @property
     def absolutely_symmetric(self) -> bool:
         return True
-
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(l1=self.lam)
 
     def __repr__(self) -> str:
         return f"L1({show(self.lam)})"
@@ -168,10 +160,6 @@ class GroupL2(AbstractPenalty):
     def absolutely_symmetric(self) -> bool:
         return False
 
-    @property
-    def polyhedral(self) -> None:
-        """It is curved."""
-
     def __repr__(self) -> str:
         return f"GroupL2({show(self.lam)}, {self.weights.shape[0]} groups)"
 
@@ -246,10 +234,6 @@ class KL(AbstractRegularizer):
     @property
     def absolutely_symmetric(self) -> bool:
         return False
-
-    @property
-    def polyhedral(self) -> None:
-        """It is curved."""
 
     def __repr__(self) -> str:
         return f"KL({show(self.lam)}, q={show(self.q)})"

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..tree import Vector, as_real, cast_like
 from ..validation import any_real_array, nonnegative, positive, short
-from .base import AbstractSet, Parameter, Polyhedral, relative, show
+from .base import AbstractSet, Parameter, relative, show
 from .forms import ModelForm
 from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex, radial
 
@@ -65,10 +65,6 @@ class L2Ball(AbstractBall):
     def model_form(self) -> ModelForm:
         return ModelForm(coupling="l2", radius=float(self.radius))
 
-    @property
-    def polyhedral(self) -> None:
-        """It is curved."""
-
 
 class L1Ball(AbstractBall):
     """||x||_1 <= radius, over all entries."""
@@ -97,10 +93,6 @@ class L1Ball(AbstractBall):
 
     def model_form(self) -> ModelForm:
         return ModelForm(coupling="l1", radius=float(self.radius))
-
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(ball=self.radius)
 
 
 def _unchanged(omega: Array, radius: Array) -> Array:
@@ -185,10 +177,6 @@ class Box(AbstractSet):
     def absolutely_symmetric(self) -> bool:
         return bool(np.ndim(self.lower) == np.ndim(self.upper) == 0 and self.lower == -self.upper)
 
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(lower=self.lower, upper=self.upper)
-
     def __repr__(self) -> str:
         if self.absolutely_symmetric:
             return f"Box({show(self.upper)})"
@@ -250,10 +238,6 @@ class Simplex(AbstractSet):
     def absolutely_symmetric(self) -> bool:
         return False
 
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(lower=0.0, total=self.radius)
-
     def __repr__(self) -> str:
         return f"Simplex({show(self.radius)})"
 
@@ -312,10 +296,6 @@ class CappedSimplex(AbstractSet):
     @property
     def absolutely_symmetric(self) -> bool:
         return False
-
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(lower=0.0, upper=self.cap, total=1.0)
 
     def __repr__(self) -> str:
         return f"CappedSimplex({show(self.cap)})"

@@ -1,5 +1,6 @@
 """Functions of the singular values of a matrix."""
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -92,15 +93,11 @@ class Spectral(AbstractRegularizer):
     def absolutely_symmetric(self) -> bool:
         return False
 
-    @property
-    def polyhedral(self) -> None:
-        """It is curved."""
-
     def __repr__(self) -> str:
         return f"Spectral({self.psi!r})" if self.route == "gram" else f"Spectral({self.psi!r}, {self.route!r})"
 
     def model_form(self) -> ModelForm:
-        return self.psi.model_form().joined(spectral=True)
+        return replace(self.psi.model_form(), spectral=True)
 
 
 def for_reports(tree: Any) -> Any:
