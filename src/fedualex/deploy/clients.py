@@ -320,7 +320,7 @@ class SiteClients:
         like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), stacked)
         numbers = jax.ShapeDtypeStruct((len(points),), jax.tree.leaves(like)[0].dtype)
         try:
-            replies = self.exchange.survey(pack(points=stacked), self.adder.reader(operators=like, values=numbers))
+            replies = self.exchange.survey(pack(points=stacked), self.adder.make_reader(operators=like, values=numbers))
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
             return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
@@ -348,7 +348,7 @@ class SiteClients:
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
         sent, like = self._curvature_request(points, starts, curved, begun)
         try:
-            replies = self.exchange.ask_curvature(sent, self.adder.reader(**like))
+            replies = self.exchange.ask_curvature(sent, self.adder.make_reader(**like))
         except SilentSitesError as error:
             if any(why.code == Code.NO_CURVATURE for why in self.exchange.reasons.values()):
                 log.warning("on without second derivatives: %s", error)
@@ -444,7 +444,7 @@ class SiteClients:
             state = replace(state, server=_tell_survey(self.setup, state, survey[1], index))
         cohort = [self.sites[int(m)] for m in draw_cohort(self.setup, state.round)[0]]
         needed = min(self.needed or len(cohort), len(cohort))
-        sent, read = pack(server=state.server, survey=survey), self.adder.reader(**self.reply_like)
+        sent, read = pack(server=state.server, survey=survey), self.adder.make_reader(**self.reply_like)
         replies = self.exchange.ask("round", sent, int(state.round), cohort, needed, read)
         if len(replies) < needed:
             return self._missing(Code.TOO_FEW, f"{len(replies)} of {needed} replies")

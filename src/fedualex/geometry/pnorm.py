@@ -6,7 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..accepted import Number
 from ..regularizers import L1, AbstractRegularizer, Zero
+from ..regularizers.base import Parameter
 from ..regularizers.forms import ModelForm
 from ..regularizers.maps import nonzero
 from ..tree import Scalar, Vector, as_real, cast_like
@@ -20,10 +22,10 @@ class PNorm(AbstractGeometry):
     p = 1 + 1 / log d comes within a factor e of the l1 norm in d dimensions.
     """
 
-    p: Any
+    p: Parameter
     regularizer: AbstractRegularizer
 
-    def __init__(self, p: Any, regularizer: Any = None):
+    def __init__(self, p: Number, regularizer: Any = None):
         self.p = real_scalar("PNorm: p", p, "a number with 1 < p <= 2")
         if not 1 < self.p <= 2:
             raise ValueError(f"PNorm: p must be a number with 1 < p <= 2, got {float(self.p)!r}")

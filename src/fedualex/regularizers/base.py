@@ -12,7 +12,7 @@ from jaxtyping import Array
 from ..tree import Scalar, Vector, as_real, cast_like
 from .forms import ModelForm
 
-Parameter = Any
+Parameter = Vector
 """A number or array of a regularizer: numpy float64 at rest, so that float32 never rounds it; a tracer in a jit."""
 
 
@@ -135,7 +135,7 @@ def relative(excess: Array, size: Parameter) -> Array:
     return jnp.maximum(excess, 0) / jnp.where(size > 0, size, 1)
 
 
-def show(parameter: Any) -> str:
+def show(parameter: Parameter) -> str:
     """A parameter as a user would type it; arrays by their shape."""
     if isinstance(parameter, Tracer):
         return "<traced>"

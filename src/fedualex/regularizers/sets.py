@@ -1,6 +1,6 @@
 """Indicators of sets: balls, boxes, simplices."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from ..accepted import Number, Numbers
 from ..tree import Vector, as_real, cast_like
 from ..validation import any_real_array, nonnegative, positive, short
 from .base import AbstractSet, Parameter, relative, show
@@ -22,7 +23,7 @@ class AbstractBall(AbstractSet):
 
     radius: Parameter
 
-    def __init__(self, radius: Any):
+    def __init__(self, radius: Number):
         self.radius = nonnegative(f"{type(self).__name__}: radius", radius)
 
     def diameter(self, like: Vector) -> Array:
@@ -118,7 +119,7 @@ class Box(AbstractSet):
     lower: Parameter
     upper: Parameter
 
-    def __init__(self, radius: Any = None, *, lower: Any = None, upper: Any = None):
+    def __init__(self, radius: Number | None = None, *, lower: Numbers | None = None, upper: Numbers | None = None):
         if (radius is None) == (lower is None and upper is None):
             raise TypeError("Box takes either a radius or lower and upper, e.g. Box(0.05) or Box(lower=0, upper=1)")
         if radius is not None:
@@ -205,7 +206,7 @@ class Simplex(AbstractSet):
 
     radius: Parameter
 
-    def __init__(self, radius: Any = 1.0):
+    def __init__(self, radius: Number = 1.0):
         self.radius = nonnegative("Simplex: radius", radius)
 
     def project(self, omega: Vector) -> Array:
@@ -252,7 +253,7 @@ class CappedSimplex(AbstractSet):
 
     cap: Parameter
 
-    def __init__(self, cap: Any):
+    def __init__(self, cap: Number):
         self.cap = positive("CappedSimplex: cap", cap)
 
     def check_size(self, size: int) -> None:

@@ -1,7 +1,7 @@
 """Functions of the singular values of a matrix."""
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -14,6 +14,8 @@ from ..validation import one_of, short
 from .base import AbstractRegularizer
 from .forms import ModelForm
 from .maps import nonzero
+
+T = TypeVar("T")
 
 
 class Spectral(AbstractRegularizer):
@@ -100,14 +102,15 @@ class Spectral(AbstractRegularizer):
         return replace(self.psi.model_form(), spectral=True)
 
 
-def for_reports(tree: Any) -> Any:
-    """The same tree with every `Spectral` in it on the SVD route."""
-    return jax.tree.map(
+def for_reports(tree: T) -> T:
+    """The tree with every `Spectral` in it on the SVD route."""
+    routed: T = jax.tree.map(
         # One that is there already stays: in a compiled function its psi cannot be checked again.
         lambda node: Spectral(node.psi, "svd") if is_spectral(node) and node.route != "svd" else node,
         tree,
         is_leaf=is_spectral,
     )
+    return routed
 
 
 def is_spectral(node: object) -> bool:
