@@ -66,12 +66,12 @@ class Flat(eqx.Module):
 
     @property
     def x(self) -> "Flat":
-        """The same of x alone."""
+        """The geometry of x alone."""
         return Flat(Product(Saddle(self.geometry.parts.x)), Saddle(self.like.x), self.scale)
 
     @property
     def y(self) -> "Flat":
-        """The same of y alone, in the place of x."""
+        """The geometry of y alone, in the place of x."""
         return Flat(Product(Saddle(self.geometry.parts.y)), Saddle(self.like.y), jnp.ones(()))
 
     def map_dual(self, omega: Array, tau: Array) -> Mapped:
@@ -100,7 +100,7 @@ class Flat(eqx.Module):
         return self.vector(self.geometry.interior(self.point(v)))
 
     def with_scale(self, scale: Scalar) -> "Flat":
-        """The same with another s."""
+        """The geometry with another s."""
         return Flat(self.geometry, self.like, scale)
 
     def divergences(self, v: Vector, reference: Vector) -> tuple[Array, Array]:
@@ -154,11 +154,11 @@ class Cuts(eqx.Module):
     used: Array
 
     def add(self, point: Array, operator: Array, value: Array, height: Array, weight: Array) -> "Cuts":
-        """With one more, in the first empty row; call `with_room` before."""
+        """The cuts with one more, in the first empty row; call `with_room` before."""
         return self.with_row(jnp.argmin(self.used), Cuts(point, operator, value, height, weight, jnp.asarray(True)))
 
     def with_row(self, row: Array, new: "Cuts") -> "Cuts":
-        """With another survey in a row; new: its parts, each without the axis of the rows."""
+        """The cuts with another survey in this row; new: its parts, each without the axis of the rows."""
         # Not `.at[row].set(one)`: XLA makes a loop of each of these scatters, which takes long to compile.
         return jax.tree.map(
             lambda rows, one: jax.lax.dynamic_update_index_in_dim(rows, one.astype(rows.dtype), row, 0), self, new
@@ -176,7 +176,7 @@ class Cuts(eqx.Module):
         return eqx.tree_at(lambda cuts: (cuts.used, cuts.weights), self, changed)
 
     def with_weights(self, weights: Vector) -> "Cuts":
-        """With other weights."""
+        """The cuts with other weights."""
         return eqx.tree_at(lambda cuts: cuts.weights, self, weights)
 
 
@@ -222,7 +222,7 @@ class Side(eqx.Module):
     points: Array
     """Where the surveys were made, one a row."""
     weights: Array
-    """Of the surveys, and last of what is known beforehand; they sum to 1."""
+    """The weights of the surveys, and last that of what is known beforehand; they sum to 1."""
     largest: Array
     """The largest entry of the surveys' operators."""
     value_size: Array
@@ -256,7 +256,7 @@ class Bounds(eqx.Module):
 
 
 def no_bounds(flat: Flat, memory: int) -> Bounds:
-    """Nothing known yet."""
+    """The bounds before anything is known."""
     split, size = flat.split, sum(leaf.size for leaf in jax.tree.leaves(flat.like))
 
     def nothing(bound: float, own: int) -> Side:
@@ -549,7 +549,7 @@ def _improve_lower(flat: Flat, cuts: Cuts, known: KnownFloor, tried: Array, pres
 
 
 def _are_usable(tried: Array, values: Array) -> Array:
-    """Which of the tried weights are any, and have a number for a bound."""
+    """Which rows of weights are not all 0, and have a finite bound."""
     return (jnp.sum(tried, axis=1) > 0) & jnp.isfinite(values)
 
 

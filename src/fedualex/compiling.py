@@ -24,9 +24,9 @@ WIDE = {"xla_cpu_prefer_vector_width": 512}
 SMALL = 2**17
 """Numbers in all arguments of a program up to which it is compiled quickly."""
 TINY = 10_000
-"""The same for a program that a run waits for again and again."""
+"""The same limit for a program that a run waits for again and again."""
 LARGE = 2**21
-"""The same up to which it is compiled moderately: beyond, the optimizer saves more than it costs."""
+"""The limit up to which a program is compiled moderately: beyond, the optimizer saves more than it costs."""
 
 MAPS, LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 LOOK = 256
@@ -92,7 +92,7 @@ def compiled(function: Callable[P, R]) -> Program[P, R]:
 
 
 def moderately(function: Callable[P, R]) -> Program[P, R]:
-    """The same with more of it for small arguments: for what a run waits for, and is large itself."""
+    """`compiled` with more optimization for small arguments: for large programs that a run waits for."""
     return Program(function, (TINY, QUICK), (LARGE, MODERATE))
 
 
@@ -133,7 +133,7 @@ def _count_programs() -> None:
 
 
 def _share_of_maps() -> float:
-    """Of the memory maps that this process may have, the share it has; 0 on systems that do not count them."""
+    """The share of its memory maps that this process has used; 0 on systems that do not count them."""
     try:
         return MAPS.read_bytes().count(b"\n") / int(LIMIT.read_text())
     except OSError:

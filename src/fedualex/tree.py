@@ -91,7 +91,7 @@ def is_finite(a: Tree) -> Array:
 
 
 def known_finite(a: Tree) -> bool:
-    """The same of numbers that are there: by numpy, because a state has many leaves that would be compiled for."""
+    """`is_finite` outside of programs, by numpy: jax would compile something for every leaf."""
     return all(bool(np.isfinite(np.asarray(leaf)).all()) for leaf in jax.tree.leaves(a))
 
 

@@ -158,7 +158,7 @@ class SynchronousMirrorProx(AbstractMethod[Dual, Dual, Dual]):
     survey: ClassVar[Correction] = "fresh"
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """It has one step a round."""
+        """Refused unless a round has one local step."""
         return f"SynchronousMirrorProx takes local_steps=1, got {short(local_steps)}" if np.max(local_steps) > 1 else ""
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:

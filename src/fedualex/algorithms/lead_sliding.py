@@ -69,7 +69,7 @@ class LeadSliding(AbstractMethod[Sliding, Leading, Dual]):
         return {"eta": eta, "eta_c": eta / (1 + eta * beta)}
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """The lead is one of the clients."""
+        """Refused unless the lead is one of the clients."""
         return "" if self.lead < clients else f"LeadSliding: lead must be one of {clients} clients, got {self.lead}"
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Sliding:

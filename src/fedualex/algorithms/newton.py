@@ -95,7 +95,7 @@ class FeDualNewton(Method[NewtonServer]):
     patience: ClassVar[int] = 40
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """Its gaps need finite conjugates, and its model problem a regularizer that it knows."""
+        """Refused unless certificates exist and every regularizer declares its model form."""
         if reason := problem.why_uncertifiable():
             return f"FeDualNewton works with certificates, and there is none here: {reason}"
         if not has_model(problem.geometry):
@@ -306,7 +306,7 @@ def _improve_bounds(
 
 
 def _pad(rows: Rows) -> Rows:
-    """With as many rows as there can be, so that one program serves all."""
+    """The rows, filled up to as many as there can be, so that one program serves all."""
     more = PLACES + 1 - len(rows.offsets)
     return Rows(*(np.concatenate([part, np.repeat(part[:1], more, axis=0)]) for part in rows))
 

@@ -249,7 +249,7 @@ class OptimisticMirrorDescent(AbstractSequential[Past]):
     eta: StepSize = step("eta")
 
     def theory_steps(self, eta: float, beta: float, rounds: int) -> dict[str, float]:
-        """At most 1 / (2 beta)."""
+        """The step of theory, at most 1 / (2 beta)."""
         return {"eta": min(eta, 1 / (2 * beta))}
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Past:

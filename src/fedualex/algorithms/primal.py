@@ -280,7 +280,7 @@ class ScaffoldSMemory(AbstractMethod[Controlled, Controlled, Controlled]):
     eta_s: StepSize = step("eta_s", 1.0)
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """Its control variates divide by the K that all clients have."""
+        """Refused unless all clients take equally many steps: its control variates divide by their number."""
         if np.min(local_steps) == np.max(local_steps):
             return ""
         return f"ScaffoldSMemory takes the same number of local_steps on all clients, got {short(local_steps)}"

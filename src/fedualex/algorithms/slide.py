@@ -87,7 +87,7 @@ class ModeSelector(eqx.Module):
     """
 
     rates: tuple[Scalar, Scalar]
-    """Of the last turn of each way; UNTRIED before the first."""
+    """The rate of the last turn of each way; UNTRIED before the first."""
     count: Count
     began: Count
     """Exchanges when the present turn began."""
@@ -261,7 +261,7 @@ class SlideServer(NamedTuple):
     tau: Array
     """(omega, tau) = O(c), where the next proposal starts."""
     row: Count
-    """Of the survey whose operator is the reference of that proposal."""
+    """The row of the survey whose operator is the reference of that proposal."""
     step: Scalar
     """T of the proposal that is under way."""
     want: Count
@@ -445,7 +445,7 @@ class FeDualSlide(Method[SlideServer]):
     """Bounds may stand still until a phase ends by age, which is after 10, 20, 40 surveys."""
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """Its clients take equally many steps, and its gaps need finite conjugates."""
+        """Refused unless clients take equally many steps and certificates exist."""
         if np.min(local_steps) != np.max(local_steps):
             return f"FeDualSlide takes the same number of local_steps on all clients, got {short(local_steps)}"
         if reason := problem.why_uncertifiable():
@@ -526,7 +526,7 @@ class FeDualSlide(Method[SlideServer]):
         return server._replace(phase=phase, age=age + 1, span=span)
 
     def _choose_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
-        """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
+        """The next proposal, from the pair of the weights: by the better way, or after a survey of the pair's point."""
         way, selector = int(server.way), server.selector
         if self.mode == "auto" and local_steps > 1:
             gap, ended = server.bounds.gap, int(server.age) == 1
@@ -548,5 +548,5 @@ class FeDualSlide(Method[SlideServer]):
 
 
 def _as_number(value: Scalar) -> NDArray[np.float64]:
-    """As an array of one type, whatever it was: another one would be compiled for."""
+    """The number as a float64 array: for another type, programs would be compiled again."""
     return np.asarray(value, np.float64)

@@ -18,7 +18,7 @@ SHAKE = 8 * UNIT
 """By how much inputs are moved, relative to their size, to see what rounding may do to an operator."""
 
 SEEDS = np.arange(4)
-"""Of the shakes: the changes of one number may cancel by chance."""
+"""The seeds of the shakes: in one shake, changes may cancel by chance."""
 
 UNSEEN = 1024
 """How much larger than an operator's largest entry the terms may be that cancelled, where nothing else is known."""
@@ -31,7 +31,7 @@ class OperatorError(NamedTuple):
     estimated: bool
 
     def add(self, sum_error: Scalar) -> "OperatorError":
-        """The same where each entry may be off by so much more."""
+        """The error where each entry may be off by `sum_error` more."""
         return self._replace(size=jax.tree.map(lambda own: own + sum_error, self.size))
 
 

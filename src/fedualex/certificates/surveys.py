@@ -36,15 +36,15 @@ class Curvature(NamedTuple):
 
     @property
     def jacobian(self) -> NDArray[np.float64]:
-        """Of the operator."""
+        """The Jacobian of the operator."""
         return np.block([[self.xx, self.yx.T], [-self.yx, self.yy]])
 
     def triangles(self) -> "Curvature":
-        """With one triangle of what is symmetric, row by row: what travels."""
+        """The same derivatives as they travel: of symmetric ones a triangle, row by row."""
         return Curvature(self.xx[np.triu_indices(len(self.xx))], self.yx, self.yy[np.triu_indices(len(self.yy))])
 
     def squares(self) -> "Curvature":
-        """Triangles as squares again."""
+        """The inverse of `triangles`."""
         return Curvature(_square(self.xx, self.yx.shape[1]), self.yx, _square(self.yy, len(self.yx)))
 
     @classmethod

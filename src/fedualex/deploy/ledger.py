@@ -40,13 +40,13 @@ class Line:
     task: str = ""
     round: int = 0
     nonce: str = ""
-    """Of secure sums; empty where all left in the clear."""
+    """The word of secure sums; empty where all left in the clear."""
     arrays: Mapping[str, list[int]] = field(default_factory=dict)
     """Names and shapes, before masks."""
     size: int = 0
     """Bytes of its numbers."""
     sha256: str = ""
-    """Of what left, as `content_digest` has it; of all lines before it where damage was acknowledged."""
+    """The `content_digest` of what left; the digest of all lines before it where damage was acknowledged."""
     noise: float | None = None
     """The multiplier of the noise in it; None if there is none."""
     epsilon: float | None = None
@@ -107,7 +107,7 @@ class Reading:
     """The last line, if it has no end."""
     damage: str = ""
     hashes: frozenset[str] = frozenset()
-    """Of all lines."""
+    """The hashes of all lines."""
 
 
 def read(content: bytes) -> Reading:

@@ -122,7 +122,7 @@ def check_place(out: Path) -> None:
 
 
 SETTINGS = "engine.json"
-"""In a party's folder, which belongs to the party."""
+"""The file in a party's folder, which belongs to the party."""
 SERVE, LOAD_SITE = "consortium:serve", "consortium:load_site"
 """What server and sites of a consortium run. No module is named, so that folders outlive a move of the code."""
 

@@ -475,7 +475,7 @@ def _refuse(constant: str) -> None:
 
 
 Factors = Callable[[str], Mapping[str, float]]
-"""Of a task: what the arrays of a site are multiplied by before they are added, by the first parts of their names."""
+"""For a task, what the arrays of a site are multiplied by before they are added, by the first parts of their names."""
 
 
 def round_factors(setup: Setup, weights: ArrayLike, ids: Sequence[int]) -> dict[str, NDArray[Any]]:

@@ -171,7 +171,7 @@ class EntropicSimplex(AbstractGeometry):
 
     @property
     def finite_conjugate(self) -> bool:
-        """Yes: the simplex is bounded."""
+        """True: the simplex is bounded."""
         return True
 
     def sizes(self, z: Array, g: Array, psi: Array, conjugate: Array) -> Array:
@@ -188,7 +188,7 @@ class EntropicSimplex(AbstractGeometry):
 
     @property
     def rounding_is_bound(self) -> bool:
-        """Yes: `sizes` counts every term."""
+        """True: `sizes` counts every term."""
         return True
 
     @property

@@ -76,7 +76,7 @@ class Euclidean(AbstractGeometry):
 
     @property
     def finite_conjugate(self) -> bool:
-        """As the regularizer's is."""
+        """Whether the regularizer's conjugate is finite."""
         return self.regularizer.finite_conjugate
 
     def fenchel(self, z: Vector, g: Vector, error: Vector) -> Fenchel:
@@ -85,7 +85,7 @@ class Euclidean(AbstractGeometry):
 
     @property
     def rounding_is_bound(self) -> bool:
-        """If it is for the regularizer."""
+        """Whether that of the regularizer is a bound."""
         return has_rounding_bound(self.regularizer)
 
     @property
@@ -93,7 +93,7 @@ class Euclidean(AbstractGeometry):
         return 2.0
 
     def radius(self, like: Vector) -> Array:
-        """The farthest from 0."""
+        """The distance of the farthest point from 0."""
         return self.regularizer.farthest(jnp.zeros_like(like))
 
     def __repr__(self) -> str:

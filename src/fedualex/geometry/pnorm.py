@@ -94,12 +94,12 @@ class PNorm(AbstractGeometry):
 
     @property
     def finite_conjugate(self) -> bool:
-        """No: the domain is unbounded."""
+        """False: the domain is unbounded."""
         return False
 
     @property
     def rounding_is_bound(self) -> bool:
-        """No: powers are not analyzed."""
+        """False: the rounding of powers is not analyzed."""
         return False
 
     @property

@@ -20,7 +20,7 @@ from ..storage import write_atomically
 from ..tree import Tree
 
 SCHEMA = 7
-"""Of the file and of the fingerprint: whoever changes what one of them holds counts this up."""
+"""The version of the file and of the fingerprint: whoever changes what one of them holds adds 1."""
 
 
 def run_id(*parts: Any) -> str:

@@ -28,7 +28,7 @@ from .status import Code, Failure, Missing
 
 
 SHARE = 1 / 128
-"""Of the noise of a round that its rounding may have: rounding is no noise, it has a mean, and its errors add up."""
+"""The share of the noise of a round that its rounding may be: rounding has a mean, so that its errors add up."""
 SPACING = 16
 """A run is looked at after so many rounds, and when it is so many times as long as at the last look."""
 OTHER_NOISE = 2**30

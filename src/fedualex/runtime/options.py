@@ -87,14 +87,14 @@ class MethodOptional(Protocol[P, Result]):
 def takes_or_chooses(
     kind: Callable[P, T], *, refused: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[Callable[[AbstractProblem, Method | None, T], R]], MethodOptional[P, R]]:
-    """The same as `takes` for a function that is given None where no method is given."""
+    """`takes` for a function that is given None where the caller gives no method."""
     return lambda function: _with_keywords(function, kind, refused, optional=True)
 
 
 def takes_several(
     kind: Callable[P, T],
 ) -> Callable[[Callable[[AbstractProblem, Methods, T], R]], Callable[Concatenate[AbstractProblem, Methods, P], R]]:
-    """The same as `takes` for a function of several methods, which it checks itself."""
+    """`takes` for a function of several methods, which it checks itself."""
 
     def decorate(function: Callable[[AbstractProblem, Methods, T], R]) -> Any:
         @functools.wraps(function)
@@ -160,7 +160,7 @@ def listing(kind: Any) -> str:
 
 
 def table(kind: type) -> str:
-    """The same as a table of Markdown."""
+    """The options as a table of Markdown."""
     rows = [
         f"| `{one.name}` | {'must be given' if one.default is MISSING else f'`{one.default!r}`'} | "
         f"{one.metadata['meaning']} |"

@@ -181,7 +181,7 @@ class Output:
     origin: str = ""
     """Which output of which round "best" was; empty for other outputs."""
     violation: float | None = None
-    """By how much x exceeds the limits of the problem at most; None if it has none, or without the operator."""
+    """A bound on how far x exceeds the limits of the problem; None if it has none, or without the operator."""
     evidence: Evidence | None = None
     """The surveys that the certificate follows from, where that is not the one at z."""
 

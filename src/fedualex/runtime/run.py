@@ -171,7 +171,7 @@ class Run:
 
     @property
     def violation(self) -> float | None:
-        """By how much `z` exceeds the limits of a problem that has some, at most: feasible if <= 0."""
+        """A bound on how far `z` exceeds the limits of a problem that has some: feasible if <= 0."""
         return self.answer.violation
 
     @property

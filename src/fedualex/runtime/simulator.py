@@ -98,7 +98,7 @@ def compiled_programs_kept() -> Iterator[None]:
 
 
 def keep_compiled_programs() -> None:
-    """The same for good: for processes that are ours alone, such as the server and the sites of a deployment."""
+    """`compiled_programs_kept` for good: for processes that are ours alone, the server and the sites of a deployment."""
     drop_programs()
     with _turn:
         wanted = {} if _before else _cache_settings()

@@ -98,7 +98,7 @@ def _seeds(name: str, value: Any) -> Any:
 
 
 def not_here(reason: str) -> Check:
-    """Nothing but None, for this reason."""
+    """A check that accepts None alone, for this reason."""
 
     def check(name: str, value: Any) -> None:
         if value is not None:
