@@ -98,7 +98,7 @@ def compiled_programs_kept() -> Iterator[None]:
 
 
 def keep_compiled_programs() -> None:
-    """`compiled_programs_kept` for good: for processes that are ours alone, the server and the sites of a deployment."""
+    """`compiled_programs_kept` for good: in processes that are ours alone, a deployment's server and its sites."""
     drop_programs()
     with _turn:
         wanted = {} if _before else _cache_settings()
