@@ -146,9 +146,9 @@ class FeDualNewton(Method[NewtonServer]):
         server = server._replace(bounds=bounds, exchanges=int(server.exchanges) + 1)
         return self._plan_step(flat, self._choose_center(server, places, merits, before))
 
-    def _tell_plain(self, facts: Facts, server: NewtonServer, found: Surveyed) -> NewtonServer:
+    def _tell_plain(self, facts: Facts, server: NewtonServer, survey: Surveyed) -> NewtonServer:
         """FeDualSlide's own turn: the first point is that of its first survey."""
-        guard = self._slide.tell(facts, server.guard, [found])
+        guard = self._slide.tell(facts, server.guard, [survey])
         bounds, count = _choose_better(server.bounds, _with_starts(guard.bounds)), int(server.exchanges) + 1
         return server._replace(guard=guard, bounds=bounds, guarded=True, plain=True, exchanges=count, at=guard.at)
 

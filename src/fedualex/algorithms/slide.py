@@ -494,11 +494,11 @@ class FeDualSlide(Method[SlideServer]):
         """All surveys, and all rounds of local steps."""
         return server.exchanges
 
-    def _tell_survey(self, facts: Facts, server: SlideServer, found: Surveyed) -> SlideServer:
+    def _tell_survey(self, facts: Facts, server: SlideServer, survey: Surveyed) -> SlideServer:
         """The cut of a survey, new weights, better bounds, and what is asked for next."""
         was, step_sizes, way, flat = int(server.want), server.step_sizes, int(server.way), facts.flat
         pair, step = (server.omega, server.tau), _as_number(server.step if was == PROBE else 0.0)
-        at, about = server.at, (found.operator, found.value)
+        at, about = server.at, (survey.operator, survey.value)
         cuts, top, size = add_cut(flat, server.scale, server.cuts, pair, step, at, *about)
         server = server._replace(cuts=cuts, surveys=int(server.surveys) + 1)
         if was == FRESH:

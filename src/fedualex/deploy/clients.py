@@ -71,15 +71,15 @@ class AnswerCheck:
         self.floor = None if floor is None or not floor.each else (_vector(floor.y), float(floor.value))
         self._kept: dict[str, deque[Answer]] = {}
 
-    def find_doubts(self, points: Tree, found: Mapping[str, Surveyed]) -> dict[str, str]:
+    def find_doubts(self, points: Tree, surveys: Mapping[str, Surveyed]) -> dict[str, str]:
         """The sites whose answers cannot be true, each with the reason; answers of the others are remembered."""
         reasons = {}
-        for site, said in found.items():
+        for site, said in surveys.items():
             new = _split_answers(points, said)
             if reason := self._reason(new, self._kept.get(site, ())):
                 reasons[site] = reason
             else:
-                size = sum(part.nbytes for part in new[0][:4]) * len(found)
+                size = sum(part.nbytes for part in new[0][:4]) * len(surveys)
                 kept = self._kept.setdefault(site, deque(maxlen=min(MOST_KEPT, MOST_BYTES // max(size, 1))))
                 kept.extend(new)
         return reasons
@@ -208,8 +208,8 @@ class Exchange:
                     failures.pop(site, None)
             else:
                 self._blame(site, request, why)
-        found = {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
-        return self._remove_masks(request, found, read) if nonce else found
+        replies = {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
+        return self._remove_masks(request, replies, read) if nonce else replies
 
     def survey(self, arrays: Arrays, read: Read) -> dict[str, Any]:
         """A valid reply of every site to a survey.
@@ -226,31 +226,31 @@ class Exchange:
 
     def ask_all(self, task: str, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
         """A valid reply of every site: those that did not answer are asked again, a few times, unless they refused."""
-        sites, found = list(self.order), dict[str, Any]()
+        sites, replies = list(self.order), dict[str, Any]()
         for attempt in range(TRIES):
-            missing = [site for site in sites if site not in found]
+            missing = [site for site in sites if site not in replies]
             if not missing or self.engine.stopped():
                 break
             if attempt:
                 log.info("%s %d: asked again: %s", task, number, ", ".join(missing))
-            found |= self.ask(task, arrays, number, missing, len(missing), read)
+            replies |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
             if self.refused:
                 break
-        if missing := [site for site in sites if site not in found]:
+        if missing := [site for site in sites if site not in replies]:
             raise SilentSitesError(f"no valid answer of {self.why_not() or ', '.join(missing)}")
-        return {site: found[site] for site in sites}
+        return {site: replies[site] for site in sites}
 
     def why_not(self) -> str:
         """The sites that gave no valid answer last, each with its reason."""
         return "; ".join(f"{site} ({why.text})" for site, why in self.reasons.items())
 
-    def _remove_masks(self, request: Request, found: dict[str, Arrays], read: Read) -> dict[str, Any]:
+    def _remove_masks(self, request: Request, replies: dict[str, Arrays], read: Read) -> dict[str, Any]:
         """The sums of all sites; nothing if one is missing, for masks cancel in the sum of all only."""
-        if list(found) != list(self.order):
+        if list(replies) != list(self.order):
             return {}
         try:
-            return {site: read(own) for site, own in reveal(found).items()}
+            return {site: read(own) for site, own in reveal(replies).items()}
         except (MaskError, MessageError) as error:
             log.warning("%s %d: no sum: %s", request.task, request.round, error)
             self.reasons[EVERYBODY] = Failure(Code.NO_SUM, str(error))
@@ -324,15 +324,15 @@ class SiteClients:
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
             return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
-        found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
-        mean = self.adder.total(self.weights, list(found.values()), Surveyed(like, cast(Array, numbers)))
-        if doubted := self._refuse_doubted(stacked, mean, found):
+        surveys = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
+        mean = self.adder.total(self.weights, list(surveys.values()), Surveyed(like, cast(Array, numbers)))
+        if doubted := self._refuse_doubted(stacked, mean, surveys):
             return doubted
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
 
-    def _refuse_doubted(self, points: Tree, mean: Surveyed, found: Mapping[str, Surveyed]) -> Missing | None:
+    def _refuse_doubted(self, points: Tree, mean: Surveyed, surveys: Mapping[str, Surveyed]) -> Missing | None:
         """Answers that cannot be true count as missing; None if they can."""
-        doubts = self.answer_check.find_doubts(points, {EVERYBODY: mean} if self.exchange.roster else found)
+        doubts = self.answer_check.find_doubts(points, {EVERYBODY: mean} if self.exchange.roster else surveys)
         if not doubts:
             return None
         self.exchange.reasons |= {site: Failure(Code.DOUBTED, text) for site, text in doubts.items()}
@@ -356,8 +356,8 @@ class SiteClients:
             log.warning("no second derivatives: %s", error)
             return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
         mean = self.adder.total(self.weights, list(replies.values()), like)
-        found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
-        if doubted := self._refuse_doubted(stacked, Surveyed(mean["operators"], mean["values"]), found):
+        surveys = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
+        if doubted := self._refuse_doubted(stacked, Surveyed(mean["operators"], mean["values"]), surveys):
             return doubted
         return _split_surveys(mean, curved, begun)
 
@@ -437,10 +437,10 @@ class SiteClients:
         survey = state.reference if self.setup.rounds.survey == "given" else None
         for index in range(self.setup.rounds.surveys):
             at = _survey_point(self.setup, state, index)
-            found = self.survey([at])
-            if isinstance(found, Missing):
-                return found
-            survey = (at, tree.cast(found[0].operator, self.setup.weights.dtype))
+            surveys = self.survey([at])
+            if isinstance(surveys, Missing):
+                return surveys
+            survey = (at, tree.cast(surveys[0].operator, self.setup.weights.dtype))
             state = replace(state, server=_tell_survey(self.setup, state, survey[1], index))
         cohort = [self.sites[int(m)] for m in draw_cohort(self.setup, state.round)[0]]
         needed = min(self.needed or len(cohort), len(cohort))
@@ -486,7 +486,7 @@ def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], frac
 
 def _split_surveys(mean: Mapping[str, Any], curved: NDArray[np.bool_], begun: NDArray[np.bool_]) -> list[Surveyed]:
     """What all sites say of each point, from the sums of their answers."""
-    found, places = [], [np.cumsum(flags) - 1 for flags in (curved, begun)]
+    surveys, places = [], [np.cumsum(flags) - 1 for flags in (curved, begun)]
 
     def at(name: str, i: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[i], mean[name])
@@ -494,5 +494,5 @@ def _split_surveys(mean: Mapping[str, Any], curved: NDArray[np.bool_], begun: ND
     for i in range(len(curved)):
         curvature = at("curvature", places[0][i]).squares() if curved[i] else None
         cut = at("cuts", places[1][i]) if begun[i] else None
-        found.append(Surveyed(at("operators", i), at("values", i), curvature, cut))
-    return found
+        surveys.append(Surveyed(at("operators", i), at("values", i), curvature, cut))
+    return surveys

@@ -144,14 +144,14 @@ HEAD = "ledger.head"
 
 def read_file(file: Path) -> Reading:
     """A ledger with its head: a last line that was changed or cut off leaves no line with that hash."""
-    found, head = read(file.read_bytes()), file.with_name(HEAD)
-    if found.damage:
-        return found
+    reading, head = read(file.read_bytes()), file.with_name(HEAD)
+    if reading.damage:
+        return reading
     if not head.exists():
-        return replace(found, damage=f"its head, {HEAD}, is missing; earlier versions wrote none")
-    if head.read_text(errors="replace") not in found.hashes:
-        return replace(found, damage=f"its last line was changed or cut off: none has the hash in {HEAD}")
-    return found
+        return replace(reading, damage=f"its head, {HEAD}, is missing; earlier versions wrote none")
+    if head.read_text(errors="replace") not in reading.hashes:
+        return replace(reading, damage=f"its last line was changed or cut off: none has the hash in {HEAD}")
+    return reading
 
 
 def _write_head(file: Path, head: str) -> None:
@@ -189,12 +189,12 @@ LATER = {"kit", "sums", "numbers", "subject"}
 
 def _parse(row: bytes) -> Line | None:
     try:
-        found = json.loads(row)
-        if found.keys() == {one.name for one in fields(Line)} - LATER:
-            found["numbers"] = sum(math.prod(shape) for shape in found["arrays"].values())
-        elif found.keys() != {one.name for one in fields(Line)}:
+        content = json.loads(row)
+        if content.keys() == {one.name for one in fields(Line)} - LATER:
+            content["numbers"] = sum(math.prod(shape) for shape in content["arrays"].values())
+        elif content.keys() != {one.name for one in fields(Line)}:
             return None
-        line = Line(**found)
+        line = Line(**content)
         return line if _is_sound(line) else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
@@ -384,15 +384,15 @@ def audit(folder: Path) -> dict[str, Any]:
     """The lines of a ledger as plain data, with their totals. Changes nothing."""
     file = folder / LEDGER
     try:
-        found = read_file(file)
+        reading = read_file(file)
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} is not the folder of a site: it has no {LEDGER}") from None
     return {
         "file": str(file),
-        "damage": found.damage,
-        "head": found.head,
-        "lines": [_row(line) for line in found.lines],
-        "totals": _totals(found, read_policy(folder).delta if (folder / POLICY).exists() else 1e-5),
+        "damage": reading.damage,
+        "head": reading.head,
+        "lines": [_row(line) for line in reading.lines],
+        "totals": _totals(reading, read_policy(folder).delta if (folder / POLICY).exists() else 1e-5),
     }
 
 
@@ -406,11 +406,11 @@ def _row(line: Line) -> dict[str, Any]:
     return {**plain, "under_masks": line.under_masks, "in_the_clear": line.in_the_clear}
 
 
-def _totals(found: Reading, delta: float) -> dict[str, Any]:
-    released = [line for line in found.lines if line.released]
+def _totals(reading: Reading, delta: float) -> dict[str, Any]:
+    released = [line for line in reading.lines if line.released]
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {
-        "releases": len(released) + (found.torn is not None),
+        "releases": len(released) + (reading.torn is not None),
         "sums": sum(line.sums for line in released),
         "numbers": sum(line.numbers for line in released),
         "bytes": sum(line.size for line in released),

@@ -145,8 +145,8 @@ def read_entry(folder: Path) -> Callable[..., Any]:
 
 def read_settings(folder: Path) -> dict[str, Any]:
     """What the engine must know at this party."""
-    found: dict[str, Any] = json.loads((folder / SETTINGS).read_text())
-    return found
+    settings: dict[str, Any] = json.loads((folder / SETTINGS).read_text())
+    return settings
 
 
 def check_entry(entry: str) -> None:
@@ -307,8 +307,8 @@ class EventTail:
 def _parse_lines(content: bytes) -> Iterator[dict[str, Any]]:
     for line in content.decode(errors="replace").splitlines():
         try:
-            found = json.loads(line)
+            event = json.loads(line)
         except ValueError:
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(event, dict):
+            yield event

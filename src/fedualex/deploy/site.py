@@ -129,12 +129,12 @@ class Site:
         if self.privacy is not None:
             raise PermissionError("second derivatives are not covered by the privacy of this run")
         asked = unpack(request.arrays, **curvature_like(self.problem.like, _count(request.arrays)))
-        found = [self._survey_point(asked, i) for i in range(len(asked["curved"]))]
-        curved = [at.curvature.triangles() for at in found if at.curvature is not None]
-        cuts = [at.cut for at in found if at.cut is not None]
+        surveys = [self._survey_point(asked, i) for i in range(len(asked["curved"]))]
+        curved = [at.curvature.triangles() for at in surveys if at.curvature is not None]
+        cuts = [at.cut for at in surveys if at.cut is not None]
         return pack(
-            operators=_stack([at.operator for at in found], self.problem.like),
-            values=np.stack([np.asarray(at.value) for at in found]),
+            operators=_stack([at.operator for at in surveys], self.problem.like),
+            values=np.stack([np.asarray(at.value) for at in surveys]),
             curvature=_stack(curved, Curvature.like(*sizes_of(self.problem.like))),
             cuts=_stack(cuts, Minorant(self.problem.like.x, np.zeros(()))),
         )
@@ -143,11 +143,11 @@ class Site:
         """The survey of point i; where a loss has no dual cuts, the cut of the survey takes their place."""
         point, start = (jax.tree.map(lambda leaf: np.asarray(leaf)[i], asked[name]) for name in ("points", "starts"))
         begun = bool(asked["begun"][i])
-        found = self._surveyor.survey(point, curvature=bool(asked["curved"][i]), start=start if begun else None)
-        if begun and found.cut is None:
-            offset = float(found.value) - float(tree.dot(found.operator.x, point.x))
-            found = found._replace(cut=Minorant(found.operator.x, np.asarray(offset)))
-        return found
+        survey = self._surveyor.survey(point, curvature=bool(asked["curved"][i]), start=start if begun else None)
+        if begun and survey.cut is None:
+            offset = float(survey.value) - float(tree.dot(survey.operator.x, point.x))
+            survey = survey._replace(cut=Minorant(survey.operator.x, np.asarray(offset)))
+        return survey
 
     @cached_property
     def _surveyor(self) -> Surveyor:

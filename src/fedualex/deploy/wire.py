@@ -151,14 +151,14 @@ def _read_arrays(
         raise MessageError("the message has arrays where none belong")
     if start + sum(dtype.itemsize * math.prod(shape) for _, _, dtype, shape in listed) != len(content):
         raise MessageError("the message is longer or shorter than its header says")
-    found: dict[str, Arrays] = {field: {} for field in tables}
+    arrays: dict[str, Arrays] = {field: {} for field in tables}
     for field, name, dtype, shape in listed:
-        if not isinstance(name, str) or name in found[field]:
+        if not isinstance(name, str) or name in arrays[field]:
             raise MessageError("the names of arrays in a message are words, each once")
         count = math.prod(shape)
-        found[field][name] = np.frombuffer(content, dtype, count, start).reshape(shape).copy()
+        arrays[field][name] = np.frombuffer(content, dtype, count, start).reshape(shape).copy()
         start += dtype.itemsize * count
-    return found
+    return arrays
 
 
 def _dtype(text: Any) -> np.dtype[Any]:
@@ -195,10 +195,10 @@ def _holds_arrays(hint: Any) -> bool:
 
 
 def _unique_table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    table = dict(pairs)
+    if len(table) < len(pairs):
         raise MessageError("the message's header says the same thing twice")
-    return found
+    return table
 
 
 def _no_constant(name: str) -> Any:
@@ -206,10 +206,10 @@ def _no_constant(name: str) -> Any:
 
 
 def _checksum(*parts: bytes | memoryview) -> bytes:
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     for part in parts:
-        found.update(part)
-    return found.digest()
+        total.update(part)
+    return total.digest()
 
 
 class NotFiniteError(MessageError):
@@ -341,11 +341,11 @@ def make_answerer(load: Callable[[], Worker]) -> Callable[[bytes], bytes]:
     return lambda message: answer(work, message)
 
 
-def _reply(site: str, found: bytes | Failure, request: Request) -> Reply:
-    if isinstance(found, Failure):
-        return failure_reply(site, request.round, request.run_id, replace(found, text=one_line(found.text)))
+def _reply(site: str, answer: bytes | Failure, request: Request) -> Reply:
+    if isinstance(answer, Failure):
+        return failure_reply(site, request.round, request.run_id, replace(answer, text=one_line(answer.text)))
     try:
-        reply = reply_from_bytes(found)
+        reply = reply_from_bytes(answer)
     except MessageError as error:
         return failure_reply(site, request.round, request.run_id, Failure(error.code, f"malformed reply: {error}"))
     return replace(reply, site=site, error=None if reply.error is None else one_line(reply.error))

@@ -41,16 +41,16 @@ def conclude(run: Run, problem: AbstractProblem) -> Run:
     """The run, ended as INFEASIBLE if that is proved: none of its outputs is then optimal, however small its gap."""
     began = time.perf_counter()
     try:
-        found = bound_violation(problem, run.violation)
+        least = bound_violation(problem, run.violation)
     except KeyboardInterrupt:
         return replace(run, stop=Stop.INTERRUPTED, detail="while it was asked whether the limits can be met")
-    if found is None:
+    if least is None:
         return run
     run = replace(run, seconds=run.seconds + time.perf_counter() - began)
-    if not (sentence := prove_infeasible(found)):
-        return replace(run, detail=run.detail or UNDECIDED) if found.upper > 0 else run
+    if not (sentence := prove_infeasible(least)):
+        return replace(run, detail=run.detail or UNDECIDED) if least.upper > 0 else run
     outputs = {name: replace(output, status=status_of(output.gap, None)) for name, output in run.outputs.items()}
-    return replace(run, stop=Stop.INFEASIBLE, detail=sentence, outputs=outputs, least_violation=found.lower)
+    return replace(run, stop=Stop.INFEASIBLE, detail=sentence, outputs=outputs, least_violation=least.lower)
 
 
 def bound_violation(problem: AbstractProblem, violation: float | None) -> "LeastViolation | None":
@@ -67,9 +67,9 @@ def bound_violation(problem: AbstractProblem, violation: float | None) -> "Least
     return least_violation(problem)
 
 
-def prove_infeasible(found: "LeastViolation | None") -> str:
+def prove_infeasible(least: "LeastViolation | None") -> str:
     """The sentence that the limits are infeasible, if `found` proves it; empty otherwise."""
-    return "" if found is None or not found.lower > 0 else infeasibility_text(found.lower)
+    return "" if least is None or not least.lower > 0 else infeasibility_text(least.lower)
 
 
 def infeasibility_text(least: float) -> str:
@@ -232,14 +232,14 @@ class Records:
         """All outputs of the final state, the best record if it is better, and which of them is the answer."""
         unanswered = False
         try:
-            found = self.reader.read(state, everything=True)
-            unanswered = isinstance(found, Missing)
+            read = self.reader.read(state, everything=True)
+            unanswered = isinstance(read, Missing)
         except FloatingPointError as error:
             if not self.all:  # not even the start has finite numbers: there is no run
                 raise
             stop, detail = Stop.NUMERICAL_ERROR, str(error)
-            found = Missing(Failure(Code.NOT_FINITE, str(error)))
-        outputs = self.reader.read_uncertified(state, found.why.text) if isinstance(found, Missing) else found
+            read = Missing(Failure(Code.NOT_FINITE, str(error)))
+        outputs = self.reader.read_uncertified(state, read.why.text) if isinstance(read, Missing) else read
         best = self._best(outputs.get("bounds"))
         if best is not None and gap_of(best) < min(map(gap_of, outputs.values())):
             outputs["best"] = best

@@ -167,8 +167,8 @@ class Tuned:
     table: list[tuple[dict[str, float], float]]
 
     def __repr__(self) -> str:
-        found = f"{_text(self.steps)}: certified gap <= {rounded_up(self.score)}"
-        return f"Tuned({type(self.method).__name__} with {found}, best of {len(self.table)})"
+        best = f"{_text(self.steps)}: certified gap <= {rounded_up(self.score)}"
+        return f"Tuned({type(self.method).__name__} with {best}, best of {len(self.table)})"
 
     def _repr_html_(self) -> str:
         """All candidates as a table, for notebooks."""

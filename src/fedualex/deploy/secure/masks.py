@@ -100,10 +100,10 @@ def _authority(folder: Path) -> Ed25519PublicKey:
 
 
 def _parse(content: bytes) -> Roster:
-    found: Any = json.loads(content)
-    if not isinstance(found, dict) or found.keys() != {one.name for one in fields(Roster)}:
+    table: Any = json.loads(content)
+    if not isinstance(table, dict) or table.keys() != {one.name for one in fields(Roster)}:
         raise UntrustedKeysError(f"a list of keys has {', '.join(one.name for one in fields(Roster))}, and no more")
-    roster = Roster(**found)
+    roster = Roster(**table)
     words = [roster.deployment, roster.signature, *roster.keys, *roster.keys.values()]
     if not all(isinstance(word, str) for word in words):
         raise UntrustedKeysError("a list of keys has words, and nothing else")

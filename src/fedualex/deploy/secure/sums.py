@@ -33,14 +33,14 @@ def quantization(sites: int) -> float:
 def encode_words(name: str, values: NDArray[Any], words: int) -> NDArray[np.uint64]:
     """The words of each number along a new first axis; a refusal by name where one does not fit."""
     units, rest = UNITS[-words:], np.asarray(values, np.float64)
-    found = np.empty((words, *rest.shape), np.int64)
+    encoded = np.empty((words, *rest.shape), np.int64)
     if not np.all(np.abs(rest) <= MOST * units[0]):
         raise RangeError(f"{name} has entries beyond 2^{int(np.log2(MOST * units[0]))}, which secure sums cannot hold")
     for word, unit in enumerate(units):
         whole = np.rint(rest / unit)
         rest = rest - whole * unit
-        found[word] = whole
-    return found.view(np.uint64)
+        encoded[word] = whole
+    return encoded.view(np.uint64)
 
 
 def decode_words(total: NDArray[np.uint64]) -> NDArray[np.float64]:
