@@ -68,7 +68,7 @@ def bound_violation(problem: AbstractProblem, violation: float | None) -> "Least
 
 
 def prove_infeasible(least: "LeastViolation | None") -> str:
-    """The sentence that the limits are infeasible, if `found` proves it; empty otherwise."""
+    """The sentence that the limits are infeasible, if `least` proves it; empty otherwise."""
     return "" if least is None or not least.lower > 0 else infeasibility_text(least.lower)
 
 
