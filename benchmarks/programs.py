@@ -24,11 +24,11 @@ MEANINGS = {
     "reweigh_cuts": "the level problem, better bounds, scale and center of a phase",
     "propose_point": "where the next survey is",
     "_measure_bounds": "the certificate of a pair whose bounds come from several surveys",
-    "_begun": "the state of a method before its first round",
+    "_begin": "the state of a method before its first round",
     "advance": "all rounds between two records",
-    "_read": "the outputs of a state, projected onto the domain",
+    "_read_points": "the outputs of a state, projected onto the domain",
     "surveys_at": "exact operators and f at two points, to see that the start is finite",
-    "_surveyed_and_measured": "exact operators at two outputs, and their certificates",
+    "_survey_and_measure": "exact operators at two outputs, and their certificates",
     "_polish": "the steps that the polished output is chosen from",
 }
 
