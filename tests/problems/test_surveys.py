@@ -16,7 +16,7 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.certificates.rounding import UNSEEN
 from fedualex.deploy import thread_engine
-from fedualex.deploy.clients import Plausible, SiteClients
+from fedualex.deploy.clients import AnswerCheck, SiteClients
 from fedualex.precision import double
 from fedualex.regularizers.fenchel import UNIT
 from fedualex.runtime import fingerprint
@@ -80,7 +80,7 @@ def test_sites_sum_up_to_the_value_of_the_whole(kind):
     with double():
         run = task.prepare(DATA)
         options = {"timeout": 60.0, "needed": None, "attempts": 1, "averages": task.options.averages, "privacy": None}
-        options["plausible"] = Plausible(run.view, None)
+        options["answer_check"] = AnswerCheck(run.view, None)
         sites = SiteClients(thread_engine(works_of(task, DATA)), run.setup, weights, run_id=run.run_id, **options)
         points = [tree.cast(random_point(DATA, rng), kind) for _ in range(2)]
         found = sites.survey(points)

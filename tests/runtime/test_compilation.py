@@ -137,7 +137,9 @@ def test_the_users_cache_of_programs_is_untouched(tmp_path, monkeypatch):
         if len(within) == 1:
             simulate(rounds=1)  # a run within a run ends before it
 
-    simulate(callback=look)
+    # Of a size that no other test has: what this process has compiled already is not compiled again.
+    odd = fx.problems.bilinear(np.ones((13, 17)), np.ones(13), x=fx.Box(1.0), y=fx.Box(1.0))
+    fx.simulate(odd, fx.FeDualEx(0.1), rounds=2, callback=look)
     with pytest.raises(RuntimeError):
         simulate(callback=lambda record: (_ for _ in ()).throw(RuntimeError))
     assert [jax.config.values[name] for name in names] == before
@@ -237,7 +239,9 @@ def test_the_users_cache_of_programs_is_untouched(tmp_path, monkeypatch):
         if len(within) == 1:
             simulate(rounds=1)  # a run within a run ends before it
 
-    simulate(callback=look)
+    # Of a size that no other test has: what this process has compiled already is not compiled again.
+    odd = fx.problems.bilinear(np.ones((13, 17)), np.ones(13), x=fx.Box(1.0), y=fx.Box(1.0))
+    fx.simulate(odd, fx.FeDualEx(0.1), rounds=2, callback=look)
     with pytest.raises(RuntimeError):
         simulate(callback=lambda record: (_ for _ in ()).throw(RuntimeError))
     assert [jax.config.values[name] for name in names] == before

@@ -129,13 +129,13 @@ def indicator(inside: Array, like: Vector) -> Array:
     return jnp.where(inside, 0, jnp.inf).astype(jnp.result_type(as_real(like)))
 
 
-def relative(excess: Array, size: Parameter) -> Array:
+def relative(excess: Array, size: Parameter | float) -> Array:
     """The part of `excess` above 0, over `size`; over 1 where the size is 0."""
     size = cast_like(size, excess)
     return jnp.maximum(excess, 0) / jnp.where(size > 0, size, 1)
 
 
-def show(parameter: Parameter) -> str:
+def show(parameter: Parameter | float) -> str:
     """A parameter as a user would type it; arrays by their shape."""
     if isinstance(parameter, Tracer):
         return "<traced>"

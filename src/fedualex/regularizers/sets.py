@@ -21,7 +21,7 @@ from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex, radia
 class AbstractBall(AbstractSet):
     """All points of norm <= radius around 0."""
 
-    radius: Parameter
+    radius: Parameter | float
 
     def __init__(self, radius: Number):
         self.radius = nonnegative(f"{type(self).__name__}: radius", radius)
