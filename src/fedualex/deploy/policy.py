@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..geometry import Dual
-from ..runtime.options import built, meanings, one_word_of, option, optional, options
+from ..runtime.options import build_options, meanings, one_word_of, option, optional, options
 from ..runtime.status import Code, Failure
 from ..storage import write_atomically
 from ..validation import of_type, positive, short, whole_number
@@ -30,7 +30,7 @@ class Privacy:
     counts for itself if its rules have a budget (`Policy`). The increment is all that leaves the site: no sums of
     points and no operators, which would not be covered, so such a run has the output `last` alone and no certificate.
 
-    clip, noise: numbers > 0. delta: the epsilon of a run is told for this delta.
+    clip, noise: numbers > 0.
     """
 
     clip: float
@@ -44,7 +44,7 @@ class Privacy:
         if self.delta >= 1:
             raise ValueError(f"privacy: delta must be below 1, got {self.delta}")
 
-    def applied(self, message: Dual) -> Dual:
+    def apply(self, message: Dual) -> Dual:
         """The message with a clipped and noisy increment; its weight tau is the same for any data.
 
         An increment that is not finite counts as zero: to send it, or to say so, would be a release without cover.
@@ -71,7 +71,7 @@ class Privacy:
 
 
 def composed_epsilon(releases: Mapping[float, int], delta: float) -> float:
-    """The same after so many increments with each multiplier of noise, of any number of runs."""
+    """The epsilon for this delta after so many increments with each multiplier of noise, of any number of runs."""
     try:
         from dp_accounting import GaussianDpEvent
         from dp_accounting.rdp import RdpAccountant
@@ -121,10 +121,10 @@ class Release:
     subject: str = ""
     mixed: bool = True
 
-    def counted(self, arrays: Mapping[str, Any]) -> "Release":
-        """The same of an answer: all its numbers, or as many as were declared if that is more. Texts are no numbers."""
-        found = sum(_count_numbers(np.asarray(array)) for array in arrays.values())
-        return replace(self, numbers=max(found, self.numbers or 0))
+    def count_numbers(self, arrays: Mapping[str, Any]) -> "Release":
+        """The release with the numbers of its answer, or as many as were declared if that is more. Texts are none."""
+        count = sum(_count_numbers(np.asarray(array)) for array in arrays.values())
+        return replace(self, numbers=max(count, self.numbers or 0))
 
 
 def _count_numbers(array: NDArray[Any]) -> int:
@@ -264,7 +264,7 @@ class Policy:
     keep_model: bool = option(_flag, "Whether the model of a run is kept at this site.", default=True)
 
     def why_not(self, about: "SiteFacts") -> Failure | None:
-        """Why a site about which this is known gives no answer at all; None if it does. Names no count of rows."""
+        """Why a site with these facts gives no answer at all; None if it does. Tells no number of rows."""
         for name, count, what in (
             ("least_rows", about.rows, "rows"),
             ("least_group", about.least_group, "rows in each class and category"),
@@ -334,7 +334,7 @@ def read_policy(folder: Path) -> Policy:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{file} cannot be read as TOML: {error}") from None
     try:
-        return built(Policy, rules)
+        return build_options(Policy, rules)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{file}: {error}") from None
 

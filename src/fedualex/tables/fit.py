@@ -23,7 +23,7 @@ from ..runs.settings import Configuration, ConfigurationError
 from ..runs.solving import CONTENT, describe_method, describe_options, is_finished, solve_into
 from ..runtime import Stop
 from ..runtime.options import SolveOptions
-from ..runtime.prepare import check_simulation, chosen_method
+from ..runtime.prepare import check_simulation, choose_method
 from ..storage import write_json
 from ..summaries import Known, merged
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
@@ -146,7 +146,7 @@ class PlannedFit:
     def configuration(self) -> Configuration:
         """The run, of the penalty that has been chosen."""
         wanted, problem = self.wanted, pooled_problem(self.parties.members, self.known)
-        method, _ = chosen_method(problem, SolveOptions(rounds=wanted.rounds))
+        method, _ = choose_method(problem, SolveOptions(rounds=wanted.rounds))
         rows = self.recipe.counts(self.known).sum()
         tol = default_tolerance(self.goal, method, rows) if wanted.tol is None else wanted.tol
         options = SolveOptions(rounds=wanted.rounds, tol=tol)

@@ -16,7 +16,7 @@ from ...tables.goals import names_of
 from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ..policy import Policy, Release, read_policy
-from ..secure.masks import OFF, has_keys
+from ..secure.sums import OFF, has_keys
 from ..site import declare_curvature, declare_round, declare_survey, reply_like
 from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
@@ -78,7 +78,7 @@ class Checked:
     @property
     def summarized(self) -> list[int]:
         """How many numbers leave in each summary, by the count of rules and ledger."""
-        return [Release("summary").counted(pack_summary(one)).numbers or 0 for one in self.summaries]
+        return [Release("summary").count_numbers(pack_summary(one)).numbers or 0 for one in self.summaries]
 
     @property
     def _then(self) -> str:

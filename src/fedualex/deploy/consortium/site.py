@@ -183,7 +183,7 @@ class TableSite:
             return asked
         problem: Any = self.site().problem
         with double():
-            shares = np.asarray(problem.f.shares(self.site().y_asked(request)))
+            shares = np.asarray(problem.f.shares(self.site().asked_y(request)))
         return replace(asked, weights=tuple(map(tuple, shares.tolist())))
 
     def declare_model(self, request: Request) -> Release:
