@@ -91,7 +91,7 @@ class _Point:
     @property
     def radius(self) -> float:
         """A bound of the distance to the optimum, in the norm of the second derivative; infinite if none is proved."""
-        return _distance(self.decrement, self.ratio)
+        return bound_distance(self.decrement, self.ratio)
 
 
 def estimate(
@@ -284,7 +284,7 @@ def _separates(sums: Mapping[str, NDArray[Any]]) -> bool:
 # Bounds of Lemma 1 of docs/inference.md. ratio: R / sqrt(the least eigenvalue of the second derivative).
 
 
-def _distance(decrement: float, ratio: float) -> float:
+def bound_distance(decrement: float, ratio: float) -> float:
     """-log(1 - ratio decrement) / ratio, which bounds the distance to the optimum in the norm of the derivative."""
     return _limit(decrement, ratio, lambda u: -np.log1p(-u) / ratio, decrement)
 
