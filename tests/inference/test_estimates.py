@@ -206,3 +206,27 @@ def test_counts_without_events_in_a_column():
     answer = found("counts", Design(np.column_stack([design.rows, rare]), target, design.weight), who)
     assert answer.outcome is Outcome.SEPARABLE
     assert answer.direction == {"b4": -1.0}
+
+
+def test_a_start_far_away_is_found_back():
+    """exp() of a score overflows at the start of counts; what is sent is finite, and the search says that it failed."""
+    design, who = table("counts")
+    family = family_named("counts")
+    asking = Parties(family, cut(design, who))
+    options = {"names": "abcd", "exact": False, "self_concordant": True}
+    lost = estimate(asking, np.array([0.0, 900.0, 0.0, 0.0]), **options)
+    assert all(np.all(np.isfinite(part)) for part in asking(np.array([0.0, 900.0, 0.0, 0.0]), True).values())
+    assert lost.outcome is Outcome.NOT_REACHED
+    near = estimate(asking, np.array([3.0, 2.0, 0.0, 0.0]), **options)
+    np.testing.assert_allclose(near.beta, found("counts", design, who).beta, atol=1e-7)
+
+
+def test_a_party_without_rows_changes_nothing():
+    design, who = table("logistic")
+    family = family_named("logistic")
+    none = Design(*(part[:0] for part in design))
+    for own in (False, True):
+        beta = np.zeros(4 - own)
+        whole = Parties(family, [*cut(design, who), none], own)(beta, True)
+        for name, part in Parties(family, cut(design, who), own)(beta, True).items():
+            np.testing.assert_array_equal(part, whole[name], name)
