@@ -235,12 +235,11 @@ def _is_ratio(effect: str) -> bool:
 
 def _effect(name: str, reference: str, numbers: Mapping[str, float], effect: str) -> Effect:
     """With its ratios, where the effect is one. numbers: by NUMBERS."""
-    ratios: dict[str, float | None] = dict.fromkeys(("ratio", "ratio_lower", "ratio_upper"))
-    if _is_ratio(effect):
-        with np.errstate(over="ignore"):
-            ends = np.exp([numbers[end] for end in ("estimate", "lower", "upper")])
-        ratios = dict(zip(ratios, map(float, ends), strict=True))
-    return Effect(name=name, reference=reference, **numbers, **ratios)
+    if not _is_ratio(effect):
+        return Effect(name=name, reference=reference, ratio=None, ratio_lower=None, ratio_upper=None, **numbers)
+    with np.errstate(over="ignore"):
+        ratio, lower, upper = (float(np.exp(numbers[end])) for end in ("estimate", "lower", "upper"))
+    return Effect(name=name, reference=reference, ratio=ratio, ratio_lower=lower, ratio_upper=upper, **numbers)
 
 
 def _read(row: Mapping[str, Any], effect: str) -> Effect:
