@@ -9,6 +9,7 @@ from fedualex.inference.newton import Outcome, estimate
 from fedualex.inference.sums import Design, from_triangle
 
 ROWS, COLUMNS, CLASSES = 600, 3, 3
+SEEDS = [range(15), pytest.param(range(15, 125), marks=pytest.mark.slow)]
 CONCORDANT = {"logistic": True, "multiclass": True, "counts": True, "squared": False}
 
 
@@ -172,12 +173,13 @@ def test_huber_is_fitted_and_nothing_is_proved():
     assert np.max(np.abs(Parties(family, cut(design, who))(answer.beta, False)["slope"])) < 1e-6
 
 
+@pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("name", CONCORDANT)
-def test_bounds_hold_wherever_the_search_stops(name, monkeypatch):
+def test_bounds_hold_wherever_the_search_stops(name, seeds, monkeypatch):
     """Of 500 random problems in all: the truth is the same search, gone on to rounding."""
     monkeypatch.setattr("fedualex.inference.newton.CLOSE", 0.1)
     claimed = 0
-    for seed in range(125):
+    for seed in seeds:
         design, who = table(name, seed, parties=3)
         own = bool(seed % 2)
         loose = found(name, design, who, own)
@@ -192,7 +194,7 @@ def test_bounds_hold_wherever_the_search_stops(name, monkeypatch):
         assert np.all(away <= loose.bounds + 1e-13), seed
         assert loose.value - least <= loose.gap + 1e-11 * abs(least)
         claimed += 1
-    assert claimed > 100
+    assert claimed > 0.8 * len(seeds)
 
 
 def test_counts_without_events_in_a_column():
@@ -204,3 +206,27 @@ def test_counts_without_events_in_a_column():
     answer = found("counts", Design(np.column_stack([design.rows, rare]), target, design.weight), who)
     assert answer.outcome is Outcome.SEPARABLE
     assert answer.direction == {"b4": -1.0}
+
+
+def test_a_start_far_away_is_found_back():
+    """exp() of a score overflows at the start of counts; what is sent is finite, and the search says that it failed."""
+    design, who = table("counts")
+    family = family_named("counts")
+    asking = Parties(family, cut(design, who))
+    options = {"names": "abcd", "exact": False, "self_concordant": True}
+    lost = estimate(asking, np.array([0.0, 900.0, 0.0, 0.0]), **options)
+    assert all(np.all(np.isfinite(part)) for part in asking(np.array([0.0, 900.0, 0.0, 0.0]), True).values())
+    assert lost.outcome is Outcome.NOT_REACHED
+    near = estimate(asking, np.array([3.0, 2.0, 0.0, 0.0]), **options)
+    np.testing.assert_allclose(near.beta, found("counts", design, who).beta, atol=1e-7)
+
+
+def test_a_party_without_rows_changes_nothing():
+    design, who = table("logistic")
+    family = family_named("logistic")
+    none = Design(*(part[:0] for part in design))
+    for own in (False, True):
+        beta = np.zeros(4 - own)
+        whole = Parties(family, [*cut(design, who), none], own)(beta, True)
+        for name, part in Parties(family, cut(design, who), own)(beta, True).items():
+            np.testing.assert_array_equal(part, whole[name], name)

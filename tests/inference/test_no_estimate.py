@@ -133,7 +133,8 @@ def test_what_varies_only_between_parties_is_collinear_with_their_intercepts():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("logistic", "rows of the rarest class for 5 parameters"), ("squared", "rows that count for 5")]
+    ("name", "said"),
+    [("logistic", "rows of the rarest class for 5 parameters"), ("squared", "there are 40 rows for 5")],
 )
 def test_too_few_rows(name, said):
     rng, X, who = rows_of(8, 40, 4)

@@ -181,7 +181,8 @@ def calibrate(ask: Ask, confidence: float = 0.95) -> Calibration:
     found = estimate(ask, np.array([0.0, 1.0]), names=("intercept", "slope"), exact=False, self_concordant=True)
     if found.model_based is None:
         return Calibration(None, None, found.sentence)
-    return Calibration(*(_normal(found, j, normal_quantile(confidence)) for j in (0, 1)), "")
+    intercept, slope = (_normal(found, j, normal_quantile(confidence)) for j in (0, 1))
+    return Calibration(intercept, slope, "")
 
 
 def normal_quantile(confidence: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .sums import UNIT, from_triangle, largest_constant
+from .sums import HUGE, UNIT, from_triangle, largest_constant
 
 Ask = Callable[[NDArray[Any], bool], Mapping[str, NDArray[Any]]]
 """(parameters, with the sums of the sandwich?) to the sums of all parties (`summarize_effects`): one exchange."""
@@ -91,7 +91,7 @@ class _Point:
     @property
     def radius(self) -> float:
         """A bound of the distance to the optimum, in the norm of the second derivative; infinite if none is proved."""
-        return _distance(self.decrement, self.ratio)
+        return bound_distance(self.decrement, self.ratio)
 
 
 def estimate(
@@ -116,6 +116,8 @@ def estimate(
     sums = search.answer(start, exact)
     if (sentence := _too_few(sums, start.size, least_events)) is not None:
         return search.ended(Outcome.TOO_FEW, sentence, start, sums)
+    if not float(sums["value"]) < HUGE:
+        return search.not_reached(search.point(start, sums))
     kept, twins = _independent_columns(sums, start.size)
     if twins and not drop:
         return search.ended(Outcome.COLLINEAR, _collinear_sentence(search.names, twins), start, sums)
@@ -146,7 +148,7 @@ class _Search:
         slope, off = sums["slope"][kept], sums["rounding"][kept]
         values, vectors, scale = _scaled_eigen(second)
         step, decrement, noise, ratio = np.zeros(beta.size), np.inf, np.inf, np.inf
-        if np.all(np.isfinite(slope)) and values[0] > 0:
+        if float(sums["value"]) < HUGE and values[0] > 0:
             inverse = vectors / values @ vectors.T
             solved = scale * (inverse @ (scale * slope))
             step[kept] = -solved
@@ -166,8 +168,7 @@ class _Search:
             if self._close(at, before):
                 return self._finished(at)
             if self.exchanges >= self.most or not np.isfinite(at.decrement):
-                sentence = f"no intervals: the optimum without penalty was not reached in {self.exchanges} exchanges"
-                return self.ended(Outcome.NOT_REACHED, sentence, at.beta, at.sums)
+                return self.not_reached(at)
             if np.isinf(at.radius) and not self.exact and self.exchanges >= checked + PATIENCE:
                 direction, at = self._look_far(at)
                 checked = self.exchanges
@@ -178,6 +179,10 @@ class _Search:
                 before, at, trust = at.decrement, trial, 1.0
             else:
                 trust = max(trust / 4, _guaranteed(at.decrement, at.ratio))
+
+    def not_reached(self, at: _Point) -> Estimate:
+        sentence = f"no intervals: the optimum without penalty was not reached in {self.exchanges} exchanges"
+        return self.ended(Outcome.NOT_REACHED, sentence, at.beta, at.sums)
 
     def _close(self, at: _Point, before: float) -> bool:
         """Whether the optimum is proved to be close, or as close as rounding lets it be.
@@ -284,7 +289,7 @@ def _separates(sums: Mapping[str, NDArray[Any]]) -> bool:
 # Bounds of Lemma 1 of docs/inference.md. ratio: R / sqrt(the least eigenvalue of the second derivative).
 
 
-def _distance(decrement: float, ratio: float) -> float:
+def bound_distance(decrement: float, ratio: float) -> float:
     """-log(1 - ratio decrement) / ratio, which bounds the distance to the optimum in the norm of the derivative."""
     return _limit(decrement, ratio, lambda u: -np.log1p(-u) / ratio, decrement)
 
@@ -320,7 +325,7 @@ def _guaranteed(decrement: float, ratio: float) -> float:
 def _scaled_eigen(second: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Eigenvalues and vectors of D H D, and D, which makes the diagonal 1."""
     diagonal = np.diag(second)
-    if not np.all(np.isfinite(second)) or not np.all(diagonal > 0):
+    if not np.all(diagonal > 0):
         return np.zeros(len(second)), np.eye(len(second)), np.ones(len(second))
     scale = 1 / np.sqrt(diagonal)
     values, vectors = np.linalg.eigh(scale[:, None] * second * scale)
@@ -350,7 +355,9 @@ def _too_few(sums: Mapping[str, NDArray[Any]], size: int, least: float) -> str |
     fewest = float(events.min())
     if fewest >= least * parameters:
         return None
-    what = "rows of the rarest class" if events.size > 1 else "rows that count"
+    what = "rows of the rarest class"
+    if events.size == 1:
+        what = "rows" if fewest == float(sums["rows"]) else "rows whose target is not 0"
     each = "" if contrasts == 1 else " of a class"
     return (
         f"no intervals: there are {fewest:.0f} {what} for {parameters:.0f} parameters{each}, "

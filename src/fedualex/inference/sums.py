@@ -19,6 +19,8 @@ FAR = 500.0
 LEAST_EXPONENT = -20
 EXPONENTS = 64
 """Powers of two that a bound may be: 2^-20 to 2^43."""
+HUGE = 1e25
+"""What is sent in place of anything larger, or infinite: sums in fixed point hold it, and no search goes on there."""
 STEPS = 200
 """Newton steps for a party's own intercept, of which some ten are taken."""
 
@@ -65,8 +67,9 @@ def summarize_effects(
     sums |= {"uninformative": np.zeros(()), "intercepts": np.asarray(float(own_intercept * losses.intercepts))}
     against, along = losses.along_direction(matrix @ block, own_intercept)
     sums |= {"against": np.asarray(against), "along": np.asarray(along)}
-    with np.errstate(over="ignore", invalid="ignore"):  # far away a sum may be infinite, and the server sees it
-        return sums | _derivatives(losses, matrix, block, own_intercept, meat)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums |= _derivatives(losses, matrix, block, own_intercept, meat)
+    return {name: np.clip(np.nan_to_num(part, nan=HUGE), -HUGE, HUGE) for name, part in sums.items()}
 
 
 def triangle(matrix: NDArray[Any]) -> NDArray[Any]:
@@ -239,7 +242,7 @@ def _count_rows(family: Family, target: NDArray[Any], free: int) -> Sums:
         events = rows[None]
     else:
         events = np.array([np.sum(target != 0)], float)
-    return {"rows": rows, "parties": np.ones(()), "events": events}
+    return {"rows": rows, "parties": np.asarray(float(len(target) > 0)), "events": events}
 
 
 def _nothing(rows: int, size: int, meat: bool) -> Sums:
@@ -264,7 +267,7 @@ def _derivatives(losses: _Losses, matrix: NDArray[Any], block: NDArray[Any], own
     rounding = _rounding(size, size @ np.abs(block) + np.abs(shift), slope, second, weight)
     matrix = matrix - center
     constant = losses.concordance(own_intercept) * np.max(np.linalg.norm(matrix, axis=1), initial=0.0)
-    scores = (matrix[:, :, None] * slope[:, None, :]).reshape(len(matrix), -1)
+    scores = (matrix[:, :, None] * slope[:, None, :]).reshape(len(matrix), block.size)
     whole = _second_derivative(matrix, weight[:, None, None] * second)
     if own_intercept:
         cross = np.einsum("i,ij,iab->jab", weight, matrix, second).reshape(block.size, -1)

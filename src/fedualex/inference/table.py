@@ -19,6 +19,8 @@ KINDS = {
 """What is said of standard errors, by their kind."""
 DIFFERENCE = "difference"
 """The effect that is the coefficient itself."""
+NUMBERS = ("penalized", "estimate", "error", "lower", "upper", "z", "p", "bound")
+"""The fields of an effect that are numbers, but for its ratios, which follow from them."""
 UNPENALIZED = (
     "Estimates and intervals are of the optimum without penalty, of all columns; the penalized coefficients beside "
     "them are those of the model, and have no intervals of their own."
@@ -77,7 +79,7 @@ class Effects:
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> "Effects":
         """From what `plain` wrote."""
-        rows = [_read(row, _is_ratio(plain["effect"])) for row in plain["rows"]]
+        rows = [_read(row, plain["effect"]) for row in plain["rows"]]
         return cls(**{**plain, "rows": rows, "words": list(plain["words"])})
 
     def header(self) -> list[str]:
@@ -152,13 +154,12 @@ def tabulate(
     degrees = estimate.degrees if kind == "model-based" else None
     z, p, reach = _tests(values, errors, confidence, degrees)
     lower, upper = values - reach, values + reach
-    columns = (penalized, values, errors, lower, upper, z, p)
+    columns = dict(zip(NUMBERS, (penalized, values, errors, lower, upper, z, p, bounds), strict=True))
     level = {} if references is None else references
-    rows = []
-    for j, name in enumerate(names):
-        numbers = [float(column[j]) for column in columns]
-        ratios = _ratios(values[j], lower[j], upper[j]) if _is_ratio(effect) else (None, None, None)
-        rows.append(Effect(name, *numbers, *ratios, level.get(name, ""), float(bounds[j])))
+    rows = [
+        _effect(name, level.get(name, ""), {key: float(column[j]) for key, column in columns.items()}, effect)
+        for j, name in enumerate(names)
+    ]
     words = _words(estimate, kind, conditional, degrees)
     return Effects(rows, kind, effect, confidence, conditional, degrees, words)
 
@@ -232,20 +233,20 @@ def _is_ratio(effect: str) -> bool:
     return effect not in ("", DIFFERENCE)
 
 
-def _ratios(*ends: float) -> tuple[float, ...]:
+def _effect(name: str, reference: str, numbers: Mapping[str, float], effect: str) -> Effect:
+    """With its ratios, where the effect is one. numbers: by NUMBERS."""
+    if not _is_ratio(effect):
+        return Effect(name=name, reference=reference, ratio=None, ratio_lower=None, ratio_upper=None, **numbers)
     with np.errstate(over="ignore"):
-        return tuple(float(end) for end in np.exp(ends))
+        ratio, lower, upper = (float(np.exp(numbers[end])) for end in ("estimate", "lower", "upper"))
+    return Effect(name=name, reference=reference, ratio=ratio, ratio_lower=lower, ratio_upper=upper, **numbers)
 
 
-def _read(row: Mapping[str, Any], is_ratio: bool) -> Effect:
-    """What was not finite was a dropped column, a bound that is not proved, or a ratio out of range."""
-    numbers = ("penalized", "estimate", "error", "lower", "upper", "z", "p")
-    gone = {"bound": np.inf} | dict.fromkeys(numbers, np.nan)
-    whole = {name: gone.get(name) if value is None else value for name, value in row.items()}
-    if is_ratio:
-        ratios = _ratios(*(whole[name] for name in ("estimate", "lower", "upper")))
-        whole |= dict(zip(("ratio", "ratio_lower", "ratio_upper"), ratios, strict=True))
-    return Effect(**whole)
+def _read(row: Mapping[str, Any], effect: str) -> Effect:
+    """What was not finite was a number of a dropped column, or a bound that is not proved."""
+    numbers = {key: np.nan if row[key] is None else float(row[key]) for key in NUMBERS}
+    numbers["bound"] = np.inf if row["bound"] is None else numbers["bound"]
+    return _effect(row["name"], row["reference"], numbers, effect)
 
 
 def _finite(value: Any) -> Any:
