@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 from ..bundle import Bounds, Flat, KnownFloor
 from ..certificates.surveys import Surveyed, flat_of, known_floor
 from ..geometry import AbstractGeometry, Dual
+from ..model_problem import Blocks, blocks_of
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
 from ..validation import of_type, one_of, positive
@@ -90,6 +91,11 @@ class Facts:
     def flat(self) -> Flat:
         """The domain with its geometry."""
         return flat_of(self._problem)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The domain as models are solved over it."""
+        return blocks_of(self.flat)
 
     @cached_property
     def known(self) -> KnownFloor:

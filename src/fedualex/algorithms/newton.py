@@ -13,7 +13,7 @@ from .. import tree
 from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, maximize_concave, upper_value
 from ..certificates.surveys import Surveyed
 from ..compiling import compiled
-from ..model_problem import blocks_of, has_model, solve_model
+from ..model_problem import has_model, solve_model
 from ..problems import AbstractProblem
 from ..problems.curvature import kink_of
 from ..tree import Count, Flag, Saddle, Scalar, Tree, Vector
@@ -134,6 +134,10 @@ class FeDualNewton(Method[NewtonServer]):
     def tell(self, facts: Facts, server: NewtonServer, answer: list[Surveyed] | Stepped) -> NewtonServer:
         """Better bounds, the next center, and the model's solution from there."""
         assert isinstance(answer, list)
+        return self.plan(facts, self.learn(facts, server, answer))
+
+    def learn(self, facts: Facts, server: NewtonServer, answer: list[Surveyed]) -> NewtonServer:
+        """The first half of `tell`: better bounds, and the next center."""
         if bool(server.plain) or (answer[0].curvature is None and int(server.exchanges) == 0):
             return self._tell_plain(facts, server, answer[0])
         flat, before = facts.flat, server.bounds.gap if server.bounds.known else np.inf
@@ -144,7 +148,7 @@ class FeDualNewton(Method[NewtonServer]):
         places = self._places(flat, server, answer)
         bounds, merits = _improve_bounds(flat, facts.known, server, places, answer)
         server = server._replace(bounds=bounds, exchanges=int(server.exchanges) + 1)
-        return self._plan_step(flat, self._choose_center(server, places, merits, before))
+        return self._choose_center(server, places, merits, before)
 
     def _tell_plain(self, facts: Facts, server: NewtonServer, survey: Surveyed) -> NewtonServer:
         """FeDualSlide's own turn: the first point is that of its first survey."""
@@ -193,10 +197,13 @@ class FeDualNewton(Method[NewtonServer]):
         tau *= SHORTER if tau == 1 else SHORTER**PLACES
         return server._replace(center=server.best, tau=tau, misses=0, quick=0, guarded=True)
 
-    def _plan_step(self, flat: Flat, server: NewtonServer) -> NewtonServer:
-        """The model's solution from the center, and the points that are surveyed next."""
-        center, split, tau = server.center, flat.split, float(server.tau)
-        model = solve_model(blocks_of(flat), center.operator, center.jacobian, center.point)
+    def plan(self, facts: Facts, server: NewtonServer) -> NewtonServer:
+        """The second half: the model's solution from the center, and the points that are surveyed next."""
+        if bool(server.plain):
+            return server
+        flat, center, tau = facts.flat, server.center, float(server.tau)
+        split = flat.split
+        model = solve_model(facts.blocks, center.operator, center.jacobian, center.point)
         step = model.point - center.point
         if tau < 1:
             lengths = [tau * SHORTER**k for k in range(PLACES)]

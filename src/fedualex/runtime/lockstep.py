@@ -13,7 +13,7 @@ from ..algorithms.newton import FeDualNewton, NewtonServer, Place, entries_of, p
 from ..certificates.certificate import Measured, certificate_of
 from ..certificates.surveys import Curvature, Surveyed, measure_bounds
 from ..compiling import compiled
-from ..model_problem import blocks_of, solve_model
+from ..model_problem import solve_model
 from ..precision import double
 from ..problems import AbstractProblem
 from ..tree import Saddle
@@ -152,7 +152,12 @@ class _Walk:
 
     def tell(self, answer: list[Surveyed]) -> Solved | None:
         """The answer, if this was the last exchange that it needs."""
-        self.server = self.method.tell(self.facts, self.server, answer)
+        self.server = self.method.learn(self.facts, self.server, answer)
+        if (ended := self._last()) is None:
+            self.server = self.method.plan(self.facts, self.server)
+        return ended
+
+    def _last(self) -> Solved | None:
         self.gaps.append(self.server.bounds.gap)
         if self.gaps[-1] <= self.tol:
             ended = self.ended()
@@ -179,7 +184,7 @@ def _measured(problem: AbstractProblem, bounds: Any, sum_error: Any) -> tuple[Me
 
 def _predicted(facts: Facts, place: Place) -> Saddle:
     """The solution of another member's model with the own penalty, which asks nobody."""
-    found = solve_model(blocks_of(facts.flat), place.operator, place.jacobian, place.point)
+    found = solve_model(facts.blocks, place.operator, place.jacobian, place.point)
     return point_of(facts.flat, found.point)
 
 

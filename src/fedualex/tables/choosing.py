@@ -30,6 +30,8 @@ TOL, MOST = 1e-6, 400
 """The gap at which an answer of the path ends, and the most exchanges of a search."""
 NULL = 1e-5
 """The share of that gap for the null model, from whose slope all values follow."""
+ROOM = 1e-6
+"""By how much the largest value is above what the null model says, which is known up to its own gap."""
 NONZERO = 1e-9
 """The size, relative to the largest, from which on a weight counts as one."""
 
@@ -300,7 +302,7 @@ def search(
     known, shape = walk.known[-1], np.shape(null.point.x["weights"])
     slope = null.place.operator[walk.weights]
     rows = float(known[0]["rows"].sum())
-    largest = least_zero_penalty(recipe, slope.reshape(shape))
+    largest = (1 + ROOM) * least_zero_penalty(recipe, slope.reshape(shape))
     values = penalty_grid(largest, count, share_of(rows, shape[0]) if share is None else share)
     path = walk.path(values, null.place)
     folded = walk.folded(values, path)
