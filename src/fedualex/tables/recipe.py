@@ -218,7 +218,7 @@ class TableRecipe:
         said += [f"Columns of numbers that are categories: {', '.join(encoder.codes)}."] if encoder.codes else []
         if gone := known_holes(known, self.coding):
             mean = f"Missing values count as the mean of their column: {', '.join(gone)}"
-            shown = ", ".join(f"{', '.join(group)} missing" for group in encoder.indicators)
+            shown = ", ".join(f"'{', '.join(group)} missing'" for group in encoder.indicators)
             said.append(f"{mean}; columns say where: {shown}." if shown else f"{mean}.")
         if self.coding.missing == DROP:
             counts = zip(parties, known[0][DROPPED].tolist(), strict=True)
