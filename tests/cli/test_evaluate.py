@@ -82,7 +82,7 @@ def test_evaluate_refuses_what_cannot_be_measured(fitted):
     assert "the target 'disease' must hold no, yes, as in training, got 'perhaps' in row 5 (patient_id P004)" in said
     table["disease"][4] = ""
     write(place / "other.csv", table)
-    assert "'disease' must be known in every row, but it is missing in 1" in refused(
+    assert "'disease' must be known in every row, but it is missing in 1, first in row 5 (patient_id P004)" in refused(
         "evaluate", place / "fit", place / "other.csv"
     )
 

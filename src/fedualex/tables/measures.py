@@ -60,8 +60,9 @@ def evaluated(model: Model, table: Table, clients: str | None) -> Measures:
     for name in (*model.targets, *([] if clients is None else [clients])):
         if name not in table:
             raise ValueError(f"{table.source} has no column {name!r}; {hint(name, table)}")
-        if gone := int(missing(table[name]).sum()):
-            raise ValueError(f"the column {name!r} must be known in every row, but it is missing in {gone}")
+        if gone := int(np.sum(there := missing(table[name]))):
+            said = f"the column {name!r} must be known in every row, but it is missing in {gone}, first"
+            raise CellError(int(np.argmax(there)), said)
     whole = Table({name: table[name] for name in model.columns if name in table}, table.source)
     kept = complete_rows(whole) if model.encoder.missing == DROP else np.ones(table.rows, bool)
     if not kept.any():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..data import Coding, Encoder, Standardizer, Table
 from ..data.columns import complete_rows, naming_rows, refuse_odd_cells, refuse_twins
-from ..data.encoder import CATEGORIES, DROP, PLAIN, known_holes
+from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..models import Answers, Model
 from ..models.model import standardized
 from ..problems import AbstractRecipe, Problem, gather
@@ -299,9 +299,11 @@ def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecip
     """The recipe of settings that a run folder or the folder of a deployment keeps. smooth: as of `TableRecipe`."""
     target = settings["target"] if isinstance(settings["target"], str) else tuple(settings["target"])
     options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
-    coding = Coding(tuple(settings["categories"]), settings["reference"], settings["missing"])
+    coding = Coding(
+        tuple(settings.get("categories", ())), settings.get("reference", {}), settings.get("missing", MEAN)
+    )
     beside = (settings["groups"], settings["weights"])
-    return TableRecipe(settings["goal"], target, *beside, options, smooth, coding, settings["id"])
+    return TableRecipe(settings["goal"], target, *beside, options, smooth, coding, settings.get("id"))
 
 
 def _with(columns: Summary, **parts: Mapping[str, Any]) -> Summary:
