@@ -299,9 +299,7 @@ def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecip
     """The recipe of settings that a run folder or the folder of a deployment keeps. smooth: as of `TableRecipe`."""
     target = settings["target"] if isinstance(settings["target"], str) else tuple(settings["target"])
     options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
-    coding = Coding(
-        tuple(settings.get("categories", ())), settings.get("reference", {}), settings.get("missing", MEAN)
-    )
+    coding = Coding(tuple(settings.get("categories", ())), settings.get("reference", {}), settings.get("missing", MEAN))
     beside = (settings["groups"], settings["weights"])
     return TableRecipe(settings["goal"], target, *beside, options, smooth, coding, settings.get("id"))
 
