@@ -96,6 +96,9 @@ def test_rows_with_holes_are_not_measured_if_they_were_left_out_in_training(fitt
     assert found["rows"] == whole
     assert found["notes"] == [f"rows with missing values are left out, as they were in training: {60 - whole}"]
     assert cli("predict", place / "drop", place / "new.csv").output.count("\n") == 61
+    table["disease"][50] = "perhaps"
+    write(place / "other.csv", table)
+    assert "got 'perhaps' in row 51 (patient_id P050)" in refused("evaluate", place / "drop", place / "other.csv")
 
 
 def test_predict_keeps_columns_as_the_file_has_them(fitted):
