@@ -57,7 +57,7 @@ def test_evaluate_measures_all_rows_and_each_client(fitted):
     assert "On 60 rows of " in result.stdout
     assert all(name in result.stdout for name in ("basel", "cleveland", "zurich", "all clients"))
     assert "note: missing values count as the mean of training: ca (" in result.stderr
-    rows = list(csv.DictReader((place / "m.csv").open()))
+    rows = list(csv.DictReader((place / "m.csv").read_text().splitlines()))
     assert [row["client"] for row in rows] == ["all clients", "basel", "cleveland", "zurich"]
     right = model.predict(table) == table["disease"]
     assert float(rows[0]["accuracy"]) == pytest.approx(np.mean(right))
@@ -82,7 +82,7 @@ def test_evaluate_refuses_what_cannot_be_measured(fitted):
     assert "the target 'disease' must hold no, yes, as in training, got 'perhaps' in row 5 (patient_id P004)" in said
     table["disease"][4] = ""
     write(place / "other.csv", table)
-    assert "'disease' must be known in every row, but it is missing in 1" in refused(
+    assert "'disease' must be known in every row, but it is missing in 1, first in row 5 (patient_id P004)" in refused(
         "evaluate", place / "fit", place / "other.csv"
     )
 
@@ -96,6 +96,9 @@ def test_rows_with_holes_are_not_measured_if_they_were_left_out_in_training(fitt
     assert found["rows"] == whole
     assert found["notes"] == [f"rows with missing values are left out, as they were in training: {60 - whole}"]
     assert cli("predict", place / "drop", place / "new.csv").output.count("\n") == 61
+    table["disease"][50] = "perhaps"
+    write(place / "other.csv", table)
+    assert "got 'perhaps' in row 51 (patient_id P050)" in refused("evaluate", place / "drop", place / "other.csv")
 
 
 def test_predict_keeps_columns_as_the_file_has_them(fitted):

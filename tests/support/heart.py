@@ -16,7 +16,7 @@ def heart_columns(rows: int = 180, seed: int = 0) -> dict[str, list[Any]]:
     rng = np.random.default_rng(seed)
     center = np.array(CENTERS)[np.arange(rows) % 3]
     age, cp = rng.normal(55, 9, rows).round(1), rng.integers(1, 5, rows)
-    thal, ca = rng.choice([3.0, 6.0, 7.0], rows, p=[0.5, 0.1, 0.4]), rng.integers(0, 4, rows)
+    thal, ca = rng.choice([3.0, 6.0, 7.0], rows, p=[0.6, 0.1, 0.3]), rng.integers(0, 4, rows)
     score = (age - 55) / 9 + 0.9 * (cp == 4) + (thal == 7) - 0.8 + 0.7 * rng.normal(size=rows)
     gone = (center == "zurich") & (rng.random(rows) < 0.6) | (rng.random(rows) < 0.05)
     pressure = rng.normal(130, 15, rows).round(0)

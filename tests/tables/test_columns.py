@@ -101,7 +101,7 @@ def test_what_was_done_is_said(place):
         "Coefficients of categories compare with a reference: thal with 3, smoker with no.",
         "Columns of numbers that are categories: thal.",
         "Missing values count as the mean of their column: ca, trestbps, thal; columns say where: "
-        "ca, thal missing, trestbps missing.",
+        "'ca, thal missing', 'trestbps missing'.",
     ]
 
 

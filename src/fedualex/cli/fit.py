@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..display import rounded_up, visible
-from .common import echo, json_option, one_line_errors, out_option, print_json, print_table, resumable
+from .common import BadInput, echo, json_option, one_line_errors, out_option, print_json, print_table, resumable
 
 # A model on the screen: its certificate in words, its test, its coefficients; and its predictions as text.
 
@@ -148,7 +148,7 @@ def _references(context: click.Context, option: click.Parameter, given: tuple[st
     """COLUMN=LEVEL, as often as it is given."""
     parts = [one.partition("=") for one in given]
     if wrong := [one for one, part in zip(given, parts, strict=True) if not part[0] or not part[2]]:
-        raise click.BadParameter(f"must be COLUMN=LEVEL, such as thal=3, got {wrong[0]!r}")
+        raise BadInput(f"--reference must be COLUMN=LEVEL, such as thal=3, got {wrong[0]!r}")
     return {name: level for name, _, level in parts} or None
 
 

@@ -89,7 +89,8 @@ def refuse_odd_cells(table: Mapping[str, Any], codes: Collection[str]) -> None:
             said = (
                 f"the column {name!r} must hold numbers or categories: {number}, but there is {_shown(column, odd[0])}"
             )
-            rest = f" of {len(column)}: correct it, empty it if it is missing, or name the column in categories"
+            ways = "correct it, empty it if it is missing, or name the column in categories or in ignore"
+            rest = f" of {len(column)}: {ways}"
             raise CellError(odd[0], said, rest)
 
 

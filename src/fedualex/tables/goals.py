@@ -186,8 +186,9 @@ def goal_of(name: str | None, labels: NDArray[Any]) -> str:
 
 def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
     """Refuse a target with holes, and labels that are not of the kind that the goal predicts, whosever they are."""
-    if gone := int(missing(labels).sum()):
-        raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
+    if gone := int(np.sum(there := missing(labels))):
+        where = f"{gone}, first in row {int(np.argmax(there)) + 1} of {len(labels)}"
+        raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {where}")
     reading = GOALS[name].reading
     if reading.labelled and labels.dtype.kind == "f" and np.any(parts := labels != np.round(labels)):
         able = ", ".join(other for other, goal in GOALS.items() if not goal.reading.labelled)

@@ -250,16 +250,18 @@ def evaluated(model: Model, table: Table, clients: str | None, confidence: float
     for name in (*model.targets, *([] if clients is None else [clients])):
         if name not in table:
             raise ValueError(f"{table.source} has no column {name!r}; {hint(name, table)}")
-        if gone := int(missing(table[name]).sum()):
-            raise ValueError(f"the column {name!r} must be known in every row, but it is missing in {gone}")
-    whole = Table({name: table[name] for name in model.columns if name in table}, table.source)
+        if gone := int(np.sum(there := missing(table[name]))):
+            said = f"the column {name!r} must be known in every row, but it is missing in {gone}, first"
+            raise CellError(int(np.argmax(there)), said)
+    _check_truth(model, table)
+    model.decision_function(table)  # refuses wrong cells while rows have the numbers of the file
+    whole = {name: table[name] for name in model.columns}
     kept = complete_rows(whole) if model.encoder.missing == DROP else np.ones(table.rows, bool)
     if not kept.any():
         raise ValueError(f"every row of {table.source} misses a value, and such rows were left out in training")
     used, lost = table.take(kept), int((~kept).sum())
     owners = np.full(used.rows, "all rows") if clients is None else used[clients]
     refuse_twins("the column of clients", np.unique(owners).tolist())
-    _check_truth(model, used)
     found = measured(model, used, owners, LIMITED in _problem_of(model), confidence)
     if clients is None:
         found = replace(found, clients={}, calibration={**found.calibration, "clients": {}})

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..data import Coding, Encoder, Standardizer, Table
 from ..data.columns import complete_rows, naming_rows, refuse_odd_cells, refuse_twins
-from ..data.encoder import CATEGORIES, DROP, PLAIN, known_holes
+from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..models import Answers, Model
 from ..models.model import standardized
 from ..problems import AbstractRecipe, Problem
@@ -235,7 +235,7 @@ class TableRecipe:
         said += [f"Columns of numbers that are categories: {', '.join(encoder.codes)}."] if encoder.codes else []
         if gone := known_holes(known, self.coding):
             mean = f"Missing values count as the mean of their column: {', '.join(gone)}"
-            shown = ", ".join(f"{', '.join(group)} missing" for group in encoder.indicators)
+            shown = ", ".join(f"'{', '.join(group)} missing'" for group in encoder.indicators)
             said.append(f"{mean}; columns say where: {shown}." if shown else f"{mean}.")
         if self.coding.missing == DROP:
             counts = zip(parties, known[0][DROPPED].tolist(), strict=True)
@@ -297,9 +297,9 @@ def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecip
     """The recipe of settings that a run folder or the folder of a deployment keeps. smooth: as of `TableRecipe`."""
     target = settings["target"] if isinstance(settings["target"], str) else tuple(settings["target"])
     options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
-    coding = Coding(tuple(settings["categories"]), settings["reference"], settings["missing"])
+    coding = Coding(tuple(settings.get("categories", ())), settings.get("reference", {}), settings.get("missing", MEAN))
     selection = Selection(**{one.name: settings[one.name] for one in fields(Selection) if one.name in settings})
-    beside = {"groups": settings["groups"], "weights": settings["weights"], "id": settings["id"]}
+    beside = {"groups": settings["groups"], "weights": settings["weights"], "id": settings.get("id")}
     return TableRecipe(
         settings["goal"], target, options=options, smooth=smooth, selection=selection, coding=coding, **beside
     )

@@ -97,12 +97,12 @@ PLAIN_KEYS = (
 TABLES = ("fit", "method", "server", "run", "sites")
 """The tables of a file; all but [fit] may be left out."""
 LEAVES = """First the names of its columns; if all sites have the same, {exchanges} summaries of its rows: which
-categories and classes there are, counts, sums and sums of squares, sums of the rows of each class (the page on recipes
-lists them all). Then, in every exchange, its mean loss and the gradient of it at a point: as many numbers as the model
-has coefficients, two, and for a worst-case goal one for each group; with FeDualNewton also its second derivatives,
-weighted second moments of the rows, one for each pair of coefficients; with a method of local steps also what these
-changed. At the end a few measures on the rows that it held out. Nothing else: no row. This is not anonymous: sums over
-few rows can reveal them.
+categories and classes there are and how often, counts, sums and sums of squares, sums of the rows of each class (the
+page on recipes lists them all). Then, in every exchange, its mean loss and the gradient of it at a point: as many
+numbers as the model has coefficients, two, and for a worst-case goal one for each group; with FeDualNewton also its
+second derivatives, weighted second moments of the rows, one for each pair of coefficients; with a method of local steps
+also what these changed. At the end a few measures on the rows that it held out. Nothing else: no row. This is not
+anonymous: sums over few rows can reveal them.
 Where the parties' folders have keys in `secure/`, sums, losses, gradients and measures leave under masks: the server
 sees what all sites add up to. What a site lets leave is its own decision, in `policy.toml`; what left is in
 `ledger.jsonl`."""
