@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -153,6 +153,7 @@ def _listed(words: tuple[str, ...]) -> str:
 # A site as it stands in its folder: its work behind its own rules, its ledger and its keys.
 
 
+@runtime_checkable
 class Side(Protocol):
     """A site's side of a run, before its rules."""
 
