@@ -44,7 +44,7 @@ class Program(Generic[P, R]):
     options beside, the fewest first; beyond all of them the compiler optimizes all it can.
     """
 
-    def __init__(self, function: Callable[P, R], *levels: tuple[float, dict[str, Any]]):
+    def __init__(self, function: Callable[P, R], *levels: tuple[int | float, dict[str, Any]]):
         def of_leaves(constant: tuple[Any, tuple[Any, ...]], arrays: list[Any]) -> R:
             (structure, others), following = constant, iter(arrays)
             leaves = [next(following) if other is None else other[1] for other in others]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -152,6 +152,7 @@ def _list_words(words: tuple[str, ...]) -> str:
 # A site as it stands in its folder: its work behind its own rules, its ledger and its keys.
 
 
+@runtime_checkable
 class SiteSide(Protocol):
     """What a site would answer without rules of its own."""
 
