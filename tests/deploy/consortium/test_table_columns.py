@@ -39,6 +39,7 @@ def test_a_deployment_is_the_fit_of_all_rows(tmp_path, secure_sums, missing):
     write_heart(tmp_path)
     fit = {**CODED, "missing": missing}
     root, seen = deployed(tmp_path, secure_sums, **fit), []
+    policies(root, "rows_per_parameter = 1\n")  # so that the method is that of the fit
     run_in_threads(root, noting(seen))
     planned = plan_fit({"table": "heart.csv", "clients": "center", **fit}, tmp_path)
     whole, apart = fit_into(tmp_path / "fit", planned), models.load(root / "server")
