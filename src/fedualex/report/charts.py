@@ -134,7 +134,7 @@ def row_picture(title: str, axis: Axis, body: str, neutral: float | None = None)
     line = "" if neutral is None else segment(axis.place(neutral), 0, axis.place(neutral), 100, "neutral")
     grid = "".join(segment(axis.place(value), 0, axis.place(value), 100, "grid") for value, _ in axis.ticks)
     words = f"<title>{escaped(title)}</title>"
-    return f'<svg class="row" role="img" height="26">{words}{grid}{line}{body}</svg>'
+    return f'<svg class="row" role="img" height="32">{words}{grid}{line}{body}</svg>'
 
 
 def row_axis(axis: Axis) -> str:
@@ -157,7 +157,7 @@ def draw_roc(
     body += "".join(shape(_roc_shape(own), "thin") for own in others.values() if own)
     body += shape(_roc_shape(points), "curve")
     words = f"{title}: at a false positive rate of {{}} the true positive rate is {{}}"
-    told = [words.format(number_text(at), number_text(_rate_at(points, at))) for at in (0.1, 0.2, 0.5)]
+    told = [words.format(at, number_text(_rate_at(points, at))) for at in (0.1, 0.2, 0.5)]
     return picture(f"ROC curve, {title}", ". ".join(told) + ".", body, "plot small" if small else "plot", height)
 
 

@@ -5,7 +5,7 @@ says why it is not there.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..display import escaped, rounded_up
@@ -104,7 +104,7 @@ def _how_good(model: Model) -> str:
     if not name:
         return "Nothing was measured on held-out rows."
     value, interval = estimate_texts(overall[name], _ends(held, name))
-    interval = f" ({_percent(held)} % interval {interval})" if interval else ""
+    interval = f" ({_percent(held)}% interval {interval})" if interval else ""
     return f"On {_count(held['rows'], 'row')} that took no part in the fit, its {_name(name)} is {value}{interval}."
 
 
@@ -150,18 +150,18 @@ def effects_part(model: Model) -> str:
     chosen = sorted(shown, key=lambda row: -abs(row["z"] or 0.0))[:MOST_EFFECTS]
     names = {row["name"] for row in chosen}
     first = [row for row in rows if row["name"] in names]
-    rest = [row for row in rows if row["name"] not in names]
-    body = _legend(effects) + _effects_table(model, effects, first, _effects_axis(effects, first))
-    if len(shown) > MOST_EFFECTS:
+    axis = _effects_axis(effects, first)
+    if len(shown) <= MOST_EFFECTS:
+        body = _legend(effects) + _effects_table(model, effects, rows, axis, names)
+    else:
+        rest = [row for row in rows if row["name"] not in names]
+        body = _legend(effects) + _effects_table(model, effects, first, axis, names)
         body += _paragraph(
             f"The plot shows the {MOST_EFFECTS} effects of {len(shown)} that are largest beside their errors "
             f"({'t' if effects.get('degrees') is not None else 'z'}).",
             "note",
         )
-    if rest and len(shown) > MOST_EFFECTS:
         body += _fold(f"The other {len(rest)}", _effects_table(model, effects, rest, None))
-    elif rest:
-        body += _effects_table(model, effects, rest, None)
     return _section("effects", "Effects", body + _list(effects.get("words") or ()))
 
 
@@ -177,7 +177,7 @@ def _legend(effects: Plain) -> str:
     neutral = "1, where there is no effect" if _is_ratio(effects) else "0, where there is no effect"
     scale = " The scale is logarithmic." if _is_ratio(effects) else ""
     penalized = "exp of the penalized coefficient" if _is_ratio(effects) else "the penalized coefficient"
-    key = {"square": f"{_effect_name(effects)}, with its {_effects_percent(effects)} % interval", "hollow": penalized}
+    key = {"square": f"{_effect_name(effects)}, with its {_effects_percent(effects)}% interval", "hollow": penalized}
     marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
     return f'<p class="keys">{marks}<span>The upright line is at {neutral}.{scale}</span></p>'
 
@@ -199,9 +199,12 @@ def _effects_axis(effects: Plain, rows: Sequence[Plain]) -> Axis | None:
     return (charts.log_axis if _is_ratio(effects) else charts.linear_axis)(low - room, high + room)
 
 
-def _effects_table(model: Model, effects: Plain, rows: Sequence[Plain], axis: Axis | None) -> str:
+def _effects_table(
+    model: Model, effects: Plain, rows: Sequence[Plain], axis: Axis | None, plotted: Collection[str] = ()
+) -> str:
+    """plotted: the names of those that are in the plot."""
     percent, effect = _effects_percent(effects), _effect_name(effects)
-    names = ["", "penalized coefficient", effect, f"{percent} % interval", "p", *([""] if axis else [])]
+    names = ["", "penalized coefficient", effect, f"{percent}% interval", "p", *([""] if axis else [])]
     head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escaped(name)}</th>' for name in names)
     levels = {f"{name}={c}": (name, c) for name, known in model.encoder.categories.items() for c in known}
     lines, group = [], None
@@ -210,7 +213,7 @@ def _effects_table(model: Model, effects: Plain, rows: Sequence[Plain], axis: Ax
         if column is not None and column != group:
             lines.append(_group_row(column, row.get("reference"), len(names)))
         group = column
-        lines.append(_effect_row(effects, row, level, column is not None, axis))
+        lines.append(_effect_row(effects, row, level, column is not None, axis, row["name"] in plotted))
     foot = ""
     if axis:
         foot = f'<tfoot><tr><td colspan="5"></td><td class="plotted">{charts.row_axis(axis)}</td></tr></tfoot>'
@@ -224,7 +227,7 @@ def _group_row(column: str, reference: str | None, width: int) -> str:
     return f'<tr class="group"><th scope="rowgroup" colspan="{width}">{escaped(column)}{against}</th></tr>'
 
 
-def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axis | None) -> str:
+def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axis | None, is_plotted: bool) -> str:
     if row["estimate"] is None:
         value, interval, chance = "dropped", "", ""
     else:
@@ -236,7 +239,8 @@ def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axi
     cells = [("penalized coefficient", number_text(row["penalized"])), (_effect_name(effects), value)]
     cells += [("interval", interval), ("p", chance)]
     numbers = "".join(f'<td class="number" data-label="{escaped(key)}">{escaped(text)}</td>' for key, text in cells)
-    plotted = f'<td class="plotted">{_effect_picture(effects, row, axis, value, interval)}</td>' if axis else ""
+    drawn = _effect_picture(effects, row, axis, value, interval) if axis and is_plotted else ""
+    plotted = f'<td class="plotted">{drawn}</td>' if axis else ""
     kind = ' class="level"' if is_level else ""
     return f'<tr><th scope="row"{kind}>{escaped(name)}</th>{numbers}{plotted}</tr>'
 
@@ -293,7 +297,7 @@ def measures_part(model: Model) -> str:
         body = _paragraph("No rows were held out of the fit, so nothing is known of how well this model does.", "note")
         return _section("measures", "Discrimination and calibration", body)
     clients = held.get("clients") or {}
-    said = f"On {_count(held['rows'], 'row')} that took no part in the fit, with {_percent(held)} % intervals."
+    said = f"On {_count(held['rows'], 'row')} that took no part in the fit, with {_percent(held)}% intervals."
     if not clients:
         said += " Numbers are of all clients together: those of single clients were not revealed."
     body = _paragraph(said) + _measures_tables(model, held) + _curves(held)
@@ -462,7 +466,7 @@ def _served_table(name: str, order: Sequence[str], held: Plain, other: Plain) ->
 
     marks = {"dotted": "this model", **({"diamond": "the ordinary model"} if len(models) > 1 else {})}
     keys = "".join(f'<span><i class="key {kind}"></i>{text}</span>' for kind, text in marks.items())
-    lines = f"<span>Lines: {_percent(held)} % intervals.</span>" if _ends(held, name, order[0]) else ""
+    lines = f"<span>Lines: {_percent(held)}% intervals.</span>" if _ends(held, name, order[0]) else ""
     body = f'<p class="keys">{keys}{lines}</p>' + table(order[:MOST_CLIENTS])
     rest = order[MOST_CLIENTS:]
     return body + (_fold(f"The other {_count(len(rest), 'client')}", table(rest)) if rest else "")

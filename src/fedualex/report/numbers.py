@@ -18,7 +18,7 @@ def number_text(value: float | None, digits: int = DIGITS) -> str:
     decimals = digits - 1 - math.floor(math.log10(abs(value)))
     if -4 <= decimals <= digits + 4:
         shown = f"{round(value, decimals):.{max(decimals, 0)}f}"
-        return _minus(shown.rstrip("0").rstrip(".") if "." in shown and float(shown) == round(value) else shown)
+        return _minus(shown)
     return _minus(f"{value:.{digits - 1}e}")
 
 
