@@ -151,8 +151,8 @@ def draw_roc(
     height: float = PLOT,
 ) -> str:
     """The ROC curve over those of clients, which are thin."""
-    axis = linear_axis(0.0, 1.0)
     small = height < PLOT
+    axis = linear_axis(0.0, 1.0, 2 if small else 5)
     body = frame(axis, axis, "false positive rate", "true positive rate") + segment(0, 100, 100, 0, "neutral")
     body += "".join(shape(_roc_shape(own), "thin") for own in others.values() if own)
     body += shape(_roc_shape(points), "curve")
@@ -174,8 +174,8 @@ def _rate_at(points: Sequence[Sequence[float]], rate: float) -> float:
 
 def draw_calibration(bins: Sequence[Sequence[float]], title: str, height: float = PLOT) -> str:
     """Observed shares over predicted risks with intervals; the area of a mark is the number of its rows."""
-    axis, most = linear_axis(0.0, 1.0), max((row[0] for row in bins), default=1)
-    small = height < PLOT
+    small, most = height < PLOT, max((row[0] for row in bins), default=1)
+    axis = linear_axis(0.0, 1.0, 2 if small else 5)
     body = frame(axis, axis, "predicted risk", "observed share") + segment(0, 100, 100, 0, "neutral")
     told = []
     for rows, predicted, observed, lower, upper in bins:

@@ -187,14 +187,15 @@ def _effects_percent(effects: Plain) -> str:
 
 
 def _effects_axis(effects: Plain, rows: Sequence[Plain]) -> Axis | None:
-    """Wide enough for all estimates; intervals of which nothing is left to see may go beyond it."""
+    """Wide enough for all estimates; intervals that are much longer than the others go beyond it."""
     if not rows:
         return None
     values = [abs(row[name]) for row in rows for name in ("estimate", "penalized") if row[name] is not None]
     ends = sorted(abs(row[name]) for row in rows for name in ("lower", "upper") if row[name] is not None)
-    reach = min(max(ends, default=1.0), max(1.2 * max(values), 4 * ends[len(ends) // 2] if ends else 0.0))
+    largest, usual = max(ends, default=1.0), max(1.2 * max(values), 4 * ends[len(ends) // 2] if ends else 0.0)
+    reach = largest if largest <= 1.5 * usual else usual
     numbers = [row[name] for row in rows for name in ("lower", "upper", "penalized") if row[name] is not None]
-    low, high = (max(min(max(limit, -reach), reach), -reach) for limit in (min(0.0, *numbers), max(0.0, *numbers)))
+    low, high = (min(max(limit, -reach), reach) for limit in (min(0.0, *numbers), max(0.0, *numbers)))
     room = 0.04 * ((high - low) or 1.0)
     return (charts.log_axis if _is_ratio(effects) else charts.linear_axis)(low - room, high + room)
 
@@ -297,7 +298,9 @@ def measures_part(model: Model) -> str:
         body = _paragraph("No rows were held out of the fit, so nothing is known of how well this model does.", "note")
         return _section("measures", "Discrimination and calibration", body)
     clients = held.get("clients") or {}
-    said = f"On {_count(held['rows'], 'row')} that took no part in the fit, with {_percent(held)}% intervals."
+    said = f"On {_count(held['rows'], 'row')} that took no part in the fit" + (
+        f", with {_percent(held)}% intervals." if held.get("intervals") else "."
+    )
     if not clients:
         said += " Numbers are of all clients together: those of single clients were not revealed."
     body = _paragraph(said) + _measures_tables(model, held) + _curves(held)
@@ -333,10 +336,7 @@ def _measures_tables(model: Model, held: Plain) -> str:
         body += _fold(
             f"The other {_count(len(rest), 'client')}", _scrolled("More clients", head, list(map(line, rest)))
         )
-    if parts:
-        body += _paragraph(
-            "Calibrated risks have the intercept 0 and the slope 1; a slope below 1 is overconfident.", "small"
-        )
+    body += _paragraph(CALIBRATED, "small") if parts else ""
     return body + _why_not_calibrated(calibration)
 
 
