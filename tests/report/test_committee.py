@@ -49,12 +49,12 @@ def test_everything_that_is_kept_has_its_section_in_order():
     assert len(charts) == 2 + 2 * 2 + 1
 
 
-@pytest.mark.parametrize("missing", ["effects", "penalty", "held_out", "ordinary", "coding", "configuration", "weighs"])
+@pytest.mark.parametrize("missing", ["effects", "penalty", "held_out", "ordinary", "done", "configuration", "weighs"])
 def test_what_is_not_kept_is_left_out_or_said(missing):
     training = full_training(["a", "b"])
     del training[missing]
     page = committee_section(fitted(training))
-    gone = {"penalty": ["path"], "coding": ["coding"], "configuration": ["settings"]}.get(missing, [])
+    gone = {"penalty": ["path"], "done": ["coding"], "configuration": ["settings"]}.get(missing, [])
     assert sections(page) == [name for name in SECTIONS if name not in gone]
     said = {
         "effects": "There are no intervals. This model was kept without estimates",
@@ -144,7 +144,7 @@ def test_a_model_of_numbers_has_differences():
 def test_names_are_text_wherever_they_stand(tmp_path):
     training = full_training([HOSTILE, "b"])
     rows = [effect(HOSTILE, 0.7, HOSTILE), effect(f"ward={HOSTILE}", 0.1, HOSTILE)]
-    training |= {"effects": effects(rows, HOSTILE) | {"words": [HOSTILE]}, "coding": [HOSTILE], "weighs": [HOSTILE]}
+    training |= {"effects": effects(rows, HOSTILE) | {"words": [HOSTILE]}, "done": [HOSTILE], "weighs": [HOSTILE]}
     training["penalty"] |= {"sentence": HOSTILE, "curve": path_curve() | {"what": HOSTILE, "name": HOSTILE}}
     training["ordinary"]["sentence"] = HOSTILE
     training["configuration"] = {HOSTILE: HOSTILE}

@@ -493,7 +493,8 @@ def _served_row(name: str, client: str, models: Mapping[str, Plain], axis: Axis,
             continue
         y, kind = (50.0, "first") if len(models) == 1 else ((32.0, "first"), (70.0, "second"))[place]
         if ends and None not in ends:
-            body += charts.whisker(axis, *ends, y, kind)
+            lower, upper = ends
+            body += charts.whisker(axis, lower, upper, y, kind)
         words = f"{client}, {title}: {text}"
         at = axis.place(value)
         body += (
