@@ -246,7 +246,9 @@ OPTIONS = (
     click.option("--choose", help="The rule that chooses a penalty: one-standard-error, or best."),
     click.option("--confidence", type=float, help="Of intervals; 0.95."),
     click.option(
-        "--site-intercepts/--one-intercept", default=None, help="An intercept for each client in the table of effects."
+        "--site-intercepts",
+        type=bool,
+        help="Whether each client has an intercept in the table of effects; yes where clients are a column.",
     ),
     click.option("--tol", type=float, help="The certified gap at which the fit ends."),
     click.option("--rounds", type=int, help="The most exchanges with the clients."),
