@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.consortium import given
 from support.patients import HOSPITALS
 from support.reconstruction import GOALS, hold
 
@@ -29,7 +30,9 @@ def test_sites_have_the_model_of_a_fit_in_as_many_exchanges(tmp_path, goal, mask
     held = hold(tmp_path, goal, masked, ROWS, tol=TOL)
     deployed = models.load(tmp_path / "deployment" / "server")
     name = goal.partition(",")[0]
-    fit = fit_into(tmp_path / "fit", plan_fit(pooled(tmp_path, {"goal": name, "tol": TOL, **GOALS[goal]}), tmp_path))
+    fit = fit_into(
+        tmp_path / "fit", plan_fit(pooled(tmp_path, {"goal": name, "tol": TOL, **given(name), **GOALS[goal]}), tmp_path)
+    )
     np.testing.assert_allclose(deployed.weights, fit.weights, atol=1e-9)
     assert deployed.certificate["exchanges"] == fit.certificate["exchanges"] <= 12
     assert deployed.certificate["gap"] <= TOL
