@@ -88,7 +88,7 @@ def test_grid_search_and_pipelines_still_work():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"l1 must be a number >= 0, got 'auto'"):
+    with pytest.raises(TypeError, match="l1 must be a number >= 0, got 'auto'"):
         FederatedRobustRegression("auto").fit(X, TARGET)
     with pytest.raises(ValueError, match="folds must be a whole number >= 2, or 'sites', got 1"):
         FederatedLogisticRegression("auto", folds=1).fit(X, LABEL)
