@@ -15,7 +15,7 @@ import fedualex as fx
 from fedualex import models
 from fedualex.cli import main
 
-FIT = ("--target", "outcome", "--clients", "hospital")
+FIT = ("--target", "outcome", "--clients", "hospital", "--l1", "0.004")
 LEAK = "days"
 """A column that gives the outcome away."""
 
@@ -100,7 +100,7 @@ def test_explain_says_what_fit_said(fair):
 
 def test_the_same_through_a_file_and_json(fair, place):
     (place / "fit.toml").write_text(
-        '[fit]\ntable = "patients.csv"\ntarget = "outcome"\nclients = "hospital"\ngoal = "fair"\n'
+        '[fit]\ntable = "patients.csv"\ntarget = "outcome"\nclients = "hospital"\ngoal = "fair"\nl1 = 0.004\n'
     )
     found = strict(cli("fit", place / "fit.toml", "--out", place / "again", "--json").output)
     model = models.load(fair[0] / "model")

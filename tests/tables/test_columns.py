@@ -66,14 +66,14 @@ def test_columns_that_are_missing_together_have_one_indicator(place):
     planned = plan_fit({**FIT, "categories": ["thal"], "missing": "indicator"}, place)
     assert planned.encoder.indicators == (("ca", "thal"), ("trestbps",))
     assert planned.encoder.features[-2:] == ("ca, thal missing", "trestbps missing")
-    table = planned.parties.trained[2]
+    table = planned.parties.members[2].trained
     rows = planned.encoder.transform(table)
     gone = np.isnan(table["thal"])
     np.testing.assert_array_equal(rows[:, -2], gone)
     shares = dict(zip(planned.encoder.categories["thal"], planned.encoder.shares["thal"], strict=True))
     column = planned.encoder.features.index("thal=7 (against 3)")
     np.testing.assert_array_equal(rows[gone, column], np.full(gone.sum(), shares["7"]))
-    known = np.concatenate([own["thal"] for own in planned.parties.trained])
+    known = np.concatenate([own.trained["thal"] for own in planned.parties.members])
     assert shares["7"] == pytest.approx(np.mean(known[~np.isnan(known)] == 7))
 
 
@@ -83,8 +83,11 @@ def test_rows_with_holes_can_be_left_out_and_are_counted(place):
     gone = dict.fromkeys(CENTERS, 0)
     for center, *cells in zip(whole["center"], whole["thal"], whole["ca"], whole["trestbps"], strict=True):
         gone[center] += None in cells
-    assert dict(zip(planned.parties.names, (own.dropped for own in planned.parties.trained), strict=True)) == gone
-    assert all(not np.isnan(own["thal"]).any() for own in (*planned.parties.trained, planned.parties.held_out))
+    assert (
+        dict(zip(planned.parties.names, (own.trained.dropped for own in planned.parties.members), strict=True)) == gone
+    )
+    trained = [own.trained for own in planned.parties.members]
+    assert all(not np.isnan(own["thal"]).any() for own in (*trained, planned.parties.held_out))
     lost = ", ".join(f"{name} {count}" for name, count in gone.items())
     assert f"rows with missing values are left out: {lost}" in planned.notes
     done = planned.recipe.describe_columns(planned.known, planned.parties.names)

@@ -4,7 +4,8 @@ import pytest
 from support.patients import columns, write
 
 from fedualex.tables.fit import plan_fit
-from fedualex.tables.goals import complete_options
+from fedualex.tables.goals import GOALS, complete_options
+from fedualex.tables.penalty import default_penalty
 
 FIT = {"table": "patients.csv", "target": "outcome", "clients": "hospital", "goal": "fair"}
 
@@ -93,7 +94,10 @@ def test_default_penalties_shrink_with_the_rows_and_stay_from_2000_on(folder):
     planned = plan_fit(FIT, folder)
     labels, settings = planned.parties.column("outcome"), planned.configuration.resolved["problem"]
     rows = len(labels)
-    assert (settings["l1"], settings["l2"]) == (0.5 / rows, 1 / rows)
+    assert (settings["l1"], settings["l2"]) == ("auto", 0.0)
+    found = default_penalty(planned.recipe, planned.known, "nobody could")
+    assert (found.value, found.others) == (0.5 / rows, {"l2": 1 / rows})
+    assert found.sentence.endswith("a default that was not chosen by held-out rows: nobody could")
     assert complete_options("logistic", {"l1": 0.1}, labels, 500) == {"l1": 0.1, "l2": 0.002}
-    most = complete_options("fair", {}, labels, 2000)
-    assert complete_options("fair", {}, labels, 10**6) == most == {"l1": 2.5e-4, "l2": 5e-4, "cvar": None}
+    most = GOALS["fair"].defaults(2000)
+    assert GOALS["fair"].defaults(10**6) == most == {"l1": 2.5e-4, "l2": 5e-4, "cvar": None}

@@ -60,11 +60,15 @@ def description(model: Any) -> dict[str, Any]:
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
     echo(claim(model))
+    if (penalty := model.training.get("penalty")) is not None:
+        echo(f"Penalty: {penalty['sentence']}.")
     for sentence in model.training.get("weighs", ()):
         echo(f"In its objective {sentence}.")
     _show_measures(model, model.training.get("held_out"))
     for part in model.parts():
         _show_coefficients(part, most)
+    if (effects := model.training.get("effects")) is not None:
+        show_effects(effects, most)
     for sentence in model.training.get("done", ()):
         echo(sentence)
 
@@ -86,6 +90,30 @@ def claim(model: Any) -> str:
     return f"Tolerance {tol:g} not reached: {known}"
 
 
+def show_effects(effects: dict[str, Any], most: int | None = None) -> None:
+    """The table of effects, the surest first, and what is to be said of it; or why there is none."""
+    if (why := effects.get("refused")) is not None:
+        echo(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
+        return
+    import numpy as np
+
+    from ..tables.effects import read_effects
+
+    found = read_effects(effects)
+    order = sorted(range(len(found.rows)), key=lambda j: -abs(np.nan_to_num(found.rows[j].z)))
+    kept, names = order[:most], found.header()
+    own = ", an intercept for each client" if effects.get("own_intercepts") else ""
+    echo(f"Effects without penalty{own}, the surest first:")
+    ratio = found.effect in names
+    shown = [0, 1, *([names.index(found.effect), names.index(found.effect) + 1] if ratio else [2, 4]), names.index("p")]
+    cells, heads = found.cells(), [names[j].removeprefix("its ") for j in shown]
+    _print_rows(heads, [[cells[j][column] for column in shown] for j in kept])
+    if len(kept) < len(order):
+        echo(f"{len(order) - len(kept)} more: fedualex summary")
+    for sentence in found.words:
+        echo(sentence)
+
+
 def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "") -> None:
     if measures is None:
         return
@@ -93,15 +121,34 @@ def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "")
 
     overall, clients = measures["overall"], measures["clients"]
     rows = {"all clients": overall}
+    ends = measures.get("intervals", {}).get("overall", {})
+    if ends:
+        rows |= {f"{100 * measures['confidence']:g}% interval": {name: _ends(ends.get(name)) for name in overall}}
     if len(clients) > 1:
         rows |= {"worst of each": {name: worst(name, clients) for name in overall}, **clients}
     echo(title or f"On {measures['rows']} rows that were held out:")
     names = [f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name for name in overall]
     _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
+    _show_calibration(measures.get("calibration", {}).get("overall"))
     share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
     if share is not None and accuracy is not None and accuracy <= max(share, 1 - share):
         often = model.classes.tolist()[int(share >= 0.5)]
         echo(f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows.")
+
+
+def _show_calibration(found: dict[str, Any] | None) -> None:
+    if found is None:
+        return
+    if found["slope"] is None:
+        echo(f"Calibration: {found['sentence']}.")
+        return
+    slope, start = ([f"{value:.3g}" for value in found[name]] for name in ("slope", "intercept"))
+    of_slope, of_start = (f"{value} ({lower} to {upper})" for value, lower, upper in (slope, start))
+    echo(f"Calibration: slope {of_slope}, 1 if right; intercept {of_start}, 0 if right.")
+
+
+def _ends(ends: list[float] | None) -> str:
+    return "-" if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
 
 
 def _show_coefficients(model: Any, most: int | None) -> None:
@@ -132,8 +179,8 @@ def _print_rows(names: list[str], rows: list[list[str]]) -> None:
     print_table(table)
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+def _number(value: float | str | None) -> str:
+    return "-" if value is None else value if isinstance(value, str) else f"{value:.4g}"
 
 
 # What a person can choose about a model of a table, whether the table is here or at several sites.
@@ -199,7 +246,9 @@ OPTIONS = (
     click.option("--choose", help="The rule that chooses a penalty: one-standard-error, or best."),
     click.option("--confidence", type=float, help="Of intervals; 0.95."),
     click.option(
-        "--site-intercepts/--one-intercept", default=None, help="An intercept for each client in the table of effects."
+        "--site-intercepts",
+        type=bool,
+        help="Whether each client has an intercept in the table of effects; yes where clients are a column.",
     ),
     click.option("--tol", type=float, help="The certified gap at which the fit ends."),
     click.option("--rounds", type=int, help="The most exchanges with the clients."),
@@ -356,6 +405,29 @@ def evaluate(model: Path, table: str, clients: str | None, key: str | None, out:
     _show_measures(found, measures.plain(), f"On {rows.rows - measures.dropped} rows of {rows.source}:")
     if out is not None:
         echo(f"measures: {out}")
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--errors", help="model-based, sandwich or clustered; the first that the model has.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="A CSV file to write the table to.")
+@json_option
+@one_line_errors
+def summary(model: Path, errors: str | None, out: Path | None, as_json: bool) -> None:
+    """The table of effects of a MODEL: estimates, standard errors, intervals, ratios and p."""
+    from ..models import load
+    from ..storage import write_atomically
+    from ..tables.effects import effect_columns, effects_of
+
+    found = effects_of(load(model), errors)
+    if out is not None and "refused" not in found:
+        write_atomically(out, as_text(effect_columns(found), False).encode())
+    if as_json:
+        print_json(found)
+        return
+    show_effects(found)
+    if out is not None:
+        echo(f"effects: {out}")
 
 
 @click.command()

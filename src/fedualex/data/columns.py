@@ -74,7 +74,7 @@ def naming_rows(table: Mapping[str, Any], key: str | None, owners: Sequence[Any]
         raise error.named(", ".join(said)) if said else error from None
 
 
-MOST_NUMBERS = 0.5
+MOST_NUMBERS = 0.8
 """The share of numbers among its texts from which on a column is one of numbers with something else in it."""
 
 

@@ -1,15 +1,17 @@
 """The table of effects of a model: the optimum without penalty, found from sums of all parties, with intervals."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..inference.newton import Estimate, Outcome, estimate
-from ..inference.table import tabulate
+from ..inference.table import Effect, Effects, tabulate
+from ..models import Model
 from ..problems.families import Family
+from ..runs.settings import ConfigurationError
 from ..summaries import Known
 from .goals import DEVIATIONS, GOALS, MEAN, PAIRS, SHARED
 from .recipe import TableRecipe
@@ -127,3 +129,30 @@ class _Layout:
             "own_intercepts": self.own,
             "others": {kind: made[kind] for kind in others},
         }
+
+
+# What a model keeps, read again.
+
+
+def effects_of(model: Model, kind: str | None = None) -> dict[str, Any]:
+    """The table of effects that a model keeps. kind: of its errors; None is the one that is shown first."""
+    kept: Mapping[str, Any] | None = model.training.get("effects")
+    if kept is None:
+        raise ConfigurationError("this model has no table of effects: fit it again with this version")
+    if kind is None or "refused" in kept or kind == kept["kind"]:
+        return dict(kept)
+    if kind not in kept["others"]:
+        known = ", ".join([kept["kind"], *kept["others"]])
+        raise ConfigurationError(f"errors must be one of {known}, which this model has, got {kind!r}")
+    about = {name: kept[name] for name in ("exchanges", "own_intercepts")}
+    return {**kept["others"][kind], **about, "others": {}}
+
+
+def read_effects(kept: Mapping[str, Any]) -> Effects:
+    """As an object."""
+    return Effects.read({one.name: kept[one.name] for one in fields(Effects)})
+
+
+def effect_columns(kept: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """As a file has it, one row for each effect."""
+    return {name: [row[name] for row in kept["rows"]] for name in Effect._fields}

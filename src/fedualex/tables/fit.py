@@ -20,7 +20,7 @@ from ..models.store import MODEL
 from ..problems import Problem
 from ..runs.folder import load
 from ..runs.settings import Configuration, ConfigurationError
-from ..runs.solving import CONTENT, describe_method, describe_options, is_finished, solve_into
+from ..runs.solving import CONTENT, describe_difference, describe_method, describe_options, is_finished, solve_into
 from ..runtime import Stop
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import check_simulation, choose_method
@@ -350,11 +350,16 @@ def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> Planne
     if not planned.recipe.chooses:
         return planned
     recipe, known, file = planned.recipe, planned.known, path / PENALTY
-    asked = {"settings": planned.configuration.resolved["problem"]}
+    asked = json.loads(json.dumps({"problem": planned.configuration.resolved["problem"]}))
     kept = json.loads(file.read_text()) if file.exists() else {}
-    if kept.get("asked") != json.loads(json.dumps(asked)):
+    if kept.get("asked") != asked:
+        if (path / RUN / "manifest.json").exists() and kept:
+            other = describe_difference(kept["asked"], asked)
+            raise ConfigurationError(f"{path / RUN} already holds a finished run{other}: choose another --out")
         announce(f"{GOALS[recipe.goal].structure.penalty} is being chosen by held-out rows")
-        found = choose_penalty(recipe, known, PartiesHere([party.folded(known) for party in planned.parties.members]))
+        found = choose_penalty(
+            recipe, known, lambda: PartiesHere([own.folded(known) for own in planned.parties.members])
+        )
         kept = {**found.plain(), "asked": asked}
         path.mkdir(parents=True, exist_ok=True)
         write_json(file, kept)

@@ -209,9 +209,9 @@ def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
 
 
 def chooses_penalty(name: str, chosen: Mapping[str, Any]) -> bool:
-    """Whether held-out rows are to choose the penalty of a goal."""
+    """Whether held-out rows are to choose the penalty of a goal, as they do unless it is given."""
     penalty = GOALS[name].structure.penalty
-    return bool(penalty) and chosen.get(penalty) == AUTO
+    return bool(penalty) and chosen.get(penalty, AUTO) == AUTO
 
 
 def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:

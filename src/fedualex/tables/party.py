@@ -12,11 +12,11 @@ from ..problems import Problem
 from ..problems.curvature import ScoreSurveyor, surveyor_of
 from ..problems.rows import Rows
 from ..problems.scores import ScoreSum
-from ..summaries import Known, Summary, merged
+from ..summaries import Known, Summary
 from .choosing import checked_folds
 from .folds import FoldedRows, fold_of
 from .goals import SITES
-from .recipe import TableRecipe
+from .recipe import TableRecipe, merge_named
 
 
 class Party:
@@ -91,7 +91,7 @@ def agree(parties: Sequence[Party]) -> list[Known]:
     """What parties in this process know after all summaries, as it is between sites."""
     known: list[Known] = []
     for _ in range(parties[0].recipe.exchanges):
-        known.append(merged(party.summarize(known) for party in parties))
+        known.append(merge_named({party.name or f"client {party.client}": party.summarize(known) for party in parties}))
     return known
 
 

@@ -1,7 +1,7 @@
 """The penalty of a table's model: chosen by held-out rows of all parties, or what is said where it cannot be."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,20 @@ class Penalty:
         return {"name": self.name, "value": self.value, **self.others, "sentence": self.sentence, "curve": curve}
 
 
-def choose_penalty(recipe: TableRecipe, known: Sequence[Known], parties: Parties, *, sum_error: float = 0.0) -> Penalty:
-    """By held-out rows; the default number where that cannot be, and why."""
-    if why := why_not_chosen(recipe, known):
-        return default_penalty(recipe, known, why)
+def choose_penalty(
+    recipe: TableRecipe, known: Sequence[Known], parties: Callable[[], Parties], *, sum_error: float = 0.0
+) -> Penalty:
+    """By held-out rows. Where that cannot be and nobody asked for it, the default number, and why."""
+    asked = GOALS[recipe.goal].structure.penalty in recipe.options
     rule: Rule = "best" if recipe.selection.choose == BEST else "one-standard-error"
-    found = search(recipe.recipe(known), parties, rule=rule, sum_error=sum_error)
-    curve = found.curve
+    try:
+        if why := why_not_chosen(recipe, known):
+            raise ValueError(why)
+        curve = search(recipe.recipe(known), parties(), rule=rule, sum_error=sum_error).curve
+    except ValueError as error:
+        if asked:
+            raise
+        return default_penalty(recipe, known, str(error))
     return Penalty(curve.name, curve.value, {}, curve.sentence, curve)
 
 

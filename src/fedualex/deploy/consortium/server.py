@@ -18,7 +18,7 @@ from ...summaries import Known, merged
 from ...tables.effects import Wanted, find_effects
 from ...tables.kept_model import Findings, make_model, solution, weights_of
 from ...tables.measures import Measures, calibration_by, has_calibration
-from ...tables.penalty import PENALTY, choose_penalty, told_penalty
+from ...tables.penalty import PENALTY, choose_penalty, default_penalty, told_penalty
 from ...tables.recipe import merge_named
 from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
@@ -67,9 +67,14 @@ class TableServer:
         """What all parties know once held-out rows have chosen the penalty; the curve is kept beside it."""
         if not self.recipe.chooses or len(known) > self.recipe.exchanges:
             return list(known)
-        parties = SitesWithFolds(self.exchange, self.recipe)
         error = quantization(len(self.exchange.order)) if self.exchange.roster else 0.0
-        found = choose_penalty(self.recipe, known, parties, sum_error=error)
+        try:
+            found = choose_penalty(
+                self.recipe, known, lambda: SitesWithFolds(self.exchange, self.recipe), sum_error=error
+            )
+        except SilentSitesError as silent:
+            found = default_penalty(self.recipe, known, str(silent))
+        log.info("penalty: %s", found.sentence)
         known = [*known, found.chosen]
         write_json(self.party / PENALTY, found.plain())
         write_known(self.party, known)
