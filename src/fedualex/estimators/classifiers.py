@@ -1,17 +1,17 @@
 """Classifiers: sparse logistic models, the best ranking, a limit on errors of one class."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from scipy.stats import binom
 from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils.validation import check_is_fitted
 
 from ..display import rounded_up
+from ..inference.rates import Threshold, a_share, order_statistic, threshold
 from ..problems import AbstractProblem, AbstractRecipe, AucRecipe, ConstrainedRecipe, SparseGlmRecipe, split_rows
 from ..problems.auc import middle_bias
 from ..problems.rows import features
@@ -127,46 +127,13 @@ class ProbabilisticClassifier(FederatedClassifier):
         return np.asarray(softmax(scores, axis=1))
 
 
-# A threshold whose rate of errors on one class is bounded with confidence, from rows held out of training.
-
-
-class Threshold(NamedTuple):
-    """A score above which at most a share `rate` of a class's rows is, but with a probability of at most `risk`."""
-
-    score: float
-    risk: float
-    rows: int
-
-
-def threshold(scores: NDArray[Any], rate: float, confidence: float, slack: float = 0.0) -> Threshold:
-    """Above the k-th smallest of n scores by `slack`, how far two computations of a score may be apart, and a last bit.
-
-    k is the least with sum_{j >= k} C(n, j) (1 - rate)^j rate^(n - j) <= 1 - confidence. That sum bounds the
-    probability, over n independent rows of one distribution, that more than a share `rate` of its further rows has a
-    larger score, whatever the distribution (Tong, Feng, Li, Neyman-Pearson classification algorithms and NP receiver
-    operating characteristics, Science Advances 2018, Proposition 1).
-    """
-    k, risk = order_statistic(len(scores), rate, confidence)
-    return Threshold(float(np.nextafter(np.sort(scores)[k - 1] + slack, np.inf)), risk, len(scores))
+# Rows held out of training, whose scores bound the rate of errors on one class.
 
 
 def rounding_of_scores(X: Any, model: Any) -> float:
     """Twice how far a score of these rows may be from the exact one, in whatever order its terms are added."""
     reach = abs(X if issparse(X) else X - model.center_) @ np.abs(model.coef_[0]) + abs(model.offset_[0])
     return float(2 * (X.shape[1] + 8) * UNIT * np.max(reach))
-
-
-def order_statistic(rows: int, rate: float, confidence: float) -> tuple[int, float]:
-    """k and the sum of `threshold`, or a refusal if there is no such k."""
-    tails = binom.sf(np.arange(rows), rows, 1 - rate)  # entry k - 1 is P(at least k)
-    enough = np.flatnonzero(tails <= 1 - confidence)
-    if not enough.size:
-        least = int(np.ceil(np.log(1 - confidence) / np.log(1 - rate)))
-        raise ValueError(
-            f"rate={rate} with confidence={confidence} must have {least} rows of the limited class for calibration, "
-            f"got {rows}: give more rows, or a larger calibration or rate, or a smaller confidence"
-        )
-    return int(enough[0]) + 1, float(tails[enough[0]])
 
 
 def held_out(limited: NDArray[np.bool_], clients: Any, share: float) -> NDArray[np.bool_]:
@@ -178,14 +145,6 @@ def held_out(limited: NDArray[np.bool_], clients: Any, share: float) -> NDArray[
     held = np.zeros(len(limited), bool)
     held[rows[np.diff(count) > 0]] = True
     return held
-
-
-def a_share(name: str, value: Any) -> float:
-    """A number strictly between 0 and 1."""
-    number = isinstance(value, float | np.floating) and 0 < value < 1
-    if not number:
-        raise ValueError(f"{name} must be a number > 0 and < 1, got {short(value)}")
-    return float(value)
 
 
 # Sparse logistic regression.
