@@ -1,6 +1,7 @@
 """`fit --l1 0 --l2 0`: the model that most papers report, certified without a domain; and a rate that is promised."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,10 @@ import statsmodels.api as sm
 from click.testing import CliRunner
 
 from fedualex.cli.group import main
-from fedualex.models import load
+from fedualex.models import load, save
 from fedualex.runs.settings import ConfigurationError
 from fedualex.tables.fit import fit_into, plan_fit
+from fedualex.verification.verify import verify
 
 RNG = np.random.default_rng(8)
 N = 600
@@ -52,7 +54,7 @@ def test_logistic_regression_is_that_of_statsmodels(tmp_path):
     np.testing.assert_allclose(score, reference.fittedvalues, atol=1e-6)
     assert model.certificate["status"] == "OPTIMAL"
     assert model.certificate["gap"] <= 1e-10
-    assert "self-concordance" in model.certificate["meaning"]
+    assert model.certificate["proof"] == "self-concordance"
     assert model.training["penalty"]["value"] == 0
     assert not (tmp_path / "fit" / "run").exists()
     assert load(tmp_path / "fit" / "model").certificate == model.certificate
@@ -73,6 +75,20 @@ def test_a_column_that_is_a_combination_of_others_is_dropped_and_said(tmp_path):
     assert any("have no coefficient: both" in sentence for sentence in model.training["done"])
     reference = sm.Logit(frame["ill"] == "yes", design(frame)).fit(disp=0, tol=1e-12)
     np.testing.assert_allclose(model.predict_proba(frame)[:, 1], reference.predict(), atol=1e-6)
+
+
+def test_verify_computes_the_gap_again_from_the_table(tmp_path):
+    frame = write_table(tmp_path)
+    model = fitted(tmp_path, "ill")
+    for path in (tmp_path / "fit", tmp_path / "fit" / "run"):
+        assert verify(path).headline == "VERIFIED"
+    save(replace(model, weights=model.weights + 0.01), tmp_path / "fit" / "model")
+    found = {check.what: check.agrees for check in verify(tmp_path / "fit").checks}
+    assert found["SHA-256 of the table"]
+    assert not found["change of a coefficient"]
+    save(model, tmp_path / "fit" / "model")
+    frame.assign(dose=frame["dose"] + 1).to_csv(tmp_path / "table.csv", index=False)
+    assert not verify(tmp_path / "fit").checks[0].agrees
 
 
 def test_separable_data_have_no_model(tmp_path):

@@ -119,10 +119,16 @@ class Parties:
         return np.concatenate([own.trained[name] for own in self.members])
 
 
+def stored_parties(settings: Mapping[str, Any], folder: Path) -> tuple["Parties", str]:
+    """The parties of a fit once more, from the settings that it keeps, and the checksum of their table now."""
+    recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
+    table = read_table(source.table, folder)
+    return source.split(table, recipe), table.checksum
+
+
 def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
     """The problem of a fit once more, from the settings that its run folder keeps."""
-    recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
-    parties = source.split(read_table(source.table, folder), recipe)
+    parties, _ = stored_parties(settings, folder)
     return pooled_problem(parties.members, agree(parties.members))
 
 

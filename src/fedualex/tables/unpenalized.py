@@ -1,7 +1,7 @@
 """The model of a table without penalty: found from sums of all parties, with a gap that self-concordance proves."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from .effects import Ask, Layout
 from .kept_model import Answer
 from .recipe import TableRecipe
 
-PROOF = "proved by self-concordance, without bounds of the weights (docs/inference.md)"
+PROOF = "self-concordance"
+"""What proves the gap of such a model, as its certificate keeps it (docs/inference.md)."""
 
 
 def find_unpenalized(
@@ -45,10 +46,26 @@ def find_unpenalized(
     certificate = {
         "gap": gap,
         "status": status.name,
-        "meaning": f"{status.value}; {PROOF}",
+        "meaning": status.value,
+        "proof": PROOF,
         "exchanges": found.exchanges,
         "violation": None,
         "tol": tol,
     }
     dropped = f"Columns that are combinations of others have no coefficient: {', '.join(found.dropped)}."
     return Answer(x, np.zeros(0), certificate, configuration, [dropped] if found.dropped else [])
+
+
+class Recheck(NamedTuple):
+    """A model without penalty against its rows: the proved gap, and the most by which a coefficient should change."""
+
+    gap: float
+    moved: float
+
+
+def recheck(recipe: TableRecipe, known: Sequence[Known], ask: Ask, x: Mapping[str, Any]) -> Recheck:
+    """The gap at x once more; infinite where there is no optimum."""
+    layout = Layout(recipe, known, x, own_intercepts=False)
+    found = layout.estimate(np.zeros(0), ask, drop=True, least_events=0)
+    moved = np.max(np.abs(np.nan_to_num(found.beta) - layout.start), initial=0.0)
+    return Recheck(found.gap / float(recipe.counts(known).sum()), float(moved))
