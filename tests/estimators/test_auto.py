@@ -92,7 +92,7 @@ def test_refusals():
         FederatedRobustRegression("auto").fit(X, TARGET)
     with pytest.raises(ValueError, match="folds must be a whole number >= 2, or 'sites', got 1"):
         FederatedLogisticRegression("auto", folds=1).fit(X, LABEL)
-    with pytest.raises(ValueError, match="south must have at least 5 rows, one for each fold, got 4"):
+    with pytest.raises(ValueError, match="north must have at least 5 rows, one for each fold, got 4"):
         FederatedLogisticRegression("auto").fit(X[:12], LABEL[:12], clients=CLIENTS[:12])
 
 

@@ -16,7 +16,7 @@ from ..data import Standardizer
 from ..display import rounded_up
 from ..problems import AbstractProblem, AbstractRecipe, Minibatch, active_bounds, assemble
 from ..problems.rows import Rows, label_column
-from ..runtime import Status, Stop, solve
+from ..runtime import Run, Status, Stop, solve
 from ..runtime.options import a_function
 from ..runtime.simulator import smallest_gap
 from ..runtime.status import status_of
@@ -216,7 +216,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
             raise KeyboardInterrupt
         if run.stop is Stop.INFEASIBLE:
             raise ValueError(f"{type(self).__name__} has no model: {run.detail}")
-        self.run_, self.gap_, self.status_ = run, run.gap, run.status
+        self.run_: Run | None = run
+        self.gap_, self.status_ = run.gap, run.status
         self.n_rounds_, self.n_exchanges_ = run.rounds, run.exchanges
         if self.status_ is not Status.OPTIMAL:
             claim = "no certificate" if self.gap_ is None else f"a certified gap <= {rounded_up(self.gap_)}"
@@ -259,7 +260,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     def _start(self, problem: AbstractProblem) -> Saddle | None:
         """The last solution where there is one of the problem's shapes, in the scale of its own rows."""
-        last = self.run_.z if self.warm_start and getattr(self, "run_", None) is not None else None
+        run: Run | None = getattr(self, "run_", None)
+        last = run.z if self.warm_start and run is not None else None
         same = jax.tree.map(np.shape, last) == jax.tree.map(np.shape, problem.like)
         return last if same else None
 

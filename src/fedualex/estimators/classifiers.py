@@ -297,7 +297,8 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
         return label
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
-        self.violation_, self.threshold_, self.rate_bound_ = self.run_.violation, 0.0, ""
+        self.violation_ = None if self.run_ is None else self.run_.violation
+        self.threshold_, self.rate_bound_ = 0.0, ""
 
     def _limited_class(self) -> int:
         found = [0] if self.limited is None else np.flatnonzero(self.classes_ == self.limited)

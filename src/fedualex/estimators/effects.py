@@ -160,13 +160,17 @@ class Fitted(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The optimum without penalty, and how it is reported (`tabulate`). weighted: whether rows weigh differently."""
+    """The optimum without penalty, and how it is reported (`tabulate`).
+
+    kind: the errors that are right. weighted: whether rows weigh differently.
+    """
 
     estimate: Estimate
     units: NDArray[Any]
     offset: NDArray[Any]
     effect: str
     scores: int
+    kind: str
     weighted: bool
 
 
@@ -185,14 +189,15 @@ class EffectsMixin:
     center_: Any
 
     def __getstate__(self) -> Any:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[misc]
+        state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_fitted"}
 
     def summary(self, confidence: float = 0.95, kind: str | None = None) -> Effects:
         """The table of effects, which prints itself; `.plain()` is it as JSON has it.
 
         confidence: of intervals. kind: of errors, "model-based", "sandwich" (over rows) or "clustered" (over clients,
-        which takes more clients than parameters); None is model-based, and sandwich where rows weigh differently.
+        which takes more clients than parameters); None is model-based, and sandwich where rows weigh differently or
+        the loss is Huber's.
         A ValueError says why there is none, as where there are too few rows, or where classes can be separated.
         """
         check_is_fitted(self)
@@ -201,7 +206,7 @@ class EffectsMixin:
             found.estimate,
             penalized=self._parameters(found.scores, bool(len(found.units) % np.shape(self.coef_)[-1])),
             effect=found.effect,
-            kind=("sandwich" if found.weighted else "model-based") if kind is None else kind,
+            kind=found.kind if kind is None else kind,
             confidence=confidence,
             conditional=found.weighted,
             units=found.units,
@@ -250,7 +255,10 @@ class EffectsMixin:
         found = columns.estimate(start, names, drop=True)
         if found.outcome is not Outcome.DONE:
             raise ValueError(f"{type(self).__name__} has {found.sentence}")
-        return Found(found, units, offset, columns.family.reading.effect, columns.scores, columns.weighted)
+        family, weighted = columns.family, columns.weighted
+        likely = family.exact_second or family.self_concordant  # Huber's loss is that of no likelihood
+        kind = "model-based" if likely and not weighted else "sandwich"
+        return Found(found, units, offset, family.reading.effect, columns.scores, kind, weighted)
 
     def _parameters(self, scores: int, intercept: bool) -> NDArray[Any]:
         """Those of the model as `tabulate` has them: against the first class where there are more than two."""

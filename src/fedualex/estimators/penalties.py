@@ -72,11 +72,19 @@ def choose_penalty(estimator: Chooses, parts: Sequence[Rows], names: Sequence[st
         raise ValueError(f"{name}={AUTO!r} takes second derivatives, and {why}: give a number")
     curve = search(recipe, fold_rows(recipe, parts, folds=estimator.folds, names=names)).curve
 
-    def scaled(numbers: Sequence[float], by: float) -> list[float]:
-        return (np.asarray(numbers) * by).tolist()
+    def scaled(numbers: Sequence[float], by: float = unit**2) -> list[float]:
+        return [by * number for number in numbers]
 
-    losses = {key: scaled(getattr(curve, key), unit**2) for key in ("measure", "error", "excess", "gaps")}
-    return replace(curve, name=name, values=scaled(curve.values, at.size * unit), tol=curve.tol * unit**2, **losses)
+    return replace(
+        curve,
+        name=name,
+        values=scaled(curve.values, at.size * unit),
+        measure=scaled(curve.measure),
+        error=scaled(curve.error),
+        excess=scaled(curve.excess),
+        gaps=scaled(curve.gaps),
+        tol=curve.tol * unit**2,
+    )
 
 
 def spread_of(parts: Sequence[Rows]) -> float:

@@ -197,7 +197,14 @@ class FederatedRobustRegression(FederatedRegressor):
     tol: Any = 1e-2
 
     def _problem(
-        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        clients: Any,
+        size: float,
+        sample_weight: Any,
+        center: Any = None,
+        groups: Any = None,
     ) -> AbstractProblem:
         bounded = Setting(self.l1, size).penalties(self.l2, self.radius)
         return robust_regression(X, y, clients, intercept=self.fit_intercept, sample_weight=sample_weight, **bounded)
