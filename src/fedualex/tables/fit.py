@@ -354,7 +354,8 @@ def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> Planne
     kept = json.loads(file.read_text()) if file.exists() else {}
     if kept.get("asked") != json.loads(json.dumps(asked)):
         announce(f"{GOALS[recipe.goal].structure.penalty} is being chosen by held-out rows")
-        found = choose_penalty(recipe, known, PartiesHere([party.folded(known) for party in planned.parties.members]))
+        folded = PartiesHere([party.folded(known) for party in planned.parties.members])
+        found = choose_penalty(recipe, known, folded, announce=announce)
         kept = {**found.plain(), "asked": asked}
         path.mkdir(parents=True, exist_ok=True)
         write_json(file, kept)

@@ -1,7 +1,7 @@
 """The penalty of a table's model: chosen by held-out rows of all parties, or what is said where it cannot be."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,19 @@ class Penalty:
         return {"name": self.name, "value": self.value, **self.others, "sentence": self.sentence, "curve": curve}
 
 
-def choose_penalty(recipe: TableRecipe, known: Sequence[Known], parties: Parties, *, sum_error: float = 0.0) -> Penalty:
-    """By held-out rows; the default number where that cannot be, and why."""
+def choose_penalty(
+    recipe: TableRecipe,
+    known: Sequence[Known],
+    parties: Parties,
+    *,
+    sum_error: float = 0.0,
+    announce: Callable[[str], None] = lambda text: None,
+) -> Penalty:
+    """By held-out rows; the default number where that cannot be, and why. announce: is told of each exchange."""
     if why := why_not_chosen(recipe, known):
         return default_penalty(recipe, known, why)
     rule: Rule = "best" if recipe.selection.choose == BEST else "one-standard-error"
-    found = search(recipe.recipe(known), parties, rule=rule, sum_error=sum_error)
+    found = search(recipe.recipe(known), parties, rule=rule, sum_error=sum_error, announce=announce)
     curve = found.curve
     return Penalty(curve.name, curve.value, {}, curve.sentence, curve)
 
