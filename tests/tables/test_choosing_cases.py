@@ -78,7 +78,7 @@ def test_groups_of_weights_come_and_go_together():
     assert np.count_nonzero(np.abs(below) > 1e-6) == 2
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1e8])
+@pytest.mark.parametrize("scale", [1e-8, 3e6])
 def test_raw_features_of_any_size_choose_the_same_model(scale):
     recipe = SparseGlmRecipe("squared", l1=1.0)
     plain = searched(recipe, diabetes())

@@ -403,7 +403,7 @@ class _Search:
         curvature = np.diagonal(null.place.jacobian)[self.weights]
         slope = np.abs(null.place.operator[self.weights])
         most = np.sqrt(2 * abs(null.value) * curvature)  # Cauchy and Schwarz, of squares
-        if np.all(slope <= UNRELATED * most):
+        if abs(null.value) <= null.gap or np.all(slope <= UNRELATED * most):
             enough = least_zero_penalty(self.recipe, most.reshape(shape))
             return np.array([enough or 1.0]), "no feature tells anything of the target, so that no weight is left"
         rows = float(self.known[-1][0]["rows"].sum())
