@@ -35,12 +35,14 @@ class Member(NamedTuple):
 
     f: the number of its loss, which several members may share. problem: with its own penalty; its data may be
     elsewhere. start: a point; or a place of another member, whose model is solved with the own penalty first; or None
-    for the place of the last member before it with the same f, if that has one.
+    for the place of the last member before it with the same f, if that has one. near: a point near that model's
+    solution, if one is known.
     """
 
     f: int
     problem: AbstractProblem
     start: Saddle | Place | None = None
+    near: Saddle | None = None
 
 
 class Solved(NamedTuple):
@@ -146,7 +148,7 @@ class _Walk:
         self.method, self.facts = FeDualNewton(), Facts(member.problem, 1)
         start = member.problem.like if member.start is None else member.start
         if isinstance(start, Place):
-            start = _predicted(self.facts, start)
+            start = _predicted(self.facts, start, member.near)
         # From near a solution whole steps are quick: longer ones beside them would be surveyed in vain.
         quick = 0 if member.start is None else 2
         self.server: NewtonServer = self.method.init(self.facts, start)._replace(quick=quick)
@@ -191,9 +193,10 @@ def _measured(problem: AbstractProblem, bounds: Any, sum_error: Any) -> tuple[Me
     return measure_bounds(problem, bounds, sum_error)
 
 
-def _predicted(facts: Facts, place: Place) -> Saddle:
+def _predicted(facts: Facts, place: Place, near: Saddle | None) -> Saddle:
     """The solution of another member's model with the own penalty, which asks nobody."""
-    found = solve_model(facts.blocks, place.operator, place.jacobian, place.point)
+    begin = None if near is None else entries_of(near)
+    found = solve_model(facts.blocks, place.operator, place.jacobian, place.point, begin)
     return point_of(facts.flat, found.point)
 
 
@@ -207,6 +210,11 @@ class Quadratic:
         assert found.curvature is not None
         self.center, self.slope, self.value = entries_of(point), entries_of(found.operator), float(found.value)
         self.curvature: Curvature = found.curvature
+
+    @property
+    def place(self) -> Place:
+        """The model that is f itself."""
+        return Place(self.center, self.slope, self.curvature.jacobian)
 
     def survey(self, request: Survey) -> list[Surveyed]:
         """What all parties would answer, but for rounding; a dual cut of a quadratic would be its tangent."""

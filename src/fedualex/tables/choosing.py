@@ -434,8 +434,10 @@ class _Search:
         return found
 
     def path(self, values: NDArray[Any], null: Place) -> list[Solved]:
-        """All rows: every STRIDE-th value from the null model, then those between from these."""
+        """All rows: every STRIDE-th value from the null model, then those between from these; of squares in turn."""
         whole, last = self.parties.folds, len(values) - 1
+        if self.quadratics:
+            return self._path_of_squares(values)
         first = sorted({*range(0, last, STRIDE), last})
         coarse = [Member(whole, self.problem(whole, values[v]), null) for v in first]
         found = dict(zip(first, self.solve(coarse), strict=True))
@@ -451,9 +453,21 @@ class _Search:
     def folded(self, values: NDArray[Any], path: list[Solved]) -> list[list[Solved]]:
         """Every fold's answers, from those of all rows at the same value."""
         pairs = [(f, v) for v in range(len(values)) for f in range(self.parties.folds)]
-        members = [Member(f, self.problem(f, values[v]), path[v].point) for f, v in pairs]
+        members = [Member(f, self.problem(f, values[v]), *self._start(f, path[v].point)) for f, v in pairs]
         found = self.mended(values, dict(zip(pairs, self.solve(members), strict=True)))
         return [[found[f, v] for v in range(len(values))] for f in range(self.parties.folds)]
+
+    def _path_of_squares(self, values: NDArray[Any]) -> list[Solved]:
+        """One after the other, which asks nobody."""
+        whole, found = self.parties.folds, list[Solved]()
+        for value in values:
+            start = self._start(whole, found[-1].point) if found else (self.quadratics[whole].place,)
+            found += self.solve([Member(whole, self.problem(whole, value), *start)])
+        return found
+
+    def _start(self, f: int, near: Saddle) -> tuple[Any, ...]:
+        """At a point near the answer; of squares at the answer itself, which is looked for near that point."""
+        return (self.quadratics[f].place, near) if self.quadratics else (near,)
 
     def mended(self, values: NDArray[Any], found: dict[Pair, Solved]) -> dict[Pair, Solved]:
         """Those (loss, value) that were left uncertified once more, from the nearest certified value of the same loss.
