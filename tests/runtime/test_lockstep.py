@@ -51,10 +51,10 @@ def test_each_of_two_families_ends_where_it_would_alone():
     found = solve_together(members(), asked, tol=1e-7)
     assert found.exchanges == len(asked.counts) <= 12
     for member, own in zip(members(), found.solved, strict=True):
-        alone = fx.solve(member.problem, fx.FeDualNewton(), rounds=40, tol=1e-9).certificate
+        alone = fx.solve(member.problem, fx.FeDualNewton(), rounds=40, tol=1e-9).state.server.bounds
         assert own.met
         assert 0 <= own.gap <= 1e-7
-        assert alone.lower - 1e-9 <= own.value <= alone.upper + own.gap
+        assert float(alone.lower.bound) - 1e-12 <= own.value <= float(alone.upper.bound) + own.gap
 
 
 def test_who_is_done_is_asked_no_more():

@@ -98,12 +98,16 @@ def test_targets_of_any_size_choose_the_same_model(scale):
     assert scaled.chosen == plain.chosen
 
 
-def test_raw_features_of_classes():
+def test_raw_features_of_classes_choose_the_same_model_and_say_what_rounding_leaves():
     recipe = recipes()["logistic"]
     plain = searched(recipe, breast_cancer(), count=3)
-    scaled = searched(recipe, [own._replace(X=1e7 * own.X) for own in breast_cancer()], count=3)
+    rows = [own._replace(X=1e7 * own.X) for own in breast_cancer()]
+    scaled = search(recipe, fold_rows(recipe, rows), count=3).curve
     np.testing.assert_allclose(np.asarray(scaled.values) / 1e7, plain.values, rtol=1e-6)
     np.testing.assert_allclose(scaled.measure, plain.measure, rtol=1e-3)
+    assert scaled.chosen == plain.chosen
+    assert max(scaled.gaps) < 1e-4
+    assert (scaled.missed > 0) == ("fits ended at a gap above" in scaled.sentence)
 
 
 def test_fewer_rows_than_columns_have_a_shorter_path():

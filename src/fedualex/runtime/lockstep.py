@@ -21,7 +21,7 @@ from .outputs import exact_problem
 
 NUMBERS = 4_000_000
 """What one exchange carries of every party at most, unless a single member needs more."""
-PATIENCE, BETTER = 8, 0.9
+PATIENCE, BETTER = 5, 0.9
 """Exchanges after which a member leaves whose gap is not below BETTER times what it was before them."""
 FAR_BELOW = 0.1
 """The share of the tolerance below which a gap cannot help any more: what is left of it is rounding."""
