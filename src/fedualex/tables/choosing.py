@@ -314,29 +314,7 @@ def search(
     values, said = walk.values(null, count, share)
     walk.fits = len(values) * (parties.folds + 1)
     path = walk.path(values, null.place)
-    folded = walk.folded(values, path)
-    measured = measure_folds(recipe, walk.known[-1], walk.held_out(folded))
-    every = [path, *folded]
-    gaps = np.max([[one.gap for one in own] for own in every], axis=0)
-    best, chosen, warning = choose(measured, rule, gaps <= np.maximum(walk.tol, measured.error))
-    curve = Curve(
-        name=penalty_name(recipe),
-        values=values.tolist(),
-        measure=measured.mean.tolist(),
-        error=measured.error.tolist(),
-        excess=measured.excess.tolist(),
-        nonzeros=[count_nonzeros(recipe, one.point.x["weights"]) for one in path],
-        gaps=gaps.tolist(),
-        tol=walk.tol,
-        missed=sum(not one.met for own in every for one in own),
-        folds=parties.folds,
-        exchanges=walk.exchanges,
-        what=measured.what,
-        rule=rule,
-        best=best,
-        chosen=chosen,
-        said=said or warning,
-    )
+    curve = walk.curve(values, [*walk.folded(values, path), path], rule, said)
     return Search(curve, path, walk.known[-1])
 
 
@@ -492,6 +470,31 @@ class _Search:
         self._count("losses of held-out rows")
         sums = np.asarray(found[HELD_OUT])
         return sums.reshape(len(folded), -1, *sums.shape[1:])
+
+    def curve(self, values: NDArray[Any], fits: list[list[Solved]], rule: Rule, said: str) -> Curve:
+        """What held-out rows say of all fits, those of all rows last; said: what should be said in any case."""
+        recipe, (*folded, path) = self.recipe, fits
+        measured = measure_folds(recipe, self.known[-1], self.held_out(folded))
+        gaps = np.max([[one.gap for one in own] for own in fits], axis=0)
+        best, chosen, warning = choose(measured, rule, gaps <= np.maximum(self.tol, measured.error))
+        return Curve(
+            name=self.name,
+            values=values.tolist(),
+            measure=measured.mean.tolist(),
+            error=measured.error.tolist(),
+            excess=measured.excess.tolist(),
+            nonzeros=[count_nonzeros(recipe, one.point.x["weights"]) for one in path],
+            gaps=gaps.tolist(),
+            tol=self.tol,
+            missed=sum(not one.met for own in fits for one in own),
+            folds=self.parties.folds,
+            exchanges=self.exchanges,
+            what=measured.what,
+            rule=rule,
+            best=best,
+            chosen=chosen,
+            said=said or warning,
+        )
 
     def solve(self, members: Sequence[Member], tol: float | None = None, relative: bool = False) -> list[Solved]:
         """By all parties, or without them where everything is known."""
