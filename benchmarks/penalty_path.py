@@ -101,6 +101,7 @@ def compare(name: str, recipe: Any, rows: Any, peer: Callable[[Search, Any], Any
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FutureWarning)  # names that versions before 1.8 do not have yet
         best = peer(found, cv)
     other = time.process_time() - began
     curve = found.curve
