@@ -1,11 +1,18 @@
-"""Second derivatives between sites: the model of `fit` in as many exchanges, and first order where a site refuses."""
+"""Second derivatives between sites: the model of `fit` in as many exchanges, and first order where a site refuses.
+
+Whatever a test starts is ended by its process id, even when the test fails.
+"""
 
 import numpy as np
 import pytest
+from support.command_line import cli
+from support.consortium import deployment
+from support.deployments import free_port
 from support.patients import HOSPITALS
-from support.reconstruction import GOALS, hold
+from support.reconstruction import GOALS, hold, write_sites
 
 from fedualex import models
+from fedualex.deploy import engines
 from fedualex.deploy.consortium.deployment import load_site, serve
 from fedualex.deploy.policy import POLICY
 from fedualex.deploy.threads import thread_engine
@@ -23,17 +30,39 @@ def pooled(folder, settings) -> dict:
     return {"table": "all.csv", "clients": "site", **settings}
 
 
+def assert_like_a_fit(folder, goal, home) -> None:
+    """The model in a party's folder is that of a fit, certified after as many exchanges."""
+    found, name = models.load(home), goal.partition(",")[0]
+    fit = fit_into(folder / "fit", plan_fit(pooled(folder, {"goal": name, "tol": TOL, **GOALS[goal]}), folder))
+    np.testing.assert_allclose(found.weights, fit.weights, atol=1e-9)
+    assert found.certificate["exchanges"] == fit.certificate["exchanges"] <= 12
+    assert found.certificate["gap"] <= TOL
+
+
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 @pytest.mark.parametrize("goal", ["logistic", "lasso", "auc", "neyman-pearson", "fair, groups", "low-rank"])
 def test_sites_have_the_model_of_a_fit_in_as_many_exchanges(tmp_path, goal, masked):
     held = hold(tmp_path, goal, masked, ROWS, tol=TOL)
-    deployed = models.load(tmp_path / "deployment" / "server")
-    name = goal.partition(",")[0]
-    fit = fit_into(tmp_path / "fit", plan_fit(pooled(tmp_path, {"goal": name, "tol": TOL, **GOALS[goal]}), tmp_path))
-    np.testing.assert_allclose(deployed.weights, fit.weights, atol=1e-9)
-    assert deployed.certificate["exchanges"] == fit.certificate["exchanges"] <= 12
-    assert deployed.certificate["gap"] <= TOL
+    assert_like_a_fit(tmp_path, goal, tmp_path / "deployment" / "server")
     assert not any(task == "survey" for task, *_ in held.asked)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("goal", ["logistic", "lasso", "auc", "neyman-pearson"])
+@pytest.mark.parametrize("engine", ["local", "nvflare"])
+def test_processes_have_the_model_of_a_fit_under_masks(tmp_path, engine, goal):
+    write_sites(tmp_path, ROWS, GOALS[goal])
+    server = {"engine": engine, "port": free_port()}
+    root = deployment(tmp_path, "on", "deployment", server, goal=goal, tol=TOL, **GOALS[goal])
+    try:
+        assert cli("deploy", "up", root).exit_code == 0
+        ran = cli("deploy", "run", root)
+        assert ran.exit_code == 0, ran.output
+    finally:
+        engines.control_of(engine).down(root)
+    for home in (root / "server", *(root / "sites" / name for name in HOSPITALS)):
+        assert_like_a_fit(tmp_path, goal, home)
 
 
 @pytest.mark.parametrize(
