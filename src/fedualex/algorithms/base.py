@@ -12,11 +12,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bundle import Bounds, Flat, Known
 from ..certificates.surveys import Surveyed, flat_of, known_of
 from ..geometry import AbstractGeometry, Dual
+from ..model_problem import Blocks, blocks_of
 from ..problems import AbstractProblem
+from ..problems.known import is_affine
 from ..tree import Saddle, Scalar, Tree
 from ..validation import of_type, one_of, positive
 
@@ -41,6 +44,8 @@ class Survey(NamedTuple):
     """Of which of them second derivatives are asked for as well; of none if empty."""
     starts: tuple[Saddle | None, ...] = ()
     """For each of them where the step to it began whose dual cut is asked for, or None; of none if empty."""
+    columns: NDArray[np.intp] | None = None
+    """The entries of x, in rising order, among which second derivatives are asked for; None: all."""
 
 
 class LocalSteps(NamedTuple):
@@ -84,6 +89,16 @@ class Facts:
     def known(self) -> Known:
         """A lower bound of f, if one is known."""
         return known_of(self._problem, self.flat)
+
+    @property
+    def affine(self) -> bool:
+        """Whether the operator is affine, so that its second derivatives are the same everywhere."""
+        return is_affine(self._problem)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """psi as the model problem takes it."""
+        return blocks_of(self.flat)
 
 
 class Method(eqx.Module):

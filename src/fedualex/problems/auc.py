@@ -51,6 +51,7 @@ class PairwiseSquare(Majorized, Smooth):
     """
 
     middle: Any
+    affine: ClassVar[bool] = True
 
     def __call__(self, x: Tree, alpha: Array, example: Tree) -> Array:
         row, w = example["row"], x["weights"]
@@ -86,6 +87,7 @@ class CenteredSquare(Majorized, Smooth):
     """mu+ - mu-."""
     means: Any
     """mu- and mu+."""
+    affine: ClassVar[bool] = True
 
     def __call__(self, x: Tree, example: Tree) -> Array:
         w = x["weights"]

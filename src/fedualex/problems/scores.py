@@ -191,6 +191,11 @@ class OfScore(Majorized, Smooth):
     family: Family
     center: Any = None
 
+    @property
+    def affine(self) -> bool:
+        """As the family's slope is."""
+        return self.family.exact_second
+
     def __call__(self, x: Tree, example: Tree) -> Array:
         score = linear_score(x, example["row"])
         if self.center is not None:
