@@ -22,10 +22,10 @@ from .slide import FeDualSlide, SlideServer, first_server
 
 # What the server remembers between two exchanges.
 
-LARGEST = 1500
-"""Variables up to which second derivatives of all of them are asked for, about a million numbers."""
+LARGEST, MANY = 1500, 1000
+"""Variables up to which second derivatives of all of them are asked for, and the same where some of them are enough."""
 WORKING = 500
-"""Of more variables, how many of x second derivatives are asked for: those that are not 0, and the steepest ones."""
+"""Of how many entries of x they are asked for at least where some are enough: of twice those that are not 0."""
 MEMORY = 20
 """Surveys that a bound may follow from; those of Newton steps follow from one."""
 PLACES = 3
@@ -88,11 +88,11 @@ class FeDualNewton(Method):
             better bounds of the optimal value from all surveys and cuts
             c = the best of the points; whole steps that miss are excused twice, then steps are damped
 
-    There is nothing to choose. A survey carries d (d + 1) / 2 numbers and more. With more than LARGEST variables the
-    model is one of WORKING columns, all others being 0 in it, if l1 can keep them there; else the method is
-    `FeDualSlide`, as it is with clients that give no second derivatives. As soon as steps have to be damped, and from
-    the start where only some columns are in the model, every exchange carries FeDualSlide's survey as well, and its
-    bounds count: after k such exchanges the gap is at most FeDualSlide's after k of its own.
+    There is nothing to choose. A survey carries d (d + 1) / 2 numbers and more. With more than MANY variables the model
+    is one of some columns, all others being 0 in it, if l1 can keep them there; else, with more than LARGEST, the
+    method is `FeDualSlide`, as it is with clients that give no second derivatives. As soon as steps have to be damped,
+    and from the start where only some columns are in the model, every exchange carries FeDualSlide's survey as well,
+    and its bounds count: after k such exchanges the gap is at most FeDualSlide's after k of its own.
     Proved for exact surveys of all clients: every gap, whatever the second derivatives were.
     """
 
@@ -235,21 +235,21 @@ class FeDualNewton(Method):
 def _room(blocks: Blocks) -> int:
     """Of how many entries of x second derivatives are asked for: all, some, or none."""
     size, split = blocks.quadratic.size, blocks.split
-    if size <= LARGEST:
-        return split
-    always = np.count_nonzero(~blocks.may_rest[:split])
-    return WORKING if 2 * always + 2 * (size - split) <= WORKING else 0
+    always = np.count_nonzero(~blocks.may_rest[:split]) + size - split
+    some = WORKING if 2 * always <= WORKING else 0
+    return split if size <= (MANY if some else LARGEST) else some
 
 
 def _columns(blocks: Blocks, server: NewtonServer, place: Place) -> NDArray[np.intp]:
-    """Those that cannot rest or are not 0 at a point ahead, then those whose slope is the steepest beside their l1."""
-    room, split = server.columns.size, blocks.split
-    if room == split:
+    """Those that cannot rest or are not 0 at a point ahead, and as many whose slope is the steepest beside their l1."""
+    split = blocks.split
+    if server.columns.size == split:
         return np.asarray(server.columns)
     slope = np.abs(place.operator + blocks.linear)[:split]
     moved = np.any(np.asarray(server.ahead)[np.asarray(server.there), :split] != 0, axis=0)
     first = moved | ~blocks.may_rest[:split]
     steep = np.where(first, np.inf, slope / np.where(first, 1.0, blocks.l1[:split]))
+    room = int(np.clip(2 * np.count_nonzero(first), WORKING, LARGEST))
     return np.sort(np.argsort(-steep, kind="stable")[:room])
 
 
@@ -260,7 +260,7 @@ def _undecided(server: NewtonServer) -> bool:
 
 def _known_everywhere(facts: Facts, server: NewtonServer) -> bool:
     """Whether the second derivatives at one point are those at all."""
-    return facts.affine and server.columns.size == facts.flat.split
+    return facts.affine and server.columns.size == server.center.columns.size == facts.flat.split
 
 
 def _entries(z: Any) -> NDArray[Any]:

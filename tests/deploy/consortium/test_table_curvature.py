@@ -3,15 +3,18 @@
 Whatever a test starts is ended by its process id, even when the test fails.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.command_line import cli
-from support.consortium import deployment
+from support.consortium import deployment, noting, run_in_threads
 from support.deployments import free_port
 from support.patients import HOSPITALS
 from support.reconstruction import GOALS, hold, write_sites
 
 from fedualex import models
+from fedualex.algorithms import newton
 from fedualex.deploy import engines
 from fedualex.deploy.consortium.deployment import load_site, serve
 from fedualex.deploy.policy import POLICY
@@ -45,6 +48,40 @@ def test_sites_have_the_model_of_a_fit_in_as_many_exchanges(tmp_path, goal, mask
     held = hold(tmp_path, goal, masked, ROWS, tol=TOL)
     assert_like_a_fit(tmp_path, goal, tmp_path / "deployment" / "server")
     assert not any(task == "survey" for task, *_ in held.asked)
+
+
+def test_sites_are_asked_for_some_columns_of_a_wide_table(tmp_path, monkeypatch):
+    """As if 5 variables were many."""
+    monkeypatch.setattr(newton, "MANY", 5)
+    monkeypatch.setattr(newton, "WORKING", 4)
+    held = hold(tmp_path, "logistic", True, ROWS, tol=TOL, l1=0.05)
+    assert {arrays["columns"].size for task, _, arrays in held.asked if task == "curvature"} <= {4, 5, 0}
+    assert any(task == "survey" for task, *_ in held.asked)  # which columns matter
+    settings = {"goal": "logistic", "tol": TOL, "l1": 0.05, **GOALS["logistic"]}
+    fit = fit_into(tmp_path / "fit", plan_fit(pooled(tmp_path, settings), tmp_path))
+    found = models.load(tmp_path / "deployment" / "server")
+    np.testing.assert_allclose(found.weights, fit.weights, atol=1e-9)
+    assert found.certificate["exchanges"] == fit.certificate["exchanges"] <= 12
+
+
+def test_columns_that_x_does_not_have_are_refused(tmp_path):
+    write_sites(tmp_path, ROWS, GOALS["logistic"])
+    root, seen = deployment(tmp_path, goal="logistic", tol=TOL, **GOALS["logistic"]), []
+    run_in_threads(root, noting(seen))
+    site = load_site(root / "sites" / "north")
+    request = next(request for name, request, _ in seen if (name, request.task) == ("north", "curvature"))
+    for columns in ([0, 0], [1, 0], [-1, 2], [0, 6]):
+        wrong = replace(request, arrays={**request.arrays, "columns": np.array(columns)})
+        with pytest.raises(ValueError, match="columns must be different numbers from 0 to 5, in rising order"):
+            site.work(wrong)
+
+
+@pytest.mark.parametrize(("rows", "tol"), [(60, 1e-6), (30, 1e-3)])
+def test_a_small_tolerance_is_the_default_where_sites_have_rows_enough_for_second_derivatives(tmp_path, rows, tol):
+    write_sites(tmp_path, dict.fromkeys(ROWS, rows), GOALS["logistic"])
+    root = deployment(tmp_path, "on", goal="logistic", **GOALS["logistic"])
+    run_in_threads(root)
+    assert models.load(root / "server").certificate["tol"] == tol
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from ...runs.settings import (
     with_defaults,
 )
 from ...storage import write_atomically, write_json
-from ...tables.goals import GOALS, arguments_of, check_groups, default_tolerance, names_of, read_fit, weighs_clients
+from ...tables.goals import GOALS, arguments_of, check_groups, names_of, read_fit, weighs_clients
 from .. import DeploymentOptions
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST
@@ -54,17 +54,16 @@ def plan_deployment(
     check_goal(goal)
     check_groups(goal, wanted.groups)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
-    built = build_method(method)  # refuses what is no method
+    build_method(method)  # refuses what is no method
     parties = server_settings(server)
     check_parties(parties, sites)
     arguments = arguments_of(goal, wanted.options, np.array(["0", "1"]), rows=1)
     GOALS[goal].make_recipe(arguments)  # refuses bad values
     told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "holdout")}
-    tol = default_tolerance(goal, built, rows=0) if wanted.tol is None else wanted.tol
     return {
         "problem": {**told, **wanted.options},
         "method": with_defaults(method, METHODS),
-        "run": {**run_defaults(DeploymentOptions), "rounds": wanted.rounds, "tol": tol, **run},
+        "run": {**run_defaults(DeploymentOptions), "rounds": wanted.rounds, "tol": wanted.tol, **run},
         "privacy": None,
         "server": parties,
         "sites": {name: {"weight": 1.0} for name in sorted(sites)},
