@@ -173,5 +173,5 @@ def _tolerance(settings: Mapping[str, Any], problem: AbstractProblem, known: Seq
     recipe, method = recipe_of_goal(settings), build_method(settings["method"])
     rows, parameters = recipe.counts(known), sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like.x))
     few = min(rows) < Policy().rows_per_parameter * parameters
-    first_order = method.asks_curvature and (few or why_no_curvature(problem))
+    first_order = method.asks_curvature and (few or why_no_curvature(problem.without_data()))
     return default_tolerance(settings["problem"]["goal"], FeDualSlide() if first_order else method, int(sum(rows)))
