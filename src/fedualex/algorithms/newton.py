@@ -10,13 +10,13 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..bundle import UNKNOWN, Bounds, Flat, Known, Side, largest_of_concave, lower_value, upper_value
+from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, maximize_concave, upper_value
 from ..certificates.surveys import Surveyed, flat_of
 from ..compiling import compiled
 from ..model_problem import Blocks, blocks_of, has_model, solve_model
 from ..problems import AbstractProblem
 from ..problems.curvature import kink_of
-from ..tree import Saddle
+from ..tree import Count, Flag, Saddle, Scalar, Tree, Vector
 from .base import Facts, Method, Stepped, Survey
 from .slide import FeDualSlide, SlideServer, first_server
 
@@ -41,11 +41,11 @@ SHORTER, LONGER = 0.25, 4.0
 class Place(NamedTuple):
     """A point with what was surveyed there, on vectors."""
 
-    point: Any
-    operator: Any
-    jacobian: Any
+    point: NDArray[np.float64]
+    operator: NDArray[np.float64]
+    jacobian: NDArray[np.float64]
     """Among the columns, and y."""
-    columns: Any
+    columns: NDArray[np.intp]
     """The entries of x that second derivatives are of, in rising order; all others are 0 at the point."""
 
 
@@ -55,31 +55,31 @@ class NewtonServer(NamedTuple):
     center: Place
     """Where the model of the next step is made."""
     best: Place
-    merit: Any
-    """Of the best place."""
-    ahead: Any
-    """The points of the exchange under way, the whole step first."""
-    there: Any
-    """Which of them are asked about."""
-    columns: Any
+    merit: Scalar
+    """The merit of the best place."""
+    ahead: Vector
+    """The points of the exchange under way, one a row, the whole step first."""
+    there: Vector
+    """Which of the rows are asked about."""
+    columns: NDArray[np.intp]
     """The entries of x of which their second derivatives are asked for; -1 as long as nobody knows which."""
     bounds: Bounds
-    tau: Any
+    tau: Scalar
     """The length of damped steps, 1 if whole steps work."""
-    misses: Any
-    quick: Any
+    misses: Count
+    quick: Count
     """Whole steps in a row that divided the gap by ten; from two on, only whole ones are asked about."""
     guard: SlideServer
     """FeDualSlide's server, which every exchange serves as well once a step had to be damped."""
-    guarded: Any
-    plain: Any
+    guarded: Flag
+    plain: Flag
     """Whether there are no second derivatives to be had, so that the method is FeDualSlide."""
-    exchanges: Any
+    exchanges: Count
     at: Saddle
     """The whole step, as a point."""
 
 
-class FeDualNewton(Method):
+class FeDualNewton(Method[NewtonServer]):
     """Newton's method for composite saddle point problems, from surveys with second derivatives (docs/curvature.md).
 
         repeat
@@ -103,7 +103,7 @@ class FeDualNewton(Method):
     patience: ClassVar[int] = 40
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """Its gaps need finite conjugates, and its model problem a regularizer that it knows."""
+        """Refused unless certificates exist and every regularizer declares its model form."""
         if reason := problem.why_uncertifiable():
             return f"FeDualNewton works with certificates, and there is none here: {reason}"
         if not has_model(problem.geometry):
@@ -114,7 +114,7 @@ class FeDualNewton(Method):
         """Before the first exchange, a survey of the projection of z."""
         flat = facts.flat
         guard = first_server(flat, MEMORY, z, 0)
-        point, room = _entries(guard.at), _room(facts.blocks)
+        point, room = entries_of(guard.at), _room(facts.blocks)
         plain = room == 0 or np.count_nonzero(point[: flat.split]) > room
         columns = np.arange(room) if room == flat.split else np.full(0 if plain else room, -1)
         size = 0 if plain else columns.size + point.size - flat.split
@@ -130,14 +130,14 @@ class FeDualNewton(Method):
 
     def ask(self, facts: Facts, server: NewtonServer) -> Survey:
         """All points of the step, the first with its dual cut; FeDualSlide's point last, if it is served."""
-        if bool(server.plain) or _undecided(server):
+        if bool(server.plain) or _are_undecided(server.columns):
             return Survey((server.guard.at,))
         flat = facts.flat
-        points = [_point(flat, point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
+        points = [point_of(flat, point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
         begun = float(server.merit) != UNKNOWN
-        start = _point(flat, server.center.point) if begun and float(server.tau) == 1 else None
+        start = point_of(flat, server.center.point) if begun and float(server.tau) == 1 else None
         starts: list[Saddle | None] = [start, *[None] * (len(points) - 1)]
-        curvature = [not (begun and _known_everywhere(facts, server))] * len(points)
+        curvature = [not (begun and _is_known_everywhere(facts, server))] * len(points)
         if bool(server.guarded):
             points, starts, curvature = [*points, server.guard.at], [*starts, None], [*curvature, False]
         columns = None if server.columns.size == flat.split else np.asarray(server.columns)
@@ -146,11 +146,15 @@ class FeDualNewton(Method):
     def tell(self, facts: Facts, server: NewtonServer, answer: list[Surveyed] | Stepped) -> NewtonServer:
         """Better bounds, the next center, and the model's solution from there."""
         assert isinstance(answer, list)
+        return self.plan(facts, self.learn(facts, server, answer))
+
+    def learn(self, facts: Facts, server: NewtonServer, answer: list[Surveyed]) -> NewtonServer:
+        """The first half of `tell`: better bounds, and the next center."""
         server = server._replace(exchanges=int(server.exchanges) + 1)
-        if _undecided(server):
+        if _are_undecided(server.columns):
             served = self._tell_slide(facts, server, answer[0])
-            place = served.center._replace(operator=_entries(answer[0].operator))
-            return served._replace(columns=_columns(facts.blocks, served, place), guarded=True)
+            place = served.center._replace(operator=entries_of(answer[0].operator))
+            return served._replace(columns=_choose_columns(facts.blocks, served, place), guarded=True)
         refused = answer[0].curvature is None and float(server.merit) == UNKNOWN
         if bool(server.plain) or refused:
             served = self._tell_slide(facts, server, answer[-1])
@@ -160,24 +164,24 @@ class FeDualNewton(Method):
             *answer, slid = answer
             server = self._tell_slide(facts, server, slid)
         places = self._places(server, answer)
-        bounds, merits = _bound(facts.flat, facts.known, server, places, answer)
-        return self._ahead(facts, self._moved(server._replace(bounds=bounds), places, merits, before))
+        bounds, merits = _improve_bounds(facts.flat, facts.known, server, places, answer)
+        return self._choose_center(server._replace(bounds=bounds), places, merits, before)
 
-    def _tell_slide(self, facts: Facts, server: NewtonServer, found: Surveyed) -> NewtonServer:
+    def _tell_slide(self, facts: Facts, server: NewtonServer, survey: Surveyed) -> NewtonServer:
         """FeDualSlide's own turn: the first point is that of its first survey."""
-        guard = self._slide.tell(facts, server.guard, [found])
-        return server._replace(guard=guard, bounds=_better(server.bounds, _with_starts(guard.bounds)))
+        guard = self._slide.tell(facts, server.guard, [survey])
+        return server._replace(guard=guard, bounds=_choose_better(server.bounds, _with_starts(guard.bounds)))
 
     def point(self, server: NewtonServer, geometry: Any) -> Saddle:
         """The model's solution, which is surveyed next."""
         return server.at
 
     def exchanges_of(self, server: NewtonServer, rounds: int) -> int:
-        """All of them surveys."""
+        """All its exchanges, which are surveys."""
         return int(server.exchanges)
 
     def bounds(self, server: NewtonServer) -> Bounds:
-        """Of its own surveys and cuts."""
+        """What its own surveys and cuts prove."""
         return server.bounds
 
     @property
@@ -189,9 +193,11 @@ class FeDualNewton(Method):
         points = np.asarray(server.ahead)[np.asarray(server.there)]
         second = [server.center.jacobian if found.curvature is None else found.curvature.jacobian for found in answer]
         parts = zip(points, answer, second, strict=True)
-        return [Place(point, _entries(found.operator), own, server.columns) for point, found, own in parts]
+        return [Place(point, entries_of(found.operator), own, server.columns) for point, found, own in parts]
 
-    def _moved(self, server: NewtonServer, places: list[Place], merits: NDArray[Any], before: float) -> NewtonServer:
+    def _choose_center(
+        self, server: NewtonServer, places: list[Place], merits: NDArray[np.float64], before: float
+    ) -> NewtonServer:
         """The next center: the best of the points if it is new, an excused miss, or the best so far, damped."""
         gap, chosen, tau = server.bounds.gap, int(np.argmin(merits)), float(server.tau)
         gain = float(server.merit) - merits
@@ -206,27 +212,38 @@ class FeDualNewton(Method):
         tau *= SHORTER if tau == 1 else SHORTER**PLACES
         return server._replace(center=server.best, tau=tau, misses=0, quick=0, guarded=True)
 
-    def _ahead(self, facts: Facts, server: NewtonServer) -> NewtonServer:
-        """The model's solution from the center, and the points that are surveyed next."""
+    def plan(self, facts: Facts, server: NewtonServer) -> NewtonServer:
+        """The second half: the model's solution from the center, and the points that are surveyed next.
+
+        There is no model where the method is FeDualSlide, nor before second derivatives were surveyed.
+        """
+        if bool(server.plain) or _are_undecided(server.center.columns):
+            return server
         flat, center, tau = facts.flat, server.center, float(server.tau)
-        point, split = center.point, flat.split
-        kept = np.append(center.columns, np.arange(split, point.size))
-        whole = np.zeros_like(point)
-        whole[kept] = solve_model(facts.blocks.among(kept), center.operator[kept], center.jacobian, point[kept]).point
+        split, point = flat.split, center.point
+        whole = _solve_among(facts.blocks, center)
         step = whole - point
         if tau < 1:
             lengths = [tau * SHORTER**k for k in range(PLACES)]
         else:
-            longer = int(server.quick) < 2 and split == step.size and not _known_everywhere(facts, server)
+            longer = int(server.quick) < 2 and split == step.size and not _is_known_everywhere(facts, server)
             lengths = [1.0, 2.0] if longer else [1.0]
         ahead, there = np.zeros((PLACES, step.size)), np.arange(PLACES) < len(lengths)
         for row, length in enumerate(lengths):
             ahead[row] = whole
             if length != 1:
                 ahead[row, :split] = point[:split] + length * step[:split]
-                ahead[row] = np.asarray(_projected(flat, ahead[row]))
-        server = server._replace(ahead=ahead, there=there, at=_point(flat, ahead[0]))
-        return server._replace(columns=_columns(facts.blocks, server, center))
+                ahead[row] = np.asarray(_project(flat, ahead[row]))
+        server = server._replace(ahead=ahead, there=there, at=point_of(flat, ahead[0]))
+        return server._replace(columns=_choose_columns(facts.blocks, server, center))
+
+
+def _solve_among(blocks: Blocks, center: Place) -> NDArray[np.float64]:
+    """The solution of the model of the center's columns, all other entries of x being 0."""
+    kept = np.append(center.columns, np.arange(blocks.split, center.point.size))
+    whole = np.zeros_like(center.point)
+    whole[kept] = solve_model(blocks.among(kept), center.operator[kept], center.jacobian, center.point[kept]).point
+    return whole
 
 
 # Which columns the model is one of.
@@ -240,7 +257,7 @@ def _room(blocks: Blocks) -> int:
     return split if size <= (MANY if some else LARGEST) else some
 
 
-def _columns(blocks: Blocks, server: NewtonServer, place: Place) -> NDArray[np.intp]:
+def _choose_columns(blocks: Blocks, server: NewtonServer, place: Place) -> NDArray[np.intp]:
     """Those that cannot rest or are not 0 at a point ahead, and as many whose slope is the steepest beside their l1."""
     split = blocks.split
     if server.columns.size == split:
@@ -253,42 +270,48 @@ def _columns(blocks: Blocks, server: NewtonServer, place: Place) -> NDArray[np.i
     return np.sort(np.argsort(-steep, kind="stable")[:room])
 
 
-def _undecided(server: NewtonServer) -> bool:
+def _are_undecided(columns: NDArray[np.intp]) -> bool:
     """Whether a first survey must tell which columns matter."""
-    return bool(np.any(server.columns < 0))
+    return bool(np.any(columns < 0))
 
 
-def _known_everywhere(facts: Facts, server: NewtonServer) -> bool:
+def _is_known_everywhere(facts: Facts, server: NewtonServer) -> bool:
     """Whether the second derivatives at one point are those at all."""
     return facts.affine and server.columns.size == server.center.columns.size == facts.flat.split
 
 
-def _entries(z: Any) -> NDArray[Any]:
+def entries_of(z: Tree) -> NDArray[np.float64]:
     """All entries of a point, x first: without a program of jax, which would have to be compiled."""
     return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(z)])
 
 
-def _point(flat: Flat, v: Any) -> Saddle:
+def point_of(flat: Flat, v: Vector) -> Saddle:
     """The point that has these entries, likewise."""
     point: Saddle = jax.tree.map(lambda leaf: np.asarray(leaf[0]), flat.points(np.asarray(v)[None]))
     return point
 
 
 @compiled
-def _projected(flat: Flat, v: Array) -> Array:
+def _project(flat: Flat, v: Array) -> Array:
     return flat.vector(flat.geometry.project(flat.point(v)))
 
 
 # When the method is the choice.
 
 
-def why_no_curvature(problem: AbstractProblem) -> str:
-    """What keeps FeDualNewton from being the choice for a problem that can be surveyed; empty if nothing does."""
+def why_no_curvature(problem: AbstractProblem, *, of_all: bool = False) -> str:
+    """What keeps FeDualNewton from being the choice for a problem that can be surveyed; empty if nothing does.
+
+    of_all: whether a model of some columns is not enough.
+    """
     if not has_model(problem.geometry):
         return "a part of its domain declares no model_form"
     size = sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
-    if size > LARGEST and _room(blocks_of(flat_of(problem))) == 0:
-        return f"second derivatives of {size} variables are too many, and no l1 keeps most of them at 0"
+    if size > MANY and (room := _room(blocks := blocks_of(flat_of(problem)))) < blocks.split:
+        if of_all:
+            return f"second derivatives of {size} variables are too many"
+        if room == 0:
+            return f"second derivatives of {size} variables are too many, and no l1 keeps most of them at 0"
     if kink := kink_of(problem):
         return f"f uses {kink}, where second derivatives need not exist"
     return ""
@@ -300,24 +323,24 @@ def why_no_curvature(problem: AbstractProblem) -> str:
 class Rows(NamedTuple):
     """What bounds the optimal value, one a row: from above by (x, slope, offset), from below by (y, slope, offset)."""
 
-    points: Any
-    slopes: Any
-    offsets: Any
+    points: Vector
+    slopes: Vector
+    offsets: Vector
 
 
 @compiled
-def _values(flat: Flat, known: Known, above: Rows, below: Rows) -> tuple[Array, Array, Array]:
+def _values(flat: Flat, known: KnownFloor, above: Rows, below: Rows) -> tuple[Array, Array, Array]:
     """P(x) <= the first, D(y) >= the second; a row from below is mixed with the floor, its own share is the third."""
     uppers = jax.lax.map(lambda row: upper_value(flat, *row), above)
     below = tree.depend_on(below, uppers[0])  # one LAPACK call at a time
     lowers = jax.lax.map(lambda row: lower_value(flat, *row), below)
     floor = Rows(known.y, jnp.zeros(flat.split), known.value)
 
-    def mixed(share: Array, row: Rows) -> Array:
+    def mix(share: Array, row: Rows) -> Array:
         return lower_value(flat, *(share * own + (1 - share) * other for own, other in zip(row, floor, strict=True)))
 
-    shares, mixtures = largest_of_concave(
-        lambda at: jax.lax.map(lambda one: mixed(*one), (at, below)), tree.depend_on(lowers, lowers[0])
+    shares, mixtures = maximize_concave(
+        lambda at: jax.lax.map(lambda one: mix(*one), (at, below)), tree.depend_on(lowers, lowers[0])
     )
     better = known.there & jnp.isfinite(mixtures) & (mixtures > lowers)
     values, shares = jnp.where(better, mixtures, lowers), jnp.where(better, shares, 1.0)
@@ -326,10 +349,10 @@ def _values(flat: Flat, known: Known, above: Rows, below: Rows) -> tuple[Array, 
     return uppers, jnp.where(better, alone, values), jnp.where(better, 0.0, shares)
 
 
-def _bound(
-    flat: Flat, known: Known, server: NewtonServer, places: list[Place], answer: list[Surveyed]
-) -> tuple[Bounds, NDArray[Any]]:
-    """The best bounds of both sides, and the merit of each place: its upper bound, or its own gap if f bends in y."""
+def _improve_bounds(
+    flat: Flat, known: KnownFloor, server: NewtonServer, places: list[Place], answer: list[Surveyed]
+) -> tuple[Bounds, NDArray[np.float64]]:
+    """The best bounds of both sides, and the merit of each place: its upper bound, or its own gap if f curves in y."""
     split, count = flat.split, len(places)
     points, operators = (np.stack([getattr(place, name) for place in places]) for name in ("point", "operator"))
     values = np.asarray([float(found.value) for found in answer])
@@ -338,28 +361,28 @@ def _bound(
     below = Rows(y, gx, values - np.sum(gx * x, axis=1))
     starts, cut = points, answer[0].cut
     if cut is not None:
-        slope = _entries(cut.slope)
+        slope = entries_of(cut.slope)
         below = Rows(
             *(np.concatenate([rows, [row]]) for rows, row in zip(below, (y[0], slope, cut.offset), strict=True))
         )
         starts = np.concatenate([points, [server.center.point]])
     where = np.concatenate([points, points[:1]])[: len(starts)]
-    uppers, lowers, shares = map(np.asarray, _values(flat, known, _padded(above), _padded(below)))
+    uppers, lowers, shares = map(np.asarray, _values(flat, known, _pad(above), _pad(below)))
     uppers, lowers = uppers[:count], lowers[: len(starts)]
     sizes = np.max(np.abs(operators)), np.max(np.abs(values))
     bounds = server.bounds
     best, least = int(np.argmin(uppers)), int(np.argmax(lowers))
     upper = _side(bounds.upper, uppers[best], [part[best] for part in above], points[best], points[best], sizes)
     floor, share = (known.y, np.zeros(split), known.value), float(shares[least])
-    mixed = [share * part[least] + (1 - share) * other for part, other in zip(below, floor, strict=True)]
-    lower = _side(bounds.lower, lowers[least], mixed, where[least], starts[least], sizes, share)
+    mix = [share * part[least] + (1 - share) * other for part, other in zip(below, floor, strict=True)]
+    lower = _side(bounds.lower, lowers[least], mix, where[least], starts[least], sizes, share)
     own = server.columns.size
-    bends = split < points.shape[1] and any(np.any(place.jacobian[own:, own:]) for place in places)
-    return _better(bounds, Bounds(upper, lower)), uppers - lowers[:count] if bends else uppers
+    curves = split < points.shape[1] and any(np.any(place.jacobian[own:, own:]) for place in places)
+    return _choose_better(bounds, Bounds(upper, lower)), uppers - lowers[:count] if curves else uppers
 
 
-def _padded(rows: Rows) -> Rows:
-    """With as many rows as there can be, so that one program serves all."""
+def _pad(rows: Rows) -> Rows:
+    """The rows, filled up to as many as there can be, so that one program serves all."""
     more = PLACES + 1 - len(rows.offsets)
     return Rows(*(np.concatenate([part, np.repeat(part[:1], more, axis=0)]) for part in rows))
 
@@ -374,7 +397,7 @@ def _side(like: Side, bound: Any, about: list[Any], point: Any, start: Any, size
     return Side(*numbers)
 
 
-def _better(one: Bounds, other: Bounds) -> Bounds:
+def _choose_better(one: Bounds, other: Bounds) -> Bounds:
     """The better of both sides."""
     upper = other.upper if float(other.upper.bound) < float(one.upper.bound) else one.upper
     return Bounds(upper, other.lower if float(other.lower.bound) > float(one.lower.bound) else one.lower)

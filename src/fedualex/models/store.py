@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
+from ..data.encoder import MEAN
 from ..problems.families import reading_of
 from ..storage import read_arrays_within, read_within, write_atomically, write_json
 from ..validation import short
 from .model import Answers, Model
 
-SCHEMA, WITHOUT_CHECKSUMS = 2, 1
+SCHEMA, WITHOUT_REFERENCES, WITHOUT_CHECKSUMS = 3, 2, 1
 JSON, ARRAYS = "model.json", "model.npz"
 MOST_JSON, MOST_ARRAYS, DEEPEST = 2**24, 2**28, 32
 """Bytes of each file at most, also when it is unpacked, and how deep lists and tables lie in one another in model.json.
@@ -64,11 +65,19 @@ def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "target": model.target if isinstance(model.target, str) else list(model.target),
         "answers": answers,
         "numbers": list(model.encoder.numbers),
-        "categories": {name: list(known) for name, known in model.encoder.categories.items()},
+        "categories": {name: _category(model.encoder, name) for name in model.encoder.categories},
+        "codes": list(model.encoder.codes),
+        "indicators": list(map(list, model.encoder.indicators)),
+        "missing": model.encoder.missing,
         "certificate": dict(model.certificate),
         "training": dict(model.training),
     }
     return document, arrays
+
+
+def _category(encoder: Encoder, name: str) -> dict[str, Any]:
+    levels, shares = encoder.categories[name], encoder.shares[name]
+    return {"levels": list(levels), "shares": list(shares), "reference": encoder.references[name]}
 
 
 def load(folder: str | Path) -> Model:
@@ -84,11 +93,14 @@ def load(folder: str | Path) -> Model:
         schema = document["schema"] if document["kind"] == "model" else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{file} is no model of fedualex: {type(error).__name__}: {error}") from None
-    if schema not in (SCHEMA, WITHOUT_CHECKSUMS):
+    if schema not in (SCHEMA, WITHOUT_REFERENCES, WITHOUT_CHECKSUMS):
         raise ValueError(f"{file} has schema {short(schema)}, of another version of fedualex; this one reads {SCHEMA}")
+    if schema != SCHEMA and document.get("categories"):
+        why = "whose categories had no reference: fit it again, or use the version of fedualex that made it"
+        raise ValueError(f"{file} is a model of schema {schema}, {why}")
     try:
         arrays = read_arrays_within(path / ARRAYS, MOST_ARRAYS)
-        if schema == SCHEMA and document[CHECKSUMS] != _checksums(document, (path / ARRAYS).read_bytes()):
+        if schema != WITHOUT_CHECKSUMS and document[CHECKSUMS] != _checksums(document, (path / ARRAYS).read_bytes()):
             raise ValueError("its files are not those that were written together: a checksum differs")
         return from_parts(document, arrays)
     except Exception as error:  # a damaged file can fail in many ways
@@ -108,7 +120,6 @@ def _check_depth(document: Any) -> None:
 def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
     """The model of `to_parts`; what is no model can fail in many ways."""
     numbers = tuple(map(str, document["numbers"]))
-    categories = {str(name): tuple(map(str, known)) for name, known in document["categories"].items()}
     scale = Standardizer(arrays["mean"], arrays["deviation"]) if numbers else None
     if scale is not None and not scale.mean.shape == scale.deviation.shape == (len(numbers),):
         raise ValueError(f"mean and deviation must be {len(numbers)} numbers each")
@@ -119,7 +130,24 @@ def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
         float(given["threshold"]),
         *(np.array(given[key], float) for key in OF_TARGETS),
     )
-    encoder = Encoder(numbers, categories, scale)
+    encoder = _encoder(numbers, scale, document)
     target, certificate, training = document["target"], document["certificate"], document["training"]
     target = tuple(map(str, target)) if isinstance(target, list) else str(target)
     return Model(encoder, arrays["weights"], arrays["bias"], answers, target, certificate, training)
+
+
+def _encoder(numbers: tuple[str, ...], scale: Standardizer | None, document: Mapping[str, Any]) -> Encoder:
+    """Models of earlier schemas have no categories, or were refused."""
+    found = {str(name): own for name, own in document["categories"].items()}
+    levels = {name: tuple(map(str, own["levels"])) for name, own in found.items()}
+    shares = {name: tuple(map(float, own["shares"])) for name, own in found.items()}
+    references = {name: str(own["reference"]) for name, own in found.items()}
+    for name, own in levels.items():
+        if len(shares[name]) != len(own) or (own and references[name] not in own):
+            raise ValueError(f"the column {name!r} must have a share for each category, and one as its reference")
+    codes = tuple(map(str, document.get("codes", ())))
+    indicators = tuple(tuple(map(str, group)) for group in document.get("indicators", ()))
+    if unknown := {name for group in (codes, *indicators) for name in group} - {*numbers, *levels}:
+        raise ValueError(f"{sorted(unknown)[0]!r} must be a column of the model")
+    missing = str(document.get("missing", MEAN))
+    return Encoder(numbers, levels, scale, {}, references, shares, indicators, codes, missing)

@@ -193,7 +193,7 @@ class OfScore(Majorized, Smooth):
 
     @property
     def affine(self) -> bool:
-        """As the family's slope is."""
+        """Whether second derivatives are the same everywhere, as where the family's slope is affine."""
         return self.family.exact_second
 
     def __call__(self, x: Tree, example: Tree) -> Array:
