@@ -74,7 +74,7 @@ class Flat(eqx.Module):
         """The geometry of y alone, in the place of x."""
         return Flat(Product(Saddle(self.geometry.parts.y)), Saddle(self.like.y), jnp.ones(()))
 
-    def map_dual(self, omega: Array, tau: Array) -> Mapped:
+    def map_dual(self, omega: Array | NDArray[Any], tau: Array | float) -> Mapped:
         """P_tau(omega), psi there, and the potential."""
         point = scaled_primal(self.geometry, Dual(self.point(omega), tau), self.scale)
         psi, z = self.geometry.psi(point), self.vector(point)
@@ -109,11 +109,11 @@ class Flat(eqx.Module):
         x = Product(parts.x).divergence(z.x, at.x)
         return x, jnp.zeros(()) if z.y is None else Product(parts.y).divergence(z.y, at.y)
 
-    def psi(self, v: Array) -> Array:
+    def psi(self, v: Array | NDArray[Any]) -> Array:
         """The regularizers' value, 0 where there is nothing."""
         return self.geometry.psi(self.point(v)) if v.size else jnp.zeros(())
 
-    def conjugate(self, s: Array) -> Array:
+    def conjugate(self, s: Array | NDArray[Any]) -> Array:
         """psi^*(s)."""
         return self.geometry.psi_conjugate(self.point(s)) if s.size else jnp.zeros(())
 

@@ -140,6 +140,6 @@ def _share_of_maps() -> float:
         return 0.0
 
 
-def numbers_in(arrays: list[Any]) -> float:
+def numbers_in(arrays: list[Any]) -> int | float:
     """How many numbers arrays hold; in part of another program nan, which no level admits, because that one decides."""
     return np.nan if any(isinstance(a, jax.core.Tracer) for a in arrays) else sum(array.size for array in arrays)

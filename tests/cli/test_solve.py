@@ -115,6 +115,7 @@ def test_the_manifest_of_a_catalogue_problem_holds_every_default(solved):
         "loss": None,
         "delta": 1.0,
         "cvar": None,
+        "spread": 0.0,
         "file": "data.npz",
         "l1": 0.0,
         "l2": 0.1,

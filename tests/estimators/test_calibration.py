@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import norm
 
 from fedualex.estimators import NeymanPearsonClassifier
-from fedualex.estimators.classifiers import a_share, held_out, order_statistic, threshold
+from fedualex.estimators.classifiers import held_out
+from fedualex.inference.rates import a_share, order_statistic, threshold
 
 
 @pytest.mark.parametrize(("rate", "confidence"), [(0.05, 0.95), (0.1, 0.9), (0.3, 0.99)])

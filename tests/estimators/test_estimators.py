@@ -293,8 +293,8 @@ def test_own_method_and_names_of_classes():
 def test_refusals():
     with pytest.raises(NotFittedError):
         FederatedLasso().predict([[1.0]])
-    with pytest.raises(ValueError, match=r"alpha must be a number > 0, got 0\.0"):
-        FederatedLasso(alpha=0).fit([[1.0], [2.0]], [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"alpha must be a number >= 0, got -1\.0"):
+        FederatedLasso(alpha=-1).fit([[1.0], [2.0]], [0.0, 1.0])
     with pytest.raises(ValueError, match="X must have a variance that float64 can hold"):
         FederatedLasso().fit([[1e200], [2e300]], [0.0, 1.0])
     with pytest.raises(ValueError, match="only one class"):

@@ -92,6 +92,15 @@ def test_coefficients_are_those_of_rows_as_they_are(table, kind, outputs):
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_coefficients_that_differ_in_their_last_digit_are_in_the_order_of_the_features(table):
+    model = model_of(table, "classes")
+    for first, second in ((1.0, np.nextafter(1.0, 2.0)), (np.nextafter(1.0, 2.0), 1.0)):
+        weights = np.zeros(len(model.weights))
+        weights[-2:] = first, -second
+        found = [c.feature for c in replace(model, weights=weights).coefficients]
+        assert found[:2] == list(model.encoder.features[-2:])
+
+
 def test_a_model_of_several_targets_is_one_of_each(table):
     model = model_of(table, "numbers", (2,))
     each = model.parts()

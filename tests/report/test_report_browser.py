@@ -143,6 +143,7 @@ def test_a_drag_zooms_and_a_double_click_shows_all(page):
 
 def test_charts_answer_to_the_keyboard_and_have_a_table(page):
     from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
 
     unlabeled = "return [...document.querySelectorAll('[data-control]')].filter((one) => !one.labels.length).length"
     assert page.run(unlabeled) == 0
@@ -165,7 +166,8 @@ def test_charts_answer_to_the_keyboard_and_have_a_table(page):
     assert float(shown.removeprefix("≤ ").split(" ")[0]) >= curve["gap"]["mean"][2]  # never below the bound
     details = page.find('.panel[data-name="l1-k10"] .numbers')
     details.find_element("css selector", "summary").send_keys(Keys.ENTER)
-    rows = page.texts('.panel[data-name="l1-k10"] .numbers tbody tr')
+    # The page fills the table when the browser tells it that it is open, which is some time after the key.
+    rows = WebDriverWait(page.driver, 30).until(lambda _: page.texts('.panel[data-name="l1-k10"] .numbers tbody tr'))
     assert len(rows) == len(curve["round"])
     assert rows[2].startswith(f"{curve['round'][2]} {shown} ")
     page.control("l1-k10", "method", "FeDualEx").send_keys(" ")

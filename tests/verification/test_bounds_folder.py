@@ -35,7 +35,8 @@ def test_a_method_of_surveys_has_bounds_alone(solved):
     run = folder.load(solved("slide"))
     assert set(run.status["outputs"]) == {"bounds"}
     assert run.status["exchanges"] == run.history[-1]["exchanges"] > 0
-    points, weights = run.surveys("bounds")
+    points, weights, starts = run.surveys("bounds")
+    assert starts == {}  # its cuts are those of the surveys
     assert abs(np.sum(weights["upper"]) - 1) < 1e-12
     z, _ = run.points("bounds")
     assert np.allclose(weights["upper"] @ points["x"], z["x"], rtol=0, atol=1e-15)

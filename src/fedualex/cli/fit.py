@@ -64,6 +64,8 @@ def show(model: Any, most: int | None) -> None:
         echo(f"Penalty: {penalty['sentence']}.")
     for sentence in model.training.get("weighs", ()):
         echo(f"In its objective {sentence}.")
+    if (rate := model.training.get("rate")) is not None:
+        echo(rate["sentence"])
     _show_measures(model, model.training.get("held_out"))
     for part in model.parts():
         _show_coefficients(part, most)
@@ -266,6 +268,7 @@ def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("table")
 @goal_options
+@click.option("--rate", type=float, help="neyman-pearson: the largest share of the limited class on the wrong side.")
 @click.option("--clients", help="The column that says whose row it is; a number makes as many random clients.")
 @click.option("--ignore", callback=names, help="Columns that take no part, such as ids, with commas between them.")
 @out_option(default=None, help="The fit's folder; fits/TABLE-GOAL. An unfinished fit in it is resumed.")

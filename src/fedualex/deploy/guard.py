@@ -10,8 +10,19 @@ import numpy as np
 from ..runtime.status import Code
 from .engine import Arrays, RefusedError, Request
 from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
-from .policy import CURVATURE, MOST_MODELS, Policy, Release, SiteFacts, composed_epsilon, read_policy, write_policy
-from .secure.sums import APART, ON, first_part, has_keys, is_summed
+from .policy import (
+    CURVATURE,
+    MOST_MODELS,
+    MOST_PLACES,
+    PLACE,
+    Policy,
+    Release,
+    SiteFacts,
+    composed_epsilon,
+    read_policy,
+    write_policy,
+)
+from .secure.sums import ON, first_part, has_keys, is_summed
 from .site import Site
 from .task import Task
 from .wire import Work, size_of
@@ -108,10 +119,8 @@ class Guard:
         if most is not None and self.ledger.numbers(self.about.kit) + (asked.numbers or 0) > most:
             text = f"this site releases {most} numbers for one kit, and this would be more"
             raise RefusedError(text, Code.NOT_RELEASED)
-        measured = self.ledger.subjects(self.about.kit)
-        if asked.subject and asked.subject not in measured and len(measured) >= MOST_MODELS:
-            text = f"this site measures {MOST_MODELS} models for one kit, and has measured them"
-            raise RefusedError(text, Code.NOT_RELEASED)
+        if why := _why_not_asked_about(asked, self.ledger.subjects(self.about.kit)):
+            raise RefusedError(why, Code.NOT_RELEASED)
         if request.nonce and self.ledger.knows(request.nonce):
             raise RefusedError("masks are used once, and this site has answered under this nonce", Code.ANSWERED)
 
@@ -121,7 +130,7 @@ class Guard:
             if allowed is not None and first_part(name) not in allowed:
                 text = f"{first_part(name)!r} does not leave this site, which releases {_list_words(allowed)}"
                 raise RefusedError(text, Code.NOT_RELEASED)
-            if self.policy.secure_sums and not request.nonce and (is_summed(name) or name in APART):
+            if self.policy.secure_sums and not request.nonce and is_summed(name):
                 raise RefusedError(f"{first_part(name)!r} leaves this site in secure sums only", Code.MASKS_ONLY)
 
     def _noise(self, request: Request, arrays: Arrays) -> float | None:
@@ -143,6 +152,21 @@ class Guard:
             text = f"the privacy budget of this site, epsilon = {budget:g}, does not cover another release"
             raise RefusedError(text, Code.BUDGET_SPENT)
         return spent
+
+
+def _why_not_asked_about(asked: Release, before: set[str]) -> str:
+    """Why a model is not measured or calibrated on held-out rows, after these; the same may be asked for again."""
+    if not asked.subject or asked.subject in before:
+        return ""
+    places = {subject for subject in before if PLACE in subject}
+    if PLACE in asked.subject:
+        if len(places) >= MOST_PLACES:
+            return f"this site calibrates at {MOST_PLACES} places for one kit, and has done so"
+        known = asked.subject.partition(PLACE)[0] in before
+        return "" if known else "this site calibrates models that it has measured"
+    if len(before - places) >= MOST_MODELS:
+        return f"this site measures {MOST_MODELS} models for one kit, and has measured them"
+    return ""
 
 
 def _list_words(words: tuple[str, ...]) -> str:

@@ -99,6 +99,8 @@ BENT = (CURVATURE, PATH, EFFECTS)
 """What holds second derivatives."""
 LEAST_FOLD = 20
 """Rows of a fold whose losses leave in the clear."""
+PLACE = " at "
+"""In the subject of a calibration, between the model and the place."""
 MOST_PLACES = 12
 """Pairs of intercept and slope at which one kit's models are calibrated at most."""
 

@@ -1,19 +1,19 @@
 """Models for the worst mixture of clients or groups."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from numpy.typing import NDArray
-
-from ..problems import AbstractProblem, agnostic
+from ..problems import AbstractRecipe, AgnosticRecipe
 from ..problems.families import FAMILIES, family_of
-from .base import penalty
+from ..validation import nonnegative, positive
 from .classifiers import ProbabilisticClassifier
+from .effects import EffectsMixin
+from .penalties import Setting
 from .regressors import FederatedRegressor
 
 
 @dataclass(eq=False, repr=False)
-class AgnosticClassifier(ProbabilisticClassifier):
+class AgnosticClassifier(EffectsMixin, ProbabilisticClassifier):
     """min_x max_y sum_m y_m loss_m(x) + l1 ||w||_1 + l2/2 ||w||^2 - kl KL(y || prior) (`fx.problems.agnostic`).
 
     m counts the clients, or the groups of rows if `fit` is given groups=, a label for each row, whoever holds it.
@@ -31,6 +31,7 @@ class AgnosticClassifier(ProbabilisticClassifier):
     cvar: Any = None
     class_weight: Any = None
     radius: Any = None
+    folds: Any = 5
     tol: Any = 1e-2
 
     def fit(
@@ -44,21 +45,21 @@ class AgnosticClassifier(ProbabilisticClassifier):
         self._fit(X, y, sample_weight, clients=clients, groups=groups)
         return self
 
-    def _problem(
-        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any, groups: Any = None
-    ) -> AbstractProblem:
-        mixture = {"kl": self.kl, "prior": self.prior, "cvar": self.cvar, "groups": groups}
-        return agnostic(X, label, clients, sample_weight=sample_weight, **mixture, **self._penalty(size))
+    def _recipe(self, at: Setting) -> AbstractRecipe:
+        mixture = {"kl": self.kl, "prior": self.prior, "cvar": self.cvar, "grouped": at.grouped}
+        return AgnosticRecipe(**mixture, **at.penalties(self.l2, self.radius))
 
 
 @dataclass(eq=False, repr=False)
-class AgnosticRegressor(FederatedRegressor):
+class AgnosticRegressor(EffectsMixin, FederatedRegressor):
     """`AgnosticClassifier` for numbers: loss_m is a mean of u^2 / 2, u = <w, row> + b - y, or of Huber losses of u.
 
     loss: "squared", or "huber": u^2 / 2 for |u| <= delta and delta |u| - delta^2 / 2 beyond. One client, or cvar=1 with
     clients of equal weight, is plain regression. coef_, intercept_: w and b. For all else see `AgnosticClassifier`.
     l1, l2, kl, prior, cvar, radius: as there.
     """
+
+    penalized: ClassVar[str] = "l1"
 
     l1: Any = 0.01
     l2: Any = 0.0
@@ -69,6 +70,7 @@ class AgnosticRegressor(FederatedRegressor):
     prior: Any = None
     cvar: Any = None
     radius: Any = None
+    folds: Any = 5
     tol: Any = 1e-2
 
     def fit(
@@ -78,11 +80,9 @@ class AgnosticRegressor(FederatedRegressor):
         self._fit(X, y, sample_weight, clients=clients, groups=groups)
         return self
 
-    def _problem(
-        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any, groups: Any = None
-    ) -> AbstractProblem:
+    def _recipe(self, at: Setting) -> AbstractRecipe:
         of_classes = tuple(name for name, family in FAMILIES.items() if family().reading.labelled)
-        loss = family_of("loss", self.loss, of_classes, delta=self.delta)
-        mixture = {"kl": self.kl, "prior": self.prior, "cvar": self.cvar, "groups": groups}
-        bounded = penalty(size, self.l1, self.l2, self.radius)
-        return agnostic(X, y, clients, loss=loss, sample_weight=sample_weight, **mixture, **bounded)
+        delta, kl = positive("delta", self.delta) / at.unit, nonnegative("kl", self.kl) / at.unit**2
+        loss = family_of("loss", self.loss, of_classes, delta=delta)
+        mixture = {"kl": kl, "prior": self.prior, "cvar": self.cvar, "grouped": at.grouped}
+        return AgnosticRecipe(loss, **mixture, **at.penalties(self.l2, self.radius))

@@ -1,7 +1,7 @@
 """What all estimators share: checked input, features in a common scale, a run, and what is reported of it."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,31 +14,16 @@ from sklearn.utils.validation import validate_data
 
 from ..data import Standardizer
 from ..display import rounded_up
-from ..problems import AbstractProblem, Minibatch, active_bounds
-from ..problems.rows import label_column
-from ..runtime import Status, Stop, solve
+from ..problems import AbstractProblem, AbstractRecipe, Minibatch, active_bounds, assemble
+from ..problems.rows import Rows, label_column
+from ..runtime import Run, Status, Stop, solve
 from ..runtime.options import a_function
 from ..runtime.simulator import smallest_gap
+from ..runtime.status import status_of
 from ..tree import Saddle
-from ..validation import issparse, nonnegative, positive, refuse_masked, row_weights, short, whole_number
-
-# Penalties and bounds of the weights, for rows in a common scale.
-
-
-def penalty(size: float, l1: Any, l2: Any, radius: Any) -> dict[str, Any]:
-    """l1, l2 and radius for rows that were divided by `size`, so that they mean the same for rows as given."""
-    l1, l2, bound = nonnegative("l1", l1), nonnegative("l2", l2), scaled_radius(size, radius)
-    if l1 == l2 == 0 and bound is None:
-        raise ValueError(
-            "l1 or l2 must be > 0, or radius given: nothing else bounds the weights, and a certificate needs a bound"
-        )
-    return {"l1": l1 / size, "l2": l2 / size**2, "radius": bound}
-
-
-def scaled_radius(size: float, radius: Any) -> Any:
-    """The bound of the weights for rows that were divided by `size`; None if there is none."""
-    return None if radius is None else positive("radius", radius) * size
-
+from ..validation import issparse, positive, refuse_masked, row_weights, short, whole_number
+from .effects import Fitted, contrast_labels, feature_names, find_optimum
+from .penalties import AUTO, Setting, choose_penalty
 
 # Weights of rows and of classes.
 
@@ -150,6 +135,11 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     always. warm_start: start at the solution of the previous fit if its arrays have the shapes of this one. callback:
     is given every record of the run, and ends it by returning True. verbose: print every record; on a terminal a
     progress bar is shown in any case.
+    A penalty of "auto" (l1, of the Lassos alpha, of several targets nuclear) is chosen among 30 values by held-out
+    rows: the largest whose held-out loss is within one standard error of the least. folds: how many parts the rows of
+    each client are dealt into for that, or "sites" to hold out one client after the other. path_ is then the curve that
+    was measured (`path_.values`, `path_.measure`, `path_.error`, `path_.sentence`), else None; l1_, alpha_ or nuclear_
+    is the penalty of the fit, which is certified as any other.
     A fit sets gap_ (None if the problem has none), status_, n_rounds_, n_exchanges_ and run_, and the model: coef_ for
     rows less center_, the mean of the columns, and offset_, the score of that mean. Predictions are made of these, and
     gap_ is about them. intercept_ = offset_ - <coef_, center_> is what is left for rows as they are, rounded: where
@@ -169,6 +159,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     centers: ClassVar[bool] = False
     """Whether `_problem` takes center=, the row to take off in the loss, as sparse rows need it."""
+    penalized: ClassVar[str] = ""
+    """The penalty that held-out rows choose if it is "auto"; empty where they cannot."""
 
     def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
@@ -178,10 +170,32 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
+    def _recipe(self, at: Setting) -> AbstractRecipe:
+        """The problem without rows, for this penalty and rows in this scale."""
+        raise NotImplementedError(f"{type(self).__name__} says by _problem what problem it solves")
+
+    def _assembled(self, parts: Sequence[Rows], clients: Any, at: Setting) -> AbstractProblem:
+        """The problem of these rows. A penalty that is "auto" is chosen first; sets path_ and, as l1_, its value.
+
+        parts: the rows of each client; clients: whose each row was.
+        """
+        name, self.path_ = self.penalized, None
+        value = getattr(self, name)
+        if isinstance(value, str) and value == AUTO:
+            names = [""] if clients is None else list(map(str, np.unique(clients)))
+            self.path_ = choose_penalty(self, parts, names, name, at)
+            value = self.path_.value
+        problem = assemble(self._recipe(at._replace(value=value)), parts)
+        setattr(self, f"{name}_", float(value))
+        return problem
+
     def _keep_model(self, center: NDArray[Any], weights: NDArray[Any], offset: Any) -> None:
         """Set the model for rows less the center. weights: (outputs, features), or (features,) of one number."""
         self.center_, self.coef_, self.offset_ = center, weights, offset
         self.intercept_ = (np.asarray(offset) - weights @ center)[()]
+
+    def _keep_rows(self, fitted: Fitted) -> None:
+        """What an estimator with standard errors keeps of a fit."""
 
     def _scores(self, X: Any) -> NDArray[Any]:
         """Of each row, one column for each output."""
@@ -192,6 +206,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     def _solve(self, problem: AbstractProblem) -> Saddle:
         """The point of the smallest certificate; a warning if the tolerance is missed, or a bound is active there."""
+        if self._has_no_penalty:
+            return self._solve_without_penalty(problem)
         if self.verbose:
             print(f"{type(self).__name__}: its programs are compiled, unless they were before")
         answers: list[object] = []
@@ -200,7 +216,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
             raise KeyboardInterrupt
         if run.stop is Stop.INFEASIBLE:
             raise ValueError(f"{type(self).__name__} has no model: {run.detail}")
-        self.run_, self.gap_, self.status_ = run, run.gap, run.status
+        self.run_: Run | None = run
+        self.gap_, self.status_ = run.gap, run.status
         self.n_rounds_, self.n_exchanges_ = run.rounds, run.exchanges
         if self.status_ is not Status.OPTIMAL:
             claim = "no certificate" if self.gap_ is None else f"a certified gap <= {rounded_up(self.gap_)}"
@@ -212,6 +229,22 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
             )
         active_bounds(problem, run.z)
         return run.z
+
+    @property
+    def _has_no_penalty(self) -> bool:
+        """Whether the problem has neither a penalty nor a bound, so that its optimum is found by another way."""
+        return False
+
+    def _solve_without_penalty(self, problem: AbstractProblem) -> Saddle:
+        """By Newton's method on sums, with a gap that self-concordance proves without a domain."""
+        tol, most = float(positive("tol", self.tol)), whole_number("max_rounds", self.max_rounds)
+        try:
+            found = find_optimum(problem, feature_names(self), contrast_labels(self), most)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__}: {error}") from None
+        self.run_, self.gap_, self.n_rounds_, self.n_exchanges_ = None, found.gap, found.exchanges, found.exchanges
+        self.status_ = status_of(found.gap, tol)
+        return found.z
 
     def _options(self, problem: AbstractProblem) -> dict[str, Any]:
         """The options of a run."""
@@ -227,7 +260,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     def _start(self, problem: AbstractProblem) -> Saddle | None:
         """The last solution where there is one of the problem's shapes, in the scale of its own rows."""
-        last = self.run_.z if self.warm_start and hasattr(self, "run_") else None
+        run: Run | None = getattr(self, "run_", None)
+        last = run.z if self.warm_start and run is not None else None
         same = jax.tree.map(np.shape, last) == jax.tree.map(np.shape, problem.like)
         return last if same else None
 

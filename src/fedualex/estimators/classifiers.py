@@ -1,24 +1,26 @@
 """Classifiers: sparse logistic models, the best ranking, a limit on errors of one class."""
 
-from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from scipy.stats import binom
 from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils.validation import check_is_fitted
 
 from ..display import rounded_up
-from ..problems import AbstractProblem, auc, constrained, sparse_glm
+from ..inference.rates import Threshold, a_share, order_statistic, threshold
+from ..problems import AbstractProblem, AbstractRecipe, AucRecipe, ConstrainedRecipe, SparseGlmRecipe, split_rows
 from ..problems.auc import middle_bias
+from ..problems.rows import features
 from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree
 from ..validation import classes, encode_labels, issparse, positive, refuse_mixed, short
-from .base import AbstractFederated, Scale, by_client, checked_data, penalty, weighed, with_class_weight
+from .base import AbstractFederated, Scale, by_client, checked_data, weighed, with_class_weight
+from .effects import EffectsMixin, Fitted
+from .penalties import Setting
 
 
 class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[misc]
@@ -32,15 +34,26 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     fit_intercept: Any = True
     radius: Any = None
 
-    def _penalty(self, size: float) -> dict[str, Any]:
-        """l1, l2 and radius for rows that were divided by `size`."""
-        return penalty(size, self.l1, self.l2, self.radius)
+    penalized: ClassVar[str] = "l1"
 
-    @abstractmethod
     def _problem(
-        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any
+        self,
+        X: NDArray[Any],
+        label: NDArray[Any],
+        clients: Any,
+        size: float,
+        sample_weight: Any,
+        center: Any = None,
+        groups: Any = None,
     ) -> AbstractProblem:
         """The problem for rows that were divided by `size`; sample_weight is None if all rows weigh alike."""
+        parts = split_rows(features(X), label, clients, sample_weight, self._groups(label, groups))
+        at = Setting(getattr(self, self.penalized), size, center=center, grouped=groups is not None)
+        return self._assembled(parts, clients, at)
+
+    def _groups(self, label: NDArray[Any], groups: Any) -> Any:
+        """The group of each row, of which the problem has something to say; None if there are none."""
+        return groups
 
     def _bias(self, x: Tree, problem: AbstractProblem) -> Any:
         """What is added to the scores of rows in the common scale."""
@@ -75,6 +88,7 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         x = (z := self._solve(problem)).x
         weights = np.atleast_2d(np.asarray(x["weights"] / scale.size).T)
         self._keep_model(scale.mean, weights, np.broadcast_to(self._bias(x, problem), len(weights)).copy())
+        self._keep_rows(Fitted(problem, z, scale.size, 0.0))
         self._keep(problem, z)
         return self
 
@@ -113,46 +127,13 @@ class ProbabilisticClassifier(FederatedClassifier):
         return np.asarray(softmax(scores, axis=1))
 
 
-# A threshold whose rate of errors on one class is bounded with confidence, from rows held out of training.
-
-
-class Threshold(NamedTuple):
-    """A score above which at most a share `rate` of a class's rows is, but with a probability of at most `risk`."""
-
-    score: float
-    risk: float
-    rows: int
-
-
-def threshold(scores: NDArray[Any], rate: float, confidence: float, slack: float = 0.0) -> Threshold:
-    """Above the k-th smallest of n scores by `slack`, how far two computations of a score may be apart, and a last bit.
-
-    k is the least with sum_{j >= k} C(n, j) (1 - rate)^j rate^(n - j) <= 1 - confidence. That sum bounds the
-    probability, over n independent rows of one distribution, that more than a share `rate` of its further rows has a
-    larger score, whatever the distribution (Tong, Feng, Li, Neyman-Pearson classification algorithms and NP receiver
-    operating characteristics, Science Advances 2018, Proposition 1).
-    """
-    k, risk = order_statistic(len(scores), rate, confidence)
-    return Threshold(float(np.nextafter(np.sort(scores)[k - 1] + slack, np.inf)), risk, len(scores))
+# Rows held out of training, whose scores bound the rate of errors on one class.
 
 
 def rounding_of_scores(X: Any, model: Any) -> float:
     """Twice how far a score of these rows may be from the exact one, in whatever order its terms are added."""
     reach = abs(X if issparse(X) else X - model.center_) @ np.abs(model.coef_[0]) + abs(model.offset_[0])
     return float(2 * (X.shape[1] + 8) * UNIT * np.max(reach))
-
-
-def order_statistic(rows: int, rate: float, confidence: float) -> tuple[int, float]:
-    """k and the sum of `threshold`, or a refusal if there is no such k."""
-    tails = binom.sf(np.arange(rows), rows, 1 - rate)  # entry k - 1 is P(at least k)
-    enough = np.flatnonzero(tails <= 1 - confidence)
-    if not enough.size:
-        least = int(np.ceil(np.log(1 - confidence) / np.log(1 - rate)))
-        raise ValueError(
-            f"rate={rate} with confidence={confidence} must have {least} rows of the limited class for calibration, "
-            f"got {rows}: give more rows, or a larger calibration or rate, or a smaller confidence"
-        )
-    return int(enough[0]) + 1, float(tails[enough[0]])
 
 
 def held_out(limited: NDArray[np.bool_], clients: Any, share: float) -> NDArray[np.bool_]:
@@ -166,24 +147,18 @@ def held_out(limited: NDArray[np.bool_], clients: Any, share: float) -> NDArray[
     return held
 
 
-def a_share(name: str, value: Any) -> float:
-    """A number strictly between 0 and 1."""
-    number = isinstance(value, float | np.floating) and 0 < value < 1
-    if not number:
-        raise ValueError(f"{name} must be a number > 0 and < 1, got {short(value)}")
-    return float(value)
-
-
 # Sparse logistic regression.
 
 
 @dataclass(eq=False, repr=False)
-class FederatedLogisticRegression(ProbabilisticClassifier):
+class FederatedLogisticRegression(EffectsMixin, ProbabilisticClassifier):
     """min_{w, b} mean logistic loss + l1 ||w||_1 + l2/2 ||w||^2 over the rows of all clients; softmax for more classes.
 
     With l2 = 0 this is scikit-learn's with C = 1 / (l1 n). class_weight: None, "balanced" or a mapping from classes to
     numbers, by which the weights of their rows are multiplied. radius: None, or a bound of ||w||_2. fit_intercept=False
-    leaves out b. For all else see `AbstractFederated`.
+    leaves out b. l1 = l2 = 0 is the model without penalty: its gap_ is proved by self-concordance, run_ is None, and
+    data that can be separated or columns that are combinations of others are refused by name.
+    For all else see `AbstractFederated`; for `summary`, `conf_int` and `coef_std_`, `EffectsMixin`.
     """
 
     centers: ClassVar[bool] = True
@@ -194,13 +169,16 @@ class FederatedLogisticRegression(ProbabilisticClassifier):
     class_weight: Any = None
     fit_intercept: Any = True
     radius: Any = None
+    folds: Any = 5
     tol: Any = 1e-4
 
-    def _problem(
-        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any, center: Any = None
-    ) -> AbstractProblem:
-        rows = {"sample_weight": sample_weight, "center": center}
-        return sparse_glm("logistic", X, label, clients, intercept=self.fit_intercept, **rows, **self._penalty(size))
+    def _recipe(self, at: Setting) -> AbstractRecipe:
+        own = {"intercept": self.fit_intercept, "center": at.center}
+        return SparseGlmRecipe("logistic", **own, **at.penalties(self.l2, self.radius, unbounded=True))
+
+    @property
+    def _has_no_penalty(self) -> bool:
+        return self.l1_ == 0 and self.l2 == 0 and self.radius is None
 
 
 # A classifier that ranks.
@@ -221,12 +199,11 @@ class FederatedAUCClassifier(FederatedClassifier):
     l2: Any = 0.01
     _: KW_ONLY
     radius: Any = None
+    folds: Any = 5
     tol: Any = 1e-2
 
-    def _problem(
-        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any
-    ) -> AbstractProblem:
-        return auc(X, label, clients, saddle=False, sample_weight=sample_weight, **self._penalty(size))
+    def _recipe(self, at: Setting) -> AbstractRecipe:
+        return AucRecipe(saddle=False, **at.penalties(self.l2, self.radius))
 
     def _bias(self, x: Tree, problem: AbstractProblem) -> Any:
         return middle_bias(cast(Any, problem).f.means, x["weights"])
@@ -240,7 +217,7 @@ SMALLEST = 1e-15
 
 
 @dataclass(eq=False, repr=False)
-class NeymanPearsonClassifier(FederatedClassifier):
+class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
     """The least logistic loss of one class + l1 ||w||_1 + l2/2 ||w||^2 with that of the other <= limit.
 
     limited: the class whose loss is limited; None is the first in sorted order. A loss of at most `limit` leaves at
@@ -270,6 +247,7 @@ class NeymanPearsonClassifier(FederatedClassifier):
     confidence: Any = 0.95
     calibration: Any = 0.3
     radius: Any = None
+    folds: Any = 5
     tol: Any = 1e-2
 
     def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> "NeymanPearsonClassifier":
@@ -309,18 +287,18 @@ class NeymanPearsonClassifier(FederatedClassifier):
         there = True if sample_weight is None else np.asarray(sample_weight) > 0
         return held_out((label == self._limited_class()) & there, clients, a_share("calibration", self.calibration))
 
-    def _problem(
-        self, X: NDArray[Any], label: NDArray[Any], clients: Any, size: float, sample_weight: Any
-    ) -> AbstractProblem:
+    def _recipe(self, at: Setting) -> AbstractRecipe:
         limit = positive("limit", self.limit)
         if limit < SMALLEST:
             raise ValueError(f"limit must be at least {SMALLEST:g}, about the rounding of a loss, got {self.limit!r}")
-        limits = {self._limited_class(): limit}
-        given = {"limits": limits, "sample_weight": sample_weight, **self._penalty(size)}
-        return constrained(X, label, clients, groups="classes", **given)
+        return ConstrainedRecipe({self._limited_class(): limit}, **at.penalties(self.l2, self.radius))
+
+    def _groups(self, label: NDArray[Any], groups: Any) -> Any:
+        return label
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
-        self.violation_, self.threshold_, self.rate_bound_ = self.run_.violation, 0.0, ""
+        self.violation_ = None if self.run_ is None else self.run_.violation
+        self.threshold_, self.rate_bound_ = 0.0, ""
 
     def _limited_class(self) -> int:
         found = [0] if self.limited is None else np.flatnonzero(self.classes_ == self.limited)

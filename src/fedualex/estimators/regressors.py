@@ -1,6 +1,5 @@
 """Regressors: sparse, of low rank, robust."""
 
-from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -10,9 +9,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import Standardizer
-from ..problems import AbstractProblem, low_rank, robust_regression, sparse_glm
-from ..validation import plain_array, positive, short
-from .base import AbstractFederated, Scale, by_client, checked_data, penalty, scaled_radius, weighed
+from ..problems import AbstractProblem, AbstractRecipe, LowRankRecipe, SparseGlmRecipe, robust_regression, split_rows
+from ..problems.rows import features
+from ..validation import nonnegative, plain_array, positive, short
+from .base import AbstractFederated, Scale, by_client, checked_data, weighed
+from .effects import EffectsMixin, Fitted
+from .penalties import ANY, Setting
 
 
 class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[misc]
@@ -23,11 +25,20 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
 
     fit_intercept: Any = True
 
-    @abstractmethod
     def _problem(
-        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        clients: Any,
+        size: float,
+        sample_weight: Any,
+        center: Any = None,
+        groups: Any = None,
     ) -> AbstractProblem:
         """The problem for rows that were divided by `size`; sample_weight is None if all rows weigh alike."""
+        parts = split_rows(features(X), y, clients, sample_weight, groups)
+        at = Setting(getattr(self, self.penalized), size, center=center, grouped=groups is not None)
+        return self._assembled(parts, clients, at)
 
     def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> "FederatedRegressor":
         """Fit to rows X with targets y; clients: whose row it is; sample_weight: how much it counts."""
@@ -46,9 +57,10 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         shift = Standardizer.fit(y.reshape(len(y), -1), clients, weight).mean
         shift = (shift if self.fit_intercept else np.zeros_like(shift)).reshape(y.shape[1:])
         problem = self._problem(scale.rows(X, order), (y - shift)[order], size=scale.size, **rows)
-        x = self._solve(problem).x
+        x = (z := self._solve(problem)).x
         weights = np.asarray(x["weights"] / scale.size).reshape(-1, *y.shape[1:]).T
         self._keep_model(scale.mean, weights, np.reshape(x.get("bias", 0.0) + shift, y.shape[1:])[()])
+        self._keep_rows(Fitted(problem, z, scale.size, shift))
         return self
 
     def _checked(self, X: Any, y: Any) -> Any:
@@ -74,31 +86,38 @@ def check_numbers(y: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class FederatedLasso(FederatedRegressor):
+class FederatedLasso(EffectsMixin, FederatedRegressor):
     """min_{w, b} mean (<w, row> + b - y)^2 / 2 + alpha ||w||_1 over the rows of all clients, as scikit-learn's Lasso.
 
     radius: None, or a bound of ||w||_2. coef_, intercept_: w and b. For all else see `AbstractFederated`.
-    fit_intercept: whether there is a b; it is 0 otherwise.
+    fit_intercept: whether there is a b; it is 0 otherwise. alpha = 0 is least squares: run_ is None then, and columns
+    that are combinations of others are refused by name. `summary`, `conf_int`, `coef_std_`: see `EffectsMixin`.
     """
 
     centers: ClassVar[bool] = True
+    penalized: ClassVar[str] = "alpha"
 
     alpha: Any = 1.0
     _: KW_ONLY
     fit_intercept: Any = True
     radius: Any = None
+    folds: Any = 5
     tol: Any = 1e-4
 
-    def _problem(
-        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any, center: Any = None
-    ) -> AbstractProblem:
-        options = {"l1": positive("alpha", self.alpha) / size, "radius": scaled_radius(size, self.radius)}
-        options |= {"intercept": self.fit_intercept, "sample_weight": sample_weight, "center": center}
-        return sparse_glm("squared", X, y, clients, **options)
+    def _recipe(self, at: Setting) -> AbstractRecipe:
+        own = {"intercept": self.fit_intercept, "center": at.center, "radius": at.radius(self.radius)}
+        alpha = at.penalty(nonnegative("alpha", at.value))
+        if alpha == 0 and self.radius is None:
+            own["radius"] = ANY
+        return SparseGlmRecipe("squared", l1=alpha, **own)
+
+    @property
+    def _has_no_penalty(self) -> bool:
+        return self.alpha_ == 0 and self.radius is None
 
 
 @dataclass(eq=False, repr=False)
-class FederatedGroupLasso(FederatedRegressor):
+class FederatedGroupLasso(EffectsMixin, FederatedRegressor):
     """min_{w, b} mean (<w, row> + b - y)^2 / 2 + alpha sum_g sqrt(d_g) ||w_g||_2 over the rows of all clients.
 
     groups: for each column its group, whose d_g weights vanish together; None makes each column a group.
@@ -107,21 +126,20 @@ class FederatedGroupLasso(FederatedRegressor):
     """
 
     centers: ClassVar[bool] = True
+    penalized: ClassVar[str] = "alpha"
 
     alpha: Any = 1.0
     groups: Any = None
     _: KW_ONLY
     fit_intercept: Any = True
     radius: Any = None
+    folds: Any = 5
     tol: Any = 1e-4
 
-    def _problem(
-        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any, center: Any = None
-    ) -> AbstractProblem:
-        groups = range(X.shape[1]) if self.groups is None else self.groups
-        options = {"group": positive("alpha", self.alpha) / size, "radius": scaled_radius(size, self.radius)}
-        options |= {"intercept": self.fit_intercept, "sample_weight": sample_weight, "center": center}
-        return sparse_glm("squared", X, y, clients, groups=groups, **options)
+    def _recipe(self, at: Setting) -> AbstractRecipe:
+        groups = range(self.n_features_in_) if self.groups is None else self.groups
+        own = {"intercept": self.fit_intercept, "center": at.center, "radius": at.radius(self.radius)}
+        return SparseGlmRecipe("squared", group=at.penalty(positive("alpha", at.value)), groups=groups, **own)
 
 
 # Regression of several targets that share few directions.
@@ -137,9 +155,12 @@ class FederatedMultiTask(FederatedRegressor):
     fit_intercept: whether there is a b; it is 0 otherwise.
     """
 
+    penalized: ClassVar[str] = "nuclear"
+
     nuclear: Any = 0.01
     _: KW_ONLY
     fit_intercept: Any = True
+    folds: Any = 5
     tol: Any = 1e-4
 
     def __sklearn_tags__(self) -> Any:
@@ -150,11 +171,11 @@ class FederatedMultiTask(FederatedRegressor):
     def _checked(self, X: Any, y: Any) -> Any:
         return checked_data(self, X, y, y_numeric=True, multi_output=True)
 
-    def _problem(
-        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any
-    ) -> AbstractProblem:
-        nuclear, targets = positive("nuclear", self.nuclear) / size, y.reshape(len(y), -1)
-        return low_rank(X, targets, clients, nuclear=nuclear, intercept=self.fit_intercept, sample_weight=sample_weight)
+    def _problem(self, X: NDArray[Any], y: NDArray[Any], *about: Any, **more: Any) -> AbstractProblem:
+        return super()._problem(X, y.reshape(len(y), -1), *about, **more)
+
+    def _recipe(self, at: Setting) -> AbstractRecipe:
+        return LowRankRecipe(at.penalty(positive("nuclear", at.value)), self.fit_intercept)
 
 
 # Regression that outliers cannot pull.
@@ -176,7 +197,14 @@ class FederatedRobustRegression(FederatedRegressor):
     tol: Any = 1e-2
 
     def _problem(
-        self, X: NDArray[Any], y: NDArray[Any], clients: Any, size: float, sample_weight: Any
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        clients: Any,
+        size: float,
+        sample_weight: Any,
+        center: Any = None,
+        groups: Any = None,
     ) -> AbstractProblem:
-        bounded = penalty(size, self.l1, self.l2, self.radius)
+        bounded = Setting(self.l1, size).penalties(self.l2, self.radius)
         return robust_regression(X, y, clients, intercept=self.fit_intercept, sample_weight=sample_weight, **bounded)

@@ -39,7 +39,7 @@ class Outcome(Enum):
 class Estimate:
     """The optimum without penalty, or why there is none.
 
-    sentence: what an outcome other than DONE means, for people. names, beta: the parameters, nan for those of dropped
+    why: why there is no optimum, for people; empty if there is. names, beta: the parameters, nan for those of dropped
     columns. model_based, sandwich, clustered: covariances of the estimates; clustered is None unless there are more
     parties than parameters. degrees: rows less parameters if the loss is squares, else None: then the dispersion was
     estimated. decrement, gap, bounds: Newton's decrement, and what is proved of f(beta) - min f and |beta - optimum|
@@ -49,7 +49,7 @@ class Estimate:
     """
 
     outcome: Outcome
-    sentence: str
+    why: str
     names: tuple[str, ...]
     beta: NDArray[Any]
     exchanges: int
@@ -67,6 +67,11 @@ class Estimate:
     degrees: int | None = None
     dropped: tuple[str, ...] = ()
     direction: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """What an outcome other than DONE means for a table of effects."""
+        return f"no intervals: {self.why}" if self.why else ""
 
 
 @dataclass(frozen=True)
@@ -114,8 +119,8 @@ def estimate(
     search = _Search(ask, tuple(names), exact, self_concordant, most)
     start = np.asarray(start, float)
     sums = search.answer(start, exact)
-    if (sentence := _too_few(sums, start.size, least_events)) is not None:
-        return search.ended(Outcome.TOO_FEW, sentence, start, sums)
+    if (why := _too_few(sums, start.size, least_events)) is not None:
+        return search.ended(Outcome.TOO_FEW, why, start, sums)
     if not float(sums["value"]) < HUGE:
         return search.not_reached(search.point(start, sums))
     kept, twins = _independent_columns(sums, start.size)
@@ -181,8 +186,8 @@ class _Search:
                 trust = max(trust / 4, _guaranteed(at.decrement, at.ratio))
 
     def not_reached(self, at: _Point) -> Estimate:
-        sentence = f"no intervals: the optimum without penalty was not reached in {self.exchanges} exchanges"
-        return self.ended(Outcome.NOT_REACHED, sentence, at.beta, at.sums)
+        why = f"the optimum without penalty was not reached in {self.exchanges} exchanges"
+        return self.ended(Outcome.NOT_REACHED, why, at.beta, at.sums)
 
     def _close(self, at: _Point, before: float) -> bool:
         """Whether the optimum is proved to be close, or as close as rounding lets it be.
@@ -237,12 +242,12 @@ class _Search:
         whole[np.ix_(self.kept, self.kept)] = (matrix + matrix.T) / 2
         return whole
 
-    def ended(self, outcome: Outcome, sentence: str, beta: NDArray[Any], sums: Mapping[str, NDArray[Any]]) -> Estimate:
+    def ended(self, outcome: Outcome, why: str, beta: NDArray[Any], sums: Mapping[str, NDArray[Any]]) -> Estimate:
         counts = (round(float(sums[name])) for name in ("rows", "parties", "uninformative"))
         rows, parties, uninformative = counts
         return Estimate(
             outcome=outcome,
-            sentence=sentence,
+            why=why,
             names=self.names,
             beta=beta,
             exchanges=self.exchanges,
@@ -359,10 +364,7 @@ def _too_few(sums: Mapping[str, NDArray[Any]], size: int, least: float) -> str |
     if events.size == 1:
         what = "rows" if fewest == float(sums["rows"]) else "rows whose target is not 0"
     each = "" if contrasts == 1 else " of a class"
-    return (
-        f"no intervals: there are {fewest:.0f} {what} for {parameters:.0f} parameters{each}, "
-        f"and {least:g} for each are needed"
-    )
+    return f"there are {fewest:.0f} {what} for {parameters:.0f} parameters{each}, and {least:g} for each are needed"
 
 
 def _independent_columns(sums: Mapping[str, NDArray[Any]], size: int) -> tuple[NDArray[Any], dict[int, list[int]]]:
@@ -395,7 +397,7 @@ def _collinear_sentence(names: tuple[str, ...], twins: dict[int, list[int]]) -> 
         others = ", ".join(names[k] for k in twins[j])
         return f"{names[j]} is a combination of {others}" if others else f"{names[j]} does not vary"
 
-    return f"no intervals: {'; '.join(said(j) for j in twins)}; leave such columns out, or have them dropped"
+    return f"{'; '.join(said(j) for j in twins)}; leave such columns out"
 
 
 def _separable_sentence(direction: dict[str, float]) -> str:
@@ -403,6 +405,6 @@ def _separable_sentence(direction: dict[str, float]) -> str:
     shown = ", ".join(f"{name} ({'+' if direction[name] > 0 else '-'})" for name in order[:5])
     more = f" and {len(order) - 5} more" if len(order) > 5 else ""
     return (
-        f"no intervals: without penalty there is no finite optimum, since the data are separable along {shown}{more}: "
+        f"without penalty there is no finite optimum, since the data are separable along {shown}{more}: "
         "these effects are infinite"
     )

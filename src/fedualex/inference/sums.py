@@ -40,12 +40,18 @@ class Design(NamedTuple):
 
 
 def summarize_effects(
-    family: Family, design: Design, beta: NDArray[Any], own_intercept: bool = False, *, meat: bool = False
+    family: Family,
+    design: Design,
+    beta: NDArray[Any],
+    own_intercept: bool = False,
+    *,
+    meat: bool = False,
+    common_intercept: bool = True,
 ) -> Sums:
     """The sums of a party at beta: of value, slope and second derivative, and what statuses are decided by.
 
     own_intercept: the party has an intercept of its own, which is profiled out; else the first parameters are those of
-    the common intercept. meat: send the sums of the sandwich as well.
+    the common intercept. common_intercept=False: there is none of either kind. meat: send the sums of the sandwich too.
 
     rows, parties, intercepts: how many rows and parties there are, and own intercepts that were found. uninformative:
     rows that say nothing, and are not counted, because their party's best intercept is infinite. events: rows by class;
@@ -57,7 +63,9 @@ def summarize_effects(
     """
     used = np.asarray(design.weight) > 0
     rows, target, weight = (np.asarray(part)[used] for part in design)
-    matrix = rows if own_intercept else np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
+    matrix = rows
+    if common_intercept and not own_intercept:
+        matrix = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
     block = np.asarray(beta, float).reshape(matrix.shape[1], -1)
     losses = _losses_of(family, target, weight, block.shape[1])
     sums = _count_rows(family, target, block.shape[1])

@@ -54,7 +54,7 @@ class Effect(NamedTuple):
     bound: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Effects:
     """Effects with what is to be said of them.
 
@@ -106,6 +106,8 @@ class Effects:
     def as_text(self) -> str:
         """The table for a terminal, and below it what is to be said."""
         return "\n".join([text_table(self.header(), self.cells()), "", *self.words])
+
+    __repr__ = as_text
 
     @property
     def _has_ratios(self) -> bool:

@@ -63,14 +63,17 @@ class Coefficient(NamedTuple):
 
 
 def named(encoder: Encoder, weights: NDArray[np.float64]) -> list[Coefficient]:
-    """All coefficients, the largest first: w_j / deviation_j for a number, w_j for a category."""
+    """All coefficients, the largest first: w_j / deviation_j for a number, w_j for a category.
+
+    Sizes that agree in nine digits, as those of two opposite categories do, are in the order of the features.
+    """
     deviations = np.ones(len(encoder.features))
     if encoder.standardizer is not None:
         deviations[: len(encoder.numbers)] = encoder.standardizer.deviation
     found = []
     for name, w, deviation in zip(encoder.features, np.atleast_2d(weights.T).T, deviations, strict=True):
         found.append(Coefficient(name, w / deviation if deviation > 0 else 0 * w, w))
-    return sorted(found, key=lambda c: -c.size)
+    return sorted(found, key=lambda c: -float(f"{c.size:.8e}"))
 
 
 def intercept(encoder: Encoder, weights: NDArray[np.float64], bias: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -159,7 +159,9 @@ class ConstrainedRecipe(AbstractRecipe):
         bound = multiplier_bounds(constant, tau, self.multiplier)
         budget = float(np.min(constant[:, 0] + np.maximum(constant[:, 1:] - tau, 0) @ bound))
         penalty = Penalty(self.l1, self.l2, self.radius)
-        ball, most = penalty.ball(budget), np.array([budget, *(tau + budget / bound)])
+        # A multiplier that is 0, where a constant score has no loss, bounds no loss of its group.
+        excess = np.divide(budget, bound, out=np.full_like(bound, np.inf), where=bound > 0)
+        ball, most = penalty.ball(budget), np.array([budget, *(tau + excess)])
         bias = family.limit_box(known[1], most, self._constants(known)[[0, -1]], ball)
         features = known[1][family.evidence_rows].shape[-1]
         zero = {"multipliers": np.zeros(tau.size)}

@@ -44,23 +44,15 @@ def find_effects(
     structure = GOALS[recipe.goal].structure
     if why := WHY_NONE.get(structure.recipe):
         return {"refused": f"there is no table of effects: {why}"}
-    layout = _Layout(recipe, known, x, wanted.own_intercepts)
-    asked = {"y": np.asarray(y, float), "own_intercept": np.asarray(int(wanted.own_intercepts))}
-    found = estimate(
-        lambda beta, meat: ask({**asked, "beta": beta, "meat": np.asarray(int(meat))}),
-        layout.start,
-        names=layout.names,
-        exact=layout.family.exact_second,
-        self_concordant=layout.family.self_concordant,
-        drop=True,
-    )
+    layout = Layout(recipe, known, x, wanted.own_intercepts)
+    found = layout.estimate(y, ask, drop=True)
     if found.outcome is not Outcome.DONE:
         return {"refused": found.sentence, "exchanges": found.exchanges}
     conditional = structure is not MEAN or recipe.weights is not None
     return layout.tables(found, conditional, wanted.confidence)
 
 
-class _Layout:
+class Layout:
     """Which parameter is which coefficient, and how each is reported."""
 
     def __init__(self, recipe: TableRecipe, known: Sequence[Known], x: Mapping[str, Any], own_intercepts: bool):
@@ -78,6 +70,18 @@ class _Layout:
         self.start = whole.ravel()
         self.units = self._units(encoder, whole.shape[1])
         self.references = {f"{name}={level}": encoder.references[name] for name, level in encoder.contrasts}
+
+    def estimate(self, y: NDArray[Any], ask: Ask, **options: Any) -> Estimate:
+        """The optimum without penalty, from the solution on. options: as for `inference.newton.estimate`."""
+        asked = {"y": np.asarray(y, float), "own_intercept": np.asarray(int(self.own))}
+        return estimate(
+            lambda beta, meat: ask({**asked, "beta": beta, "meat": np.asarray(int(meat))}),
+            self.start,
+            names=self.names,
+            exact=self.family.exact_second,
+            self_concordant=self.family.self_concordant,
+            **options,
+        )
 
     @property
     def names(self) -> list[str]:

@@ -41,11 +41,13 @@ from .goals import (
     read_fit,
     words_of_weights,
 )
-from .kept_model import Findings, make_model, solution, weights_of
+from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .measures import measured
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
+from .rates import calibrate_threshold, check_rate
 from .recipe import TableRecipe, read_recipe
+from .unpenalized import find_unpenalized
 
 TABLE_KEYS = ("table", "clients", "ignore")
 """The keys of [fit] that say which rows there are, and whose; all others are those of `FIT_KEYS`."""
@@ -117,10 +119,16 @@ class Parties:
         return np.concatenate([own.trained[name] for own in self.members])
 
 
+def stored_parties(settings: Mapping[str, Any], folder: Path) -> tuple["Parties", str]:
+    """The parties of a fit once more, from the settings that it keeps, and the checksum of their table now."""
+    recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
+    table = read_table(source.table, folder)
+    return source.split(table, recipe), table.checksum
+
+
 def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
     """The problem of a fit once more, from the settings that its run folder keeps."""
-    recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
-    parties = source.split(read_table(source.table, folder), recipe)
+    parties, _ = stored_parties(settings, folder)
     return pooled_problem(parties.members, agree(parties.members))
 
 
@@ -162,6 +170,15 @@ class PlannedFit:
     def ask_effects(self, asked: Known) -> Known:
         """The sums of all parties for the table of effects."""
         return merged(party.effects(self.known, asked) for party in self.parties.members)
+
+    @property
+    def calibrate(self) -> Calibrate | None:
+        """What bounds the rate of errors on the limited class by the rows that parties hold out; None if none is."""
+        rate, table = self.wanted.rate, self.parties.held_out
+        if rate is None or table is None:
+            return None
+        limited, confidence = self.recipe.settings(self.known)["limited"], self.wanted.confidence
+        return lambda model: calibrate_threshold(model, table, limited, rate, confidence)
 
     @property
     def encoder(self) -> Encoder:
@@ -224,6 +241,8 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
         row_weights(weights, len(weights), f"the column {wanted.weights!r}")
     planned = PlannedFit(recipe, source, parties, agree(parties.members), wanted, table.checksum, folder)
     _ = planned.configuration  # refuses what cannot be run
+    if wanted.rate is not None:
+        check_rate(recipe, planned.known, parties.held_out, wanted.rate, wanted.confidence)
     return planned
 
 
@@ -320,14 +339,8 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     again. announce: is told what is done.
     """
     planned = _with_penalty(path, planned, announce)
-    if not is_finished(path / RUN, planned.configuration):
-        run = solve_into(path / RUN, planned.configuration)
-        if run.stop is Stop.INTERRUPTED:
-            raise KeyboardInterrupt
-    stored, recipe, parties = load(path / RUN), planned.recipe, planned.parties
-    status: Mapping[str, Any] = stored.status or {}
-    if status["stop"] == Stop.INFEASIBLE.name:
-        raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
+    answer = _without_penalty(path, planned) if planned.recipe.unpenalized else _answer_of_run(path, planned)
+    recipe, parties = planned.recipe, planned.parties
     penalty, wanted = told_penalty(recipe, planned.known, path / PENALTY), planned.wanted
 
     def measure(model: Model) -> Mapping[str, Any] | None:
@@ -339,10 +352,33 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     own = wanted.site_intercepts
     own = isinstance(planned.source.clients, str) and len(parties.names) > 1 if own is None else own
     about = Wanted(wanted.confidence, own)
-    effects = find_effects(recipe, planned.known, solution(stored), weights_of(stored), planned.ask_effects, about)
-    model = make_model(recipe, planned.known, stored, parties.names, Findings(penalty, effects, measure))
+    effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about)
+    found = Findings(penalty, effects, measure, planned.calibrate)
+    model = make_model(recipe, planned.known, answer, parties.names, found)
     save(model, path / MODEL)
     return model
+
+
+def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:
+    """By a run, unless it is there already."""
+    if not is_finished(path / RUN, planned.configuration):
+        run = solve_into(path / RUN, planned.configuration)
+        if run.stop is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+    stored = load(path / RUN)
+    status: Mapping[str, Any] = stored.status or {}
+    if status["stop"] == Stop.INFEASIBLE.name:
+        raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
+    return read_answer(stored)
+
+
+def _without_penalty(path: Path, planned: PlannedFit) -> Answer:
+    """By Newton's method on sums, which leaves no run behind."""
+    if (path / RUN).exists():
+        raise ConfigurationError(f"{path / RUN} holds a run of other settings: choose another --out")
+    options, wanted = planned.configuration.options, planned.wanted
+    about = {key: planned.configuration.resolved[key] for key in ("problem", "run", "folder")}
+    return find_unpenalized(planned.recipe, planned.known, planned.ask_effects, about, options.tol, wanted.rounds)
 
 
 def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> PlannedFit:

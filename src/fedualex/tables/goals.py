@@ -302,6 +302,8 @@ class FitSettings:
     folds: int | str = 5
     choose: str = ONE_ERROR
     confidence: float = 0.95
+    rate: float | None = None
+    """The largest share of the limited class on the wrong side, for neyman-pearson."""
     site_intercepts: bool | None = None
     """Of the table of effects. None: where it is said whose a row is."""
     options: Mapping[str, Any] = field(default_factory=dict)

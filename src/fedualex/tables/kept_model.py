@@ -31,39 +31,69 @@ Measure = Callable[[Model], Mapping[str, Any] | None]
 """How a model fares on rows that were held out, as JSON has it; None where there are none."""
 
 
+Calibrate = Callable[[Model], tuple[Model, Mapping[str, Any]]]
+"""A model with another threshold, and what is promised of it, as JSON has it."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model is made of: x, the y by which losses are weighed, and what is certified of them.
+
+    configuration: as a run folder keeps it. said: what a person should know, in sentences.
+    """
+
+    x: Mapping[str, Any]
+    y: NDArray[Any]
+    certificate: Mapping[str, Any]
+    configuration: Mapping[str, Any]
+    said: Sequence[str] = ()
+
+
+def read_answer(stored: StoredRun) -> Answer:
+    """That of a run."""
+    configuration = stored.manifest["configuration"]
+    return Answer(solution(stored), weights_of(stored), certificate_of(stored), configuration)
+
+
 @dataclass(frozen=True)
 class Findings:
-    """What was found beside a run's answer, as JSON has it: how the penalty came about, and the table of effects.
+    """What was found beside an answer, as JSON has it: how the penalty came about, and the table of effects.
 
-    measure: how a model fares on held-out rows.
+    measure: how a model fares on held-out rows. calibrate: what bounds its rate of errors; None if nothing does.
     """
 
     penalty: Mapping[str, Any]
     effects: Mapping[str, Any]
     measure: Measure
+    calibrate: Calibrate | None = None
 
 
 def make_model(
-    recipe: TableRecipe, known: Sequence[Known], stored: StoredRun, parties: Iterable[str], beside: Findings
+    recipe: TableRecipe, known: Sequence[Known], answer: Answer, parties: Iterable[str], beside: Findings
 ) -> Model:
-    """The model of a run's answer. known: merged summaries; parties: the names of those who sent them, in order."""
-    model = recipe.model(known, solution(stored), certificate=certificate_of(stored))
+    """The model of an answer. known: merged summaries; parties: the names of those who sent them, in order."""
+    model = recipe.model(known, answer.x, certificate=answer.certificate)
+    found = {"penalty": dict(beside.penalty), "effects": dict(beside.effects)}
+    if beside.calibrate is not None:
+        model, rate = beside.calibrate(model)
+        found["rate"] = dict(rate)
     rows = dict(zip(parties, map(int, recipe.counts(known)), strict=True))
     weighs = words_of_weights(recipe.goal, len(rows), recipe.groups is not None)
-    done = recipe.describe_columns(known, list(rows))
+    done = [*recipe.describe_columns(known, list(rows)), *answer.said]
     said = {"goal": recipe.goal, "weighs": weighs, "done": done, "id": recipe.id}
-    found = {"penalty": dict(beside.penalty), "effects": dict(beside.effects)}
-    return describe_training(model, stored, rows, beside.measure, **said, **found)
+    return describe_training(model, answer.configuration, rows, beside.measure, **said, **found)
 
 
-def describe_training(model: Model, stored: StoredRun, rows: Mapping[str, int], measure: Measure, **more: Any) -> Model:
+def describe_training(
+    model: Model, configuration: Mapping[str, Any], rows: Mapping[str, int], measure: Measure, **more: Any
+) -> Model:
     """The model with where it came from. rows: how many each client trained on; more: what else to keep."""
     about = {
         **more,
         "rows": sum(rows.values()),
         "clients": rows,
         "held_out": measure(model),
-        "configuration": stored.manifest["configuration"],
+        "configuration": configuration,
         **provenance(),
     }
     return replace(model, training=about)
@@ -105,7 +135,7 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, **more: Any) -> M
         return None if rows.held_out is None else measured(model, rows.held_out, rows.owners[1], by_class).plain()
 
     counts = {str(name): int(np.sum(rows.clients == name)) for name in np.unique(rows.clients)}
-    model = describe_training(model, stored, counts, measure, **more)
+    model = describe_training(model, stored.manifest["configuration"], counts, measure, **more)
     save(model, path)
     return model
 

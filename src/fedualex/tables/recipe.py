@@ -22,6 +22,7 @@ from ..validation import hint, row_weights
 from .goals import (
     GOALS,
     LIMITED_CLASS,
+    MEAN as MEAN_LOSS,
     OPTIONS,
     Goal,
     Selection,
@@ -78,6 +79,11 @@ class TableRecipe:
         return chooses_penalty(self.goal, self.options)
 
     @property
+    def unpenalized(self) -> bool:
+        """Whether the mean loss alone is minimized."""
+        return self._goal.structure is MEAN_LOSS and self.options.get("l1") == 0 and self.options.get("l2") == 0
+
+    @property
     def _goal(self) -> Goal:
         return GOALS[self.goal]
 
@@ -121,7 +127,8 @@ class TableRecipe:
         if self.weighs_parties and len(known) > Encoder.exchanges:  # before that no summary depends on it
             arguments = with_limited_weights(arguments, self.counts(known).size)
         grouped = {"grouped": True} if self.groups is not None else {}
-        return self._goal.make_recipe({**arguments, **grouped})
+        domain = {"radius": 1.0} if self.unpenalized else {}  # any will do: no loss depends on it
+        return self._goal.make_recipe({**arguments, **grouped, **domain})
 
     def settings(self, known: Sequence[Known]) -> dict[str, Any]:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""

@@ -42,6 +42,7 @@ from .evidence import (
     survey_checks,
 )
 from .reach import Begun, Reached, averages, begin_again, is_deployment, method_of, reach
+from .unpenalized import find_unpenalized_model, verify_unpenalized
 
 # How a stored run ended: its words from its numbers by the run's own rules, and its files against one another.
 
@@ -382,10 +383,12 @@ NOTHING = Check("", "missing: there are no runs", None, None, None)
 
 
 def verify(path: Path, *, trust: bool = False) -> Result:
-    """Every check of a finished run, or of all runs of a collection.
+    """Every check of a finished run, of all runs of a collection, or of a fit without penalty, which has no run.
 
     trust: whether code that the folder names may be run; without it such a run's operators are not checked.
     """
+    if (model := find_unpenalized_model(path)) is not None:
+        return verify_unpenalized(path, model)
     manifest = folder.read_manifest(path)
     match manifest["kind"]:
         case "run":

@@ -5,7 +5,7 @@ value is told with the site that has it, and with no other.
 import numpy as np
 import pytest
 from support.command_line import cli, refused
-from support.consortium import noting, run_in_threads
+from support.consortium import given, noting, run_in_threads
 from support.heart import CENTERS, heart_columns, write_heart
 
 from fedualex import models
@@ -37,7 +37,7 @@ def policies(root, text):
 @pytest.mark.parametrize("missing", ["indicator", "drop"])
 def test_a_deployment_is_the_fit_of_all_rows(tmp_path, secure_sums, missing):
     write_heart(tmp_path)
-    fit = {**CODED, "missing": missing}
+    fit = {**CODED, **given("logistic"), "missing": missing}
     root, seen = deployed(tmp_path, secure_sums, **fit), []
     policies(root, "rows_per_parameter = 1\n")  # so that the method is that of the fit
     run_in_threads(root, noting(seen))
@@ -54,7 +54,7 @@ def test_a_deployment_is_the_fit_of_all_rows(tmp_path, secure_sums, missing):
     assert all({"counts of cp", "counts of thal", "counts of smoker"} <= one.sums.keys() for one in sent)
     assert all(("missing apart" in one.sums) == (missing == "indicator") for one in sent)
     counts = sum(one.sums["counts of smoker"] for one in sent)
-    rows = sum(own.rows for own in planned.parties.trained)
+    rows = sum(own.trained.rows for own in planned.parties.members)
     assert (counts.sum() == pytest.approx(rows)) == (secure_sums == "off")  # what leaves is under masks
 
 

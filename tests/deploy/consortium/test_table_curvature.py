@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.command_line import cli
-from support.consortium import deployment, noting, run_in_threads
+from support.consortium import deployment, given, noting, run_in_threads
 from support.deployments import free_port
 from support.patients import HOSPITALS
 from support.reconstruction import GOALS, hold, write_sites
@@ -36,7 +36,8 @@ def pooled(folder, settings) -> dict:
 def assert_like_a_fit(folder, goal, home) -> None:
     """The model in a party's folder is that of a fit, certified after as many exchanges."""
     found, name = models.load(home), goal.partition(",")[0]
-    fit = fit_into(folder / "fit", plan_fit(pooled(folder, {"goal": name, "tol": TOL, **GOALS[goal]}), folder))
+    settings = {"goal": name, "tol": TOL, **given(name), **GOALS[goal]}
+    fit = fit_into(folder / "fit", plan_fit(pooled(folder, settings), folder))
     np.testing.assert_allclose(found.weights, fit.weights, atol=1e-9)
     assert found.certificate["exchanges"] == fit.certificate["exchanges"] <= 12
     assert found.certificate["gap"] <= TOL
@@ -57,7 +58,7 @@ def test_sites_are_asked_for_some_columns_of_a_wide_table(tmp_path, monkeypatch)
     held = hold(tmp_path, "logistic", True, ROWS, tol=TOL, l1=0.05)
     assert {arrays["columns"].size for task, _, arrays in held.asked if task == "curvature"} <= {4, 5, 0}
     assert any(task == "survey" for task, *_ in held.asked)  # which columns matter
-    settings = {"goal": "logistic", "tol": TOL, "l1": 0.05, **GOALS["logistic"]}
+    settings = {"goal": "logistic", "tol": TOL, **given("logistic"), "l1": 0.05, **GOALS["logistic"]}
     fit = fit_into(tmp_path / "fit", plan_fit(pooled(tmp_path, settings), tmp_path))
     found = models.load(tmp_path / "deployment" / "server")
     np.testing.assert_allclose(found.weights, fit.weights, atol=1e-9)

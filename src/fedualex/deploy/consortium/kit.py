@@ -60,6 +60,8 @@ def plan_deployment(
             raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
     check_goal(goal)
+    if wanted.rate is not None:
+        raise ConfigurationError("rate is for fedualex fit: its threshold takes the scores of single rows")
     check_groups(goal, wanted.groups)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
     build_method(method)  # refuses what is no method

@@ -16,7 +16,7 @@ from ...runs.folder import StoredRun
 from ...storage import write_json
 from ...summaries import Known, merged
 from ...tables.effects import Wanted, find_effects
-from ...tables.kept_model import Findings, make_model, solution, weights_of
+from ...tables.kept_model import Findings, make_model, read_answer, solution, weights_of
 from ...tables.measures import Measures, calibration_by, has_calibration
 from ...tables.penalty import PENALTY, choose_penalty, default_penalty, told_penalty
 from ...tables.recipe import merge_named
@@ -85,7 +85,7 @@ class TableServer:
         """The model of a finished run, measured at the sites, and kept here and where a site wants it."""
         penalty = told_penalty(self.recipe, known, self.party / PENALTY)
         found = Findings(penalty, self._effects(known, stored), self._measures)
-        model = make_model(self.recipe, known, stored, self.exchange.order, found)
+        model = make_model(self.recipe, known, read_answer(stored), self.exchange.order, found)
         save(model, self.party / MODEL)
         kept = self.exchange.ask("model", pack_model(model), 0, list(self.exchange.order), 0, _done("kept"))
         log.info("the model is kept at the server and at %d sites", len(kept))

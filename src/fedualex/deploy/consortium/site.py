@@ -25,7 +25,7 @@ from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
 from ..engine import RefusedError
-from ..policy import CALIBRATE, CURVATURE, EFFECTS, LEAST_FOLD, MEASURE, PATH, Release
+from ..policy import CALIBRATE, CURVATURE, EFFECTS, LEAST_FOLD, MEASURE, PATH, PLACE, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
 from .agreement import agreement, is_of_run, recipe_of_goal, why_not_merged, why_not_spread
@@ -191,7 +191,7 @@ class TableSite:
         subject, held = digest_model(unpack_model(request.arrays)), self._enough_held_out()
         if request.task == CALIBRATE:
             beta, _ = unpack_place(request.arrays)
-            subject = f"{subject} at {beta.tolist()}"
+            subject = f"{subject}{PLACE}{beta.tolist()}"
         return Release(request.task, 1, weights=(tuple(map(float, held)),), subject=subject)
 
     def declare_path(self, request: Request) -> Release:

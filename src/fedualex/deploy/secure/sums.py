@@ -88,8 +88,6 @@ SUMMED = (
     "calibrate",
 )
 """The tasks whose answers are added up; to others a site answers as it is."""
-APART = ("measures",)
-"""Arrays in the clear for which there are sums under masks: a site that releases sums only does not release these."""
 FEWEST = 3
 """With two sites each knows the other's numbers from the sum, so that masks would hide nothing from it."""
 

@@ -1,0 +1,280 @@
+"""Standard errors and intervals of the coefficients of an estimator, and its optimum without penalty."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ..inference.newton import Estimate, Outcome, estimate
+from ..inference.sums import Design, add_up, summarize_effects
+from ..inference.table import Effects, tabulate
+from ..precision import double
+from ..problems.curvature import ScoreSurveyor, surveyor_of
+from ..tree import Saddle
+from ..validation import issparse
+
+INTERCEPT = "(intercept)"
+MOST = 1500
+"""Columns times scores at most, whose second derivative is inverted."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The rows of a problem with columns of deviation 1, less their means where there is an intercept.
+
+    designs: of each client. mean, deviation: of the columns as the problem has them. unit: by which targets are
+    divided, so that squares are of the order of 1. scores: of a row, less that of the first of several classes.
+    """
+
+    family: Any
+    designs: list[Design]
+    mean: NDArray[Any]
+    deviation: NDArray[Any]
+    unit: float
+    intercept: bool
+    scores: int
+
+    @classmethod
+    def of(cls, problem: Any, y: NDArray[Any]) -> "Columns":
+        """Of the rows that a problem holds. y: by which it weighs their losses."""
+        with double():
+            surveyor = surveyor_of(problem)
+        assert isinstance(surveyor, ScoreSurveyor)
+        weights = problem.like.x["weights"]
+        if weights.size > MOST:
+            raise ValueError(f"coefficients must be at most {MOST} for their errors to be found, got {weights.size}")
+        count, parts = sum(len(own.target) for _, own in surveyor.parts), surveyor.parts
+        rows = [_full(own.rows) for _, own in parts]
+        mass = [count * float(weight) * own.coefficients(y) for weight, own in parts]
+        family, intercept = parts[0][1].family, "bias" in problem.like.x
+        mean, deviation = _moments(rows, mass, intercept)
+        unit = _unit([own.target for _, own in parts], mass) if family.exact_second else 1.0
+        designs = [
+            Design((part - mean) / deviation, own.target / unit if family.exact_second else own.target, weight)
+            for part, (_, own), weight in zip(rows, parts, mass, strict=True)
+        ]
+        scores = 1 if weights.ndim == 1 else weights.shape[1] - 1
+        return cls(family, designs, mean, deviation, unit, intercept, scores)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows count differently: then errors are those of the sandwich, which no scale of weights changes."""
+        weight = np.concatenate([design.weight for design in self.designs])
+        return bool(np.ptp(weight) > 1e-9 * np.max(weight))
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(len(design.target) for design in self.designs)
+
+    def estimate(self, start: NDArray[Any], names: list[str], **options: Any) -> Estimate:
+        """The optimum without penalty."""
+
+        def ask(beta: NDArray[Any], meat: bool) -> Any:
+            about = {"meat": meat, "common_intercept": self.intercept}
+            return add_up([summarize_effects(self.family, design, beta, **about) for design in self.designs])
+
+        exact, self_concordant = self.family.exact_second, self.family.self_concordant
+        return estimate(ask, start, names=names, exact=exact, self_concordant=self_concordant, **options)
+
+    def units(self, origin: NDArray[Any], size: float) -> NDArray[Any]:
+        """From parameters to coefficients of rows as they were before they became (row - origin) / size."""
+        spread, middle = size * self.deviation, origin + size * self.mean
+        matrix = np.diag(1 / spread)
+        if self.intercept:
+            matrix = np.block([[np.ones((1, 1)), -(middle / spread)[None]], [np.zeros((len(matrix), 1)), matrix]])
+        return self.unit * np.kron(matrix, np.eye(self.scores))
+
+
+def _full(rows: Any) -> NDArray[Any]:
+    """Rows less their center, none of them sparse."""
+    matrix = rows.rows.toarray() if issparse(rows.rows) else np.asarray(rows.rows)
+    return matrix if rows.center is None else matrix - np.asarray(rows.center)
+
+
+def _moments(rows: list[Any], mass: list[Any], intercept: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Mean (0 without intercept) and deviation of the columns; 1 for those that do not vary."""
+    total = sum(weight.sum() for weight in mass)
+    mean = sum(weight @ part for part, weight in zip(rows, mass, strict=True)) / total
+    mean = mean if intercept else np.zeros_like(mean)
+    square = sum(weight @ (part - mean) ** 2 for part, weight in zip(rows, mass, strict=True)) / total
+    return mean, np.where(square > 0, np.sqrt(square), 1.0)
+
+
+def _unit(targets: list[Any], mass: list[Any]) -> float:
+    values, weight = np.concatenate(targets), np.concatenate(mass)
+    largest = float(np.max(np.abs(values)))
+    return largest * float(np.sqrt(weight @ (values / largest) ** 2 / weight.sum())) if largest > 0 else 1.0
+
+
+def parameter_names(features: list[str], intercept: bool, labels: list[str]) -> list[str]:
+    """One for each parameter. labels: of the classes but the first, if there are more than two."""
+    every = [INTERCEPT, *features] if intercept else features
+    return [f"{name}, {label}" for name in every for label in labels] if labels else every
+
+
+class Optimum(NamedTuple):
+    """The optimum without penalty as a point of the problem. gap: what is proved of its mean loss."""
+
+    z: Saddle
+    gap: float
+    exchanges: int
+
+
+def find_optimum(problem: Any, features: list[str], labels: list[str], most: int) -> Optimum:
+    """Of a problem without penalty, whatever its domain; a ValueError says why there is none.
+
+    labels: as for `parameter_names`. most: exchanges.
+    """
+    columns = Columns.of(problem, np.zeros(0))
+    names = parameter_names(features, columns.intercept, labels)
+    found = columns.estimate(np.zeros(len(names)), names, most=most, least_events=0)
+    if found.outcome is not Outcome.DONE:
+        raise ValueError(f"there is no model: {found.why}")
+    block = (columns.units(np.zeros(len(features)), 1.0) @ found.beta).reshape(-1, columns.scores)
+    if labels:
+        whole = np.concatenate([np.zeros((len(block), 1)), block], axis=1)
+        block = whole - whole.mean(axis=1, keepdims=True)
+    like, first = problem.like.x, int(columns.intercept)
+    x = {"weights": block[first:].reshape(np.shape(like["weights"]))}
+    x |= {"bias": block[0].reshape(np.shape(like["bias"]))} if columns.intercept else {}
+    return Optimum(Saddle(x), found.gap * columns.unit**2 / columns.rows, found.exchanges)
+
+
+# What is asked of an estimator.
+
+
+class Fitted(NamedTuple):
+    """What a fit solved: the problem with its rows, and the solution.
+
+    size, shift: by what its rows were divided, and what was taken off its targets.
+    """
+
+    problem: Any
+    z: Saddle
+    size: float
+    shift: Any
+
+
+class Found(NamedTuple):
+    """The optimum without penalty, and how it is reported (`tabulate`).
+
+    kind: the errors that are right. weighted: whether rows weigh differently.
+    """
+
+    estimate: Estimate
+    units: NDArray[Any]
+    offset: NDArray[Any]
+    effect: str
+    scores: int
+    kind: str
+    weighted: bool
+
+
+class EffectsMixin:
+    """`summary`, `conf_int` and `coef_std_`, for losses with second derivatives.
+
+    They are about the optimum without penalty of all columns, which is found when one of them is asked for first
+    (docs/inference.md): a penalized coefficient has no standard error of its own. For that an estimator keeps its rows
+    in memory after a fit. Rows are not pickled; what was found by then is.
+    """
+
+    _fitted: Fitted
+    _found: Found | None = None
+    coef_: Any
+    intercept_: Any
+    center_: Any
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_fitted"}
+
+    def summary(self, confidence: float = 0.95, kind: str | None = None) -> Effects:
+        """The table of effects, which prints itself; `.plain()` is it as JSON has it.
+
+        confidence: of intervals. kind: of errors, "model-based", "sandwich" (over rows) or "clustered" (over clients,
+        which takes more clients than parameters); None is model-based, and sandwich where rows weigh differently or
+        the loss is Huber's.
+        A ValueError says why there is none, as where there are too few rows, or where classes can be separated.
+        """
+        check_is_fitted(self)
+        found = self._effects()
+        return tabulate(
+            found.estimate,
+            penalized=self._parameters(found.scores, bool(len(found.units) % np.shape(self.coef_)[-1])),
+            effect=found.effect,
+            kind=found.kind if kind is None else kind,
+            confidence=confidence,
+            conditional=found.weighted,
+            units=found.units,
+            offset=found.offset,
+        )
+
+    def conf_int(self, confidence: float = 0.95, kind: str | None = None) -> NDArray[Any]:
+        """The ends of the interval of each coefficient, of shape (features, 2).
+
+        Of more than two classes it is (features, classes - 1, 2), each class against the first. nan for columns that
+        are combinations of those before them. confidence, kind: as for `summary`.
+        """
+        return self._by_feature([(row.lower, row.upper) for row in self.summary(confidence, kind).rows])
+
+    @property
+    def coef_std_(self) -> NDArray[Any]:
+        """The standard errors behind `conf_int`, of shape (features,) or (features, classes - 1)."""
+        return self._by_feature([(row.error,) for row in self.summary().rows])[..., 0]
+
+    def _by_feature(self, rows: list[tuple[float, ...]]) -> NDArray[Any]:
+        """The numbers of all rows of the table but those of the intercept."""
+        features, scores = np.shape(self.coef_)[-1], self._effects().scores
+        own = np.array(rows)[len(rows) - features * scores :]
+        return own.reshape(features, *([scores] if scores > 1 else []), -1)
+
+    def _keep_rows(self, fitted: Fitted) -> None:
+        self._fitted, self._found = fitted, None
+
+    def _effects(self) -> Found:
+        if self._found is None:
+            if not hasattr(self, "_fitted"):
+                raise ValueError(
+                    f"rows are not kept with a pickled {type(self).__name__}: ask for its summary before, or fit again"
+                )
+            self._found = self._find_effects(self._fitted)
+        return self._found
+
+    def _find_effects(self, fitted: Fitted) -> Found:
+        y = np.concatenate([np.zeros(0), *map(np.ravel, jax.tree.leaves(fitted.z.y))])
+        columns = Columns.of(fitted.problem, y)
+        units = columns.units(self.center_, fitted.size)
+        offset = np.zeros(len(units))
+        offset[: columns.scores] = fitted.shift if columns.intercept else 0.0
+        start = np.linalg.solve(units, self._parameters(columns.scores, columns.intercept) - offset)
+        names = parameter_names(feature_names(self), columns.intercept, contrast_labels(self))
+        found = columns.estimate(start, names, drop=True)
+        if found.outcome is not Outcome.DONE:
+            raise ValueError(f"{type(self).__name__} has {found.sentence}")
+        family, weighted = columns.family, columns.weighted
+        likely = family.exact_second or family.self_concordant  # Huber's loss is that of no likelihood
+        kind = "model-based" if likely and not weighted else "sandwich"
+        return Found(found, units, offset, family.reading.effect, columns.scores, kind, weighted)
+
+    def _parameters(self, scores: int, intercept: bool) -> NDArray[Any]:
+        """Those of the model as `tabulate` has them: against the first class where there are more than two."""
+        weights, bias = np.atleast_2d(self.coef_).T, np.reshape(self.intercept_, (1, -1))
+        if scores > 1:
+            weights, bias = weights[:, 1:] - weights[:, :1], bias[:, 1:] - bias[:, :1]
+        return np.concatenate([bias, weights] if intercept else [weights]).ravel()
+
+
+def feature_names(estimator: Any) -> list[str]:
+    """As a data frame had them, else x0, x1 and so on."""
+    given = getattr(estimator, "feature_names_in_", None)
+    return [f"x{j}" for j in range(estimator.n_features_in_)] if given is None else list(map(str, given))
+
+
+def contrast_labels(estimator: Any) -> list[str]:
+    """The classes but the first, if there are more than two."""
+    classes = getattr(estimator, "classes_", ())
+    return list(map(str, classes[1:])) if len(classes) > 2 else []
