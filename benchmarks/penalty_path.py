@@ -27,7 +27,7 @@ from fedualex.problems.constrained import ConstrainedRecipe
 from fedualex.problems.low_rank import LowRankRecipe
 from fedualex.problems.rows import split_rows
 from fedualex.problems.sparse_glm import SparseGlmRecipe
-from fedualex.tables.choosing import PartiesHere, Search, search
+from fedualex.tables.choosing import PartiesHere, Search, fold_rows, search
 
 PARTIES = 3
 
@@ -70,7 +70,7 @@ def report_exchanges() -> None:
     """One line a goal."""
     print("goal             exchanges  largest gap  chosen  best  CPU s")
     for goal, (recipe, rows) in bundled().items():
-        found, seconds = timed(lambda recipe=recipe, rows=rows: search(recipe, PartiesHere(recipe, rows)))
+        found, seconds = timed(lambda recipe=recipe, rows=rows: search(recipe, fold_rows(recipe, rows)))
         curve = found.curve
         print(
             f"{goal:16} {curve.exchanges:9}  {max(curve.gaps):11.1e}  {curve.chosen:6}  {curve.best:4}  {seconds:5.1f}"
@@ -96,11 +96,12 @@ def folds_of(parties: PartiesHere, rows: int) -> list[tuple[Any, Any]]:
 
 def compare(name: str, recipe: Any, rows: Any, peer: Callable[[Search, Any], Any], count: int) -> None:
     """CPU here and there for the same values and folds. peer: the index of the best value, as scikit-learn finds it."""
-    found, own = timed(lambda: search(recipe, PartiesHere(recipe, rows)))
-    cv = folds_of(PartiesHere(recipe, rows), count)
+    found, own = timed(lambda: search(recipe, fold_rows(recipe, rows)))
+    cv = folds_of(fold_rows(recipe, rows), count)
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FutureWarning)  # names that versions before 1.8 do not have yet
         best = peer(found, cv)
     other = time.process_time() - began
     curve = found.curve

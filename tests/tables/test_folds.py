@@ -1,11 +1,15 @@
 """Folds of rows: stable, alike everywhere, and refused where something is lost."""
 
+import jax
 import numpy as np
 import pytest
-from support.choosing import breast_cancer, recipes
+from support.choosing import breast_cancer, recipes, some
 
+from fedualex.algorithms.base import Survey
+from fedualex.problems.curvature import surveyor_of
+from fedualex.problems.recipe import assemble
 from fedualex.tables.choosing import fold_rows, search
-from fedualex.tables.folds import FoldedRows, fold_of
+from fedualex.tables.folds import FoldedRows, fold_of, known_by_fold
 
 
 @pytest.mark.parametrize("keys", [np.arange(1000), np.array([f"patient {i}" for i in range(1000)])])
@@ -59,3 +63,24 @@ def test_a_fold_without_one_class_is_refused():
 def test_two_sites_cannot_be_left_out_in_turn():
     with pytest.raises(ValueError, match="needs at least three, got 2"):
         fold_rows(recipes()["logistic"], breast_cancer()[:2], folds="sites")
+
+
+@pytest.mark.parametrize("goal", ["logistic", "auc", "fair"])
+def test_a_survey_without_a_fold_is_that_of_the_other_rows(goal):
+    recipe, rows = recipes()[goal], breast_cancer()
+    parties = fold_rows(recipe, rows)
+    known = [[] for _ in range(parties.folds + 1)]
+    for _ in range(recipe.exchanges):
+        for own, part in zip(known, known_by_fold(parties.summaries(known), len(known)), strict=True):
+            own.append(part)
+    parties.settle(known)
+    kept = [some(own, member.fold != 2) for own, member in zip(rows, parties.members, strict=True)]
+    alone = surveyor_of(assemble(recipe, kept))
+    rng = np.random.default_rng(0)
+    point = alone.problem.geometry.project(
+        jax.tree.map(lambda leaf: 0.1 * rng.normal(size=leaf.shape), alone.problem.like)
+    )
+    ((found,),), direct = parties.surveys([(2, Survey((point,), (True,)))]), alone.survey(point, curvature=True)
+    np.testing.assert_allclose(found.value, direct.value, rtol=1e-12)
+    np.testing.assert_allclose(found.curvature.xx, direct.curvature.xx, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.operator.x["weights"], direct.operator.x["weights"], rtol=1e-9, atol=1e-12)

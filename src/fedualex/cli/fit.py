@@ -294,7 +294,7 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     if not as_json:
         echo("\n".join([planned.words, *(f"note: {note}" for note in planned.notes)]))
     with resumable("the fit", as_json):
-        model = fit_into(path, planned)
+        model = fit_into(path, planned, _tell)
     if as_json:
         print_json({"folder": str(path), "goal": planned.goal, "notes": planned.notes, **description(model)})
     else:
@@ -304,6 +304,12 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     if not reached and not as_json:
         echo("To come nearer, raise --rounds, or accept a larger --tol; with another --out.")
     sys.exit(0 if reached else 3)
+
+
+def _tell(text: str) -> None:
+    """What is done, for somebody who waits."""
+    if sys.stderr.isatty():
+        echo(text, err=True)
 
 
 @click.command()

@@ -22,7 +22,7 @@ from .outputs import exact_problem
 
 NUMBERS = 4_000_000
 """What one exchange carries of every party at most, unless a single member needs more."""
-PATIENCE, BETTER = 8, 0.9
+PATIENCE, BETTER = 5, 0.9
 """Exchanges after which a member leaves whose gap is not below BETTER times what it was before them."""
 FAR_BELOW = 0.1
 """The share of the tolerance below which a gap cannot help any more: what is left of it is rounding."""
@@ -36,12 +36,14 @@ class Member(NamedTuple):
 
     f: the number of its loss, which several members may share. problem: with its own penalty; its data may be
     elsewhere. start: a point; or a place of another member, whose model is solved with the own penalty first; or None
-    for the place of the last member before it with the same f, if that has one.
+    for the place of the last member before it with the same f, if that has one. near: a point near that model's
+    solution, if one is known.
     """
 
     f: int
     problem: AbstractProblem
     start: Saddle | Place | None = None
+    near: Saddle | None = None
 
 
 class Solved(NamedTuple):
@@ -70,25 +72,30 @@ def solve_together(
     ask: Ask,
     *,
     tol: float,
+    relative: bool = False,
     most_exchanges: int = 100,
     numbers_per_exchange: float = NUMBERS,
     sum_error: float = 0.0,
+    report: Callable[[int], None] = lambda met: None,
 ) -> Together:
     """Every member by FeDualNewton, all in the same exchanges.
 
     members: in an order in which one is a good start of the next. A member leaves when its gap is at most tol, or no
     longer falls. As many are under way as fit in one exchange, and as members leave, the next ones enter.
-    ask: asks all parties. most_exchanges: after which the rest leaves as it is, those that never entered included.
-    numbers_per_exchange: how many numbers a party may send at once. sum_error: by how much each entry of a survey may
-    be off because of the way in which it was added up.
+    ask: asks all parties. relative: whether tol is a share of each member's own value. most_exchanges: after which the
+    rest leaves as it is, those that never entered with an infinite gap. numbers_per_exchange: how many numbers a party
+    may send at once. sum_error: by how much each entry of a survey may be off because of the way in which it was added
+    up. report: is told after each exchange how many members are within their tolerance.
     """
     waiting, under_way = deque(enumerate(members)), dict[int, _Walk]()
     solved, exchanges = dict[int, Solved](), 0
+
+    def start(number: int, member: Member) -> _Walk:
+        return _Walk(_with_start(number, member, members, solved), tol, relative, sum_error)
+
     with double():
-        while waiting or under_way:
-            _admit(waiting, under_way, members, solved, tol, sum_error, numbers_per_exchange)
-            if exchanges >= most_exchanges:
-                break
+        while (waiting or under_way) and exchanges < most_exchanges:
+            _admit(waiting, under_way, start, numbers_per_exchange)
             walks = list(under_way.values())
             answers = ask([(walk.member.f, walk.ask()) for walk in walks])
             exchanges += 1
@@ -96,11 +103,9 @@ def solve_together(
                 if (ended := under_way[number].tell(answer)) is not None:
                     solved[number] = ended
                     del under_way[number]
+            report(sum(one.met for one in solved.values()))
         solved |= {number: walk.ended() for number, walk in under_way.items()}
-    if waiting:
-        raise RuntimeError(
-            f"most_exchanges={most_exchanges} ended before {len(waiting)} of {len(members)} problems had begun"
-        )
+        solved |= {number: start(number, member).ended() for number, member in waiting}
     return Together([solved[number] for number in range(len(members))], exchanges)
 
 
@@ -113,13 +118,10 @@ def numbers_of(problem: AbstractProblem) -> int:
 def _admit(
     waiting: deque[tuple[int, Member]],
     under_way: dict[int, "_Walk"],
-    members: Sequence[Member],
-    solved: dict[int, Solved],
-    tol: float,
-    sum_error: float,
+    start: Callable[[int, Member], "_Walk"],
     most: float,
 ) -> None:
-    """Let in as many as fit beside those under way, each with its start."""
+    """Let in as many as fit beside those under way."""
     total = sum(numbers_of(walk.member.problem) for walk in under_way.values())
     while waiting:
         number, member = waiting[0]
@@ -127,26 +129,35 @@ def _admit(
         if under_way and total > most:
             return
         waiting.popleft()
-        if member.start is None:
-            before = (m for m in reversed(range(number)) if m in solved and members[m].f == member.f)
-            nearest = next(before, None)
-            member = member if nearest is None else member._replace(start=solved[nearest].place)
-        under_way[number] = _Walk(member, tol, sum_error)
+        under_way[number] = start(number, member)
+
+
+def _with_start(number: int, member: Member, members: Sequence[Member], solved: dict[int, Solved]) -> Member:
+    """A member without a start gets the place of the last one before it with the same loss that has left."""
+    if member.start is not None:
+        return member
+    before = (m for m in reversed(range(number)) if m in solved and members[m].f == member.f)
+    nearest = next(before, None)
+    return member if nearest is None else member._replace(start=solved[nearest].place)
 
 
 class _Walk:
     """One member under way."""
 
-    def __init__(self, member: Member, tol: float, sum_error: float):
-        self.member, self.tol, self.sum_error = member, tol, np.asarray(sum_error)
+    def __init__(self, member: Member, tol: float, relative: bool, sum_error: float):
+        self.member, self.share, self.relative, self.sum_error = member, tol, relative, np.asarray(sum_error)
         self.method, self.facts = FeDualNewton(), Facts(member.problem, 1)
         start = member.problem.like if member.start is None else member.start
         if isinstance(start, Place):
-            start = _predicted(self.facts, start)
+            start = _predicted(self.facts, start, member.near)
         # From near a solution whole steps are quick: longer ones beside them would be surveyed in vain.
         quick = 0 if member.start is None else 2
         self.server: NewtonServer = self.method.init(self.facts, start)._replace(quick=quick)
         self.gaps: list[float] = []
+
+    @property
+    def tol(self) -> float:
+        return self.share * abs(float(self.server.bounds.upper.bound)) if self.relative else self.share
 
     def ask(self) -> Survey:
         return self.method.ask(self.facts, self.server)
@@ -183,9 +194,10 @@ def _measured(problem: AbstractProblem, bounds: Any, sum_error: Any) -> tuple[Me
     return measure_bounds(problem, bounds, sum_error)
 
 
-def _predicted(facts: Facts, place: Place) -> Saddle:
+def _predicted(facts: Facts, place: Place, near: Saddle | None) -> Saddle:
     """The solution of another member's model with the own penalty, which asks nobody."""
-    found = solve_model(facts.blocks, place.operator, place.jacobian, place.point)
+    begin = None if near is None else entries_of(near)
+    found = solve_model(facts.blocks, place.operator, place.jacobian, place.point, begin)
     return point_of(facts.flat, found.point)
 
 
@@ -199,6 +211,11 @@ class Quadratic:
         assert found.curvature is not None
         self.center, self.slope, self.value = entries_of(point), entries_of(found.operator), float(found.value)
         self.curvature: Curvature = found.curvature
+
+    @property
+    def place(self) -> Place:
+        """The model that is f itself."""
+        return Place(self.center, self.slope, self.curvature.jacobian)
 
     def survey(self, request: Survey) -> list[Surveyed]:
         """What all parties would answer, but for rounding; a dual cut of a quadratic would be its tangent."""

@@ -1,6 +1,6 @@
 """The penalty, chosen on held-out rows: a path of values, each solved and certified with and without every fold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -25,11 +25,13 @@ SHARE, WIDE_SHARE = 1e-3, 1e-2
 STRIDE = 4
 """Of the path with all rows, every so many-th value is solved first, and those between start from these."""
 HUGE = 1e6
-"""A penalty at which no weight is worth having, where features and targets are of the order of 1."""
+"""The penalty of the null model at first; so many times what its slope says if that shows weights worth having."""
 TOL, MOST = 1e-6, 400
-"""The gap at which an answer of the path ends, and the most exchanges of a search."""
+"""The gap at which an answer of the path ends, as a share of the null model's loss; the most exchanges of a search."""
 NULL = 1e-5
 """The share of that gap for the null model, from whose slope all values follow."""
+UNRELATED = 1e-10
+"""A slope's share of what it can be at most below which it is rounding: the feature tells nothing."""
 ROOM = 1e-6
 """By how much the largest value is above what the null model says, which is known up to its own gap."""
 NONZERO = 1e-9
@@ -80,8 +82,8 @@ class Curve:
 
     values: falling. measure, error: the mean over folds and its standard error. excess: by how much limits are exceeded
     on held-out rows, less one standard error; 0 where there are none. nonzeros: of the model of all rows. gaps: the
-    largest certified gap of a value, of all folds and of all rows. what: what is measured. said: what a person should
-    know beside.
+    largest certified gap of a value, of all folds and of all rows. tol: the gap at which a fit ends; missed: how many
+    of the fits did not reach it. what: what is measured. said: what a person should know beside.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Curve:
     nonzeros: list[int]
     gaps: list[float]
     tol: float
+    missed: int
     folds: int
     exchanges: int
     what: str
@@ -113,7 +116,9 @@ class Curve:
             f"{self.name} = {self.value:.4g}, {how} {self.what} on {self.folds} folds of held-out rows among the "
             f"{len(self.values)} values tried"
         )
-        return f"{text}; {self.said}" if self.said else text
+        fits = len(self.values) * (self.folds + 1)
+        missed = f"{self.missed} of the {fits} fits ended at a gap above {self.tol:.1g}" if self.missed else ""
+        return "; ".join(part for part in (text, self.said, missed) if part)
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -134,16 +139,18 @@ class Measured(NamedTuple):
     what: str
 
 
-def choose(measured: Measured, rule: Rule) -> tuple[int, int, str]:
+def choose(measured: Measured, rule: Rule, certified: NDArray[np.bool_] | None = None) -> tuple[int, int, str]:
     """The index of the best value, of the chosen one, and what should be said: values fall, so the first is largest.
 
-    Where limits are exceeded at every value, the one that exceeds them least is both.
+    certified: which values may be chosen; all unless given, or if it is none. Where limits are exceeded at every value,
+    the one that exceeds them least is both.
     """
     if rule not in ("one-standard-error", "best"):
         raise ValueError(f"the rule must be 'one-standard-error' or 'best', got {rule!r}")
-    fine = measured.excess <= 0
+    able = np.ones(len(measured.mean), bool) if certified is None or not certified.any() else certified
+    fine = able & (measured.excess <= 0)
     if not fine.any():
-        least = int(np.argmin(measured.excess))
+        least = int(np.argmin(np.where(able, measured.excess, np.inf)))
         return least, least, "no value keeps the limit on held-out rows, and this one exceeds it least"
     mean = np.where(fine, measured.mean, np.inf)
     best = int(np.argmin(mean))
@@ -266,6 +273,9 @@ def checked_folds(folds: object, parties: int) -> int:
 
 # The search.
 
+Pair = tuple[int, int]
+"""A loss and a value, by their numbers."""
+
 
 class Search(NamedTuple):
     """The curve, and for every value the answer with all rows; known: what all rows add up to."""
@@ -291,43 +301,21 @@ def search(
     most_exchanges: int = MOST,
     numbers_per_exchange: float = NUMBERS,
     sum_error: float = 0.0,
+    announce: Callable[[str], None] = lambda text: None,
 ) -> Search:
     """The penalty of a recipe, chosen on held-out rows among `count` values.
 
-    recipe: with any penalty, which is replaced. tol: the gap at which an answer of the path ends. share: of the largest
-    value, the least one; as `share_of` says unless given. The other arguments are those of `solve_together`.
+    recipe: with any penalty, which is replaced. tol: the gap at which an answer of the path ends, as a share of the
+    loss of the null model. share: of the largest value, the least one; as `share_of` says unless given. announce: is
+    told of each exchange. The other arguments are those of `solve_together`.
     """
-    walk = _Search(recipe, parties, tol, most_exchanges, numbers_per_exchange, sum_error)
-    null = walk.begin()
-    known, shape = walk.known[-1], np.shape(null.point.x["weights"])
-    slope = null.place.operator[walk.weights]
-    rows = float(known[0]["rows"].sum())
-    largest = (1 + ROOM) * least_zero_penalty(recipe, slope.reshape(shape))
-    values = penalty_grid(largest, count, share_of(rows, shape[0]) if share is None else share)
+    walk = _Search(recipe, parties, most_exchanges, numbers_per_exchange, sum_error, announce)
+    null = walk.begin(tol)
+    values, said = walk.values(null, count, share)
+    walk.fits = len(values) * (parties.folds + 1)
     path = walk.path(values, null.place)
-    folded = walk.folded(values, path)
-    sums = walk.held_out(folded)
-    measured = measure_folds(recipe, known, sums)
-    best, chosen, said = choose(measured, rule)
-    gaps = np.max([[one.gap for one in own] for own in (path, *folded)], axis=0)
-    curve = Curve(
-        name=penalty_name(recipe),
-        values=values.tolist(),
-        measure=measured.mean.tolist(),
-        error=measured.error.tolist(),
-        excess=measured.excess.tolist(),
-        nonzeros=[count_nonzeros(recipe, one.point.x["weights"]) for one in path],
-        gaps=gaps.tolist(),
-        tol=tol,
-        folds=parties.folds,
-        exchanges=walk.exchanges,
-        what=measured.what,
-        rule=rule,
-        best=best,
-        chosen=chosen,
-        said=said,
-    )
-    return Search(curve, path, known)
+    curve = walk.curve(values, [*walk.folded(values, path), path], rule, said)
+    return Search(curve, path, walk.known[-1])
 
 
 def count_nonzeros(recipe: AbstractRecipe, weights: NDArray[Any]) -> int:
@@ -337,45 +325,74 @@ def count_nonzeros(recipe: AbstractRecipe, weights: NDArray[Any]) -> int:
 
 
 class _Search:
-    """The exchanges of a search, counted."""
+    """The exchanges of a search, counted. fits: how many there are; met: how many of them are within tol."""
 
     def __init__(
         self,
         recipe: AbstractRecipe,
         parties: Parties,
-        tol: float,
         most_exchanges: int,
         numbers_per_exchange: float,
         sum_error: float,
+        announce: Callable[[str], None],
     ):
         self.recipe, self.parties, self.name = recipe, parties, penalty_name(recipe)
-        self.tol, self.most, self.numbers, self.sum_error = tol, most_exchanges, numbers_per_exchange, sum_error
-        self.exchanges = 0
+        self.most, self.numbers, self.sum_error = most_exchanges, numbers_per_exchange, sum_error
+        self.announce, self.exchanges, self.fits, self.met, self.tol = announce, 0, 0, 0, 0.0
         self.known: list[list[Known]] = [[] for _ in range(parties.folds + 1)]
         self.quadratics: list[Quadratic] = []
 
-    def begin(self) -> Solved:
-        """Summaries of all losses, and the null model of all rows: no weight is worth having at HUGE."""
+    def begin(self, tol: float) -> Solved:
+        """Summaries of all losses, and the null model of all rows, whose loss is what tol is a share of."""
         for exchange in range(self.recipe.exchanges):
             found = known_by_fold(self.parties.summaries(self.known), len(self.known))
-            self.exchanges += 1
+            self._count("sums of all folds")
             if exchange == 0:
                 check_folds(found)
             for own, part in zip(self.known, found, strict=True):
                 own.append(part)
         self.parties.settle(self.known)
         whole = self.parties.folds
-        null = self.problem(whole, HUGE)
-        start = null_point(null, self.known[whole])
-        if is_quadratic(null):
+        start = null_point(self.problem(whole, HUGE), self.known[whole])
+        if is_quadratic(self.problem(whole, HUGE)):
             self._learn(start)
-        return self.solve([Member(whole, null, start)], NULL * self.tol)[0]
+        null, huge = self._null(start, HUGE, NULL * tol), HUGE
+        while (least := self._least(null)) >= huge:
+            huge = HUGE * least
+            null = self._null(start, huge, NULL * tol)
+        if not np.isfinite(null.gap):
+            raise RuntimeError(f"most_exchanges={self.most} ended before the model without weights was known")
+        self.tol = max(tol * abs(null.value), null.gap)  # where the loss is 0, rounding is what is left
+        return null
+
+    def _null(self, start: Saddle, huge: float, tol: float) -> Solved:
+        """Of all rows at a huge penalty."""
+        whole = self.parties.folds
+        return self.solve([Member(whole, self.problem(whole, huge), start)], tol, relative=True)[0]
+
+    def _least(self, null: Solved) -> float:
+        """The least penalty at which no weight is worth having."""
+        shape = np.shape(null.point.x["weights"])
+        return least_zero_penalty(self.recipe, null.place.operator[self.weights].reshape(shape))
+
+    def values(self, null: Solved, count: int, share: float | None) -> tuple[NDArray[Any], str]:
+        """The grid; where no feature tells anything, one value that leaves no weights, and a sentence."""
+        shape = np.shape(null.point.x["weights"])
+        curvature = np.diagonal(null.place.jacobian)[self.weights]
+        slope = np.abs(null.place.operator[self.weights])
+        most = np.sqrt(2 * abs(null.value) * curvature)  # Cauchy and Schwarz, of squares
+        if abs(null.value) <= null.gap or np.all(slope <= UNRELATED * most):
+            enough = least_zero_penalty(self.recipe, most.reshape(shape))
+            return np.array([enough or 1.0]), "no feature tells anything of the target, so that no weight is left"
+        rows = float(self.known[-1][0]["rows"].sum())
+        share = share_of(rows, shape[0]) if share is None else share
+        return penalty_grid((1 + ROOM) * self._least(null), count, share), ""
 
     def _learn(self, point: Saddle) -> None:
         """All losses, from one exchange."""
         request = Survey((point,), (True,))
         answers = self.parties.surveys([(f, request) for f in range(len(self.known))])
-        self.exchanges += 1
+        self._count("squares of all folds")
         self.quadratics = [Quadratic(point, found) for (found,) in answers]
 
     @property
@@ -395,8 +412,10 @@ class _Search:
         return found
 
     def path(self, values: NDArray[Any], null: Place) -> list[Solved]:
-        """All rows: every STRIDE-th value from the null model, then those between from these."""
+        """All rows: every STRIDE-th value from the null model, then those between from these; of squares in turn."""
         whole, last = self.parties.folds, len(values) - 1
+        if self.quadratics:
+            return self._path_of_squares(values)
         first = sorted({*range(0, last, STRIDE), last})
         coarse = [Member(whole, self.problem(whole, values[v]), null) for v in first]
         found = dict(zip(first, self.solve(coarse), strict=True))
@@ -406,38 +425,109 @@ class _Search:
             Member(whole, self.problem(whole, values[v]), found[at].place) for v, at in zip(rest, nearest, strict=True)
         ]
         found |= dict(zip(rest, self.solve(members), strict=True))
-        return [found[v] for v in range(len(values))]
+        pairs = {(whole, v): found[v] for v in range(len(values))}
+        return list(self.mended(values, pairs).values())
 
     def folded(self, values: NDArray[Any], path: list[Solved]) -> list[list[Solved]]:
         """Every fold's answers, from those of all rows at the same value."""
         pairs = [(f, v) for v in range(len(values)) for f in range(self.parties.folds)]
-        members = [Member(f, self.problem(f, values[v]), path[v].point) for f, v in pairs]
-        found = dict(zip(pairs, self.solve(members), strict=True))
+        members = [Member(f, self.problem(f, values[v]), *self._start(f, path[v].point)) for f, v in pairs]
+        found = self.mended(values, dict(zip(pairs, self.solve(members), strict=True)))
         return [[found[f, v] for v in range(len(values))] for f in range(self.parties.folds)]
+
+    def _path_of_squares(self, values: NDArray[Any]) -> list[Solved]:
+        """One after the other, which asks nobody."""
+        whole, found = self.parties.folds, list[Solved]()
+        for value in values:
+            start = self._start(whole, found[-1].point) if found else (self.quadratics[whole].place,)
+            found += self.solve([Member(whole, self.problem(whole, value), *start)])
+        return found
+
+    def _start(self, f: int, near: Saddle) -> tuple[Any, ...]:
+        """At a point near the answer; of squares at the answer itself, which is looked for near that point."""
+        return (self.quadratics[f].place, near) if self.quadratics else (near,)
+
+    def mended(self, values: NDArray[Any], found: dict[Pair, Solved]) -> dict[Pair, Solved]:
+        """Those (loss, value) that were left uncertified once more, from the nearest certified value of the same loss.
+
+        A start from another loss can be far off where a fold's rows are almost separable; one from the next value is
+        near. Each turn may certify more, from which the next one starts.
+        """
+        for _ in range(len(values)):
+            starts = {pair: near for pair in found if not found[pair].met and (near := _nearest(pair, found))}
+            if not starts or self.exchanges >= self.most:
+                break
+            members = [Member(f, self.problem(f, values[v]), found[near].place) for (f, v), near in starts.items()]
+            again = dict(zip(starts, self.solve(members), strict=True))
+            found |= {pair: own for pair, own in again.items() if own.gap < found[pair].gap}
+            if not any(own.met for own in again.values()):
+                break
+        return found
 
     def held_out(self, folded: list[list[Solved]]) -> NDArray[Any]:
         """(folds, values, 2, parts)."""
         found = self.parties.held_out([(k, one.point.x) for k, own in enumerate(folded) for one in own])
-        self.exchanges += 1
+        self._count("losses of held-out rows")
         sums = np.asarray(found[HELD_OUT])
         return sums.reshape(len(folded), -1, *sums.shape[1:])
 
-    def solve(self, members: Sequence[Member], tol: float | None = None) -> list[Solved]:
+    def curve(self, values: NDArray[Any], fits: list[list[Solved]], rule: Rule, said: str) -> Curve:
+        """What held-out rows say of all fits, those of all rows last; said: what should be said in any case."""
+        recipe, (*folded, path) = self.recipe, fits
+        measured = measure_folds(recipe, self.known[-1], self.held_out(folded))
+        gaps = np.max([[one.gap for one in own] for own in fits], axis=0)
+        best, chosen, warning = choose(measured, rule, gaps <= np.maximum(self.tol, measured.error))
+        return Curve(
+            name=self.name,
+            values=values.tolist(),
+            measure=measured.mean.tolist(),
+            error=measured.error.tolist(),
+            excess=measured.excess.tolist(),
+            nonzeros=[count_nonzeros(recipe, one.point.x["weights"]) for one in path],
+            gaps=gaps.tolist(),
+            tol=self.tol,
+            missed=sum(not one.met for own in fits for one in own),
+            folds=self.parties.folds,
+            exchanges=self.exchanges,
+            what=measured.what,
+            rule=rule,
+            best=best,
+            chosen=chosen,
+            said=said or warning,
+        )
+
+    def solve(self, members: Sequence[Member], tol: float | None = None, relative: bool = False) -> list[Solved]:
         """By all parties, or without them where everything is known."""
-        ask = self._locally if self.quadratics else self.parties.surveys
+        asks, before = not self.quadratics, self.met
         found = solve_together(
             members,
-            ask,
+            self.parties.surveys if asks else self._locally,
             tol=self.tol if tol is None else tol,
+            relative=relative,
             most_exchanges=self.most - self.exchanges,
             numbers_per_exchange=self.numbers,
             sum_error=self.sum_error,
+            report=lambda met: self._report(before + met) if asks else None,
         )
-        self.exchanges += 0 if self.quadratics else found.exchanges
+        self.met = before + sum(one.met for one in found.solved) if self.fits else 0
         return found.solved
+
+    def _report(self, met: int) -> None:
+        self._count(f"{met} of {self.fits} fits certified" if self.fits else "the model without weights")
+
+    def _count(self, what: str) -> None:
+        self.exchanges += 1
+        self.announce(f"exchange {self.exchanges}: {what}")
 
     def _locally(self, requests: Sequence[tuple[int, Survey]]) -> list[list[Surveyed]]:
         return [self.quadratics[f].survey(request) for f, request in requests]
+
+
+def _nearest(pair: Pair, found: Mapping[Pair, Solved]) -> Pair | None:
+    """The certified one of the same loss whose value is nearest."""
+    f, v = pair
+    able = (other for other, own in found.items() if other[0] == f and own.met)
+    return min(able, key=lambda other: abs(other[1] - v), default=None)
 
 
 def null_point(problem: Problem, known: Sequence[Known]) -> Saddle:

@@ -393,8 +393,9 @@ def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> Planne
             other = describe_difference(kept["asked"], asked)
             raise ConfigurationError(f"{path / RUN} already holds a finished run{other}: choose another --out")
         announce(f"{GOALS[recipe.goal].structure.penalty} is being chosen by held-out rows")
+        members = planned.parties.members
         found = choose_penalty(
-            recipe, known, lambda: PartiesHere([own.folded(known) for own in planned.parties.members])
+            recipe, known, lambda: PartiesHere([own.folded(known) for own in members]), announce=announce
         )
         kept = {**found.plain(), "asked": asked}
         path.mkdir(parents=True, exist_ok=True)

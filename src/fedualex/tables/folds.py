@@ -1,6 +1,7 @@
 """Folds of rows, which stay where they are when rows are appended, and what one party says of all folds at once."""
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from ..algorithms.base import Survey
 from ..certificates.surveys import Surveyed
 from ..problems import AbstractRecipe
-from ..problems.curvature import Surveyor, surveyor_of
+from ..problems.curvature import ScoreSurveyor, Surveyor, surveyor_of
 from ..problems.rows import Rows
 from ..summaries import Known, Summary
 from ..tree import Saddle
@@ -156,7 +157,10 @@ class FoldedRows:
 
     def held_out(self, requests: Sequence[tuple[int, Any]]) -> Summary:
         """What the goal's measure needs of the rows of fold k, at each (k, x): one row of sums for each request."""
-        parts = [self.recipe.held_out(self._of(k), self._known[k], self.client, x) for k, x in requests]
+        parts = list[NDArray[Any]]()
+        for k, several in groupby(requests, key=lambda request: request[0]):
+            rows = self._of(k)
+            parts += [self.recipe.held_out(rows, self._known[k], self.client, x) for _, x in several]
         return Summary(sums={HELD_OUT: np.stack(parts)})
 
     def _part(self, f: int, point: Any, curvature: bool, start: Any) -> Surveyed:
@@ -172,8 +176,24 @@ class FoldedRows:
             known = self._known[f]
             examples = self.recipe.examples(self._without(f), known, self.client)
             weight = float(self.recipe.client_weights(known)[self.client])
-            self._surveyors[f] = weight, surveyor_of(self.recipe.problem(known, [examples]))
+            surveyor = surveyor_of(self.recipe.problem(known, [examples]))
+            if f < self.folds and isinstance(surveyor, ScoreSurveyor):
+                self._share_rows(f, surveyor)
+            self._surveyors[f] = weight, surveyor
         return self._surveyors[f]
+
+    def _share_rows(self, f: int, surveyor: ScoreSurveyor) -> None:
+        """Let it look at the rows of the loss that has all of them, if its own are some of these: one copy serves."""
+        whole = self._surveyor(self.folds)[1]
+        assert isinstance(whole, ScoreSurveyor)
+        ((weight, own),), ((_, every),) = surveyor.parts, whole.parts
+        matrix, kept = every.rows.rows, np.flatnonzero(self.fold != f)
+        if not isinstance(matrix, np.ndarray) or len(matrix) != len(self.fold):
+            return
+        if np.array_equal(own.rows.rows, matrix[kept]):
+            rows = own.rows._replace(rows=_SomeRows(matrix, kept))
+            surveyor.parts = [(weight, own._replace(rows=rows))]
+            surveyor.problem = self.recipe.problem(self._known[f], "elsewhere")
 
     def _of(self, k: int) -> Rows:
         return _some(self.rows, self.fold == k)
@@ -190,6 +210,16 @@ class FoldedRows:
                 "here: such a fold cannot be left out"
             )
         return self.rows._replace(weight=np.zeros(len(kept)))
+
+
+class _SomeRows:
+    """Some rows of a matrix, copied block by block when they are looked at."""
+
+    def __init__(self, rows: NDArray[Any], kept: NDArray[np.int64]):
+        self.rows, self.kept = rows, kept
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        return np.asarray(self.rows[self.kept[part]])
 
 
 def _some(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:

@@ -43,15 +43,23 @@ class Penalty:
 
 
 def choose_penalty(
-    recipe: TableRecipe, known: Sequence[Known], parties: Callable[[], Parties], *, sum_error: float = 0.0
+    recipe: TableRecipe,
+    known: Sequence[Known],
+    parties: Callable[[], Parties],
+    *,
+    sum_error: float = 0.0,
+    announce: Callable[[str], None] = lambda text: None,
 ) -> Penalty:
-    """By held-out rows. Where that cannot be and nobody asked for it, the default number, and why."""
+    """By held-out rows. Where that cannot be and nobody asked for it, the default number, and why.
+
+    announce: is told of each exchange.
+    """
     asked = GOALS[recipe.goal].structure.penalty in recipe.options
     rule: Rule = "best" if recipe.selection.choose == BEST else "one-standard-error"
     try:
         if why := why_not_chosen(recipe, known):
             raise ValueError(why)
-        curve = search(recipe.recipe(known), parties(), rule=rule, sum_error=sum_error).curve
+        curve = search(recipe.recipe(known), parties(), rule=rule, sum_error=sum_error, announce=announce).curve
     except ValueError as error:
         if asked:
             raise
