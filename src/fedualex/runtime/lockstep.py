@@ -215,7 +215,7 @@ class Quadratic:
     @property
     def place(self) -> Place:
         """The model that is f itself."""
-        return Place(self.center, self.slope, self.curvature.jacobian)
+        return Place(self.center, self.slope, self.curvature.jacobian, np.arange(self.center.size))
 
     def survey(self, request: Survey) -> list[Surveyed]:
         """What all parties would answer, but for rounding; a dual cut of a quadratic would be its tangent."""
