@@ -1,15 +1,17 @@
 """`make bench-exchanges`, second part: exchanges and bytes of FeDualNewton beside FeDualSlide; a table and a figure.
 
-    python benchmarks/newton_exchanges.py [page]
+    python benchmarks/newton_exchanges.py [page | heart_disease.csv | PROBLEM ...]
 
 Each problem of newton_problems.py from zero, nothing tuned. A gap counts with its allowance for rounding, which is
-shown beside it. Bytes are those that one client sends. With "page" the table and the figure are made from what is
-kept in benchmarks/results/newton_exchanges.json.
+shown beside it. Bytes are those that one client sends. Problems by name are measured alone, the others are taken from
+benchmarks/results/newton_exchanges.json; with "page" all are. A CSV file is the table of heart disease of four
+hospitals (UCI; columns center and disease), for the worst hospital and for the mean.
 """
 
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from newton_problems import PROBLEMS
 
 import fedualex as fx
 from fedualex import palette
+from fedualex.tables.fit import plan_fit
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "newton_exchanges.json"
@@ -100,11 +103,29 @@ def draw(results: dict[str, Any]) -> None:
     figure.savefig(FIGURE, dpi=150)
 
 
+def hospitals(file: str, goal: str) -> Any:
+    """The problem of `fedualex fit` on a table of hospitals."""
+    columns = {"target": "disease", "clients": "center"}
+    return plan_fit({"table": file, "goal": goal, **columns}, Path.cwd()).configuration.problem
+
+
+def wanted(arguments: tuple[str, ...]) -> dict[str, Callable[[], Any]]:
+    """The problems to be measured."""
+    files = [argument for argument in arguments if argument.endswith(".csv")]
+    from_file = {
+        f"{goal}, heart disease by hospital": (lambda goal=goal, file=file: hospitals(file, goal))
+        for file in files
+        for goal in ("logistic", "fair")
+    }
+    named = {name: PROBLEMS[name] for name in arguments if name in PROBLEMS}
+    return from_file | named if arguments else PROBLEMS
+
+
 def main(*arguments: str) -> None:
-    """Measure unless the page alone is asked for."""
+    """Measure what is wanted; nothing, if the page alone is."""
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if "page" not in arguments:
-        for name, make in PROBLEMS.items():
+        for name, make in wanted(arguments).items():
             problem = make()
             size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(problem.like))
             rows = {label: measured(problem, *how) for label, how in METHODS.items()}

@@ -12,7 +12,7 @@ import pytest
 from support.plain_rows import ROWS, rows
 
 import fedualex as fx
-from fedualex.algorithms import Facts
+from fedualex.algorithms import Facts, newton
 from fedualex.algorithms.newton import LARGEST
 from fedualex.bundle import UNKNOWN
 from fedualex.certificates.surveys import flat_of
@@ -49,7 +49,7 @@ def surveys(problem, count, method=None):
     for _ in range(count):
         asked = method.ask(facts, server)
         answer = [
-            surveyor.survey(point, curvature=bool(curved), start=start)
+            surveyor.survey(point, curvature=bool(curved), start=start, columns=asked.columns)
             for point, curved, start in zip_longest(asked.points, asked.curvature, asked.starts)
         ]
         server = method.tell(facts, server, answer)
@@ -227,6 +227,81 @@ def test_the_first_exchange_asks_for_one_point_and_later_ones_for_few():
         assert all(all(one.curvature) for one in asked)
 
 
+@pytest.mark.parametrize(("name", "once"), [("lasso", True), ("logistic", False), ("agnostic", False)])
+def test_second_derivatives_that_are_the_same_everywhere_are_asked_for_once(name, once):
+    with double():
+        asked = [one for one, _ in surveys(rows(name), 3)]
+    assert [any(one.curvature) for one in asked] == [True, not once, not once]
+    assert asked[1].starts[0] is not None
+    assert not once or len(asked[1].points) == 1
+
+
+# Some columns of wide tables.
+
+
+KINDS = ("logistic", "squared", "softmax", "agnostic")
+
+
+def wide(kind, columns=120, seed=0):
+    """More columns than rows of which a few matter, with scales from .01 to 100."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(80, columns)) + rng.normal(size=(80, 1))
+    score = X[:, :4] @ np.array([2.0, -1.0, 1.0, 0.5]) + rng.normal(size=80)
+    labels = (score > np.median(score)).astype(int) + (kind == "softmax") * (score > np.quantile(score, 0.8))
+    clients, X = fx.data.iid(80, 3), X * 10 ** rng.uniform(-2, 2, size=columns)
+    l1 = 0.1 * np.max(np.abs(X.T @ (labels - labels.mean()))) / 80
+    if kind == "agnostic":
+        return fx.problems.agnostic(X, labels, clients, l1=l1)
+    family, target = ("squared", score) if kind == "squared" else ("logistic", labels)
+    return fx.problems.sparse_glm(family, X, target, clients, l1=l1)
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """As if 40 variables were many."""
+    for name, value in (("LARGEST", 40), ("MANY", 30), ("WORKING", 20)):
+        monkeypatch.setattr(newton, name, value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_of_some_columns_ends_where_that_of_all_does(kind, narrow, monkeypatch):
+    problem = wide(kind)
+    some = fx.solve(problem, rounds=25, tol=1e-8)
+    assert some.chosen.startswith("FeDualNewton: ")
+    assert some.status is fx.Status.OPTIMAL
+    assert some.exchanges <= 15
+    monkeypatch.setattr(newton, "MANY", 1000)
+    every = fx.solve(problem, rounds=25, tol=1e-8)
+    assert problem.objective(some.z) == pytest.approx(problem.objective(every.z), abs=2e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_are_chosen_after_a_survey_and_hold_all_that_is_not_0(kind, narrow):
+    with double():
+        run = list(surveys(wide(kind), 8))
+    asked = [one for one, _ in run]
+    assert not any(asked[0].curvature)
+    for one in asked[1:]:
+        assert 20 <= one.columns.size <= 40
+        assert np.all(np.diff(one.columns) > 0)
+        assert one.curvature[-1] is False  # FeDualSlide's own survey travels along
+        for point in one.points[:-1]:
+            x = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(point.x)])
+            assert set(np.flatnonzero(x)) <= set(one.columns)
+
+
+def test_a_model_of_some_columns_is_never_worse_than_fedualslide(narrow, monkeypatch):
+    """With so few columns that no model of them is right."""
+    monkeypatch.setattr(newton, "LARGEST", 6)
+    monkeypatch.setattr(newton, "WORKING", 6)
+    problem = wide("logistic")
+    with double():
+        ours, slide = surveys(problem, 25), surveys(problem, 25, fx.FeDualSlide("survey"))
+        for (_, server), (_, other) in zip(ours, slide, strict=True):
+            if other.bounds.known:
+                assert server.bounds.gap <= other.bounds.gap + 1e-15
+
+
 # A guard, once steps are damped.
 
 
@@ -255,7 +330,16 @@ def test_damped_steps_are_guarded_by_fedualslide(monkeypatch):
 
 @pytest.mark.parametrize(("name", "stop"), [("agnostic", 1), ("agnostic", 3), ("lasso", 2)])
 def test_a_resumed_run_has_the_same_bits(name, stop, tmp_path):
-    problem, options = rows(name), {"rounds": 6, "record_every": 1, "tol": None}
+    assert_same_bits(rows(name), stop, tmp_path)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 4])
+def test_a_resumed_run_of_some_columns_has_the_same_bits(stop, tmp_path, narrow):
+    assert_same_bits(wide("logistic"), stop, tmp_path)
+
+
+def assert_same_bits(problem, stop, tmp_path):
+    options = {"rounds": 6, "record_every": 1, "tol": None}
     whole = fx.solve(problem, fx.FeDualNewton(), **options)
     file = tmp_path / "run"
     fx.solve(problem, fx.FeDualNewton(), **options, checkpoint=file, callback=lambda record: record["round"] == stop)
@@ -285,8 +369,9 @@ def test_kinks_and_many_variables_are_left_to_fedualslide():
     why = "FeDualSlide: all clients can be asked for exact operators, but "
     assert fx.solve(kinked, rounds=2).chosen == f"{why}f uses abs, where second derivatives need not exist"
     many = np.zeros((2, LARGEST))
-    large = fx.problems.sparse_glm("squared", many, np.arange(2.0), l1=0.1)
-    assert fx.solve(large, rounds=1).chosen == f"{why}second derivatives of {LARGEST + 1} variables are too many"
+    large = fx.problems.sparse_glm("squared", many, np.arange(2.0), l2=0.1)
+    dense = f"second derivatives of {LARGEST + 1} variables are too many, and no l1 keeps most of them at 0"
+    assert fx.solve(large, rounds=1).chosen == f"{why}{dense}"
 
 
 def test_nothing_is_known_before_the_first_survey():

@@ -13,6 +13,7 @@ import fedualex as fx
 from fedualex.certificates.surveys import Curvature, flat_of
 from fedualex.precision import double
 from fedualex.problems.curvature import DifferentiatedSurveyor, ScoreSurveyor, kink_of, surveyor_of
+from fedualex.problems.known import is_affine
 from fedualex.runtime.outputs import exact_problem
 from fedualex.tree import Saddle
 
@@ -104,6 +105,43 @@ def test_second_derivatives_are_those_of_autodiff(name):
             np.testing.assert_allclose(entries(found.operator), expected, rtol=1e-9, atol=1e-9 * size)
             J = jacobian(problem, z)
             np.testing.assert_allclose(found.curvature.jacobian, J, rtol=1e-8, atol=1e-10 * np.max(np.abs(J)))
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("name", sorted(EVERY))
+def test_second_derivatives_of_some_entries_are_a_part_of_all(name):
+    rng = np.random.default_rng(3)
+    problem = made(name)
+    surveyor, size = surveyor_of(problem), entries(problem.like.x).size
+    with double():
+        for z in points(problem, 2, rng, 0.3):
+            whole = surveyor.survey(z, curvature=True).curvature
+            for count in {0, 1, size // 2, size}:
+                columns = np.sort(rng.choice(size, count, replace=False))
+                some = surveyor.survey(z, curvature=True, columns=columns).curvature
+                scale = np.max(np.abs(whole.jacobian))
+                np.testing.assert_allclose(some.xx, whole.xx[np.ix_(columns, columns)], rtol=1e-11, atol=1e-13 * scale)
+                np.testing.assert_allclose(some.yx, whole.yx[:, columns], rtol=1e-11, atol=1e-13 * scale)
+                np.testing.assert_allclose(some.yy, whole.yy, rtol=1e-11, atol=1e-13 * scale)
+
+
+AFFINE = [name for name in sorted(EVERY) if name.partition(",")[0] in ("auc", "lasso", "low rank", "low_rank")]
+
+
+def test_losses_that_bend_are_not_declared_affine():
+    bent = ("agnostic", "constrained", "huber", "logistic", "Neyman-Pearson", "softmax")
+    assert not any(is_affine(EVERY[name]()) for name in EVERY if name.partition(",")[0] in bent)
+    assert all(is_affine(EVERY[name]()) for name in AFFINE)
+
+
+@pytest.mark.parametrize("name", AFFINE)
+def test_what_is_declared_affine_has_one_jacobian(name):
+    rng = np.random.default_rng(4)
+    problem = made(name)
+    surveyor = surveyor_of(problem)
+    with double():
+        one, other = (surveyor.survey(z, curvature=True).curvature.jacobian for z in points(problem, 2, rng))
+    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13 * np.max(np.abs(one)))
 
 
 def test_a_loss_of_ones_own_is_differentiated():

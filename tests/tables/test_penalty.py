@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from fedualex.algorithms import newton
 from fedualex.tables import penalty
 from fedualex.tables.choosing import PartiesHere
 from fedualex.tables.fit import fit_into, plan_fit
@@ -100,3 +101,16 @@ def test_columns_that_tell_nothing_leave_the_model_without_weights(tmp_path):
     model = fit_into(tmp_path / "fit", plan_fit(settings, tmp_path))
     assert np.all(model.weights == 0)
     assert "no feature tells anything" in json.loads((tmp_path / "fit" / PENALTY).read_text())["sentence"]
+
+
+def test_many_variables_are_not_chosen_for_though_some_columns_would_solve_them(tmp_path, monkeypatch):
+    """As if three variables were many under l1: problems that are solved together have all columns."""
+    monkeypatch.setattr(newton, "MANY", 3)
+    ignored = {"ignore": ["number", "other", "counts", "site"], "clients": 3}
+    settings = {**table(tmp_path), "target": "label", "goal": "logistic", **ignored}
+    why = "second derivatives of 4 variables are too many"
+    found = chosen(settings, tmp_path)
+    assert found.curve is None
+    assert found.sentence.endswith(f"a default that was not chosen by held-out rows: {why}")
+    with pytest.raises(ValueError, match=why):
+        chosen({**settings, "l1": "auto"}, tmp_path)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from ..bundle import Bounds, Flat, KnownFloor
@@ -19,6 +20,7 @@ from ..certificates.surveys import Surveyed, flat_of, known_floor
 from ..geometry import AbstractGeometry, Dual
 from ..model_problem import Blocks, blocks_of
 from ..problems import AbstractProblem
+from ..problems.known import is_affine
 from ..tree import Saddle, Scalar, Tree
 from ..validation import of_type, one_of, positive
 
@@ -53,6 +55,8 @@ class Survey(NamedTuple):
     """For each of them whether second derivatives are asked for as well; empty if for none."""
     starts: tuple[Saddle | None, ...] = ()
     """For each of them where the step to it began, if the dual cut of that step is asked for; empty if for none."""
+    columns: NDArray[np.intp] | None = None
+    """The entries of x, in rising order, among which second derivatives are asked for; None: all."""
 
 
 class LocalSteps(NamedTuple):
@@ -101,6 +105,11 @@ class Facts:
     def known(self) -> KnownFloor:
         """A lower bound of f, if one is known."""
         return known_floor(self._problem, self.flat)
+
+    @property
+    def affine(self) -> bool:
+        """Whether the operator is affine, so that its second derivatives are the same everywhere."""
+        return is_affine(self._problem)
 
 
 class Method(eqx.Module, Generic[State]):

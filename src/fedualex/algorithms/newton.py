@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, maximize_concave, upper_value
-from ..certificates.surveys import Surveyed
+from ..certificates.surveys import Surveyed, flat_of
 from ..compiling import compiled
-from ..model_problem import has_model, solve_model
+from ..model_problem import Blocks, blocks_of, has_model, solve_model
 from ..problems import AbstractProblem
 from ..problems.curvature import kink_of
 from ..tree import Count, Flag, Saddle, Scalar, Tree, Vector
@@ -22,8 +22,10 @@ from .slide import FeDualSlide, SlideServer, first_server
 
 # What the server remembers between two exchanges.
 
-LARGEST = 1500
-"""Variables up to which a survey with second derivatives, about a million numbers, is worth the exchanges it saves."""
+LARGEST, MANY = 1500, 1000
+"""Variables up to which second derivatives of all of them are asked for, and the same where some of them are enough."""
+WORKING = 500
+"""Of how many entries of x they are asked for at least where some are enough: of twice those that are not 0."""
 MEMORY = 20
 """Surveys that a bound may follow from; those of Newton steps follow from one."""
 PLACES = 3
@@ -42,6 +44,9 @@ class Place(NamedTuple):
     point: NDArray[np.float64]
     operator: NDArray[np.float64]
     jacobian: NDArray[np.float64]
+    """Among the columns, and y."""
+    columns: NDArray[np.intp]
+    """The entries of x that second derivatives are of, in rising order; all others are 0 at the point."""
 
 
 class NewtonServer(NamedTuple):
@@ -56,6 +61,8 @@ class NewtonServer(NamedTuple):
     """The points of the exchange under way, one a row, the whole step first."""
     there: Vector
     """Which of the rows are asked about."""
+    columns: NDArray[np.intp]
+    """The entries of x of which their second derivatives are asked for; -1 as long as nobody knows which."""
     bounds: Bounds
     tau: Scalar
     """The length of damped steps, 1 if whole steps work."""
@@ -81,10 +88,11 @@ class FeDualNewton(Method[NewtonServer]):
             better bounds of the optimal value from all surveys and cuts
             c = the best of the points; whole steps that miss are excused twice, then steps are damped
 
-    There is nothing to choose. A survey carries d (d + 1) / 2 numbers and more; where that is too much, `FeDualSlide`
-    carries d, and so does this method with more than LARGEST variables, or with clients that give none. As soon as
-    steps have to be damped, every exchange carries FeDualSlide's survey as well, and its bounds count: after k
-    such exchanges the gap is at most FeDualSlide's after k of its own.
+    There is nothing to choose. A survey carries d (d + 1) / 2 numbers and more. With more than MANY variables the model
+    is one of some columns, all others being 0 in it, if l1 can keep them there; else, with more than LARGEST, the
+    method is `FeDualSlide`, as it is with clients that give no second derivatives. As soon as steps have to be damped,
+    and from the start where only some columns are in the model, every exchange carries FeDualSlide's survey as well,
+    and its bounds count: after k such exchanges the gap is at most FeDualSlide's after k of its own.
     Proved for exact surveys of all clients: every gap, whatever the second derivatives were.
     """
 
@@ -106,30 +114,34 @@ class FeDualNewton(Method[NewtonServer]):
         """Before the first exchange, a survey of the projection of z."""
         flat = facts.flat
         guard = first_server(flat, MEMORY, z, 0)
-        point = entries_of(guard.at)
-        plain = point.size > LARGEST
-        nothing = Place(point, np.zeros_like(point), np.zeros((0, 0) if plain else (point.size, point.size)))
+        point, room = entries_of(guard.at), _room(facts.blocks)
+        plain = room == 0 or np.count_nonzero(point[: flat.split]) > room
+        columns = np.arange(room) if room == flat.split else np.full(0 if plain else room, -1)
+        size = 0 if plain else columns.size + point.size - flat.split
+        nothing = Place(point, np.zeros_like(point), np.zeros((size, size)), columns)
         ahead = np.zeros((PLACES, point.size))
         ahead[0] = point
         first = np.arange(PLACES) == 0
         bounds = _with_starts(jax.tree.map(np.asarray, guard.bounds))
         counts: dict[str, Any] = {"tau": 1.0, "misses": 0, "quick": 0, "exchanges": 0, "guarded": plain, "plain": plain}
-        start: dict[str, Any] = {"center": nothing, "best": nothing, "merit": UNKNOWN, "ahead": ahead, "there": first}
+        asked: dict[str, Any] = {"ahead": ahead, "there": first, "columns": columns}
+        start: dict[str, Any] = {"center": nothing, "best": nothing, "merit": UNKNOWN, **asked}
         return NewtonServer(**start, **counts, bounds=bounds, guard=guard, at=guard.at)
 
     def ask(self, facts: Facts, server: NewtonServer) -> Survey:
         """All points of the step, the first with its dual cut; FeDualSlide's point last, if it is served."""
-        if bool(server.plain):
+        if bool(server.plain) or _are_undecided(server.columns):
             return Survey((server.guard.at,))
         flat = facts.flat
         points = [point_of(flat, point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
-        whole = int(server.exchanges) > 0 and float(server.tau) == 1
-        start = point_of(flat, server.center.point) if whole else None
+        begun = float(server.merit) != UNKNOWN
+        start = point_of(flat, server.center.point) if begun and float(server.tau) == 1 else None
         starts: list[Saddle | None] = [start, *[None] * (len(points) - 1)]
-        curvature = [True] * len(points)
+        curvature = [not (begun and _is_known_everywhere(facts, server))] * len(points)
         if bool(server.guarded):
             points, starts, curvature = [*points, server.guard.at], [*starts, None], [*curvature, False]
-        return Survey(tuple(points), tuple(curvature), tuple(starts))
+        columns = None if server.columns.size == flat.split else np.asarray(server.columns)
+        return Survey(tuple(points), tuple(curvature), tuple(starts), columns)
 
     def tell(self, facts: Facts, server: NewtonServer, answer: list[Surveyed] | Stepped) -> NewtonServer:
         """Better bounds, the next center, and the model's solution from there."""
@@ -138,23 +150,27 @@ class FeDualNewton(Method[NewtonServer]):
 
     def learn(self, facts: Facts, server: NewtonServer, answer: list[Surveyed]) -> NewtonServer:
         """The first half of `tell`: better bounds, and the next center."""
-        if bool(server.plain) or (answer[0].curvature is None and int(server.exchanges) == 0):
-            return self._tell_plain(facts, server, answer[0])
-        flat, before = facts.flat, server.bounds.gap if server.bounds.known else np.inf
+        server = server._replace(exchanges=int(server.exchanges) + 1)
+        if _are_undecided(server.columns):
+            served = self._tell_slide(facts, server, answer[0])
+            place = served.center._replace(operator=entries_of(answer[0].operator))
+            return served._replace(columns=_choose_columns(facts.blocks, served, place), guarded=True)
+        refused = answer[0].curvature is None and float(server.merit) == UNKNOWN
+        if bool(server.plain) or refused:
+            served = self._tell_slide(facts, server, answer[-1])
+            return served._replace(guarded=True, plain=True, at=served.guard.at)
+        before = server.bounds.gap if server.bounds.known else np.inf
         if bool(server.guarded):
             *answer, slid = answer
-            guard = self._slide.tell(facts, server.guard, [slid])
-            server = server._replace(guard=guard, bounds=_choose_better(server.bounds, _with_starts(guard.bounds)))
-        places = self._places(flat, server, answer)
-        bounds, merits = _improve_bounds(flat, facts.known, server, places, answer)
-        server = server._replace(bounds=bounds, exchanges=int(server.exchanges) + 1)
-        return self._choose_center(server, places, merits, before)
+            server = self._tell_slide(facts, server, slid)
+        places = self._places(server, answer)
+        bounds, merits = _improve_bounds(facts.flat, facts.known, server, places, answer)
+        return self._choose_center(server._replace(bounds=bounds), places, merits, before)
 
-    def _tell_plain(self, facts: Facts, server: NewtonServer, survey: Surveyed) -> NewtonServer:
+    def _tell_slide(self, facts: Facts, server: NewtonServer, survey: Surveyed) -> NewtonServer:
         """FeDualSlide's own turn: the first point is that of its first survey."""
         guard = self._slide.tell(facts, server.guard, [survey])
-        bounds, count = _choose_better(server.bounds, _with_starts(guard.bounds)), int(server.exchanges) + 1
-        return server._replace(guard=guard, bounds=bounds, guarded=True, plain=True, exchanges=count, at=guard.at)
+        return server._replace(guard=guard, bounds=_choose_better(server.bounds, _with_starts(guard.bounds)))
 
     def point(self, server: NewtonServer, geometry: Any) -> Saddle:
         """The model's solution, which is surveyed next."""
@@ -172,13 +188,12 @@ class FeDualNewton(Method[NewtonServer]):
     def _slide(self) -> FeDualSlide:
         return FeDualSlide(mode="survey", remember=MEMORY)
 
-    def _places(self, flat: Flat, server: NewtonServer, answer: list[Surveyed]) -> list[Place]:
+    def _places(self, server: NewtonServer, answer: list[Surveyed]) -> list[Place]:
+        """Second derivatives that nobody was asked for are those of the center."""
         points = np.asarray(server.ahead)[np.asarray(server.there)]
-        return [
-            Place(point, entries_of(found.operator), found.curvature.jacobian)
-            for point, found in zip(points, answer, strict=True)
-            if found.curvature is not None
-        ]
+        second = [server.center.jacobian if found.curvature is None else found.curvature.jacobian for found in answer]
+        parts = zip(points, answer, second, strict=True)
+        return [Place(point, entries_of(found.operator), own, server.columns) for point, found, own in parts]
 
     def _choose_center(
         self, server: NewtonServer, places: list[Place], merits: NDArray[np.float64], before: float
@@ -198,24 +213,71 @@ class FeDualNewton(Method[NewtonServer]):
         return server._replace(center=server.best, tau=tau, misses=0, quick=0, guarded=True)
 
     def plan(self, facts: Facts, server: NewtonServer) -> NewtonServer:
-        """The second half: the model's solution from the center, and the points that are surveyed next."""
-        if bool(server.plain):
+        """The second half: the model's solution from the center, and the points that are surveyed next.
+
+        There is no model where the method is FeDualSlide, nor before second derivatives were surveyed.
+        """
+        if bool(server.plain) or _are_undecided(server.center.columns):
             return server
         flat, center, tau = facts.flat, server.center, float(server.tau)
-        split = flat.split
-        model = solve_model(facts.blocks, center.operator, center.jacobian, center.point)
-        step = model.point - center.point
+        split, point = flat.split, center.point
+        whole = _solve_among(facts.blocks, center)
+        step = whole - point
         if tau < 1:
             lengths = [tau * SHORTER**k for k in range(PLACES)]
         else:
-            lengths = [1.0, 2.0] if int(server.quick) < 2 and split == step.size else [1.0]
+            longer = int(server.quick) < 2 and split == step.size and not _is_known_everywhere(facts, server)
+            lengths = [1.0, 2.0] if longer else [1.0]
         ahead, there = np.zeros((PLACES, step.size)), np.arange(PLACES) < len(lengths)
         for row, length in enumerate(lengths):
-            ahead[row] = model.point
+            ahead[row] = whole
             if length != 1:
-                ahead[row, :split] = center.point[:split] + length * step[:split]
+                ahead[row, :split] = point[:split] + length * step[:split]
                 ahead[row] = np.asarray(_project(flat, ahead[row]))
-        return server._replace(ahead=ahead, there=there, at=point_of(flat, ahead[0]))
+        server = server._replace(ahead=ahead, there=there, at=point_of(flat, ahead[0]))
+        return server._replace(columns=_choose_columns(facts.blocks, server, center))
+
+
+def _solve_among(blocks: Blocks, center: Place) -> NDArray[np.float64]:
+    """The solution of the model of the center's columns, all other entries of x being 0."""
+    kept = np.append(center.columns, np.arange(blocks.split, center.point.size))
+    whole = np.zeros_like(center.point)
+    whole[kept] = solve_model(blocks.among(kept), center.operator[kept], center.jacobian, center.point[kept]).point
+    return whole
+
+
+# Which columns the model is one of.
+
+
+def _room(blocks: Blocks) -> int:
+    """Of how many entries of x second derivatives are asked for: all, some, or none."""
+    size, split = blocks.quadratic.size, blocks.split
+    always = np.count_nonzero(~blocks.may_rest[:split]) + size - split
+    some = WORKING if 2 * always <= WORKING else 0
+    return split if size <= (MANY if some else LARGEST) else some
+
+
+def _choose_columns(blocks: Blocks, server: NewtonServer, place: Place) -> NDArray[np.intp]:
+    """Those that cannot rest or are not 0 at a point ahead, and as many whose slope is the steepest beside their l1."""
+    split = blocks.split
+    if server.columns.size == split:
+        return np.asarray(server.columns)
+    slope = np.abs(place.operator + blocks.linear)[:split]
+    moved = np.any(np.asarray(server.ahead)[np.asarray(server.there), :split] != 0, axis=0)
+    first = moved | ~blocks.may_rest[:split]
+    steep = np.where(first, np.inf, slope / np.where(first, 1.0, blocks.l1[:split]))
+    room = int(np.clip(2 * np.count_nonzero(first), WORKING, LARGEST))
+    return np.sort(np.argsort(-steep, kind="stable")[:room])
+
+
+def _are_undecided(columns: NDArray[np.intp]) -> bool:
+    """Whether a first survey must tell which columns matter."""
+    return bool(np.any(columns < 0))
+
+
+def _is_known_everywhere(facts: Facts, server: NewtonServer) -> bool:
+    """Whether the second derivatives at one point are those at all."""
+    return facts.affine and server.columns.size == server.center.columns.size == facts.flat.split
 
 
 def entries_of(z: Tree) -> NDArray[np.float64]:
@@ -237,13 +299,19 @@ def _project(flat: Flat, v: Array) -> Array:
 # When the method is the choice.
 
 
-def why_no_curvature(problem: AbstractProblem) -> str:
-    """What keeps FeDualNewton from being the choice for a problem that can be surveyed; empty if nothing does."""
-    size = sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
-    if size > LARGEST:
-        return f"second derivatives of {size} variables are too many"
+def why_no_curvature(problem: AbstractProblem, *, of_all: bool = False) -> str:
+    """What keeps FeDualNewton from being the choice for a problem that can be surveyed; empty if nothing does.
+
+    of_all: whether a model of some columns is not enough.
+    """
     if not has_model(problem.geometry):
         return "a part of its domain declares no model_form"
+    size = sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
+    if size > MANY and (room := _room(blocks := blocks_of(flat_of(problem)))) < blocks.split:
+        if of_all:
+            return f"second derivatives of {size} variables are too many"
+        if room == 0:
+            return f"second derivatives of {size} variables are too many, and no l1 keeps most of them at 0"
     if kink := kink_of(problem):
         return f"f uses {kink}, where second derivatives need not exist"
     return ""
@@ -308,7 +376,8 @@ def _improve_bounds(
     floor, share = (known.y, np.zeros(split), known.value), float(shares[least])
     mix = [share * part[least] + (1 - share) * other for part, other in zip(below, floor, strict=True)]
     lower = _side(bounds.lower, lowers[least], mix, where[least], starts[least], sizes, share)
-    curves = split < points.shape[1] and any(np.any(place.jacobian[split:, split:]) for place in places)
+    own = server.columns.size
+    curves = split < points.shape[1] and any(np.any(place.jacobian[own:, own:]) for place in places)
     return _choose_better(bounds, Bounds(upper, lower)), uppers - lowers[:count] if curves else uppers
 
 

@@ -442,6 +442,7 @@ SENT_AGAIN = 5
 def run_deployment(folder: Path, as_json: bool) -> None:
     """Begin or resume the run, or join the one that is live; wait for its end, print it, and exit with its code."""
     from ..deploy.consortium.deployment import failure_of
+    from ..runs.folder import load
 
     control, settings = engine_of(folder)
     before = begin(folder, control, settings, as_json)
@@ -451,7 +452,7 @@ def run_deployment(folder: Path, as_json: bool) -> None:
         raise RuntimeError(_without_result(folder, said))
     _, found = stored_run(folder)
     assert found is not None
-    tol = settings["run"]["tol"]
+    tol = load(run_folder(folder)).manifest["configuration"]["run"]["tol"]
     model = kept_model(folder)
     if as_json:
         print_json(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..algorithms import LocalSteps, Survey
-from ..certificates.surveys import Curvature, Minorant, Surveyed
+from ..certificates.surveys import Minorant, Surveyed
 from ..compiling import optimized
 from ..problems import AbstractProblem
 from ..runtime.outputs import accumulate
@@ -27,7 +27,7 @@ from ..tree import Tree
 from .engine import BACK, Arrays, Engine, Reply, Request, event
 from .policy import CURVATURE, Privacy
 from .secure.sums import SUMMED, MaskError, quantization, reveal
-from .site import reply_like, sizes_of
+from .site import ALL, reply_like, some_curvature
 from .wire import Adder, MessageError, pack, round_factors, size_of
 
 # Whether what a site says of its f can be true: a wrong but finite answer is not averaged in silence.
@@ -346,7 +346,8 @@ class SiteClients:
         begun = np.array([start is not None for start in given], bool)
         starts = [point if start is None else start for point, start in zip(points, given, strict=True)]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
-        sent, like = self._curvature_request(points, starts, curved, begun)
+        columns = ALL if request.columns is None else np.asarray(request.columns, np.int64)
+        sent, like = self._curvature_request(points, starts, curved, begun, columns)
         try:
             replies = self.exchange.ask_curvature(sent, self.adder.make_reader(**like))
         except SilentSitesError as error:
@@ -362,7 +363,12 @@ class SiteClients:
         return _split_surveys(mean, curved, begun)
 
     def _curvature_request(
-        self, points: list[Tree], starts: list[Tree], curved: NDArray[np.bool_], begun: NDArray[np.bool_]
+        self,
+        points: list[Tree],
+        starts: list[Tree],
+        curved: NDArray[np.bool_],
+        begun: NDArray[np.bool_],
+        columns: NDArray[np.int64],
     ) -> tuple[Arrays, dict[str, Any]]:
         """What sites are sent, and the shapes of what they answer."""
         stacked, first = (jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in (points, starts))
@@ -374,10 +380,10 @@ class SiteClients:
         like = {
             "operators": shapes(len(points), point),
             "values": shapes(len(points), np.zeros(())),
-            "curvature": shapes(int(curved.sum()), Curvature.like(*sizes_of(point))),
+            "curvature": shapes(int(curved.sum()), some_curvature(point, columns)),
             "cuts": shapes(int(begun.sum()), Minorant(point.x, np.zeros(()))),
         }
-        return pack(points=stacked, starts=first, curved=curved, begun=begun), like
+        return pack(points=stacked, starts=first, curved=curved, begun=begun, columns=columns), like
 
     def local(self, state: State, rounds: int) -> State | Missing:
         """The state one round later."""

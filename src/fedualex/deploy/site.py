@@ -28,7 +28,7 @@ from ..tree import Saddle, Tree
 from ..validation import short
 from .engine import Arrays, RefusedError, Request
 from .policy import CURVATURE, Privacy, Release
-from .wire import pack, unpack
+from .wire import MessageError, pack, unpack
 
 
 class DisagreementError(RefusedError):
@@ -85,8 +85,8 @@ class Site:
         if request.task == "survey":
             return declare_survey(self.problem.like, _count(request.arrays))
         if request.task == CURVATURE:
-            asked = unpack(request.arrays, **curvature_like(self.problem.like, _count(request.arrays)))
-            return declare_curvature(self.problem.like, asked["curved"], asked["begun"])
+            asked = self._read_asked(request)
+            return declare_curvature(self.problem.like, asked["curved"], asked["begun"], asked["columns"])
         return self._round_release if request.task == "round" else Release(request.task)
 
     @cached_property
@@ -98,7 +98,7 @@ class Site:
         """The points y of a request, one below the other; of a round the one that it begins at."""
         with double():
             if request.task == CURVATURE:
-                asked = unpack(request.arrays, **curvature_like(self.problem.like, _count(request.arrays)))
+                asked = self._read_asked(request)
                 return np.concatenate([np.asarray(asked[name].y) for name in ("points", "starts")])
             if request.task == "survey":
                 y = unpack(request.arrays, points=survey_like(self.problem, request.arrays))["points"].y
@@ -128,22 +128,31 @@ class Site:
         """Operators and values at all points, second derivatives at some, and dual cuts of steps to some."""
         if self.privacy is not None:
             raise PermissionError("second derivatives are not covered by the privacy of this run")
-        asked = unpack(request.arrays, **curvature_like(self.problem.like, _count(request.arrays)))
+        asked = self._read_asked(request)
         surveys = [self._survey_point(asked, i) for i in range(len(asked["curved"]))]
         curved = [at.curvature.triangles() for at in surveys if at.curvature is not None]
         cuts = [at.cut for at in surveys if at.cut is not None]
         return pack(
             operators=_stack([at.operator for at in surveys], self.problem.like),
             values=np.stack([np.asarray(at.value) for at in surveys]),
-            curvature=_stack(curved, Curvature.like(*sizes_of(self.problem.like))),
+            curvature=_stack(curved, some_curvature(self.problem.like, asked["columns"])),
             cuts=_stack(cuts, Minorant(self.problem.like.x, np.zeros(()))),
         )
+
+    def _read_asked(self, request: Request) -> dict[str, Any]:
+        """What a request for second derivatives names: points, starts, and entries of x, none of which are all."""
+        asked = unpack(request.arrays, **curvature_like(self.problem.like, request.arrays))
+        columns, size = np.asarray(asked["columns"]), sizes_of(self.problem.like)[0]
+        if columns.size and (np.any(np.diff(columns) <= 0) or columns[0] < 0 or columns[-1] >= size):
+            raise MessageError(f"columns must be different numbers from 0 to {size - 1}, in rising order")
+        return asked
 
     def _survey_point(self, asked: Mapping[str, Any], i: int) -> Surveyed:
         """The survey of point i; where a loss has no dual cuts, the cut of the survey takes their place."""
         point, start = (jax.tree.map(lambda leaf: np.asarray(leaf)[i], asked[name]) for name in ("points", "starts"))
         begun = bool(asked["begun"][i])
-        survey = self._surveyor.survey(point, curvature=bool(asked["curved"][i]), start=start if begun else None)
+        curved, columns = bool(asked["curved"][i]), asked["columns"] if asked["columns"].size else None
+        survey = self._surveyor.survey(point, curvature=curved, start=start if begun else None, columns=columns)
         if begun and survey.cut is None:
             offset = float(survey.value) - float(tree.dot(survey.operator.x, point.x))
             survey = survey._replace(cut=Minorant(survey.operator.x, np.asarray(offset)))
@@ -155,17 +164,29 @@ class Site:
             return surveyor_of(tree.cast_module(self.problem, jnp.float64))
 
 
+ALL = np.zeros(0, np.int64)
+"""The entries of x in which second derivatives are asked for, where it is all of them."""
+
+
 def sizes_of(like: Saddle) -> tuple[int, int]:
     """How many entries x and y have."""
     x, y = (sum(np.size(leaf) for leaf in jax.tree.leaves(part)) for part in (like.x, like.y))
     return x, y
 
 
-def curvature_like(like: Saddle, count: int) -> dict[str, Tree]:
-    """What a site is sent for so many points: them, where steps to them began, and what is wanted of each."""
+def curvature_like(like: Saddle, arrays: Arrays) -> dict[str, Tree]:
+    """What a site is sent: points, where steps to them began, what is wanted of each, and in which entries of x."""
+    count, named = (int((np.shape(arrays.get(name, ())) or (0,))[0]) for name in ("curved", "columns"))
+    columns = jax.ShapeDtypeStruct((named,), np.int64)
     points = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *np.shape(leaf)), np.float64), like)
     flags = jax.ShapeDtypeStruct((count,), np.bool_)
-    return {"points": points, "starts": points, "curved": flags, "begun": flags}
+    return {"points": points, "starts": points, "curved": flags, "begun": flags, "columns": columns}
+
+
+def some_curvature(like: Saddle, columns: NDArray[np.int64]) -> Curvature:
+    """The shapes of second derivatives in these entries of x, or in all where none are named."""
+    x, y = sizes_of(like)
+    return Curvature.like(columns.size or x, y)
 
 
 def _stack(trees: list[Tree], like: Tree) -> Tree:
@@ -173,10 +194,15 @@ def _stack(trees: list[Tree], like: Tree) -> Tree:
     return jax.tree.map(lambda leaf, *leaves: np.reshape(leaves, (len(leaves), *np.shape(leaf))), like, *trees)
 
 
-def declare_curvature(like: Saddle, curved: NDArray[np.bool_], begun: NDArray[np.bool_]) -> Release:
-    """What a survey of each point, second derivatives of some and dual cuts of steps to some would release."""
+def declare_curvature(
+    like: Saddle, curved: NDArray[np.bool_], begun: NDArray[np.bool_], columns: NDArray[np.int64] = ALL
+) -> Release:
+    """What a survey of each point, second derivatives of some and dual cuts of steps to some would release.
+
+    Whatever entries of x are named, all of them are parameters: other requests may name the others.
+    """
     x, y = sizes_of(like)
-    second = sum(np.size(part) for part in Curvature.like(x, y))
+    second = sum(np.size(part) for part in some_curvature(like, columns))
     numbers = len(curved) * (1 + x + y) + int(np.sum(curved)) * second + int(np.sum(begun)) * (1 + x)
     return Release(CURVATURE, len(curved), numbers, parameters=x)
 

@@ -68,7 +68,7 @@ def choose_penalty(estimator: Chooses, parts: Sequence[Rows], names: Sequence[st
     unit = spread_of(parts)
     recipe = estimator._recipe(at._replace(value=ANY, unit=unit))
     parts = [rows._replace(y=rows.y / unit) for rows in parts] if unit != 1 else parts
-    if why := why_no_curvature(recipe.problem(gather(recipe, parts), "elsewhere")):
+    if why := why_no_curvature(recipe.problem(gather(recipe, parts), "elsewhere"), of_all=True):
         raise ValueError(f"{name}={AUTO!r} takes second derivatives, and {why}: give a number")
     curve = search(recipe, fold_rows(recipe, parts, folds=estimator.folds, names=names)).curve
 

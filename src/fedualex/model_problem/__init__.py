@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bundle import Flat
 from ..geometry import Product, is_geometry
@@ -24,6 +25,24 @@ class Blocks:
     quadratic: Floats
     linear: Floats
     split: int
+
+    @property
+    def may_rest(self) -> NDArray[np.bool_]:
+        """Of each entry, whether l1 keeps it at 0 as long as its slope is small: a model without it is one of psi."""
+        return np.concatenate([np.full(block.size, block.may_rest) for block in self.members] or [np.zeros(0, bool)])
+
+    @property
+    def l1(self) -> Floats:
+        """The strength of each entry."""
+        return np.concatenate([np.full(block.size, block.form.l1) for block in self.members] or [np.zeros(0)])
+
+    def among(self, kept: NDArray[np.intp]) -> "Blocks":
+        """psi of these entries, in rising order, where all others are 0; every one of those may rest."""
+        ends = np.searchsorted(kept, self.ends)
+        parts = zip(self.members, [0, *self.ends[:-1]], np.split(kept, ends[:-1]), strict=True)
+        members = [block.among(own - first) for block, first, own in parts]
+        split = int(np.searchsorted(kept, self.split))
+        return Blocks(members, list(ends), self.quadratic[kept], self.linear[kept], split)
 
 
 class ModelSolution(NamedTuple):

@@ -1,7 +1,7 @@
 """The prox of every block in a diagonal metric, and its derivative: what Newton's method on a fixed point needs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,19 @@ class Separate:
     prior: Floats
     labels: NDArray[np.intp] | None
     uniform = False
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether an entry can be left out at 0."""
+        inside = bool(np.all((self.lower <= 0) & (self.upper >= 0)))
+        return self.form.l1 > 0 and self.labels is None and self.form.coupling != "sum" and inside
+
+    def among(self, kept: NDArray[np.intp]) -> "Separate":
+        """The same of these entries, where all others are 0."""
+        if kept.size == self.size:
+            return self
+        own = {name: getattr(self, name)[kept] for name in ("lower", "upper", "prior")}
+        return replace(self, size=kept.size, **own)
 
     def steps(self, t: Floats) -> Floats:
         """The nearest steps that the prox is known for: of one size within a group."""
@@ -257,6 +270,16 @@ class OfSingularValues:
     inner: Separate
     shape: tuple[int, int]
     uniform = True
+    may_rest = False
+
+    @property
+    def size(self) -> int:
+        """Of the matrix."""
+        return self.shape[0] * self.shape[1]
+
+    def among(self, kept: NDArray[np.intp]) -> "OfSingularValues":
+        """The same: no entry rests."""
+        return self
 
     @property
     def form(self) -> ModelForm:

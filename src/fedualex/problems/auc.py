@@ -51,6 +51,7 @@ class PairwiseSquare(Majorized, Smooth):
     """
 
     middle: Any
+    affine: ClassVar[bool] = True
 
     def __call__(self, x: Tree, alpha: Array, example: Tree) -> Array:
         row, w = example["row"], x["weights"]
@@ -82,12 +83,11 @@ class CenteredSquare(Majorized, Smooth):
     A sparse row is neither: it counts as weight (<w, row> - <w, mean>)^2, with the mean of its class.
     """
 
-    quadratic: ClassVar[bool] = True
-    """Second derivatives are the same everywhere."""
     difference: Any
     """mu+ - mu-."""
     means: Any
     """mu- and mu+."""
+    affine: ClassVar[bool] = True
 
     def __call__(self, x: Tree, example: Tree) -> Array:
         w = x["weights"]

@@ -31,6 +31,9 @@ LEAST = 1e-12
 """The share of its coefficient before a step that a row must have after it to follow the step."""
 
 
+Columns = NDArray[np.intp] | None
+
+
 class Block(NamedTuple):
     """Some rows (beside_i, row_i - center), which are multiplied with all of x."""
 
@@ -67,6 +70,16 @@ class Block(NamedTuple):
         whole = np.concatenate([self.beside, self.rows], axis=1) if self.beside.shape[1] else self.rows
         return np.asarray(whole.T @ (weight[:, None] * whole))
 
+    def picked(self, columns: NDArray[np.intp]) -> NDArray[Any]:
+        """These columns of (beside_i, row_i - center), as a full matrix."""
+        extra = self.beside.shape[1]
+        own = columns[columns >= extra] - extra
+        rows = self.rows[:, own]
+        rows = rows.toarray() if issparse(rows) else rows
+        if self.center is not None:
+            rows = rows - self.center[own]
+        return np.concatenate([self.beside[:, columns[columns < extra]], rows], axis=1)
+
     def _sparse_squares(self, weight: NDArray[Any]) -> NDArray[Any]:
         weighted = self.rows.multiply(weight[:, None]).tocsr()
         own = (self.rows.T @ weighted).toarray()
@@ -85,10 +98,13 @@ class Surveyor:
     def __init__(self, problem: Any):
         self.problem = problem
 
-    def survey(self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None) -> Surveyed:
+    def survey(
+        self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None, columns: Columns = None
+    ) -> Surveyed:
         """What all clients say of z: with curvature=True the second derivatives too; with `start` a dual cut.
 
-        The cut is that of a Newton step from `start` to z (`Minorant`).
+        The cut is that of a Newton step from `start` to z (`Minorant`). columns: the entries of x, in rising order,
+        among which second derivatives are wanted; all if None.
         """
         raise NotImplementedError
 
@@ -103,10 +119,13 @@ class ScoreSurveyor(Surveyor):
         flat = [own._replace(target=own.target.reshape(len(own.target))) if self.outputs == 1 else own for own in sums]
         self.parts = list(zip(np.asarray(problem.weights, float), flat, strict=True))
 
-    def survey(self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None) -> Surveyed:
+    def survey(
+        self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None, columns: Columns = None
+    ) -> Surveyed:
         """Added up over clients and blocks of rows."""
         x, y = self._vectors(z)
-        total = _Totals(x.shape, y.size, curvature)
+        whole = AllSquares(x.shape, y.size) if columns is None else SomeSquares(x.shape[1], y.size, columns)
+        total = _Totals(x.shape, y.size, whole if curvature else None)
         begun = None if start is None else self._vectors(start)
         for weight, own in self.parts:
             coefficients = weight * own.coefficients(y)
@@ -140,10 +159,8 @@ class RowLosses(NamedTuple):
 class _Totals:
     """What is added up over the rows."""
 
-    def __init__(self, shape: tuple[int, ...], others: int, curvature: bool):
-        self.value, self.slope, self.y_slope = 0.0, np.zeros(shape), np.zeros(others)
-        self.xx = np.zeros((*shape, *shape)) if curvature else None
-        self.yx = np.zeros((others, *shape)) if curvature else None
+    def __init__(self, shape: tuple[int, ...], others: int, squares: "AllSquares | SomeSquares | None"):
+        self.value, self.slope, self.y_slope, self.squares = 0.0, np.zeros(shape), np.zeros(others), squares
         self.cut, self.offset, self.has_cut = np.zeros(shape), 0.0, False
 
     def add(self, at: RowLosses, mixed: Any) -> None:
@@ -153,13 +170,8 @@ class _Totals:
         self.slope += at.rows.add_up(at.counts[:, None] * slopes)
         if mixed is not None:
             self.y_slope += np.asarray(mixed.T @ losses)
-        if self.xx is None or self.yx is None:
-            return
-        _add_squares(self.xx, at.rows, at.family.second(at.scores, at.target), at.counts)
-        if mixed is not None:
-            for k, slope in enumerate(slopes.T):
-                weighed = mixed.multiply(slope[:, None]).toarray() if issparse(mixed) else mixed * slope[:, None]
-                self.yx[:, :, k] += at.rows.add_up(weighed).T
+        if self.squares is not None:
+            self.squares.add(at, slopes, mixed)
 
     def add_cut(self, at: RowLosses, origin: NDArray[Any], before: NDArray[Any]) -> None:
         """The dual cut of a step from scores `origin` with coefficients `before`: any a_i in dom phi^* would be valid.
@@ -185,46 +197,96 @@ class _Totals:
 
     def surveyed(self, like: Saddle) -> Surveyed:
         """In the shapes of the problem."""
-        count, others = self.slope.size, self.y_slope.size
         found = Surveyed(
             Saddle(_shaped(like.x, self.slope.ravel()), _shaped(like.y, -self.y_slope)), np.asarray(self.value)
         )
-        if self.xx is not None and self.yx is not None:
-            xx, yx = self.xx.reshape(count, count), self.yx.reshape(others, count)
-            found = found._replace(curvature=Curvature(xx, yx, np.zeros((others, others))))
+        if self.squares is not None:
+            found = found._replace(curvature=self.squares.curvature())
         if self.has_cut:
             found = found._replace(cut=Minorant(_shaped(like.x, self.cut.ravel()), np.asarray(self.offset)))
         return found
 
 
-def _add_squares(total: NDArray[Any], rows: Block, second: NDArray[Any], counts: NDArray[Any]) -> None:
-    """Add sum_i counts_i r_i r_i^T phi_i'' to (columns, scores, columns, scores)."""
-    scores = total.shape[1]
-    if second.ndim < 3:  # a score by itself
-        second = _columns(second)
-        alike = bool(np.all(second == second[:, :1]))
-        common = rows.squares(counts * second[:, 0]) if alike else None
-        for k in range(scores):
-            total[:, k, :, k] += rows.squares(counts * second[:, k]) if common is None else common
-        return
-    for k in range(scores):
-        for other in range(k + 1):
-            found = rows.squares(counts * second[:, k, other])
-            total[:, k, :, other] += found
+class AllSquares:
+    """Second derivatives in all of x, (columns, scores) of it, and between y and x."""
+
+    def __init__(self, shape: tuple[int, ...], others: int):
+        self.xx, self.yx = np.zeros((*shape, *shape)), np.zeros((others, *shape))
+
+    def add(self, at: RowLosses, slopes: NDArray[Any], mixed: Any) -> None:
+        """sum_i counts_i r_i r_i^T phi_i'', and sum_i mixed_i r_i^T phi_i'."""
+        second, scores = at.family.second(at.scores, at.target), self.xx.shape[1]
+        if second.ndim < 3:  # a score by itself
+            second = _columns(second)
+            alike = bool(np.all(second == second[:, :1]))
+            common = at.rows.squares(at.counts * second[:, 0]) if alike else None
+            for k in range(scores):
+                self.xx[:, k, :, k] += at.rows.squares(at.counts * second[:, k]) if common is None else common
+        else:
+            for k, other in _pairs(scores):
+                found = at.rows.squares(at.counts * second[:, k, other])
+                self.xx[:, k, :, other] += found
+                if other < k:
+                    self.xx[:, other, :, k] += found
+        if mixed is not None:
+            for k, slope in enumerate(slopes.T):
+                self.yx[:, :, k] += at.rows.add_up(_weighed(mixed, slope)).T
+
+    def curvature(self) -> Curvature:
+        """As matrices."""
+        others, count = len(self.yx), self.xx.shape[0] * self.xx.shape[1]
+        return Curvature(self.xx.reshape(count, count), self.yx.reshape(others, count), np.zeros((others, others)))
+
+
+class SomeSquares:
+    """The same among some entries of x alone. scores: how many a row has."""
+
+    def __init__(self, scores: int, others: int, entries: NDArray[np.intp]):
+        self.columns, self.of_score = entries // scores, [np.flatnonzero(entries % scores == k) for k in range(scores)]
+        self.xx, self.yx = np.zeros((entries.size, entries.size)), np.zeros((others, entries.size))
+
+    def add(self, at: RowLosses, slopes: NDArray[Any], mixed: Any) -> None:
+        """As for all entries."""
+        rows = [at.rows.picked(self.columns[own]) for own in self.of_score]
+        second = at.family.second(at.scores, at.target)
+        apart = _columns(second) if second.ndim < 3 else None
+        for k, other in _pairs(len(rows)) if apart is None else ((k, k) for k in range(len(rows))):
+            weight = at.counts * (second[:, k, other] if apart is None else apart[:, k])
+            found = rows[k].T @ (weight[:, None] * rows[other])
+            self.xx[np.ix_(self.of_score[k], self.of_score[other])] += found
             if other < k:
-                total[:, other, :, k] += found
+                self.xx[np.ix_(self.of_score[other], self.of_score[k])] += found.T
+        if mixed is not None:
+            for own, part, slope in zip(rows, self.of_score, slopes.T, strict=True):
+                self.yx[:, part] += (own.T @ _weighed(mixed, slope)).T
+
+    def curvature(self) -> Curvature:
+        """As matrices."""
+        return Curvature(self.xx, self.yx, np.zeros((len(self.yx), len(self.yx))))
+
+
+def _pairs(scores: int) -> Iterator[tuple[int, int]]:
+    return ((k, other) for k in range(scores) for other in range(k + 1))
+
+
+def _weighed(mixed: Any, slope: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(mixed.multiply(slope[:, None]).toarray() if issparse(mixed) else mixed * slope[:, None])
 
 
 class DifferentiatedSurveyor(Surveyor):
     """Of any loss, by jax; one column of the Jacobian after the other."""
 
-    def survey(self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None) -> Surveyed:
+    def survey(
+        self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None, columns: Columns = None
+    ) -> Surveyed:
         """Without a dual cut."""
         with double():
             found = _survey(self.problem, z)
             if not curvature:
                 return found
-            jacobian, split = np.asarray(_jacobian(self.problem, z)), sum(map(np.size, jax.tree.leaves(z.x)))
+            x, y = (sum(map(np.size, jax.tree.leaves(part))) for part in (z.x, z.y))
+            kept = np.arange(x) if columns is None else columns
+            jacobian, split = np.asarray(_jacobian(self.problem, z, np.append(kept, x + np.arange(y)))), kept.size
         xx, yy = jacobian[:split, :split], jacobian[split:, split:]
         return found._replace(curvature=Curvature((xx + xx.T) / 2, -jacobian[split:, :split], (yy + yy.T) / 2))
 
@@ -235,13 +297,15 @@ def _survey(problem: Any, z: Saddle) -> Surveyed:
 
 
 @compiled
-def _jacobian(problem: Any, z: Saddle) -> Any:
+def _jacobian(problem: Any, z: Saddle, kept: Any) -> Any:
+    """Among the kept entries."""
     vector, back = ravel_pytree(z)
 
-    def column(direction: Any) -> Any:
-        return jax.jvp(lambda v: ravel_pytree(problem.operator(back(v)))[0], (vector,), (direction,))[1]
+    def column(index: Any) -> Any:
+        direction = jnp.zeros_like(vector).at[index].set(1.0)
+        return jax.jvp(lambda v: ravel_pytree(problem.operator(back(v)))[0], (vector,), (direction,))[1][kept]
 
-    return jax.lax.map(column, jnp.eye(vector.size, dtype=vector.dtype)).T
+    return jax.lax.map(column, kept).T
 
 
 def surveyor_of(problem: Any) -> Surveyor:

@@ -116,6 +116,11 @@ def with_smoothness(problem: Any, known: Smoothness | None) -> Any:
     return eqx.tree_at(lambda p: p.smoothness, problem, known, is_leaf=lambda node: node is None)
 
 
+def is_affine(problem: Any) -> bool:
+    """Whether every client's operator is an affine function of z, as f declares (`affine`)."""
+    return problem.shared_affine or bool(getattr(getattr(problem, "f", None), "affine", False))
+
+
 def norm_of_blocks(x: float, xy: float, y: float = 0.0) -> float:
     """The largest eigenvalue of [[x, xy], [xy, y]]: a bound on a Jacobian whose blocks have at most these norms."""
     return float((x + y) / 2 + np.hypot((x - y) / 2, xy))

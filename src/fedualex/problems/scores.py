@@ -192,8 +192,8 @@ class OfScore(Majorized, Smooth):
     center: Any = None
 
     @property
-    def quadratic(self) -> bool:
-        """Whether second derivatives are the same everywhere."""
+    def affine(self) -> bool:
+        """Whether second derivatives are the same everywhere, as where the family's slope is affine."""
         return self.family.exact_second
 
     def __call__(self, x: Tree, example: Tree) -> Array:

@@ -148,7 +148,7 @@ class SimulatedClients:
         """One point after the other, in plain numpy where f has a closed form."""
         starts = request.starts or (None,) * len(request.points)
         return [
-            self.surveyor.survey(z, curvature=curvature, start=start)
+            self.surveyor.survey(z, curvature=curvature, start=start, columns=request.columns)
             for z, curvature, start in zip(request.points, request.curvature, starts, strict=True)
         ]
 
@@ -187,8 +187,9 @@ class SimulatedClients:
         match request:
             case Survey(points):
                 started = sum(start is not None for start in request.starts)
-                more = sum(request.curvature) * self._curvature_numbers() + started * (self._sizes()[0] + 1)
-                up, down = 8 * (len(points) * (size + 1) + more), 8 * (len(points) + started) * size
+                more = sum(request.curvature) * self._curvature_numbers(request) + started * (self._sizes()[0] + 1)
+                named = 0 if request.columns is None else request.columns.size
+                up, down = 8 * (len(points) * (size + 1) + more), 8 * ((len(points) + started) * size + named)
                 asked = self.setup.clients
             case LocalSteps(start, reference, _):
                 number, asked = self.setup.weights.dtype.itemsize, self.setup.cohort
@@ -204,9 +205,10 @@ class SimulatedClients:
         x, y = (sum(leaf.size for leaf in jax.tree.leaves(part)) for part in (like.x, like.y))
         return x, y
 
-    def _curvature_numbers(self) -> int:
+    def _curvature_numbers(self, request: Survey) -> int:
         """How many numbers second derivatives are: one triangle of xx and of yy, and yx."""
         x, y = self._sizes()
+        x = x if request.columns is None else request.columns.size
         return x * (x + 1) // 2 + x * y + y * (y + 1) // 2
 
     def reserve_privacy(self) -> bool:

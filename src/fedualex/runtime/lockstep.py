@@ -16,6 +16,7 @@ from ..compiling import compiled
 from ..model_problem import solve_model
 from ..precision import double
 from ..problems import AbstractProblem
+from ..problems.known import is_affine
 from ..tree import Saddle
 from .outputs import exact_problem
 
@@ -214,7 +215,7 @@ class Quadratic:
     @property
     def place(self) -> Place:
         """The model that is f itself."""
-        return Place(self.center, self.slope, self.curvature.jacobian)
+        return Place(self.center, self.slope, self.curvature.jacobian, np.arange(self.center.size))
 
     def survey(self, request: Survey) -> list[Surveyed]:
         """What all parties would answer, but for rounding; a dual cut of a quadratic would be its tangent."""
@@ -233,4 +234,4 @@ class Quadratic:
 
 def is_quadratic(problem: AbstractProblem) -> bool:
     """Whether one survey with second derivatives tells everything of f: squares of scores, and no y."""
-    return problem.like.y is None and bool(getattr(getattr(problem, "f", None), "quadratic", False))
+    return problem.like.y is None and is_affine(problem)

@@ -68,8 +68,8 @@ def choose_penalty(
 
 
 def why_not_chosen(recipe: TableRecipe, known: Sequence[Known]) -> str:
-    """What keeps held-out rows from choosing; empty if nothing does."""
-    return why_no_curvature(recipe.problem(known, "elsewhere"))
+    """What keeps held-out rows from choosing; empty if nothing does. Many problems at once share no working columns."""
+    return why_no_curvature(recipe.problem(known, "elsewhere"), of_all=True)
 
 
 def default_penalty(recipe: TableRecipe, known: Sequence[Known], why: str) -> Penalty:

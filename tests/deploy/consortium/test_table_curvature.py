@@ -1,12 +1,21 @@
-"""Second derivatives between sites: the model of `fit` in as many exchanges, and first order where a site refuses."""
+"""Second derivatives between sites: the model of `fit` in as many exchanges, and first order where a site refuses.
+
+Whatever a test starts is ended by its process id, even when the test fails.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.consortium import given
+from support.command_line import cli
+from support.consortium import deployment, given, noting, run_in_threads
+from support.deployments import free_port
 from support.patients import HOSPITALS
-from support.reconstruction import GOALS, hold
+from support.reconstruction import GOALS, hold, write_sites
 
 from fedualex import models
+from fedualex.algorithms import newton
+from fedualex.deploy import engines
 from fedualex.deploy.consortium.deployment import load_site, serve
 from fedualex.deploy.policy import POLICY
 from fedualex.deploy.threads import thread_engine
@@ -24,19 +33,74 @@ def pooled(folder, settings) -> dict:
     return {"table": "all.csv", "clients": "site", **settings}
 
 
+def assert_like_a_fit(folder, goal, home) -> None:
+    """The model in a party's folder is that of a fit, certified after as many exchanges."""
+    found, name = models.load(home), goal.partition(",")[0]
+    settings = {"goal": name, "tol": TOL, **given(name), **GOALS[goal]}
+    fit = fit_into(folder / "fit", plan_fit(pooled(folder, settings), folder))
+    np.testing.assert_allclose(found.weights, fit.weights, atol=1e-9)
+    assert found.certificate["exchanges"] == fit.certificate["exchanges"] <= 12
+    assert found.certificate["gap"] <= TOL
+
+
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 @pytest.mark.parametrize("goal", ["logistic", "lasso", "auc", "neyman-pearson", "fair, groups", "low-rank"])
 def test_sites_have_the_model_of_a_fit_in_as_many_exchanges(tmp_path, goal, masked):
     held = hold(tmp_path, goal, masked, ROWS, tol=TOL)
-    deployed = models.load(tmp_path / "deployment" / "server")
-    name = goal.partition(",")[0]
-    fit = fit_into(
-        tmp_path / "fit", plan_fit(pooled(tmp_path, {"goal": name, "tol": TOL, **given(name), **GOALS[goal]}), tmp_path)
-    )
-    np.testing.assert_allclose(deployed.weights, fit.weights, atol=1e-9)
-    assert deployed.certificate["exchanges"] == fit.certificate["exchanges"] <= 12
-    assert deployed.certificate["gap"] <= TOL
+    assert_like_a_fit(tmp_path, goal, tmp_path / "deployment" / "server")
     assert not any(task == "survey" for task, *_ in held.asked)
+
+
+def test_sites_are_asked_for_some_columns_of_a_wide_table(tmp_path, monkeypatch):
+    """As if 5 variables were many."""
+    monkeypatch.setattr(newton, "MANY", 5)
+    monkeypatch.setattr(newton, "WORKING", 4)
+    held = hold(tmp_path, "logistic", True, ROWS, tol=TOL, l1=0.05)
+    assert {arrays["columns"].size for task, _, arrays in held.asked if task == "curvature"} <= {4, 5, 0}
+    assert any(task == "survey" for task, *_ in held.asked)  # which columns matter
+    settings = {"goal": "logistic", "tol": TOL, **given("logistic"), "l1": 0.05, **GOALS["logistic"]}
+    fit = fit_into(tmp_path / "fit", plan_fit(pooled(tmp_path, settings), tmp_path))
+    found = models.load(tmp_path / "deployment" / "server")
+    np.testing.assert_allclose(found.weights, fit.weights, atol=1e-9)
+    assert found.certificate["exchanges"] == fit.certificate["exchanges"] <= 12
+
+
+def test_columns_that_x_does_not_have_are_refused(tmp_path):
+    write_sites(tmp_path, ROWS, GOALS["logistic"])
+    root, seen = deployment(tmp_path, goal="logistic", tol=TOL, **GOALS["logistic"]), []
+    run_in_threads(root, noting(seen))
+    site = load_site(root / "sites" / "north")
+    request = next(request for name, request, _ in seen if (name, request.task) == ("north", "curvature"))
+    for columns in ([0, 0], [1, 0], [-1, 2], [0, 6]):
+        wrong = replace(request, arrays={**request.arrays, "columns": np.array(columns)})
+        with pytest.raises(ValueError, match="columns must be different numbers from 0 to 5, in rising order"):
+            site.work(wrong)
+
+
+@pytest.mark.parametrize(("rows", "tol"), [(60, 1e-6), (30, 1e-3)])
+def test_a_small_tolerance_is_the_default_where_sites_have_rows_enough_for_second_derivatives(tmp_path, rows, tol):
+    write_sites(tmp_path, dict.fromkeys(ROWS, rows), GOALS["logistic"])
+    root = deployment(tmp_path, "on", goal="logistic", **GOALS["logistic"])
+    run_in_threads(root)
+    assert models.load(root / "server").certificate["tol"] == tol
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("goal", ["logistic", "lasso", "auc", "neyman-pearson"])
+@pytest.mark.parametrize("engine", ["local", "nvflare"])
+def test_processes_have_the_model_of_a_fit_under_masks(tmp_path, engine, goal):
+    write_sites(tmp_path, ROWS, GOALS[goal])
+    server = {"engine": engine, "port": free_port()}
+    root = deployment(tmp_path, "on", "deployment", server, goal=goal, tol=TOL, **GOALS[goal])
+    try:
+        assert cli("deploy", "up", root).exit_code == 0
+        ran = cli("deploy", "run", root)
+        assert ran.exit_code == 0, ran.output
+    finally:
+        engines.control_of(engine).down(root)
+    for home in (root / "server", *(root / "sites" / name for name in HOSPITALS)):
+        assert_like_a_fit(tmp_path, goal, home)
 
 
 @pytest.mark.parametrize(

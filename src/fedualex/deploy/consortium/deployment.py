@@ -69,8 +69,9 @@ def _serve(engine: Engine, party: Path) -> Run:
     known = None if tables is None else tables.choose(tables.agree())
     problem = server_problem(settings, party)
     task = task_of(settings, problem, known)
-    resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy", "has_data")} | {
-        "folder": str(party.resolve())
+    resolved = {key: settings[key] for key in ("problem", "method", "sites", "privacy", "has_data")} | {
+        "run": {**settings["run"], "tol": task.options.tol},
+        "folder": str(party.resolve()),
     }
 
     def begin() -> None:

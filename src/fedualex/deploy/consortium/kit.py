@@ -22,7 +22,6 @@ from ...tables.goals import (
     check_groups,
     check_options,
     chooses_penalty,
-    default_tolerance,
     names_of,
     read_fit,
     weighs_clients,
@@ -65,18 +64,17 @@ def plan_deployment(
         raise ConfigurationError("rate is for fedualex fit: its threshold takes the scores of single rows")
     check_groups(goal, wanted.groups)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
-    built = build_method(method)  # refuses what is no method
+    build_method(method)  # refuses what is no method
     parties = server_settings(server)
     check_parties(parties, sites)
     check_options(goal, wanted.options)
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
     told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
     told |= asdict(Selection(wanted.folds, wanted.choose)) if chooses_penalty(goal, wanted.options) else {}
-    tol = default_tolerance(goal, built, rows=0) if wanted.tol is None else wanted.tol
     return {
         "problem": {**told, **wanted.options},
         "method": with_defaults(method, METHODS),
-        "run": {**run_defaults(DeploymentOptions), "rounds": wanted.rounds, "tol": tol, **run},
+        "run": {**run_defaults(DeploymentOptions), "rounds": wanted.rounds, "tol": wanted.tol, **run},
         "privacy": None,
         "server": parties,
         "sites": {name: {"weight": 1.0} for name in sorted(sites)},

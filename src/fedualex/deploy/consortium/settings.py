@@ -5,6 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
+
+from ...algorithms import FeDualSlide
+from ...algorithms.newton import why_no_curvature
 from ...problems import AbstractProblem
 from ...problems.recipe import sources_of
 from ...runs.settings import (
@@ -22,12 +27,14 @@ from ...runs.settings import (
     with_defaults,
 )
 from ...summaries import Known
+from ...tables.goals import default_tolerance
 from ...validation import short
 from .. import DeploymentOptions, Privacy, Task
 from ..engines import ENGINES
 from ..party import check_address, check_name
+from ..policy import Policy
 from ..secure.sums import choose_roster, why_not_secure
-from .agreement import has_tables, server_view, site_weights
+from .agreement import has_tables, recipe_of_goal, server_view, site_weights
 
 SETTINGS = "deployment.json"
 DEFAULT_METHOD = "FeDualSlide"
@@ -144,11 +151,27 @@ def task_of(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequen
         weights = site_weights(settings, known)
     try:
         privacy = None if settings["privacy"] is None else Privacy(**settings["privacy"])
-        options = run_options(DeploymentOptions, settings["run"], problem, weights=weights, privacy=privacy)
-        task = Task(build_method(settings["method"]), tuple(settings["sites"]), options)
+        method = build_method(settings["method"])
+        run = settings["run"] if known is None else {**settings["run"], "tol": _tolerance(settings, problem, known)}
+        options = run_options(DeploymentOptions, run, problem, weights=weights, privacy=privacy)
+        task = Task(method, tuple(settings["sites"]), options)
         task.check(problem)
     except ConfigurationError:
         raise
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"[run]: {error}") from None
     return task
+
+
+def _tolerance(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known]) -> float:
+    """The gap at which a run ends: as was chosen, else small only where sites will give second derivatives.
+
+    They do from so many rows for each parameter on, unless their own rules differ.
+    """
+    if settings["run"]["tol"] is not None:
+        return float(settings["run"]["tol"])
+    recipe, method = recipe_of_goal(settings), build_method(settings["method"])
+    rows, parameters = recipe.counts(known), sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like.x))
+    few = min(rows) < Policy().rows_per_parameter * parameters
+    first_order = method.asks_curvature and (few or why_no_curvature(problem.without_data()))
+    return default_tolerance(settings["problem"]["goal"], FeDualSlide() if first_order else method, int(sum(rows)))
