@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.patients import HOSPITALS
-from support.reconstruction import GOALS, hold
+from support.reconstruction import GOALS, hold, pooled
 
 from fedualex import models
 from fedualex.deploy.consortium.deployment import load_site, serve
@@ -13,14 +13,6 @@ from fedualex.tables.fit import fit_into, plan_fit
 
 ROWS = {"east": 120, "north": 100, "west": 90}
 TOL = 1e-6
-
-
-def pooled(folder, settings) -> dict:
-    """The settings of a fit on the tables of all sites together."""
-    own = {name: (folder / f"{name}.csv").read_text().splitlines() for name in sorted(HOSPITALS)}
-    lines = [f"{line},{name}" for name, rows in own.items() for line in rows[1:]]
-    (folder / "all.csv").write_text("\n".join([next(iter(own.values()))[0] + ",site", *lines]) + "\n")
-    return {"table": "all.csv", "clients": "site", **settings}
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
