@@ -87,6 +87,14 @@ def hold(folder: Path, goal: str, masked: bool, rows: dict[str, int], seed: int 
     return held
 
 
+def pooled(folder: Path, settings: dict) -> dict:
+    """The settings of a fit on the tables of all sites together."""
+    own = {name: (folder / f"{name}.csv").read_text().splitlines() for name in sorted(HOSPITALS)}
+    lines = [f"{line},{name}" for name, rows in own.items() for line in rows[1:]]
+    (folder / "all.csv").write_text("\n".join([next(iter(own.values()))[0] + ",site", *lines]) + "\n")
+    return {"table": "all.csv", "clients": "site", **settings}
+
+
 def _settings(root: Path, name: str) -> str:
     return (root / "sites" / name / "deployment.json").read_text()
 

@@ -133,8 +133,11 @@ class FoldedRows:
 
     def summarize(self, known: Sequence[Sequence[Known]]) -> Summary:
         """The recipe's next summary of every loss, `fold 3/` before the names of number 3. known: of each, so far."""
-        parts = [self.recipe.summarize(self._without(k), known[k], self.client) for k in range(self.folds + 1)]
-        return joined_folds(parts)
+        return joined_folds(self.summaries(known))
+
+    def summaries(self, known: Sequence[Sequence[Known]]) -> list[Summary]:
+        """The same, one for each loss."""
+        return [self.recipe.summarize(self._without(k), known[k], self.client) for k in range(self.folds + 1)]
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
         """What all parties have added up to for each loss, before the first survey."""

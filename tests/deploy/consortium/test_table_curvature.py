@@ -11,7 +11,7 @@ from support.command_line import cli
 from support.consortium import deployment, given, noting, run_in_threads
 from support.deployments import free_port
 from support.patients import HOSPITALS
-from support.reconstruction import GOALS, hold, write_sites
+from support.reconstruction import GOALS, hold, pooled, write_sites
 
 from fedualex import models
 from fedualex.algorithms import newton
@@ -23,14 +23,6 @@ from fedualex.tables.fit import fit_into, plan_fit
 
 ROWS = {"east": 120, "north": 100, "west": 90}
 TOL = 1e-6
-
-
-def pooled(folder, settings) -> dict:
-    """The settings of a fit on the tables of all sites together."""
-    own = {name: (folder / f"{name}.csv").read_text().splitlines() for name in sorted(HOSPITALS)}
-    lines = [f"{line},{name}" for name, rows in own.items() for line in rows[1:]]
-    (folder / "all.csv").write_text("\n".join([next(iter(own.values()))[0] + ",site", *lines]) + "\n")
-    return {"table": "all.csv", "clients": "site", **settings}
 
 
 def assert_like_a_fit(folder, goal, home) -> None:

@@ -16,7 +16,7 @@ from ...runs.settings import ConfigurationError, build_method
 from ...runtime import fingerprint
 from ...summaries import Known, Summary
 from ...tables.goals import GOALS, Goal
-from ...tables.recipe import TableRecipe, read_recipe
+from ...tables.recipe import CHOSEN, TableRecipe, read_recipe
 from .messages import read_known
 
 
@@ -95,6 +95,16 @@ def why_not_merged(own: Summary, known: Known, client: int, sites: int) -> str:
         least = np.asarray(value) - (SLACK * np.abs(value) if name in own.sums else 0)
         if name.rpartition("/")[2] not in SIGNED and np.any(known[name] < least - np.finfo(float).tiny):
             return f"{name} is less than that of this site alone"
+    return ""
+
+
+def why_no_penalty(recipe: TableRecipe, known: Known) -> str:
+    """Why this cannot be the penalty that held-out rows have chosen, which no site can compute alone; else empty."""
+    name = CHOSEN + GOALS[recipe.goal].structure.penalty
+    if not recipe.chooses or name not in known or not known.keys() <= {name, CHOSEN + "l2"}:
+        return "it has other parts"
+    if any(np.shape(value) or not np.isfinite(value) or value < 0 for value in known.values()) or known[name] == 0:
+        return "the penalty that was chosen is no number > 0"
     return ""
 
 

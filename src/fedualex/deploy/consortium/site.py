@@ -28,7 +28,7 @@ from ..engine import RefusedError
 from ..policy import CALIBRATE, CURVATURE, EFFECTS, LEAST_FOLD, MEASURE, PATH, PLACE, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
-from .agreement import agreement, is_of_run, recipe_of_goal, why_not_merged, why_not_spread
+from .agreement import agreement, is_of_run, recipe_of_goal, why_no_penalty, why_not_merged, why_not_spread
 from .folds import FOLD_LOSSES, FOLD_SUMMARY, FOLDS, summarize_surveys, unpack_points, unpack_surveys
 from .messages import digest_known, digest_model, read_known, unpack_model, unpack_place, write_known
 
@@ -296,8 +296,10 @@ class TableSite:
         joined = unpack_known(request.arrays)
         folded = self._folds()
         for number, part in enumerate(joined):
-            own = folded.summarize(self._known_by_fold(joined[:number]))
-            if reason := why_not_merged(own, part, self.client, len(self.sites)):
+            own, merged = folded.summaries(self._known_by_fold(joined[:number])), known_by_fold(part, folded.folds + 1)
+            reasons = [why_not_merged(*both, self.client, len(self.sites)) for both in zip(own, merged, strict=True)]
+            reasons += ["it has other parts"] if sum(map(len, merged)) != len(part) else []
+            if reason := next(filter(None, reasons), ""):
                 raise DisagreementError(f"what the server has merged is not made of this site's rows: {reason}")
         write_known(self.party, joined, FOLDS)
         self._settled = None
@@ -352,8 +354,12 @@ class TableSite:
                 continue
             if (seen := digest_known(self.agreed, known[: number + 1])) in self._believed:
                 continue
-            own = self.answers.summarize(known[:number])
-            if reason := why_not_merged(own, part, self.client, len(self.sites)):
+            if number < self.recipe.exchanges:
+                own = self.answers.summarize(known[:number])
+                reason = why_not_merged(own, part, self.client, len(self.sites))
+            else:
+                reason = why_no_penalty(self.recipe, part) if number == self.recipe.exchanges else "it has other parts"
+            if reason:
                 raise DisagreementError(
                     f"what the server has merged is not made of this site's rows: {reason}; begin anew"
                 )
