@@ -106,6 +106,26 @@ def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]
     return flat.point(z), flat.point(g), bounds.upper.offset - bounds.lower.offset - jnp.vdot(g, z)
 
 
+def measure_proved(problem: Any, bounds: Bounds, slope_error: Any, offset_error: Any) -> tuple[Measured, Array]:
+    """The numbers of the certificate of the pair, and its shift, from bounds of their errors; compilable.
+
+    With (t, s) <= slope_error, entry by entry, and a + b <= offset_error, for all v
+
+        f(x, v) <= upper.offset - <upper.slope, v> + a + <s, |v|>,
+        f(v, y) >= lower.offset + <lower.slope, v> - b - <t, |v|>.
+
+    As |v| <= |z| + |v - z|, slope_error is an error of g, as `measure` takes it, and costs <slope_error, |z|> beside.
+    """
+    flat = flat_of(problem)
+    z, g, shift = pair_with_slopes(flat, bounds)
+    measured = measure(problem.geometry, z, g, flat.point(slope_error))
+    at = jnp.abs(bounds.point)
+    summed = jnp.abs(bounds.upper.offset) + jnp.abs(bounds.lower.offset) + jnp.vdot(jnp.abs(flat.vector(g)), at)
+    adding = (at.size + 64) * UNIT * (summed + jnp.abs(measured.x) + jnp.abs(measured.y))
+    more = jnp.asarray(offset_error) + jnp.vdot(jnp.asarray(slope_error), at) + adding
+    return measured._replace(rounding=(1 + 64 * UNIT) * (measured.rounding + more)), shift
+
+
 def measure_bounds(problem: Any, bounds: Bounds, sum_error: Any = 0.0) -> tuple[Measured, Array]:
     """The numbers of the certificate of the pair, and its shift; compilable. The rounding is an estimate.
 

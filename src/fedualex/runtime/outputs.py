@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -18,12 +18,21 @@ from .. import tree
 from ..algorithms import Method
 from ..bundle import Bounds
 from ..certificates.certificate import Measured, certificate_of
-from ..certificates.surveys import Surveyed, flat_of, measure_bounds, no_trace, pair_with_slopes, traced
+from ..certificates.surveys import (
+    Surveyed,
+    flat_of,
+    measure_bounds,
+    measure_proved,
+    no_trace,
+    pair_with_slopes,
+    traced,
+)
 from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import AbstractGeometry, Product, is_geometry
 from ..problems import AbstractProblem, Certificate
-from ..problems.feasibility import largest_violation
+from ..problems.feasibility import lagrangian_of, largest_violation
+from ..problems.score_rounding import ScoreErrors, score_errors
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Tree
 from .state import Contribution, Setup, State, Sums
@@ -183,7 +192,8 @@ class Output:
     origin: str = ""
     """Of "best": which output of which round it was."""
     violation: float | None = None
-    """By how much x exceeds the limits of the problem at most; None if it has none, or without the operator."""
+    """By how much x exceeds the limits of the problem at most, its rounding included; None if it has none, or without
+    the operator. Where the data is elsewhere that rounding is an estimate."""
     evidence: Evidence | None = None
     """The surveys that the certificate follows from, where that is not the one at z."""
 
@@ -294,10 +304,10 @@ def structure_of(problem: AbstractProblem, z: Saddle) -> tuple[float | None, tup
     return density, tuple(ranks) or None
 
 
-def measures_of(problem: AbstractProblem, z: Saddle, operator: Saddle | None) -> dict[str, Any]:
+def measures_of(problem: AbstractProblem, z: Saddle, operator: Saddle | None, slope_error: Any) -> dict[str, Any]:
     """The fields of an output that say how its point is, beside what its certificate says."""
     density, rank = structure_of(problem, z)
-    return {"density": density, "rank": rank, "violation": largest_violation(problem, operator)}
+    return {"density": density, "rank": rank, "violation": largest_violation(problem, operator, slope_error)}
 
 
 # Points projected, certified and measured, in compiled programs.
@@ -331,6 +341,16 @@ class Evaluator:
         self.problem, self.elsewhere, self.sum_error, self.tol = exact, elsewhere, np.asarray(sum_error), tol
         self.reason = exact.why_uncertifiable() or reason
         self.survey = survey
+
+    @cached_property
+    def errors(self) -> ScoreErrors | None:
+        """What bounds of several surveys lose by rounding, where that is proved."""
+        return None if self.elsewhere else score_errors(self.problem)
+
+    @property
+    def limited(self) -> ScoreErrors | None:
+        """The same, where the problem has limits, so that what is violated is told with its rounding."""
+        return None if lagrangian_of(self.problem) is None else self.errors
 
     def outputs(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
         """Points projected onto the domain, each with its certificate and structure."""
@@ -388,20 +408,29 @@ class Evaluator:
 
     def bounded(self, bounds: Bounds) -> Output:
         """The pair of the best bounds of both sides, with the surveys that it follows from."""
-        (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
-        certificate = claimed(measured, estimated=True, shift=float(shift))
-        made = self._made("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate)
+        proved = None if self.errors is None else self.errors.of(bounds)
+        if proved is None:
+            (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
+        else:
+            (z, g, shift), measured = _measure_proved(self.problem, bounds, proved.slope, np.asarray(proved.offset))
+        certificate = claimed(measured, estimated=proved is None, shift=float(shift))
+        slope_error = None if self.limited is None else self.limited.of_mean_slopes(bounds)
+        made = self._made("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate, slope_error)
         return dataclasses.replace(made, value=None, evidence=_evidence(self.problem, bounds))
 
-    def _made(self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate) -> Output:
+    def _made(
+        self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate, slope_error: Any = None
+    ) -> Output:
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, None if at is None else at.operator))
+        if slope_error is None and self.limited is not None:
+            slope_error = self.limited.of_slopes(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(point)]))
         return Output(
             name,
             point,
             operator,
             None if at is None else float(at.value),
             certificate,
-            **measures_of(self.problem, point, operator),
+            **measures_of(self.problem, point, operator, slope_error),
             status=status_of(certificate.gap, self.tol),
         )
 
@@ -432,6 +461,12 @@ def _measured(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]
 @compiled
 def _measure_bounds(problem: AbstractProblem, bounds: Bounds, sum_error: Any) -> Any:
     return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
+
+
+@compiled
+def _measure_proved(problem: AbstractProblem, bounds: Bounds, slope_error: Any, offset_error: Any) -> Any:
+    measured, _ = measure_proved(problem, bounds, slope_error, offset_error)
+    return pair_with_slopes(flat_of(problem), bounds), measured
 
 
 def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
