@@ -212,7 +212,7 @@ def long_header(path, zeros):
             lambda folder: (folder / "model.json").write_text('{"kind": ' + "[" * 40 + "]" * 40 + "}"),
             f"lie more than {DEEPEST} deep",
         ),
-        (lambda folder: bomb(folder / "model.npz", MOST_ARRAYS + 1), "holds more than 268435456 bytes"),
+        (lambda folder: bomb(folder / "model.npz", MOST_ARRAYS + 1), "the archive holds more than 268435456 bytes"),
         (lambda folder: long_header(folder / "model.npz", 10**11), "longer or shorter than its header says"),
         (lambda folder: (folder / "model.npz").write_bytes(b"no archive"), "is damaged: BadZipFile"),
     ],

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
 from ..problems.families import reading_of
-from ..storage import read_arrays_within, read_within, write_atomically, write_json
+from ..storage import arrays_within, read_within, write_atomically, write_json
 from ..validation import short
+from .checks import check_document
 from .model import Answers, Model
 
 SCHEMA, WITHOUT_CHECKSUMS = 2, 1
@@ -79,7 +80,7 @@ def load(folder: str | Path) -> Model:
     if not file.exists():
         raise ValueError(f"{str(folder)!r} is no model: it has no {JSON}")
     try:
-        document = json.loads(read_within(file, MOST_JSON))
+        document = json.loads(read_within(file, MOST_JSON), parse_constant=_refuse_constant)
         _check_depth(document)
         schema = document["schema"] if document["kind"] == "model" else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -87,12 +88,16 @@ def load(folder: str | Path) -> Model:
     if schema not in (SCHEMA, WITHOUT_CHECKSUMS):
         raise ValueError(f"{file} has schema {short(schema)}, of another version of fedualex; this one reads {SCHEMA}")
     try:
-        arrays = read_arrays_within(path / ARRAYS, MOST_ARRAYS)
-        if schema == SCHEMA and document[CHECKSUMS] != _checksums(document, (path / ARRAYS).read_bytes()):
+        content = read_within(path / ARRAYS, MOST_ARRAYS)
+        if schema == SCHEMA and document[CHECKSUMS] != _checksums(document, content):
             raise ValueError("its files are not those that were written together: a checksum differs")
-        return from_parts(document, arrays)
+        return from_parts(document, arrays_within(content, MOST_ARRAYS))
     except Exception as error:  # a damaged file can fail in many ways
         raise ValueError(f"{str(folder)!r} is damaged: {type(error).__name__}: {error}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _check_depth(document: Any) -> None:
@@ -107,19 +112,54 @@ def _check_depth(document: Any) -> None:
 
 def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
     """The model of `to_parts`; what is no model can fail in many ways."""
-    numbers = tuple(map(str, document["numbers"]))
-    categories = {str(name): tuple(map(str, known)) for name, known in document["categories"].items()}
-    scale = Standardizer(arrays["mean"], arrays["deviation"]) if numbers else None
+    check_document(document)
+    numbers = tuple(document["numbers"])
+    categories = {name: tuple(known) for name, known in document["categories"].items()}
+    scale = Standardizer(*(_real(key, arrays[key]) for key in ("mean", "deviation"))) if numbers else None
     if scale is not None and not scale.mean.shape == scale.deviation.shape == (len(numbers),):
         raise ValueError(f"mean and deviation must be {len(numbers)} numbers each")
-    given = document["answers"]
+    if scale is not None and not np.all(scale.deviation >= 0):
+        raise ValueError("deviation must be numbers >= 0")
+    given, weights, bias = document["answers"], _real("weights", arrays["weights"]), _real("bias", arrays["bias"])
     answers = Answers(
         reading_of(given["kind"]),
         arrays["labels"],
         float(given["threshold"]),
-        *(np.array(given[key], float) for key in OF_TARGETS),
+        *(_real(key, np.array(given[key], float)) for key in OF_TARGETS),
     )
-    encoder = Encoder(numbers, categories, scale)
-    target, certificate, training = document["target"], document["certificate"], document["training"]
-    target = tuple(map(str, target)) if isinstance(target, list) else str(target)
-    return Model(encoder, arrays["weights"], arrays["bias"], answers, target, certificate, training)
+    target = document["target"]
+    target = tuple(target) if isinstance(target, list) else target
+    model = Model(Encoder(numbers, categories, scale), weights, bias, answers, target, *_about(document))
+    _check_answers(model)
+    return model
+
+
+def _about(document: Mapping[str, Any]) -> tuple[Any, Any]:
+    return document["certificate"], document["training"]
+
+
+def _real(name: str, given: Any) -> NDArray[np.float64]:
+    """Finite numbers."""
+    if np.asarray(given).dtype.kind not in "fiu":
+        raise ValueError(f"{name} must be real numbers, got {np.asarray(given).dtype}")
+    found = np.asarray(given, np.float64)
+    if not np.all(np.isfinite(found)):
+        raise ValueError(f"{name} must be finite")
+    return found
+
+
+def _check_answers(model: Model) -> None:
+    """Labels, one for each score or two for one, and coefficients that float64 holds."""
+    labels, several = model.answers.labels, model.weights.shape[1:]
+    if labels.ndim != 1 or labels.dtype.kind not in "Ubfiu" or len(np.unique(labels)) != len(labels):
+        raise ValueError(f"labels must be different words or numbers, got {short(labels)}")
+    wanted = (several[0] if several else 2) if model.answers.reading.labelled else 0
+    if len(several) > 1 or len(labels) != wanted:
+        raise ValueError(f"labels must be {wanted} for weights of shape {model.weights.shape}, got {len(labels)}")
+    targets = () if isinstance(model.target, str) else (len(model.target),)
+    if any(np.shape(getattr(model.answers, key)) not in ((), targets) for key in OF_TARGETS):
+        raise ValueError("center and scale must be one number, or one for each target")
+    with np.errstate(all="ignore"):
+        shown = [model.intercept, *(coefficient.per_unit for coefficient in model.coefficients)]
+    if not all(np.all(np.isfinite(numbers)) for numbers in shown):
+        raise ValueError("its coefficients are beyond float64")

@@ -412,7 +412,8 @@ class Evaluator:
         if proved is None:
             (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
         else:
-            (z, g, shift), measured = _measure_proved(self.problem, bounds, proved.slope, np.asarray(proved.offset))
+            bare = self.problem.without_data()  # one program, however many rows there are
+            (z, g, shift), measured = _measure_proved(bare, bounds, proved.slope, np.asarray(proved.offset))
         certificate = claimed(measured, estimated=proved is None, shift=float(shift))
         slope_error = None if self.limited is None else self.limited.of_mean_slopes(bounds)
         made = self._made("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate, slope_error)

@@ -1,0 +1,73 @@
+"""Whether plain data can be a model at all: what programs read of it has the kind that they expect."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..validation import short
+
+
+def check_document(document: Mapping[str, Any]) -> None:
+    """Refuse the first entry of a wrong kind."""
+    numbers, categories, target = (document[key] for key in ("numbers", "categories", "target"))
+    _require(_is_words(numbers), "numbers", numbers, "a list of names")
+    named = isinstance(categories, dict) and all(map(_is_words, categories.values()))
+    _require(named, "categories", categories, "lists of words by name")
+    names = [*numbers, *categories]
+    _require(len(set(names)) == len(names), "numbers and categories", names, "different names")
+    _require(isinstance(target, str) or (_is_words(target) and bool(target)), "target", target, "a name, or several")
+    for key in ("answers", "certificate", "training"):
+        _require(isinstance(document[key], dict), key, document[key], "a table")
+    for key, is_kind in CERTIFICATE.items():
+        found = document["certificate"].get(key)
+        _require(found is None or is_kind(found), f"certificate.{key}", found, "a number or a word as a run writes it")
+    _check_training(document["training"])
+
+
+def _check_training(training: Mapping[str, Any]) -> None:
+    weighs, clients, held_out = (training.get(key) for key in ("weighs", "clients", "held_out"))
+    _require(weighs is None or _is_words(weighs), "training.weighs", weighs, "a list of sentences")
+    _require(clients is None or isinstance(clients, dict | list), "training.clients", clients, "a table")
+    if held_out is None:
+        return
+    _require(isinstance(held_out, dict), "training.held_out", held_out, "a table")
+    overall, each, rows = (held_out.get(key) for key in ("overall", "clients", "rows"))
+    _require(_is_measures(overall), "training.held_out.overall", overall, "numbers by name")
+    alike = isinstance(each, dict) and all(map(_is_measures, each.values()))
+    _require(alike, "training.held_out.clients", each, "numbers by name for each client")
+    _require(_is_number(rows), "training.held_out.rows", rows, "a number")
+
+
+def _require(holds: bool, name: str, given: Any, accepted: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {accepted}, got {short(given)}")
+
+
+def _is_words(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(word, str) for word in given) and len(set(given)) == len(given)
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < 1e308
+
+
+def _is_measures(given: Any) -> bool:
+    return isinstance(given, dict) and all(value is None or _is_number(value) for value in given.values())
+
+
+def _is_size(given: Any) -> bool:
+    return _is_number(given) and given >= 0
+
+
+def _is_word(given: Any) -> bool:
+    return isinstance(given, str)
+
+
+CERTIFICATE: dict[str, Callable[[Any], bool]] = {
+    "gap": _is_size,
+    "tol": _is_size,
+    "exchanges": _is_size,
+    "violation": _is_number,
+    "status": _is_word,
+    "meaning": _is_word,
+}
+"""What is shown of a certificate, and of which kind it is where it is there."""
