@@ -8,6 +8,7 @@ so that it is the true gap where these are those of a solution. Nothing here is 
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import numpy as np
 from mpmath import mp, mpf
 
@@ -22,6 +23,8 @@ from .terms import Rng, array, evaluated
 DIGITS, STEPS = 60, 12
 ROWS, FEATURES, GROUPS = (2, 7, 16, 40), (1, 2, 4, 6), (2, 3)
 """Few different shapes: programs are compiled for each."""
+DROPPED = 200
+"""Cases after which compiled programs are dropped, or they would fill the memory."""
 FAMILIES = ("squared", "logistic", "huber")
 COUNTS = {"runs": 0, "proved": 0, "refused": 0, "below without rounding": 0}
 """What became of the cases so far: `make attack` shows that they are near rounding, where the allowance is needed."""
@@ -300,6 +303,8 @@ def in_box(problem: Any, ends: float, penalty: dict[str, float]) -> Any:
 
 def attack(rng: Rng) -> None:
     """One fit, solved as far as float64 goes, by one of the two methods of `bounds`."""
+    if (sum(COUNTS.values()) + 1) % DROPPED == 0:
+        jax.clear_caches()
     with mp.workdps(DIGITS):
         made = random_sum(rng)
         if made is None:
