@@ -122,19 +122,31 @@ class ScoreErrors:
         return _Errors(slope, value + float((slope + 4 * self._unit * size) @ np.abs(y)))
 
     def _lower(self, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
-        """Of the survey's own cut, or of the dual cut of a step that began elsewhere."""
+        """Of the dual cut of a step; one that ends where it begins may be a survey's own cut as well."""
+        step = self._of_step(point, start)
+        if not np.array_equal(point, start):
+            return step
+        survey = self._of_own_cut(point)
+        return _Errors(np.maximum(step.slope, survey.slope), max(step.offset, survey.offset))
+
+    def _of_own_cut(self, point: NDArray[Any]) -> _Errors:
+        """offset = f - <g_x, x> and slope = g_x = sum c_i slope_i row_i."""
         x, y = self._vectors(point)
         slope, offset = np.zeros_like(x), 2 * self._unit * float(self._level @ np.abs(y))
-        if np.array_equal(point, start):
-            for rows in self._evaluated(x, y):
-                slope += rows.spread(rows.slope_error + self._unit * np.abs(rows.slope))
-                offset += float(rows.counts @ (rows.loss_error + 2 * self._unit * rows.loss))
-                offset += 2 * self._unit * float(rows.counts @ per_row(np.abs(rows.slope) * rows.reach))
-            return _Errors(slope.ravel(), offset + float(np.vdot(slope, np.abs(x))))
+        for rows in self._evaluated(x, y):
+            slope += rows.spread(rows.slope_error + self._unit * np.abs(rows.slope))
+            offset += float(rows.counts @ (rows.loss_error + 2 * self._unit * rows.loss))
+            offset += 2 * self._unit * float(rows.counts @ per_row(np.abs(rows.slope) * rows.reach))
+        return _Errors(slope.ravel(), offset + float(np.vdot(slope, np.abs(x))))
+
+    def _of_step(self, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
+        """offset = <level, y> - sum c_i conjugate(a_i) and slope = sum c_i a_i row_i, with the a_i of a step."""
+        x, y = self._vectors(point)
+        slope, offset = np.zeros_like(x), 2 * self._unit * float(self._level @ np.abs(y))
         for rows, a, size in self._stepped(x, y, *self._vectors(start)):
             accuracy = rows.family.conjugate_accuracy(a, rows.target)
             slope += rows.spread(UNIT * columns(accuracy.slope) + self._unit * columns(size))
-            conjugate = np.abs(per_row(rows.family.conjugate(a, rows.target)))
+            conjugate = per_row(np.abs(rows.family.conjugate(a, rows.target)))
             offset += float(rows.counts @ (UNIT * per_row(accuracy.value) + self._unit * conjugate))
         return _Errors(slope.ravel(), offset)
 
