@@ -65,6 +65,13 @@ class Minorant(NamedTuple):
     offset: Any
 
 
+class BoundErrors(NamedTuple):
+    """What rounding may have done to both bounds: entries of (lower.slope, upper.slope), and the offsets together."""
+
+    slope: NDArray[Any]
+    offset: float
+
+
 class Surveyed(NamedTuple):
     """What all clients together say of one point: g(z) = sum_m p_m g_m(z) and f(z) = sum_m p_m f_m(z), exact.
 
@@ -124,6 +131,24 @@ def measure_proved(problem: Any, bounds: Bounds, slope_error: Any, offset_error:
     adding = (at.size + 64) * UNIT * (summed + jnp.abs(measured.x) + jnp.abs(measured.y))
     more = jnp.asarray(offset_error) + jnp.vdot(jnp.asarray(slope_error), at) + adding
     return measured._replace(rounding=(1 + 64 * UNIT) * (measured.rounding + more)), shift
+
+
+def measured_pair(problem: Any, bounds: Bounds, errors: BoundErrors | None, sum_error: Any) -> Any:
+    """`pair_with_slopes` and the numbers of its certificate, compiled. errors: as they are proved; None to estimate."""
+    if errors is None:
+        return _estimated_pair(problem, bounds, sum_error)
+    # Without the data one program will do, however many rows there are.
+    return _proved_pair(problem.without_data(), bounds, errors.slope, np.asarray(errors.offset))
+
+
+@compiled
+def _estimated_pair(problem: Any, bounds: Bounds, sum_error: Any) -> Any:
+    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
+
+
+@compiled
+def _proved_pair(problem: Any, bounds: Bounds, slope_error: Any, offset_error: Any) -> Any:
+    return pair_with_slopes(flat_of(problem), bounds), measure_proved(problem, bounds, slope_error, offset_error)[0]
 
 
 def measure_bounds(problem: Any, bounds: Bounds, sum_error: Any = 0.0) -> tuple[Measured, Array]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bundle import Bounds, Side
+from ..certificates.surveys import BoundErrors
 from ..geometry import is_geometry
 from ..regularizers.fenchel import TINY, UNIT
 from ..validation import issparse
@@ -34,13 +35,6 @@ SAME = 2.0**-20
 """How much of its terms a slope may differ by that another program computes."""
 KEPT = 64
 """Points whose errors are remembered: the surveys that bounds are made of stay for many records."""
-
-
-class BoundErrors(NamedTuple):
-    """What rounding may have done to both bounds: entries of (lower.slope, upper.slope), and the offsets together."""
-
-    slope: NDArray[Any]
-    offset: float
 
 
 class _Errors(NamedTuple):

@@ -18,15 +18,7 @@ from .. import tree
 from ..algorithms import Method
 from ..bundle import Bounds
 from ..certificates.certificate import Measured, certificate_of
-from ..certificates.surveys import (
-    Surveyed,
-    flat_of,
-    measure_bounds,
-    measure_proved,
-    no_trace,
-    pair_with_slopes,
-    traced,
-)
+from ..certificates.surveys import Surveyed, flat_of, measured_pair, no_trace, traced
 from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import AbstractGeometry, Product, is_geometry
@@ -409,11 +401,7 @@ class Evaluator:
     def bounded(self, bounds: Bounds) -> Output:
         """The pair of the best bounds of both sides, with the surveys that it follows from."""
         proved = None if self.errors is None else self.errors.of(bounds)
-        if proved is None:
-            (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
-        else:
-            bare = self.problem.without_data()  # one program, however many rows there are
-            (z, g, shift), measured = _measure_proved(bare, bounds, proved.slope, np.asarray(proved.offset))
+        (z, g, shift), measured = measured_pair(self.problem, bounds, proved, self.sum_error)
         certificate = claimed(measured, estimated=proved is None, shift=float(shift))
         slope_error = None if self.limited is None else self.limited.of_mean_slopes(bounds)
         made = self._made("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate, slope_error)
@@ -457,17 +445,6 @@ def _measures(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]
 def _measured(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
     """What the certificates of points are made of, from the operators there, along the first axis."""
     return jax.lax.map(lambda item: jax.tree.map(jnp.asarray, problem.measure(item[0], item[1], sum_error)), items)
-
-
-@compiled
-def _measure_bounds(problem: AbstractProblem, bounds: Bounds, sum_error: Any) -> Any:
-    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
-
-
-@compiled
-def _measure_proved(problem: AbstractProblem, bounds: Bounds, slope_error: Any, offset_error: Any) -> Any:
-    measured, _ = measure_proved(problem, bounds, slope_error, offset_error)
-    return pair_with_slopes(flat_of(problem), bounds), measured
 
 
 def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
