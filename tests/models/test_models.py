@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import tracemalloc
 import zipfile
@@ -227,3 +228,55 @@ def test_a_huge_deep_or_foreign_model_is_refused_within_stated_limits(table, tmp
     tracemalloc.stop()
     assert "\n" not in str(refused.value)
     assert peak < 2 * MOST_JSON + 2**20
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"training": [0]}, "training must be a table"),
+        ({"training": {"held_out": 5}}, "training.held_out must be a table"),
+        ({"certificate": {"gap": "small"}}, "certificate.gap must be a number"),
+        ({"certificate": {"gap": 10**400}}, "certificate.gap must be a number"),
+        ({"numbers": "age"}, "numbers must be a list of names"),
+        ({"categories": {"town": "Rome"}}, "categories must be lists of words"),
+        ({"target": []}, "target must be a name"),
+    ],
+)
+def test_entries_of_a_wrong_kind_are_named(table, tmp_path, changes, match):
+    folder = models.save(model_of(table, "classes"), tmp_path / "m")
+    changed = json.loads((folder / "model.json").read_text()) | changes
+    changed["checksums"] = _checksums(changed, (folder / "model.npz").read_bytes())
+    (folder / "model.json").write_text(json.dumps(changed))
+    with pytest.raises(ValueError, match=match) as refused:
+        models.load(folder)
+    assert "\n" not in str(refused.value)
+
+
+def test_labels_of_another_model_are_refused(table, tmp_path):
+    folder, other = (models.save(model_of(table, kind), tmp_path / kind) for kind in ("classes", "numbers"))
+    changed = json.loads((folder / "model.json").read_text())
+    changed["checksums"] = _checksums(changed, (other / "model.npz").read_bytes())
+    (folder / "model.json").write_text(json.dumps(changed))
+    shutil.copy(other / "model.npz", folder / "model.npz")
+    with pytest.raises(ValueError, match="labels must be 2 for weights"):
+        models.load(folder)
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.npz"])
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero", "/dev/null"])
+def test_what_never_ends_is_no_model(table, tmp_path, name, kind):
+    folder = models.save(model_of(table, "classes"), tmp_path / "m")
+    (folder / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to(kind)
+    with pytest.raises(ValueError, match="is no regular file"):
+        models.load(folder)
+
+
+def test_scores_beyond_float64_are_refused(table):
+    model = model_of(table, "classes")
+    huge = replace(model, weights=np.full_like(model.weights, 1.7e308))
+    with pytest.raises(ValueError, match="is beyond it"):
+        huge.predict(table)

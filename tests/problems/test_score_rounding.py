@@ -1,5 +1,7 @@
 """The rounding of bounds of losses of scores is proved: formulas, sums, and whole fits against many digits."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -166,3 +168,22 @@ def test_what_is_not_analyzed_stays_an_estimate_and_says_so():
         assert score_errors(fx.problems.sparse_glm(Changed(), X, y, l2=0.1)) is None
         assert score_errors(fx.problems.sparse_glm("squared", X, y, l2=0.1).without_data()) is None
         assert score_errors(fx.problems.sparse_glm("squared", X, y, l2=0.1)) is not None
+
+
+@pytest.mark.parametrize("method", [fx.FeDualNewton(), fx.FeDualSlide()], ids=["newton", "slide"])
+def test_a_violation_is_not_below_the_exact_excess(method):
+    """In rational numbers, at the model that is returned."""
+    X, y, group = RNG.normal(size=(40, 2)), RNG.normal(size=40), np.arange(40) % 2
+    limit = 0.4
+    run = fx.solve(
+        fx.problems.constrained(X, y, group, limits={0: limit}, loss="squared", l2=0.01, multiplier=5.0),
+        method,
+        rounds=15,
+    )
+    w, b = ([Fraction(float(t)) for t in np.ravel(run.z.x[name])] for name in ("weights", "bias"))
+    own = [(X[i], y[i]) for i in range(40) if group[i] == 0]
+    scores = [sum(Fraction(float(a)) * c for a, c in zip(row, w, strict=True)) + b[0] for row, _ in own]
+    apart = [score - Fraction(float(t)) for score, (_, t) in zip(scores, own, strict=True)]
+    excess = sum(t * t / 2 for t in apart) / len(own) - Fraction(limit)
+    assert Fraction(run.violation) >= excess
+    assert isinstance(method, fx.FeDualSlide) or float(Fraction(run.violation) - excess) < 1e-12

@@ -89,9 +89,10 @@ def load(folder: str | Path) -> Model:
         raise ValueError(f"{file} has schema {short(schema)}, of another version of fedualex; this one reads {SCHEMA}")
     try:
         content = read_within(path / ARRAYS, MOST_ARRAYS)
+        arrays = arrays_within(content, MOST_ARRAYS)
         if schema == SCHEMA and document[CHECKSUMS] != _checksums(document, content):
             raise ValueError("its files are not those that were written together: a checksum differs")
-        return from_parts(document, arrays_within(content, MOST_ARRAYS))
+        return from_parts(document, arrays)
     except Exception as error:  # a damaged file can fail in many ways
         raise ValueError(f"{str(folder)!r} is damaged: {type(error).__name__}: {error}") from None
 
