@@ -77,9 +77,11 @@ def read_within(path: Path, most: int) -> bytes:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):
             raise ValueError(f"{path.name} is no regular file")
-        content = file.read(most + 1) if about.st_size <= most else b""
-        if about.st_size > most or len(content) > most:
+        if about.st_size > most:
             raise TooLargeError(f"{path.name} has more than {most} bytes")
+        content = file.read(about.st_size + 1)
+        if len(content) != about.st_size:
+            raise ValueError(f"{path.name} was changed while it was read")
         return content
 
 
