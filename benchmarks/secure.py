@@ -16,8 +16,8 @@ from fedualex.deploy.engine import Request
 from fedualex.deploy.guard import Guard
 from fedualex.deploy.ledger import LEDGER, Ledger, begin_ledger
 from fedualex.deploy.policy import Policy
-from fedualex.deploy.secure.masks import Masking, SiteKeys, new_keys
-from fedualex.deploy.secure.sums import revealed
+from fedualex.deploy.secure.masks import Masker, SiteKeys, generate_keys
+from fedualex.deploy.secure.sums import reveal
 
 SIZES = {"1 kB": 128, "1 MB": 131072}
 REPEATS = 31
@@ -37,8 +37,8 @@ def milliseconds(work: Callable[[int], object]) -> str:
 def measure(entries: int, sites: int, folder: Path) -> tuple[str, str, str]:
     """The ledger alone, masks and ledger, and the sum at the server."""
     names = [f"site-{m}" for m in range(sites)]
-    _, roster, own = new_keys(names)
-    maskings = [Masking(SiteKeys(name, roster, own[name]), lambda task: {"operators": 0.25}) for name in names]
+    _, roster, own = generate_keys(names)
+    maskings = [Masker(SiteKeys(name, roster, own[name]), lambda task: {"operators": 0.25}) for name in names]
     answer = {"operators.x": np.random.default_rng(0).normal(size=entries)}
     begin_ledger(folder)
     plain, secure = (
@@ -51,7 +51,7 @@ def measure(entries: int, sites: int, folder: Path) -> tuple[str, str, str]:
     ledger = milliseconds(lambda number: plain.work(ask(number)))
     both = milliseconds(lambda number: secure.work(ask(number, f"{entries} {sites} {number}")))
     hidden = {masking.keys.site: masking.hide(ask(0, "sum"), answer) for masking in maskings}
-    return ledger, both, milliseconds(lambda _: revealed(hidden))
+    return ledger, both, milliseconds(lambda _: reveal(hidden))
 
 
 def main() -> None:

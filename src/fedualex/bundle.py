@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from . import tree
 from .geometry import Dual, Product, calls_lapack
-from .tree import Saddle, Scalar, Tree
+from .tree import Flag, Saddle, Scalar, Tree, Vector
 
 # Points, operators and dual pairs as plain vectors: what a server computes with when it remembers many of them.
 
@@ -41,7 +41,7 @@ class Flat(eqx.Module):
         """All entries of a point, x first."""
         return ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), z))[0]
 
-    def point(self, v: Array) -> Saddle:
+    def point(self, v: Vector) -> Saddle:
         """The point that has these entries."""
         leaves, structure = jax.tree.flatten(self.like)
         ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
@@ -49,7 +49,7 @@ class Flat(eqx.Module):
         point: Saddle = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in parts])
         return point
 
-    def points(self, rows: NDArray[Any]) -> Saddle:
+    def points(self, rows: NDArray[np.float64]) -> Saddle:
         """The points that have these rows, along the first axis; outside of compiled programs."""
         leaves, structure = jax.tree.flatten(self.like)
         ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
@@ -66,15 +66,15 @@ class Flat(eqx.Module):
 
     @property
     def x(self) -> "Flat":
-        """The same of x alone."""
+        """The geometry of x alone."""
         return Flat(Product(Saddle(self.geometry.parts.x)), Saddle(self.like.x), self.scale)
 
     @property
     def y(self) -> "Flat":
-        """The same of y alone, in the place of x."""
+        """The geometry of y alone, in the place of x."""
         return Flat(Product(Saddle(self.geometry.parts.y)), Saddle(self.like.y), jnp.ones(()))
 
-    def mapped(self, omega: Array, tau: Array) -> Mapped:
+    def map_dual(self, omega: Array, tau: Array) -> Mapped:
         """P_tau(omega), psi there, and the potential."""
         point = scaled_primal(self.geometry, Dual(self.point(omega), tau), self.scale)
         psi, z = self.geometry.psi(point), self.vector(point)
@@ -99,11 +99,11 @@ class Flat(eqx.Module):
         """A point near v from which nothing is too far away."""
         return self.vector(self.geometry.interior(self.point(v)))
 
-    def scaled(self, scale: Scalar) -> "Flat":
-        """The same with another s."""
+    def with_scale(self, scale: Scalar) -> "Flat":
+        """The geometry with another s."""
         return Flat(self.geometry, self.like, scale)
 
-    def divergences(self, v: Array, reference: Array) -> tuple[Array, Array]:
+    def divergences(self, v: Vector, reference: Vector) -> tuple[Array, Array]:
         """How far v is from a reference: D_x without s, and D_y."""
         z, at, parts = self.point(v), self.point(reference), self.geometry.parts
         x = Product(parts.x).divergence(z.x, at.x)
@@ -124,17 +124,14 @@ def scaled_primal(geometry: Product, dual: Dual, scale: Scalar) -> Saddle:
     x = Product(parts.x).primal(Dual(tree.scale(1 / scale, omega.x), dual.tau / scale))
     if omega.y is None:
         return Saddle(x)
-    return Saddle(x, Product(parts.y).primal(Dual(_after(x, omega.y, parts), dual.tau)))
+    return Saddle(x, Product(parts.y).primal(Dual(_wait_for(x, omega.y, parts), dual.tau)))
 
 
-def _after(x: Tree, omega: Tree, parts: Saddle) -> Tree:
-    """omega, which is not used before x is there where both variables call LAPACK."""
+def _wait_for(x: Tree, omega: Tree, parts: Saddle) -> Tree:
+    """omega, not used before x is there, if both variables call LAPACK."""
     if not (calls_lapack(parts.x) and calls_lapack(parts.y)):
         return omega
     return tree.depend_on(omega, jnp.ravel(jax.tree.leaves(x)[0])[0])
-
-
-# Bounds of the optimal value from surveys: one from above with its x, one from below with its y.
 
 
 # The surveys that a server remembers: where, with which operator and value, and with how much weight.
@@ -152,16 +149,16 @@ class Cuts(eqx.Module):
     values: Array
     heights: Array
     """e = <g, u> + psi(u)."""
-    weights: Any
+    weights: Vector
     """c >= 0."""
     used: Array
 
-    def added(self, point: Array, operator: Array, value: Array, height: Array, weight: Array) -> "Cuts":
-        """With one more, in the first empty row; call `with_room` before."""
+    def add(self, point: Array, operator: Array, value: Array, height: Array, weight: Array) -> "Cuts":
+        """The cuts with one more, in the first empty row; call `with_room` before."""
         return self.with_row(jnp.argmin(self.used), Cuts(point, operator, value, height, weight, jnp.asarray(True)))
 
     def with_row(self, row: Array, new: "Cuts") -> "Cuts":
-        """With another survey in a row; new: its parts, each without the axis of the rows."""
+        """The cuts with another survey in this row; new: its parts, each without the axis of the rows."""
         # Not `.at[row].set(one)`: XLA makes a loop of each of these scatters, which takes long to compile.
         return jax.tree.map(
             lambda rows, one: jax.lax.dynamic_update_index_in_dim(rows, one.astype(rows.dtype), row, 0), self, new
@@ -178,8 +175,8 @@ class Cuts(eqx.Module):
         changed = self.used & kept, jnp.where(kept, self.weights, 0.0)
         return eqx.tree_at(lambda cuts: (cuts.used, cuts.weights), self, changed)
 
-    def reweighted(self, weights: Any) -> "Cuts":
-        """With other weights."""
+    def with_weights(self, weights: Vector) -> "Cuts":
+        """The cuts with other weights."""
         return eqx.tree_at(lambda cuts: cuts.weights, self, weights)
 
 
@@ -189,22 +186,25 @@ def no_cuts(memory: int, size: int) -> Cuts:
     return Cuts(rows, rows, nothing, nothing, nothing, jnp.zeros(memory, bool))
 
 
-def nearest(cuts: Cuts, point: Array) -> Array:
+def find_nearest(cuts: Cuts, point: Array) -> Array:
     """The row whose point is nearest."""
     distance = jnp.sum((cuts.points - point) ** 2, axis=1)
     return jnp.argmin(jnp.where(cuts.used, distance, jnp.inf))
+
+
+# Bounds of the optimal value from surveys: one from above with its x, one from below with its y.
 
 
 UNKNOWN = 1e300
 """A bound that says nothing."""
 
 
-class Known(eqx.Module):
+class KnownFloor(eqx.Module):
     """f(x, y) >= value for every x of the domain, at one y: known before any survey."""
 
-    y: Any
-    value: Any
-    there: Any
+    y: Vector
+    value: Vector
+    there: Flag
     """Whether anything is known."""
 
 
@@ -222,12 +222,12 @@ class Side(eqx.Module):
     points: Array
     """Where the surveys were made, one a row."""
     weights: Array
-    """Of the surveys, and last of what is known beforehand; they sum to 1."""
+    """The weights of the surveys, and last that of what is known beforehand; they sum to 1."""
     largest: Array
     """The largest entry of the surveys' operators."""
     value_size: Array
     """The largest of the surveys' values."""
-    starts: Any = None
+    starts: Vector | None = None
     """Where the steps began whose dual cuts bound from below, one a row; a survey is a step that ends where it begins.
 
     None: all are surveys."""
@@ -256,7 +256,7 @@ class Bounds(eqx.Module):
 
 
 def no_bounds(flat: Flat, memory: int) -> Bounds:
-    """Nothing known yet."""
+    """The bounds before anything is known."""
     split, size = flat.split, sum(leaf.size for leaf in jax.tree.leaves(flat.like))
 
     def nothing(bound: float, own: int) -> Side:
@@ -277,7 +277,7 @@ def upper_bound(flat: Flat, cuts: Cuts, mu: Array) -> Array:
     return upper_value(flat, mu @ xs, mu @ slopes, jnp.vdot(mu, offsets))
 
 
-def lower_bound(flat: Flat, cuts: Cuts, known: Known, lam: Array) -> Array:
+def lower_bound(flat: Flat, cuts: Cuts, known: KnownFloor, lam: Array) -> Array:
     """D(y) >= sum lam_i (f_i - <g_x,i, x_i>) - psi_1^*(-sum lam_i g_x,i) - psi_2(y) at y = sum lam_i y_i.
 
     The last weight is that of what is known: its value, its y, and the slope 0.
@@ -305,16 +305,13 @@ def majorants(flat: Flat, cuts: Cuts) -> tuple[Array, Array, Array]:
     return cuts.points[:, :split], slopes, cuts.values + jnp.sum(slopes * y, axis=1)
 
 
-def minorants(flat: Flat, cuts: Cuts, known: Known) -> tuple[Array, Array, Array]:
+def minorants(flat: Flat, cuts: Cuts, known: KnownFloor) -> tuple[Array, Array, Array]:
     """The y_i of every survey and of what is known, with f(., y_i) >= offset_i + <slope_i, .>: slopes and offsets."""
     split = flat.split
     slopes, x = cuts.operators[:, :split], cuts.points[:, :split]
     offsets = jnp.append(cuts.values - jnp.sum(slopes * x, axis=1), known.value)
     ys = jnp.concatenate([cuts.points[:, split:], known.y[None]])
     return ys, jnp.concatenate([slopes, jnp.zeros((1, split))]), offsets
-
-
-# The level problem: how much weight each remembered survey gets, re-optimized by the server alone.
 
 
 # A smooth convex function of a few weights, minimized over weights >= 0.
@@ -343,11 +340,11 @@ class _State(NamedTuple):
 
 def minimize_nonnegative(
     f: Callable[[Array], tuple[Array, Array]],
-    start: Array,
+    start: Vector,
     curvature: Array,
     used: Array,
     evaluations: int,
-    accuracy: Array,
+    accuracy: Scalar,
 ) -> Array:
     """Weights c >= 0, 0 where not used, with f(c) <= f(start): the minimizer of f if the evaluations are enough.
 
@@ -365,10 +362,10 @@ def minimize_nonnegative(
     size = start.size
     mean = jnp.mean(jnp.diagonal(curvature)) + jnp.finfo(start.dtype).tiny
     zero, none, nothing = jnp.zeros(()), jnp.asarray(0), jnp.zeros(size)
-    first = _State(start, zero, nothing, zero, curvature, FIRST * mean, none, none, jnp.asarray(False))
+    first = _State(jnp.asarray(start), zero, nothing, zero, curvature, FIRST * mean, none, none, jnp.asarray(False))
 
-    def evaluated(now: _State) -> _State:
-        step = _step(now.weights, now.gradient, now.hessian, used, now.damping)
+    def evaluate(now: _State) -> _State:
+        step = _find_step(now.weights, now.gradient, now.hessian, used, now.damping)
         c = jnp.maximum(now.weights + step, 0.0)
         value, gradient = f(c)
         slope = jnp.max(jnp.where(used, jnp.abs(jnp.where(c > 0, gradient, jnp.minimum(gradient, 0.0))), 0.0))
@@ -379,7 +376,7 @@ def minimize_nonnegative(
         downhill = jnp.vdot(gradient, c - now.weights) <= 0
         flattens = (value <= now.value + rounding) & (slope < 0.5 * now.slope)
         good = begins | decreases | downhill | flattens
-        hessian = jnp.where(begins, now.hessian, _updated(now.hessian, c - now.weights, gradient - now.gradient))
+        hessian = jnp.where(begins, now.hessian, _update_hessian(now.hessian, c - now.weights, gradient - now.gradient))
         found = c, value, gradient, slope, hessian
         c, value, gradient, slope, hessian = (jnp.where(good, *both) for both in zip(found, now[:5], strict=True))
         damping = jnp.where(good, jnp.maximum(now.damping / FACTOR, LEAST * mean), now.damping * FACTOR)
@@ -387,11 +384,11 @@ def minimize_nonnegative(
         ended = (failures > FAILURES) | (slope <= accuracy)
         return _State(c, value, gradient, slope, hessian, damping, failures, now.evaluations + 1, ended)
 
-    last = lax.while_loop(lambda now: (now.evaluations < evaluations) & ~now.ended, evaluated, first)
+    last = lax.while_loop(lambda now: (now.evaluations < evaluations) & ~now.ended, evaluate, first)
     return last.weights
 
 
-def _step(c: Array, gradient: Array, hessian: Array, used: Array, damping: Array) -> Array:
+def _find_step(c: Array, gradient: Array, hessian: Array, used: Array, damping: Array) -> Array:
     """- (B + damping)^-1 grad f on the free weights, 0 on the others; no number where rounding left B indefinite."""
     free = used & ((c > 0) | (gradient < 0))
     identity = np.eye(c.size)
@@ -402,7 +399,7 @@ def _step(c: Array, gradient: Array, hessian: Array, used: Array, damping: Array
     return jnp.where(free, whole[:, 0], 0.0)
 
 
-def _updated(hessian: Array, moved: Array, change: Array) -> Array:
+def _update_hessian(hessian: Array, moved: Array, change: Array) -> Array:
     """The BFGS update, left out where the curvature along the step is rounding."""
     bent = jnp.vdot(moved, change)
     along = hessian @ moved
@@ -411,6 +408,9 @@ def _updated(hessian: Array, moved: Array, change: Array) -> Array:
     bent, size = jnp.where(good, bent, 1.0), jnp.where(good, size, 1.0)
     update = jnp.outer(change, change) / bent - jnp.outer(along, along) / size
     return hessian + jnp.where(good, update, 0.0)
+
+
+# The level problem: how much weight each remembered survey gets, re-optimized by the server alone.
 
 
 EVALUATIONS = 300
@@ -425,18 +425,18 @@ def pair_of(cuts: Cuts, center: Array) -> tuple[Array, Array]:
     return center - cuts.weights @ cuts.operators, jnp.sum(cuts.weights)
 
 
-def level_weights(flat: Flat, cuts: Cuts, center: Array, level: Array) -> Array:
+def solve_level_problem(flat: Flat, cuts: Cuts, center: Array, level: Scalar) -> Array:
     """The weights c >= 0 that minimize Q(c) = pot(O(c)) + sum c_i e_i - level sum c_i, found from the present ones.
 
     The gradient is e_i - <g_i, z> - psi(z) - level at z = P(O(c)). The minimum is the projection of the center onto
     the points where no cut leaves a gap above -level; its dual pair is O(c).
     """
-    return _minimized(
+    return _minimize_potential(
         flat, cuts.operators, cuts.heights, cuts.used, center, level, jnp.zeros(()), cuts.weights, ACCURACY * level
     )
 
 
-def model_weights(
+def project_onto_level(
     flat: Flat, slopes: Array, offsets: Array, used: Array, center: Array, level: Array, stiffness: Array, gap: Array
 ) -> Array:
     """The weights of affine minorants offset_i + <slope_i, x> where the center is projected onto model(x) <= level.
@@ -445,34 +445,35 @@ def model_weights(
     bound of min model. stiffness: stiffness S^2 / 2 is added, so that S stays finite where model > level everywhere.
     gap: between the bounds that the level is in the middle of.
     """
-    return _minimized(flat, slopes, -offsets, used, center, -level, stiffness, jnp.zeros(used.size), ACCURACY * gap)
+    start = jnp.zeros(used.size)
+    return _minimize_potential(flat, slopes, -offsets, used, center, -level, stiffness, start, ACCURACY * gap)
 
 
-def _minimized(
+def _minimize_potential(
     flat: Flat,
     operators: Array,
     heights: Array,
     used: Array,
     center: Array,
-    level: Array,
+    level: Scalar,
     stiffness: Array,
-    start: Array,
-    accuracy: Array,
+    start: Vector,
+    accuracy: Scalar,
 ) -> Array:
     # Weights are measured in units that make all operators alike in size.
     measured = flat.in_dual_metric(operators)
     size = jnp.sqrt(jnp.max(jnp.sum(measured**2, axis=1)))
     unit = 1 / jnp.where(size > 0, size, 1.0)
 
-    def valued(scaled: Array) -> tuple[Array, Array]:
+    def evaluate(scaled: Array) -> tuple[Array, Array]:
         c = unit * scaled
         total = jnp.sum(c)
-        z, psi, potential = flat.mapped(center - c @ operators, total)
+        z, psi, potential = flat.map_dual(center - c @ operators, total)
         value = potential + jnp.vdot(c, heights) - level * total + stiffness * total**2 / 2
         return value, unit * (heights - operators @ z - psi - level + stiffness * total)
 
     curvature = unit**2 * (measured @ measured.T + stiffness)
-    return unit * minimize_nonnegative(valued, start / unit, curvature, used, EVALUATIONS, unit * accuracy)
+    return unit * minimize_nonnegative(evaluate, start / unit, curvature, used, EVALUATIONS, unit * accuracy)
 
 
 # Better bounds: which weights of the surveys are tried, and which are kept.
@@ -485,22 +486,22 @@ SECTIONS = 42
 """Golden sections of a line search: the interval ends below 1e-8."""
 
 
-def improved(flat: Flat, cuts: Cuts, known: Known, bounds: Bounds, *, model: bool) -> Bounds:
+def improve_bounds(flat: Flat, cuts: Cuts, known: KnownFloor, bounds: Bounds, *, model: bool) -> Bounds:
     """The bounds with what the surveys and their weights make better.
 
     Tried from above: every survey alone, and the weighted mean. From below the same, and, mixed with what is known
     beforehand, the best of them, the mean, and with `model` the multipliers of the model of all surveys.
     """
     alone = jnp.where(cuts.used[:, None], np.eye(cuts.used.size), 0.0)
-    mean = _normalized(cuts.weights)
-    upper = _upper(flat, cuts, jnp.concatenate([alone, mean[None]]), bounds.upper)
+    mean = _normalize(cuts.weights)
+    upper = _improve_upper(flat, cuts, jnp.concatenate([alone, mean[None]]), bounds.upper)
     tried = jnp.pad(tree.depend_on(jnp.concatenate([alone, mean[None]]), upper.bound), ((0, 0), (0, 1)))
-    found = _normalized(_multipliers(flat, cuts, known, upper, bounds.lower)) if model else tried[-1]
+    found = _normalize(_multipliers(flat, cuts, known, upper, bounds.lower)) if model else tried[-1]
     tried = jnp.concatenate([tried, found[None]])
-    return Bounds(upper, _lower(flat, cuts, known, tried, bounds.lower))
+    return Bounds(upper, _improve_lower(flat, cuts, known, tried, bounds.lower))
 
 
-def _multipliers(flat: Flat, cuts: Cuts, known: Known, upper: Side, lower: Side) -> Array:
+def _multipliers(flat: Flat, cuts: Cuts, known: KnownFloor, upper: Side, lower: Side) -> Array:
     """Where the model of all surveys is projected onto the middle between both bounds."""
     _, slopes, offsets = minorants(flat, cuts, known)
     usable = jnp.append(cuts.used, known.there)
@@ -508,49 +509,47 @@ def _multipliers(flat: Flat, cuts: Cuts, known: Known, upper: Side, lower: Side)
     mass = STIFF * jnp.sum(cuts.weights)
     stiffness = gap / jnp.where(mass > 0, mass, 1.0)
     center = flat.x.dual(upper.point)
-    return model_weights(flat.x, slopes, offsets, usable, center, upper.bound - gap / 2, stiffness, gap)
+    return project_onto_level(flat.x, slopes, offsets, usable, center, upper.bound - gap / 2, stiffness, gap)
 
 
-def _upper(flat: Flat, cuts: Cuts, tried: Array, present: Side) -> Side:
+def _improve_upper(flat: Flat, cuts: Cuts, tried: Array, present: Side) -> Side:
     xs, slopes, offsets = (tried @ part for part in majorants(flat, cuts))
     values = jax.vmap(partial(upper_value, flat))(xs, slopes, offsets)
-    values = jnp.where(_counts(tried, values), values, UNKNOWN)
+    values = jnp.where(_are_usable(tried, values), values, UNKNOWN)
     best = jnp.argmin(values)
     weights = jnp.append(tried[best], 0.0)
     side = Side(values[best], xs[best], slopes[best], offsets[best], cuts.points, weights, *_sizes(cuts))
-    return _better(values[best] < present.bound, side, present)
+    return _choose(values[best] < present.bound, side, present)
 
 
-def _lower(flat: Flat, cuts: Cuts, known: Known, tried: Array, present: Side) -> Side:
+def _improve_lower(flat: Flat, cuts: Cuts, known: KnownFloor, tried: Array, present: Side) -> Side:
     """tried: weights of the surveys and of what is known; the last two rows are means of several surveys."""
     beforehand = np.eye(tried.shape[1])[-1]
     tried = jnp.concatenate([tried, known.there * beforehand[None]])
     parts = minorants(flat, cuts, known)
     rows = tuple(tried @ part for part in parts)
     values = jax.vmap(partial(lower_value, flat))(*rows)
-    values = jnp.where(_counts(tried, values), values, -UNKNOWN)
+    values = jnp.where(_are_usable(tried, values), values, -UNKNOWN)
     # The best single survey and the two means, each mixed with what is known beforehand.
     chosen = jnp.stack([jnp.argmax(values[:-3]), tried.shape[0] - 3, tried.shape[0] - 2])
 
     beside = known.y, jnp.zeros(flat.split), known.value
 
-    def mixed(share: Array, *row: Array) -> Array:
+    def mix(share: Array, *row: Array) -> Array:
         return lower_value(flat, *(share * own + (1 - share) * other for own, other in zip(row, beside, strict=True)))
 
-    shares, mixtures = largest_of_concave(
-        lambda at: jax.vmap(mixed)(at, *(part[chosen] for part in rows)), values[chosen]
-    )
+    shares, mixtures = maximize_concave(lambda at: jax.vmap(mix)(at, *(part[chosen] for part in rows)), values[chosen])
     mixtures = jnp.where(known.there & (values[chosen] > -UNKNOWN), mixtures, -UNKNOWN)
     weights = shares[:, None] * tried[chosen] + (1 - shares[:, None]) * beforehand
     tried, values = jnp.concatenate([tried, weights]), jnp.concatenate([values, mixtures])
     lam, bound = tried[jnp.argmax(values)], jnp.max(values)
     y, slope, offset = (lam @ part for part in parts)
     side = Side(bound, y, slope, offset, cuts.points, lam, *_sizes(cuts))
-    return _better(bound > present.bound, side, present)
+    return _choose(bound > present.bound, side, present)
 
 
-def _counts(tried: Array, values: Array) -> Array:
-    """Which of the tried weights are any, and have a number for a bound."""
+def _are_usable(tried: Array, values: Array) -> Array:
+    """Which rows of weights are not all 0, and have a finite bound."""
     return (jnp.sum(tried, axis=1) > 0) & jnp.isfinite(values)
 
 
@@ -559,25 +558,25 @@ def _sizes(cuts: Cuts) -> tuple[Array, Array]:
     return jnp.max(jnp.abs(cuts.operators)), jnp.max(jnp.abs(cuts.values))
 
 
-def _normalized(weights: Array) -> Array:
+def _normalize(weights: Vector) -> Vector:
     """Divided by their sum, if that is positive."""
     total = jnp.sum(weights)
     return weights / jnp.where(total > 0, total, 1.0)
 
 
-def _better(condition: Array, one: Side, other: Side) -> Side:
+def _choose(condition: Array, one: Side, other: Side) -> Side:
     chosen: Side = tree.where(condition, one, other)
     return chosen
 
 
-def largest_of_concave(f: Callable[[Array], Array], at_one: Array) -> tuple[Array, Array]:
+def maximize_concave(f: Callable[[Array], Array], at_one: Array) -> tuple[Array, Array]:
     """Where each of several concave functions of [0, 1] is largest, and its value there, by golden sections.
 
     f: all of them at once, each at its own place. at_one: what is known already, their values at 1. The first interval
     is one that has 1 as its left section: beyond 1 they are -inf, and f is compiled once, in the loop.
     """
 
-    def narrower(_: Any, now: tuple[Array, ...]) -> tuple[Array, ...]:
+    def narrow(_: Array, now: tuple[Array, ...]) -> tuple[Array, ...]:
         low, left, right, high, at_left, at_right = now
         up = at_left < at_right
         low, high = jnp.where(up, left, low), jnp.where(up, high, right)
@@ -589,5 +588,5 @@ def largest_of_concave(f: Callable[[Array], Array], at_one: Array) -> tuple[Arra
 
     one = jnp.ones_like(at_one)
     start = 0 * one, one, one / GOLDEN, one / GOLDEN**2, at_one, -jnp.inf * one
-    _, left, right, _, at_left, at_right = jax.lax.fori_loop(0, SECTIONS, narrower, start)
+    _, left, right, _, at_left, at_right = jax.lax.fori_loop(0, SECTIONS, narrow, start)
     return jnp.where(at_left < at_right, right, left), jnp.maximum(at_left, at_right)

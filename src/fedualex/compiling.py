@@ -24,9 +24,9 @@ WIDE = {"xla_cpu_prefer_vector_width": 512}
 SMALL = 2**17
 """Numbers in all arguments of a program up to which it is compiled quickly."""
 TINY = 10_000
-"""The same for a program that a run waits for again and again."""
+"""The same limit for a program that a run waits for again and again."""
 LARGE = 2**21
-"""The same up to which it is compiled moderately: beyond, the optimizer saves more than it costs."""
+"""The limit up to which a program is compiled moderately: beyond, the optimizer saves more than it costs."""
 
 MAPS, LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 LOOK = 256
@@ -44,7 +44,7 @@ class Program(Generic[P, R]):
     options beside, the fewest first; beyond all of them the compiler optimizes all it can.
     """
 
-    def __init__(self, function: Callable[P, R], *levels: tuple[float, dict[str, Any]]):
+    def __init__(self, function: Callable[P, R], *levels: tuple[int | float, dict[str, Any]]):
         def of_leaves(constant: tuple[Any, tuple[Any, ...]], arrays: list[Any]) -> R:
             (structure, others), following = constant, iter(arrays)
             leaves = [next(following) if other is None else other[1] for other in others]
@@ -61,7 +61,8 @@ class Program(Generic[P, R]):
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         """The function, with as much optimization as the level of its arguments has."""
-        constant, arrays = _flattened(arguments, keywords)
+        _count_programs()
+        constant, arrays = _flatten(arguments, keywords)
         size = numbers_in(arrays)
         fitting = next((program for limit, program in self._levels if size <= limit), self._within)
         try:
@@ -72,7 +73,7 @@ class Program(Generic[P, R]):
             return self._within(constant, arrays)
 
 
-def _flattened(arguments: Any, keywords: Any) -> tuple[tuple[Any, tuple[Any, ...]], list[Any]]:
+def _flatten(arguments: Any, keywords: Any) -> tuple[tuple[Any, tuple[Any, ...]], list[Any]]:
     """What is part of a program, and the arrays that it is given."""
     leaves, structure = jax.tree.flatten((arguments, keywords))
     # With its type: True and 1 are equal and not the same.
@@ -91,7 +92,7 @@ def compiled(function: Callable[P, R]) -> Program[P, R]:
 
 
 def moderately(function: Callable[P, R]) -> Program[P, R]:
-    """The same with more of it for small arguments: for what a run waits for, and is large itself."""
+    """`compiled` with more optimization for small arguments: for large programs that a run waits for."""
     return Program(function, (TINY, QUICK), (LARGE, MODERATE))
 
 
@@ -109,7 +110,7 @@ def drop_programs() -> None:
     """Drop the compiled programs of this process if they are too many, to be read or compiled again.
 
     Each takes a dozen memory maps of its process or more, and jax crashes where Linux has no more to give (65530): at
-    half of that all are dropped. It is looked every LOOK programs, by whoever calls this: runs and certificates.
+    half of that all are dropped. Runs and certificates call this, and every LOOK programs it looks at the maps.
     """
     if _since_look[0] >= LOOK:
         _since_look[0] = 0
@@ -120,16 +121,19 @@ def drop_programs() -> None:
 _since_look = [0]
 
 
-def _count(event: str, duration_secs: float, **kwargs: Any) -> None:
-    if event.endswith("backend_compile_duration"):
-        _since_look[0] += 1
+@functools.cache
+def _count_programs() -> None:
+    """Count what jax compiles from the first program of ours on."""
 
+    def count(event: str, duration_secs: float, **kwargs: Any) -> None:
+        if event.endswith("backend_compile_duration"):
+            _since_look[0] += 1
 
-jax.monitoring.register_event_duration_secs_listener(_count)
+    jax.monitoring.register_event_duration_secs_listener(count)
 
 
 def _share_of_maps() -> float:
-    """Of the memory maps that this process may have, the share it has; 0 on systems that do not count them."""
+    """The share of its memory maps that this process has used; 0 on systems that do not count them."""
     try:
         return MAPS.read_bytes().count(b"\n") / int(LIMIT.read_text())
     except OSError:

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Real
+from jaxtyping import Array, Bool, Float, Integer, Real
 
 Tree = Any
 """A pytree of arrays with one fixed structure: a vector."""
@@ -16,6 +16,12 @@ Vector = Real[Array | np.ndarray, "..."]
 """One array of any shape: a leaf. Integers are taken for the floats they stand for."""
 
 Scalar = float | int | np.floating[Any] | Float[Array | np.ndarray, ""]
+
+Count = int | np.integer[Any] | Integer[Array | np.ndarray, ""]
+"""A whole number: of Python, or an array of it, as compiled programs and checkpoints have it."""
+
+Flag = bool | np.bool_ | Bool[Array | np.ndarray, ""]
+"""True or False, likewise."""
 
 
 class Saddle(eqx.Module):
@@ -85,7 +91,7 @@ def is_finite(a: Tree) -> Array:
 
 
 def known_finite(a: Tree) -> bool:
-    """The same of numbers that are there: by numpy, because a state has many leaves that would be compiled for."""
+    """`is_finite` outside of programs, by numpy: jax would compile something for every leaf."""
     return all(bool(np.isfinite(np.asarray(leaf)).all()) for leaf in jax.tree.leaves(a))
 
 

@@ -10,14 +10,14 @@ from support.plain_rows import ROWS, rows
 import fedualex as fx
 from fedualex.algorithms import Facts, slide as fedualslide
 from fedualex.algorithms.dual import extrapolate
-from fedualex.algorithms.slide import UNTRIED, Balance, Pull, PulledSteps, Turns
+from fedualex.algorithms.slide import UNTRIED, BlockScale, ModeSelector, Pull, PulledSteps
 from fedualex.bundle import pair_of
 from fedualex.certificates.surveys import flat_of
 from fedualex.geometry import Product
 from fedualex.precision import double
 from fedualex.runtime.options import SolveOptions
 from fedualex.runtime.outputs import exact_problem
-from fedualex.runtime.prepare import chosen_method
+from fedualex.runtime.prepare import choose_method
 
 
 def exchanges(problem, count, local_steps=1, method=None):
@@ -29,7 +29,7 @@ def exchanges(problem, count, local_steps=1, method=None):
     for _ in range(count):
         (point,) = method.ask(facts, server).points
         server = method.tell(facts, server, [exact.survey(point)])
-        yield facts.flat.scaled(server.scale), server
+        yield facts.flat.with_scale(server.scale), server
 
 
 def distance_bound(flat, center):
@@ -45,20 +45,20 @@ class Spy:
 
     def __init__(self, monkeypatch):
         self.accepted, self.forgets, self.states = 0.0, False, []
-        absorbed, tell = fedualslide.absorbed, fx.FeDualSlide.tell
+        add_cut, tell = fedualslide.add_cut, fx.FeDualSlide.tell
 
         def absorbing(flat, scale, cuts, *survey):
-            found = absorbed(flat, scale, cuts, *survey)
+            found = add_cut(flat, scale, cuts, *survey)
             self.accepted, self.forgets = float(found[1]), bool(jnp.all(cuts.used & (cuts.weights > 0)))
             return found
 
         def told(method, facts, server, answer):
             following = tell(method, facts, server, answer)
             if isinstance(answer, list):
-                self.states.append((facts.flat.scaled(following.scale), following, self.accepted, self.forgets))
+                self.states.append((facts.flat.with_scale(following.scale), following, self.accepted, self.forgets))
             return following
 
-        monkeypatch.setattr(fedualslide, "absorbed", absorbing)
+        monkeypatch.setattr(fedualslide, "add_cut", absorbing)
         monkeypatch.setattr(fx.FeDualSlide, "tell", told)
 
 
@@ -82,7 +82,7 @@ def test_the_certificate_of_the_weights_obeys_theorems_1_and_4(name, mode, monke
             share = cuts.weights / total
             cert = float(share @ cuts.heights + flat.conjugate(-(share @ cuts.operators)))
             omega = flat.dual(server.center)
-            moved, start = flat.mapped(*pair_of(cuts, omega)), flat.mapped(omega, jnp.zeros(()))
+            moved, start = flat.map_dual(*pair_of(cuts, omega)), flat.map_dual(omega, jnp.zeros(()))
             phi = float(moved.potential - start.potential + cuts.weights @ cuts.heights)
             level, within = method.kappa * float(server.phase), distance_bound(flat, server.center)
             slack = 1e-12 * (1 + abs(cert) + float(jnp.max(jnp.abs(cuts.heights))))
@@ -262,7 +262,7 @@ def test_the_choice_without_a_method_says_why():
         (rows("agnostic"), {"cohort": 2}, "FeDualExCorrected"),
         (game, {"noise": fx.GaussianNoise(0.1), "clients": 3}, "FeDualEx"),
     ):
-        method, why = chosen_method(problem, SolveOptions(rounds=2, **options))
+        method, why = choose_method(problem, SolveOptions(rounds=2, **options))
         assert type(method).__name__ == why.split(":")[0] == name
     run = fx.solve(game, rounds=2, noise=fx.GaussianNoise(0.1), clients=3)
     assert run.chosen == why
@@ -270,30 +270,30 @@ def test_the_choice_without_a_method_says_why():
 
 
 def test_a_turn_lasts_as_long_as_its_phase_unless_the_other_way_was_faster():
-    way, turns = Turns((UNTRIED, UNTRIED), 0, 0, UNTRIED).following(1, 1, 1.0, 0.3, ended=False)
+    way, selector = ModeSelector((UNTRIED, UNTRIED), 0, 0, UNTRIED).choose(1, 1, 1.0, 0.3, ended=False)
     assert way == 1
     for exchanges in (3, 5, 7):  # bounds that stand still within a phase say nothing
-        way, turns = turns.following(way, exchanges, 1.0, 0.3, ended=False)
+        way, selector = selector.choose(way, exchanges, 1.0, 0.3, ended=False)
         assert way == 1
-    way, turns = turns.following(way, 11, 0.25, 0.3, ended=True)
-    assert (way, float(turns.rates[1])) == (0, pytest.approx(np.log(4) / 10))
+    way, selector = selector.choose(way, 11, 0.25, 0.3, ended=True)
+    assert (way, float(selector.rates[1])) == (0, pytest.approx(np.log(4) / 10))
     for spent in range(1, 18):  # log(1 / 0.3) / 17 is still above half of log(4) / 10
-        way, turns = turns.following(way, 11 + spent, 0.2, 0.3, ended=False)
+        way, selector = selector.choose(way, 11 + spent, 0.2, 0.3, ended=False)
         assert way == 0
-    way, turns = turns.following(way, 11 + 18, 0.2, 0.3, ended=False)
+    way, selector = selector.choose(way, 11 + 18, 0.2, 0.3, ended=False)
     assert way == 1
 
 
 def test_a_scale_that_fails_is_a_limit_and_the_last_successful_one_comes_back():
-    balance = Balance(1.0, 0.0, 0.0, 1e300).after(0.1, success=False)  # nothing is proven: the proposal
-    balance = balance.after(0.01, success=True)
-    assert (float(balance.scale), float(balance.proven)) == (0.01, 0.1)
-    balance = balance.after(0.001, success=False)
-    assert (float(balance.scale), float(balance.least)) == (0.1, 0.1)
-    assert float(balance.after(0.01, success=True).scale) == 0.1
-    above = balance.after(1.0, success=True).after(10.0, success=False)
+    block_scale = BlockScale(1.0, 0.0, 0.0, 1e300).end_phase(0.1, success=False)  # nothing is proven: the proposal
+    block_scale = block_scale.end_phase(0.01, success=True)
+    assert (float(block_scale.scale), float(block_scale.proven)) == (0.01, 0.1)
+    block_scale = block_scale.end_phase(0.001, success=False)
+    assert (float(block_scale.scale), float(block_scale.least)) == (0.1, 0.1)
+    assert float(block_scale.end_phase(0.01, success=True).scale) == 0.1
+    above = block_scale.end_phase(1.0, success=True).end_phase(10.0, success=False)
     assert (float(above.scale), float(above.least), float(above.most)) == (0.1, 0.1, 0.1)
-    again = balance.after(0.2, success=False)  # at the successful scale: nothing is known any more
+    again = block_scale.end_phase(0.2, success=False)  # at the successful scale: nothing is known any more
     assert [float(number) for number in again] == [0.2, 0.0, 0.0, 1e300]
 
 

@@ -89,7 +89,7 @@ class Implicit:
         return u, g + J @ (u - w)
 
     def err(self, omega, tau, u, g, T):
-        before, after = self.flat.mapped(omega, tau), self.flat.mapped(omega - T * g, tau + T)
+        before, after = self.flat.map_dual(omega, tau), self.flat.map_dual(omega - T * g, tau + T)
         return float(after[2] - before[2] + T * (g @ u + self.flat.psi(u)))
 
 
@@ -102,10 +102,10 @@ def test_the_error_of_an_implicit_step_is_that_of_its_model(name):
         accepted = refused = 0
         for T in 10.0 ** np.arange(-2.0, 5.0):
             omega, tau = jnp.asarray(rng.normal(size=of.size)), float(rng.uniform(0, 2))
-            z = np.asarray(of.flat.mapped(omega, tau)[0])
-            w = z if rng.random() < 0.7 else np.asarray(of.flat.mapped(omega + rng.normal(size=of.size), tau)[0])
+            z = np.asarray(of.flat.map_dual(omega, tau)[0])
+            w = z if rng.random() < 0.7 else np.asarray(of.flat.map_dual(omega + rng.normal(size=of.size), tau)[0])
             u, model = of.step(np.asarray(omega), tau, w, T)
-            own = np.asarray(of.flat.mapped(omega - T * model, tau + T)[0])
+            own = np.asarray(of.flat.map_dual(omega - T * model, tau + T)[0])
             np.testing.assert_allclose(u, own, rtol=1e-7, atol=1e-7)
             g = of.operator(u)
             wrong, far = T * np.linalg.norm(g - model), np.linalg.norm(u - z)
@@ -129,7 +129,7 @@ def test_implicit_steps_gain_by_how_far_they_go(name):
         of = Implicit(EUCLIDEAN[name]())
         for T in 10.0 ** np.arange(-1.0, 4.0):
             omega = jnp.asarray(rng.normal(size=of.size))
-            z = np.asarray(of.flat.mapped(omega, 0.0)[0])
+            z = np.asarray(of.flat.map_dual(omega, 0.0)[0])
             u, model = of.step(np.asarray(omega), 0.0, z, T)
             far, wrong = np.linalg.norm(u - z), np.linalg.norm(of.operator(u) - model)
             sigma = T * wrong / far

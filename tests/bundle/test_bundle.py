@@ -10,17 +10,17 @@ from support.plain_rows import rows
 import fedualex as fx
 from fedualex.bundle import (
     Cuts,
-    improved,
-    largest_of_concave,
-    level_weights,
+    improve_bounds,
     lower_bound,
+    maximize_concave,
     minimize_nonnegative,
     no_bounds,
     no_cuts,
     pair_of,
+    solve_level_problem,
     upper_bound,
 )
-from fedualex.certificates.surveys import flat_of, known_of
+from fedualex.certificates.surveys import flat_of, known_floor
 from fedualex.precision import double
 from fedualex.runtime.outputs import exact_problem
 
@@ -57,7 +57,7 @@ def test_weights_that_are_not_used_stay_zero():
 @pytest.mark.parametrize("top", [0.0, 0.3, 1.0])
 def test_golden_sections_find_the_largest_value(top):
     tops = jnp.asarray([top, 0.5])
-    shares, values = largest_of_concave(lambda t: -jnp.abs(t - tops), -jnp.abs(1 - tops))
+    shares, values = maximize_concave(lambda t: -jnp.abs(t - tops), -jnp.abs(1 - tops))
     np.testing.assert_allclose(shares, tops, atol=1e-8)
     np.testing.assert_allclose(values, 0, atol=1e-8)
 
@@ -72,13 +72,13 @@ def surveys(problem, count, seed=0):
         z = exact.geometry.project(flat.point(jnp.asarray(rng.normal(size=size))))
         u, at = flat.vector(z), exact.survey(z)
         g = flat.vector(at.operator)
-        cuts = cuts.added(u, g, at.value, jnp.vdot(g, u) + flat.psi(u), jnp.asarray(rng.uniform()))
-    return flat, known_of(exact, flat), cuts
+        cuts = cuts.add(u, g, at.value, jnp.vdot(g, u) + flat.psi(u), jnp.asarray(rng.uniform()))
+    return flat, known_floor(exact, flat), cuts
 
 
 def test_a_survey_without_weight_and_with_the_largest_slack_is_forgotten():
     flat, _, cuts = surveys(rows("auc"), 6)
-    cuts = cuts.reweighted(cuts.weights.at[jnp.array([2, 4])].set(0.0))
+    cuts = cuts.with_weights(cuts.weights.at[jnp.array([2, 4])].set(0.0))
     slack = jnp.array([0.0, 9.0, 3.0, 9.0, 1.0, 0.0])  # weight counts before slack
     emptied = cuts.with_room(slack)
     np.testing.assert_array_equal(emptied.used, [True, True, False, True, True, True])
@@ -86,7 +86,7 @@ def test_a_survey_without_weight_and_with_the_largest_slack_is_forgotten():
     for before, after in zip(pair_of(cuts, center), pair_of(emptied, center), strict=True):
         np.testing.assert_array_equal(after, before)
     assert jax.tree.all(jax.tree.map(np.array_equal, emptied.with_room(slack), emptied))  # there is room
-    heavy = cuts.reweighted(jnp.arange(6.0, 0.0, -1.0))
+    heavy = cuts.with_weights(jnp.arange(6.0, 0.0, -1.0))
     assert not heavy.with_room(slack).used[5]  # where all have weight, the one of least
 
 
@@ -95,10 +95,10 @@ def test_level_weights_decrease_their_function_and_meet_its_conditions():
     center, level = flat.dual(flat.interior(cuts.points[0])), jnp.asarray(0.05)
 
     def slope(c):
-        z, psi, _ = flat.mapped(center - c @ cuts.operators, jnp.sum(c))
+        z, psi, _ = flat.map_dual(center - c @ cuts.operators, jnp.sum(c))
         return cuts.heights - cuts.operators @ z - psi - level
 
-    c = level_weights(flat, cuts, center, level)
+    c = solve_level_problem(flat, cuts, center, level)
     gradient = slope(c)
     size = float(jnp.max(jnp.abs(slope(0 * c))))
     assert float(jnp.min(gradient)) >= -1e-6 * size
@@ -124,7 +124,7 @@ def test_bounds_enclose_the_optimal_value(name):
 def test_bounds_only_become_better(model):
     flat, known, cuts = surveys(rows("auc"), 6)
     bounds, gaps = no_bounds(flat, 6), []
-    better = jax.jit(lambda cuts, bounds: improved(flat, cuts, known, bounds, model=model))
+    better = jax.jit(lambda cuts, bounds: improve_bounds(flat, cuts, known, bounds, model=model))
     for count in range(1, 7):
         some = Cuts(**{**vars(cuts), "used": jnp.arange(6) < count})
         bounds = better(some, bounds)

@@ -147,7 +147,7 @@ def test_codes_that_happen_to_be_numbers_are_predicted_and_errors_name_column_ro
     codes = ["01", "2", "3", "A"]
     lines = [f"{40 + i},{codes[i % 4]},{'ab'[i % 3 == 0]},{'nsw'[i % 3]}" for i in range(60)]
     (tmp_path / "all.csv").write_text("\n".join(["age,code,y,site", *lines]) + "\n")
-    fit = ("fit", tmp_path / "all.csv", "--target", "y", "--clients", "site", "--goal", "logistic")
+    fit = ("fit", tmp_path / "all.csv", "--target", "y", "--clients", "site", "--goal", "logistic", "--l1", "0.004")
     assert cli(*fit, "--out", tmp_path / "fit").exit_code == 0
     few = [line for line in lines if ",A," not in line]
     (tmp_path / "few.csv").write_text("\n".join(["age,code,y,site", *few]) + "\n")

@@ -322,42 +322,40 @@ def test_encoder_treats_unseen_and_missing_as_stated():
         {"age": np.array([1.0, np.nan, 3.0]), "town": np.array(["Rome", "", "Oslo"]), "one": np.ones(3)}, "here"
     )
     encoder = data.Encoder.fit(table, ["a", "a", "b"])
-    assert encoder.features == ("age", "one", "town=Oslo", "town=Rome")
-    np.testing.assert_array_equal(encoder.transform(table), [[-1, 0, 0, 1], [0, 0, 0, 0], [1, 0, 1, 0]])
+    assert encoder.features == ("age", "one", "town=Rome (against Oslo)")  # of equals the first is the reference
+    np.testing.assert_array_equal(encoder.transform(table), [[-1, 0, 1], [0, 0, 0.5], [1, 0, 0]])
     new = {"age": np.array([2.0]), "town": np.array(["Paris"]), "one": np.array([7.0]), "more": np.array([0])}
-    np.testing.assert_array_equal(encoder.transform(new), np.zeros((1, 4)))
+    np.testing.assert_array_equal(encoder.transform(new), [[0, 0, 0.5]])
     with pytest.raises(ValueError, match="the table must have the column 'town'"):
         encoder.transform({"age": np.zeros(1), "one": np.zeros(1)})
 
 
 def test_a_column_keeps_its_kind():
     encoder = data.Encoder.fit({"code": np.array(["1", "x"]), "age": np.array([1, 3])})
-    assert encoder.features == ("age", "code=1", "code=x")
+    assert encoder.features == ("age", "code=x (against 1)")
     for codes in (np.array([1.0, np.nan]), np.array([1, 2])):  # all codes of this table happen to be numbers
-        np.testing.assert_array_equal(
-            encoder.transform({"code": codes, "age": np.array([1, 3])})[:, 1:], [[1, 0], [0, 0]]
-        )
+        np.testing.assert_array_equal(encoder.transform({"code": codes, "age": np.array([1, 3])})[:, 1:], [[0], [0.5]])
     message = "the column 'age' must hold numbers, as when it was fitted, got text, 'old' in row 2 of 2"
     with pytest.raises(ValueError, match=message):
         encoder.transform({"code": np.array(["x", "x"]), "age": np.array(["7", "old"])})
     empty = {"code": np.array([np.nan]), "age": np.array([""])}  # as a file without any value of theirs is read
-    np.testing.assert_array_equal(encoder.transform(empty), np.zeros((1, 3)))
+    np.testing.assert_array_equal(encoder.transform(empty), [[0, 0.5]])
     with pytest.raises(ValueError, match="the table must have columns, all of one length"):
         encoder.transform({"code": np.array(["x"]), "age": np.array([1, 3])})
 
 
 def test_none_and_nan_among_objects_are_missing():
-    table = {"town": np.array(["Rome", None, np.nan], object), "age": np.array([1, None, 3], object)}
+    table = {"town": np.array(["Rome", None, np.nan, "Oslo"], object), "age": np.array([1, None, 3, 2], object)}
     encoder = data.Encoder.fit(table)
-    assert encoder.features == ("age", "town=Rome")
-    np.testing.assert_array_equal(encoder.transform(table), [[-1, 1], [0, 0], [1, 0]])
-    days = {"day": np.array(["2020-01-01", "NaT"], "datetime64[D]")}
-    assert data.Encoder.fit(days).features == ("day=2020-01-01",)
+    assert encoder.features == ("age", "town=Rome (against Oslo)")
+    np.testing.assert_array_equal(encoder.transform(table)[:, 1], [1, 0.5, 0.5, 0])
+    days = {"day": np.array(["2020-01-01", "NaT", "2020-01-02"], "datetime64[D]")}
+    assert data.Encoder.fit(days).features == ("day=2020-01-02 (against 2020-01-01)",)
 
 
 def test_only_text():
     encoder = data.Encoder.fit({"a": np.array(["x", "y"])})
-    np.testing.assert_array_equal(encoder.transform({"a": np.array(["y", "x"])}), [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(encoder.transform({"a": np.array(["y", "x"])}), [[1], [0]])
 
 
 @pytest.mark.slow

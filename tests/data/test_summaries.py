@@ -21,16 +21,24 @@ def test_an_encoder_is_fitted_from_what_clients_send():
     table, owner = data.Table({"town": town, "age": age, "bmi": age**2}, "here"), rng.integers(0, 3, 40)
     parts = [table.take(owner == m) for m in range(3)]
     whole = data.Encoder.fit(table)
+    counts = {word: int(np.sum(town == word)) for word in ("Bern", "Oslo", "Rome")}
+    most = max(counts, key=counts.get)
+    others = [word for word in counts if word != most]
     turned = data.Table({name: parts[1][name] for name in ("bmi", "age", "town")}, "elsewhere")
     for encoder in (data.Encoder.fit(table, owner), fitted_apart(parts[0], turned, parts[2])):
-        assert encoder.features == whole.features == ("age", "bmi", "town=Bern", "town=Oslo", "town=Rome")
+        assert encoder.features == whole.features
+        assert whole.features == ("age", "bmi", *(f"town={t} (against {most})" for t in others))
         np.testing.assert_allclose(encoder.transform(table), whole.transform(table), rtol=1e-12, atol=1e-12)
     known = [merged(data.Encoder.summarize(part, []) for part in parts)]
-    for so_far, own in (([], {(3,)}), (known, {(2,), (3,)})):
+    known.append(merged(data.Encoder.summarize(part, known) for part in parts))
+    for so_far, own in (([], {(3,)}), (known[:1], {(2,), (3,)}), (known, {(3,)})):
         shapes = data.Encoder.summarize(parts[0], so_far).shapes
         assert set(shapes.values()) == own
         assert shapes == data.Encoder.summarize(parts[0].take(np.arange(5).repeat(9)), so_far).shapes | shapes
-    assert data.Encoder.summarize(parts[0], known).labels.keys() == {"categories of town"}
+    assert data.Encoder.summarize(parts[0], known[:1]).labels.keys() == {"categories of town"}
+    found = merged(data.Encoder.summarize(part, known) for part in parts)
+    assert dict(zip(known[1]["categories of town"].tolist(), found["counts of town"].tolist(), strict=True)) == counts
+    assert whole.shares["town"] == pytest.approx([count / sum(counts.values()) for count in counts.values()])
 
 
 def test_texts_that_are_no_categories_take_no_part_and_never_leave_a_client():
@@ -55,16 +63,20 @@ def test_texts_that_are_no_categories_take_no_part_and_never_leave_a_client():
         "day": "dates",
         "hour": "dates",
         "ward": "the same text in every row",
+        "allergy": "the same text wherever there is one: missing = indicator tells where",
     }
+    assert encoder.features in (("age", "town=Oslo (against Rome)"), ("age", "town=Rome (against Oslo)"))
     # One text in some of the rows says something: whether it is there.
-    assert encoder.features == ("age", "town=Oslo", "town=Rome", "allergy=yes")
-    assert encoder.transform(table).shape == (90, 4)
+    told = data.Encoder.fit(table, np.arange(90) % 2, coding=data.Coding(missing="indicator"))
+    assert told.features == (*encoder.features, "allergy missing")
+    np.testing.assert_array_equal(told.transform(table)[:, 2], table["allergy"] == "")
     known = [merged([data.Encoder.summarize(table, [])])]
-    sent = str([data.Encoder.summarize(table, known[:k]) for k in (0, 1)])
+    known.append(merged([data.Encoder.summarize(table, known)]))
+    sent = str([data.Encoder.summarize(table, known[:k]) for k in (0, 1, 2)])
     assert "P7" not in sent
     assert ".11.2026" not in sent
     few = data.Encoder.fit(table.take(np.arange(19)))  # too few to tell
-    assert set(few.left_out) == {"ward"}
+    assert set(few.left_out) == {"ward", "allergy"}
     with pytest.raises(ValueError, match="columns of numbers or categories; id holds texts of which most are diff"):
         data.Encoder.fit({"id": table["id"]})
     with pytest.raises(ValueError, match=r"all clients must have the same 1 columns, got \['a', 'b'\]"):
@@ -77,4 +89,4 @@ def test_a_column_is_of_one_kind_at_all_clients():
     empty = {"code": np.array(["", ""]), "age": np.array([np.nan, np.nan])}
     full = {"code": np.array([1.0, 3.0]), "age": np.array(["old", "new"])}
     for parts in ((empty, full), (full, empty)):  # what is missing everywhere at a client can be either
-        assert fitted_apart(*parts).features == ("code", "age=new", "age=old")
+        assert fitted_apart(*parts).features == ("code", "age=old (against new)")

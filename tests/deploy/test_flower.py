@@ -85,7 +85,7 @@ def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Mess
     monkeypatch.setattr(TaskIdentity, "_node_id", 1)
     monkeypatch.setattr(carrier, "names_by_key", lambda folder: NAMES)
     monkeypatch.setattr(app, "write_log", lambda party: None)
-    app._answering.cache_clear()
+    app._answerer_of.cache_clear()
     for name in NODES:
         (tmp_path / "sites" / name).mkdir(parents=True)
         write_entry(tmp_path / "sites" / name, name, TOY["site"])

@@ -173,7 +173,7 @@ def test_a_torn_line_counts_as_a_release(file, length):
     file.with_name(HEAD).write_bytes(head)  # which comes after the line
     assert audit(file.parent)["totals"]["releases"] == 2
     door = guard(file, Policy(exchanges_per_day=3))
-    assert door.ledger.lately() == 2
+    assert door.ledger.count_recent() == 2
     door.work(ask(2))
     with pytest.raises(RefusedError, match="gives 3 answers in 24 hours") as refused:
         door.work(ask(3))
@@ -199,7 +199,7 @@ from fedualex.deploy.ledger import Ledger
 from fedualex.deploy.ledger import Line
 ledger = Ledger(Path(sys.argv[1]))
 for number in range(100000):
-    with ledger.locked():
+    with ledger.lock():
         ledger.append(Line(run="killed", task="round", round=number))
     print(number, flush=True)  # only now does it leave
 """
@@ -217,7 +217,7 @@ def test_after_kill_9_the_ledger_has_every_answer_that_left(file):
     ledger = Ledger(file)
     assert ledger.damage == ""
     ledger.recover(None)
-    assert ledger.lately() >= last + 1
+    assert ledger.count_recent() >= last + 1
     assert Ledger(file).damage == ""
 
 
@@ -292,7 +292,7 @@ def test_a_long_ledger_is_read_quickly(file):
         run="r" * 60, task="survey", arrays={"operators.x": [3, 100], "values": [3]}, size=2424, sha256="0" * 64
     )
     for _ in range(20_000):
-        head = line.following(digest(head[:-1]), stamp(1e9)).encoded()
+        head = line.chain(digest(head[:-1]), stamp(1e9)).encode()
         content.append(head)
     file.write_bytes(b"".join(content))
     began = time.process_time()

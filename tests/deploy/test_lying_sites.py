@@ -8,7 +8,7 @@ from support.deploying import DEAD, NAMES, patience, serve, task_of, works_of  #
 from support.plain_rows import rows
 
 import fedualex as fx
-from fedualex.deploy.clients import Plausible
+from fedualex.deploy.clients import AnswerCheck
 from fedualex.precision import double
 from fedualex.problems import Surveyed
 from fedualex.runtime.outputs import exact_problem
@@ -39,9 +39,9 @@ def test_no_honest_client_of_the_catalogue_is_doubted(name):
         problem = catalogue(name)
         points = points_of(problem, 6, np.random.default_rng(0))
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
-        plausible = Plausible(problem.without_data(), None)
+        answer_check = AnswerCheck(problem.without_data(), None)
         for m in range(problem.clients):
-            assert plausible.doubts(stacked, {f"site-{m}": surveys(problem.of_client(m), points)}) == {}
+            assert answer_check.find_doubts(stacked, {f"site-{m}": surveys(problem.of_client(m), points)}) == {}
 
 
 X = np.random.default_rng(3).normal(size=(30, 4))
@@ -68,8 +68,8 @@ def test_a_lie_is_refused_by_name(lie, reason):
         points = points_of(LOGISTIC, 6, np.random.default_rng(0))
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
         honest = {f"site-{m}": surveys(LOGISTIC.of_client(m), points) for m in range(3)}
-        plausible = Plausible(LOGISTIC.without_data(), None)
-        doubts = plausible.doubts(stacked, honest | {"site-1": lie(honest["site-1"])})
+        answer_check = AnswerCheck(LOGISTIC.without_data(), None)
+        doubts = answer_check.find_doubts(stacked, honest | {"site-1": lie(honest["site-1"])})
     assert list(doubts) == ["site-1"]
     assert reason in doubts["site-1"]
 
@@ -78,13 +78,13 @@ def test_answers_are_compared_across_surveys():
     """One point at a time, as FeDualSlide asks: the second answer gives the lie away."""
     with double():
         points = points_of(LOGISTIC, 4, np.random.default_rng(1))
-        plausible = Plausible(LOGISTIC.without_data(), None)
+        answer_check = AnswerCheck(LOGISTIC.without_data(), None)
         found = []
         for number, z in enumerate(points):
             said = surveys(LOGISTIC.of_client(0), [z])
             if number == 3:
                 said = Surveyed(jax.tree.map(lambda g: -g, said.operator), said.value)
-            found.append(plausible.doubts(jax.tree.map(lambda leaf: leaf[None], z), {"cork": said}))
+            found.append(answer_check.find_doubts(jax.tree.map(lambda leaf: leaf[None], z), {"cork": said}))
     assert found[:3] == [{}, {}, {}]
     assert list(found[3]) == ["cork"]
 
@@ -95,8 +95,8 @@ def test_an_operator_beyond_the_stated_bound_is_refused_by_name():
         stacked = jax.tree.map(lambda leaf: leaf[None], z)
         honest = surveys(LOGISTIC.of_client(0), [z])
         length = float(np.sqrt(sum(np.sum(leaf**2) for leaf in jax.tree.leaves(honest.operator))))
-        assert Plausible(LOGISTIC.without_data(), length).doubts(stacked, {"cork": honest}) == {}
-        doubts = Plausible(LOGISTIC.without_data(), 0.9 * length).doubts(stacked, {"cork": honest})
+        assert AnswerCheck(LOGISTIC.without_data(), length).find_doubts(stacked, {"cork": honest}) == {}
+        doubts = AnswerCheck(LOGISTIC.without_data(), 0.9 * length).find_doubts(stacked, {"cork": honest})
     assert "long, and at most" in doubts["cork"]
 
 
@@ -107,7 +107,7 @@ def test_what_is_not_convex_is_nobodys_lie():
     with double():
         points = points_of(problem, 3, np.random.default_rng(0))
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
-        assert Plausible(problem, None).doubts(stacked, {"cork": surveys(problem, points)}) == {}
+        assert AnswerCheck(problem, None).find_doubts(stacked, {"cork": surveys(problem, points)}) == {}
 
 
 SLIDE = {"problem": rows("agnostic"), "sites": NAMES, "noise": None, "rounds": 12, "local_steps": 1, "record_every": 1}

@@ -81,8 +81,8 @@ def test_a_new_field_of_a_message_changes_nothing_in_its_encoding():
         share: float = 0.5
 
     wide = Wider("begin", 1, "r", {"a": np.ones(2)}, sums={"b": np.zeros(3)}, keys={"north": "key"})
-    assert_equal(encoding._decoded(Wider, encoding._encoded(wide)), wide)
-    assert_equal(encoding._decoded(Wider, encoding._encoded(Wider("begin", 1, "r", {}))), Wider("begin", 1, "r", {}))
+    assert_equal(encoding._decode(Wider, encoding._encode(wide)), wide)
+    assert_equal(encoding._decode(Wider, encoding._encode(Wider("begin", 1, "r", {}))), Wider("begin", 1, "r", {}))
 
 
 def message(header, body=b"", length=None):

@@ -110,7 +110,7 @@ def test_what_a_rule_forbids_is_refused_with_its_reason_and_not_released(policy,
     with pytest.raises(RefusedError, match=match) as refused:
         door.work(request_)
     assert refused.value.code is code in REFUSALS
-    assert door.ledger.lately() == 0
+    assert door.ledger.count_recent() == 0
 
 
 def test_what_the_rules_allow_is_answered():

@@ -49,7 +49,7 @@ def test_privacy_sends_a_clipped_noisy_increment_and_nothing_else():
 def test_an_increment_that_is_not_finite_is_only_noise():
     privacy = fx.deploy.Privacy(clip=1.0, noise=1e-3)
     for bad in (np.nan, np.inf):
-        hidden = privacy.applied(fx.Dual(fx.Saddle(np.array([bad, 1e6, -777.0]), np.zeros(1)), np.asarray(1.0)))
+        hidden = privacy.apply(fx.Dual(fx.Saddle(np.array([bad, 1e6, -777.0]), np.zeros(1)), np.asarray(1.0)))
         assert np.max(np.abs(hidden.omega.x)) < 0.1
 
 
@@ -88,10 +88,10 @@ def test_without_an_accountant_nothing_begins(tmp_path, monkeypatch):
 def test_clipping_is_to_the_length_and_noise_has_the_stated_size():
     privacy = fx.deploy.Privacy(clip=2.0, noise=1e-9)
     message = fx.Dual(fx.Saddle(np.full(300, 3.0), np.full(100, -4.0)), np.asarray(1.0))
-    hidden = privacy.applied(message)
+    hidden = privacy.apply(message)
     length = np.sqrt(np.sum(hidden.omega.x**2) + np.sum(hidden.omega.y**2))
     np.testing.assert_allclose(length, 2.0, rtol=1e-6)
-    wide = fx.deploy.Privacy(clip=2.0, noise=3.0).applied(fx.Dual(fx.Saddle(np.zeros(40_000)), np.asarray(0.0)))
+    wide = fx.deploy.Privacy(clip=2.0, noise=3.0).apply(fx.Dual(fx.Saddle(np.zeros(40_000)), np.asarray(0.0)))
     assert abs(np.std(wide.omega.x) / 6.0 - 1) < 0.03
 
 

@@ -33,7 +33,7 @@ def test_a_request_for_many_points_counts_as_many_exchanges():
     guard.work(ask())
     with pytest.raises(RefusedError, match="gives 10 answers in 24 hours, and has given 8: 4 points are as many"):
         guard.work(ask())
-    assert guard.ledger.lately() == 8
+    assert guard.ledger.count_recent() == 8
 
 
 def test_the_points_of_a_request_are_bounded():
@@ -70,7 +70,7 @@ def test_the_ledger_has_sums_and_numbers_of_each_release(tmp_path):
 
 def test_texts_are_no_numbers():
     arrays = {"names": np.zeros(90, np.uint8), "sums.0": np.zeros((2, 3)), "labels.0": np.arange(4)}
-    assert Release("summary").counted(arrays).numbers == 10
+    assert Release("summary").count_numbers(arrays).numbers == 10
 
 
 WEIGHTS = [

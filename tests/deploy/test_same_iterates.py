@@ -84,7 +84,7 @@ def assert_equals_simulator(problem, dtype="float64", **changes):
     if problem.clients:  # a server that has no data does not know beta, so its grid is another one
         with double():
             grid = np.asarray(POLISH) * float(method.eta_c)
-            polished = Evaluator(exact_problem(problem)).polished(expected.outputs["client_average"], grid)
+            polished = Evaluator(exact_problem(problem)).polish(expected.outputs["client_average"], grid)
         assert_close((run.outputs["polished"].z, run.outputs["polished"].gap), (polished.z, polished.gap), tolerance)
 
 

@@ -8,7 +8,7 @@ from support.plain_rows import rows
 
 import fedualex as fx
 from fedualex.deploy import run as rehearse
-from fedualex.deploy.guard import rehearsed
+from fedualex.deploy.guard import rehearse_sites
 
 AGNOSTIC = rows("agnostic")
 SLIDE = {"rounds": 12, "record_every": 1}
@@ -17,7 +17,7 @@ SLIDE = {"rounds": 12, "record_every": 1}
 def serve(folder, problem, fault=None, after=None, **options):
     """A run of the three sites under masks. fault: what happens at one of them before it answers."""
     task = task_of(secure_sums="on", noise=None, **options)
-    works, roster = rehearsed(task, {name: task.site(problem.of_client(m), name) for m, name in enumerate(NAMES)})
+    works, roster = rehearse_sites(task, {name: task.site(problem.of_client(m), name) for m, name in enumerate(NAMES)})
     if fault is not None:
         honest = works[DEAD]
         works[DEAD] = lambda request: (fault(request), honest(request))[1]

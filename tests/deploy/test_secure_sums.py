@@ -15,24 +15,33 @@ from fedualex.deploy.ledger import Ledger
 from fedualex.deploy.party import Layout
 from fedualex.deploy.policy import Policy
 from fedualex.deploy.secure.masks import (
-    KEY,
-    ROSTER,
-    SECURE,
-    Masking,
+    Masker,
     SiteKeys,
     UntrustedKeysError,
+    generate_keys,
     make_keys,
-    new_keys,
     read_keys,
 )
-from fedualex.deploy.secure.sums import CHECK, MOST_SITES, UNITS, MaskError, decoded, encoded, quantization, unmasked
+from fedualex.deploy.secure.sums import (
+    CHECK,
+    KEY,
+    MOST_SITES,
+    ROSTER,
+    SECURE,
+    UNITS,
+    MaskError,
+    decode_words,
+    encode_words,
+    quantization,
+    unmask,
+)
 
 NAMES = ("cork", "amsterdam", "berlin", "delft")
 
 
 def party(sites=NAMES):
     """The keys of sites that were never on a disk."""
-    _, roster, own = new_keys(sites)
+    _, roster, own = generate_keys(sites)
     return {site: SiteKeys(site, roster, key) for site, key in own.items()}
 
 
@@ -49,7 +58,7 @@ def answers(arrays, request, keys=KEYS, weights=None):
     """The answers of all sites, each with its own arrays and weight."""
     weights = weights or dict.fromkeys(keys, 1.0)
     return {
-        site: Masking(keys[site], lambda task, w=weights[site]: {"operators": w, "values": w}).hide(
+        site: Masker(keys[site], lambda task, w=weights[site]: {"operators": w, "values": w}).hide(
             request, arrays[site]
         )
         for site in keys
@@ -66,7 +75,7 @@ def test_sums_are_exact_within_the_stated_bound_in_1000_random_cases():
         size = 10.0 ** rng.uniform(-20, 12.5)
         own = {site: {"operators.x": size * rng.normal(size=2), "values": size * rng.normal(size=1)} for site in keys}
         weights = dict(zip(keys, map(float, rng.dirichlet(np.ones(len(keys)))), strict=True))
-        found = unmasked(answers(own, ask(keys, round=case), keys, weights))
+        found = unmask(answers(own, ask(keys, round=case), keys, weights))
         for name in ("operators.x", "values"):
             products = [weights[site] * own[site][name] for site in keys]  # rounded, as plain sums have them
             for entry, total in enumerate(found[name]):
@@ -82,43 +91,43 @@ def test_wide_words_hold_the_sums_of_tables():
     rng = np.random.default_rng(1)
     for size in (1e-15, 1.0, 1e9, 1e20, 1e28):
         parts = size * rng.normal(size=(MOST_SITES, 3))
-        total = np.sum([encoded("sums", part, 3) for part in parts], axis=0, dtype=np.uint64)
+        total = np.sum([encode_words("sums", part, 3) for part in parts], axis=0, dtype=np.uint64)
         exact = [sum(map(Fraction, map(float, column))) for column in parts.T]
-        for found, true in zip(decoded(total), exact, strict=True):
+        for found, true in zip(decode_words(total), exact, strict=True):
             assert abs(Fraction(float(found)) - true) <= Fraction(quantization(MOST_SITES)) + abs(true) / 2**51
 
 
 def test_as_many_sites_as_allowed_cannot_overflow():
     most = np.array([2.0**44, -(2.0**44)])
-    one = encoded("operators", most, 2)
+    one = encode_words("operators", most, 2)
     total = np.sum([one] * MOST_SITES, axis=0, dtype=np.uint64)
-    np.testing.assert_array_equal(decoded(total), MOST_SITES * most)
+    np.testing.assert_array_equal(decode_words(total), MOST_SITES * most)
     assert UNITS[-2] * 2.0**52 == 2.0**44
 
 
 def test_numbers_that_float64_holds_above_2_to_the_minus_8_are_exact():
     rng = np.random.default_rng(2)
     values = rng.choice([-1.0, 1.0], 1000) * 2.0 ** rng.uniform(-8, 44, 1000)
-    np.testing.assert_array_equal(decoded(encoded("values", values, 2)), values)
+    np.testing.assert_array_equal(decode_words(encode_words("values", values, 2)), values)
 
 
 @pytest.mark.parametrize("value", [2.0**44 * 1.01, -1e200])
 def test_a_number_out_of_range_is_refused_by_name_and_not_quoted(value):
     with pytest.raises(RefusedError, match=r"^operators.x has entries beyond 2\^44, which secure sums cannot hold$"):
-        Masking(KEYS["cork"], lambda task: {}).hide(ask(), {"operators.x": np.array([1.0, value])})
+        Masker(KEYS["cork"], lambda task: {}).hide(ask(), {"operators.x": np.array([1.0, value])})
 
 
 def test_a_number_that_is_not_finite_is_refused_by_name():
     for bad in (np.nan, np.inf):
         with pytest.raises(RefusedError, match=r"^values is not finite$"):
-            Masking(KEYS["cork"], lambda task: {}).hide(ask(), {"values": np.array([bad])})
+            Masker(KEYS["cork"], lambda task: {}).hide(ask(), {"values": np.array([bad])})
 
 
 def test_one_answer_looks_like_random_bits_whatever_it_hides():
     """Bytes are spread evenly (chi-square of 255 degrees), bits have no bias, words no correlation with the numbers."""
     n = 20_000
     plain = {"operators.x": np.linspace(-1.0, 1.0, n)}
-    hidden = Masking(KEYS["cork"], lambda task: {}).hide(ask(), plain)["operators.x"]
+    hidden = Masker(KEYS["cork"], lambda task: {}).hide(ask(), plain)["operators.x"]
     assert hidden.shape == (2, n)
     counts = np.bincount(hidden.reshape(-1).view(np.uint8), minlength=256)
     expected = counts.sum() / 256
@@ -128,7 +137,7 @@ def test_one_answer_looks_like_random_bits_whatever_it_hides():
     for word in hidden.view(np.int64).astype(float):
         assert abs(np.corrcoef(word, plain["operators.x"])[0, 1]) < 6 / np.sqrt(n)
     # The same numbers without masks fail each of the tests.
-    bare = encoded("operators", plain["operators.x"], 2)
+    bare = encode_words("operators", plain["operators.x"], 2)
     counts = np.bincount(bare.reshape(-1).view(np.uint8), minlength=256)
     assert np.sum((counts - expected) ** 2 / expected) > 1e4
     assert np.corrcoef(bare[0].view(np.int64).astype(float), plain["operators.x"])[0, 1] > 0.9
@@ -142,7 +151,7 @@ def test_all_but_one_answer_add_up_to_random_words_too():
     expected = counts.sum() / 256
     assert np.sum((counts - expected) ** 2 / expected) < 255 + 6 * np.sqrt(2 * 255)
     with pytest.raises(MaskError, match="do not cancel"):
-        unmasked(without_one)
+        unmask(without_one)
 
 
 CHANGES = {
@@ -158,17 +167,17 @@ CHANGES = {
 def test_masks_are_fresh_if_anything_differs_and_cancel_only_if_nothing_does(change):
     """A server that asks sites for different things, or again, learns nothing from the differences."""
     plain = {"values": np.zeros(50)}
-    one, other = (Masking(KEYS["cork"], lambda task: {}).hide(request, plain) for request in (ask(), ask(**change)))
+    one, other = (Masker(KEYS["cork"], lambda task: {}).hide(request, plain) for request in (ask(), ask(**change)))
     assert not np.any(one["values"] == other["values"])
-    rest = {site: Masking(KEYS[site], lambda task: {}).hide(ask(), plain) for site in NAMES[1:]}
-    assert not np.any(unmasked({"cork": one} | rest)["values"])
+    rest = {site: Masker(KEYS[site], lambda task: {}).hide(ask(), plain) for site in NAMES[1:]}
+    assert not np.any(unmask({"cork": one} | rest)["values"])
     with pytest.raises(MaskError, match="do not cancel"):
-        unmasked({"cork": other} | rest)
+        unmask({"cork": other} | rest)
 
 
 def test_a_site_answers_once_under_a_nonce():
     count = iter(range(9))
-    masking = Masking(KEYS["cork"], lambda task: {})
+    masking = Masker(KEYS["cork"], lambda task: {})
     ledger = Ledger(None)
     door = Guard(
         lambda request: {"values": np.array([float(next(count))])}, Policy(secure_sums=True), ledger, hide=masking.hide
@@ -178,7 +187,7 @@ def test_a_site_answers_once_under_a_nonce():
         with pytest.raises(RefusedError, match="masks are used once"):
             door.work(again)
     door.work(ask(nonce="n2"))
-    assert ledger.lately() == 2
+    assert ledger.count_recent() == 2
 
 
 def test_what_is_not_added_up_travels_as_it_is():
@@ -188,7 +197,7 @@ def test_what_is_not_added_up_travels_as_it_is():
         "labels.y": np.arange(2),
         "each.rows": np.array(7),
     }
-    hidden = Masking(KEYS["cork"], lambda task: {}).hide(ask(task="summary"), plain)
+    hidden = Masker(KEYS["cork"], lambda task: {}).hide(ask(task="summary"), plain)
     assert sorted(hidden) == sorted([*plain, CHECK])
     for name in ("largest.size", "labels.y", "each.rows"):
         assert hidden[name] is plain[name]
@@ -198,7 +207,7 @@ def test_what_is_not_added_up_travels_as_it_is():
 def test_two_sites_are_refused():
     keys = party(NAMES[:2])
     with pytest.raises(RefusedError, match="3 sites or more: of two, each knows the other's numbers"):
-        Masking(keys["cork"], lambda task: {}).hide(ask(keys), {"values": np.ones(1)})
+        Masker(keys["cork"], lambda task: {}).hide(ask(keys), {"values": np.ones(1)})
 
 
 def test_answers_that_do_not_fit_together_are_refused():
@@ -215,11 +224,11 @@ def test_answers_that_do_not_fit_together_are_refused():
         ({CHECK: theirs[CHECK][:1]}, f"check {words}"),
     ]:
         with pytest.raises(MaskError, match=match):
-            unmasked(good | {"delft": theirs | change})
+            unmask(good | {"delft": theirs | change})
     with pytest.raises(MaskError, match=f"operators.x {words}"):
-        unmasked(good | {"delft": {name: array for name, array in theirs.items() if name != "operators.x"}})
+        unmask(good | {"delft": {name: array for name, array in theirs.items() if name != "operators.x"}})
     with pytest.raises(MaskError, match="check of cork must be"):
-        unmasked(own)
+        unmask(own)
 
 
 @pytest.fixture
@@ -239,7 +248,7 @@ def test_keys_are_made_for_each_party_and_private_ones_are_its_own(deployment):
     keys = {name: read_keys(deployment / "sites" / name, name) for name in NAMES}
     assert keys["cork"].shared["delft"] == keys["delft"].shared["cork"]
     assert len({secret for own in keys.values() for secret in own.shared.values()}) == 6
-    found = unmasked(answers({name: {"values": np.ones(2)} for name in NAMES}, ask(keys), keys))
+    found = unmask(answers({name: {"values": np.ones(2)} for name in NAMES}, ask(keys), keys))
     np.testing.assert_array_equal(found["values"], [4.0, 4.0])
 
 
@@ -298,7 +307,7 @@ def test_a_list_of_keys_that_was_replaced_is_refused(deployment, tmp_path_factor
     shutil.move(other / "sites" / "cork" / SECURE, folder / SECURE)
     request = ask({"cork": read_keys(folder, "cork")})
     with pytest.raises(RefusedError, match="the server has another list of keys than this site"):
-        Masking(before, lambda task: {}).hide(request, {"values": np.ones(1)})
+        Masker(before, lambda task: {}).hide(request, {"values": np.ones(1)})
     (folder / SECURE / ROSTER).write_bytes(old)
     with pytest.raises(UntrustedKeysError, match="not signed by the authority of this deployment"):
         read_keys(folder, "cork")

@@ -62,7 +62,7 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    for table in ("patients.csv", "new.csv"):  # what a reader has
+    for table in ("patients.csv", "new.csv", "other.csv"):  # what a reader has
         patients.write(Path(table))
     namespace, printed = {"__name__": "__main__"}, None
     for fence in fences(page.read_text()):

@@ -1,6 +1,5 @@
 """What a geometry must declare so that certificates, theory and references can use it."""
 
-import jax
 import numpy as np
 import pytest
 from support.declared import concrete, declares
@@ -12,7 +11,7 @@ from fedualex.verification import recheck
 
 GEOMETRIES = [cls for cls in concrete(AbstractGeometry) if cls is not Product]
 """A product asks its parts."""
-DECLARED = ("rounding_is_bound", "power", "polyhedral")
+DECLARED = ("rounding_is_bound", "power", "model_form")
 PLAIN = {name: row for name, row in ROWS.items() if not isinstance(row[0], Product)}
 
 
@@ -68,4 +67,3 @@ def test_a_product_has_the_weakest_declaration_of_its_parts():
     bound, estimate = fx.EntropicSimplex(), fx.PNorm(1.5)
     assert Product(fx.Saddle(bound, bound)).rounding_is_bound
     assert not Product(fx.Saddle(bound, estimate)).rounding_is_bound
-    assert jax.tree.leaves(Product(bound).polyhedral) == []

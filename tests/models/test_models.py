@@ -15,7 +15,7 @@ from support.patients import write
 
 import fedualex as fx
 from fedualex import models
-from fedualex.data import Encoder
+from fedualex.data import Coding, Encoder
 from fedualex.models import Answers, Model
 from fedualex.models.store import DEEPEST, MOST_ARRAYS, MOST_JSON, _checksums
 from fedualex.problems.families import reading_of
@@ -82,7 +82,7 @@ def test_coefficients_are_those_of_rows_as_they_are(table, kind, outputs):
     full = table.take(~np.isnan(table["age"]) & (table["town"] != ""))
     total = np.broadcast_to(model.intercept, (full.rows, *outputs)).reshape(full.rows, -1).copy()
     for found in model.coefficients:
-        name, _, category = found.feature.partition("=")
+        name, _, category = found.feature.partition(" (against")[0].partition("=")
         values = (full[name] == category).astype(float) if category else full[name]
         total += np.outer(values, found.per_unit)
     scores = model.decision_function(full)
@@ -97,7 +97,7 @@ def test_a_model_of_several_targets_is_one_of_each(table):
     model = model_of(table, "numbers", (2,))
     each = model.parts()
     assert [part.target for part in each] == list(model.targets) == ["days", "cost"]
-    assert str(model).startswith("model of numbers for 'days', 'cost': 6 of")
+    assert str(model).startswith("model of numbers for 'days', 'cost': 5 of 5 features")
     np.testing.assert_allclose(np.stack([part.predict(table) for part in each], axis=1), model.predict(table))
     for t, part in enumerate(each):
         whole = {c.feature: c.per_unit[t] for c in model.coefficients}
@@ -140,12 +140,22 @@ def test_what_is_no_model_is_refused_in_one_sentence(table, tmp_path):
         (folder / "model.json").write_text(json.dumps(changed))
         return folder
 
-    with pytest.raises(ValueError, match="has schema 99, of another version of fedualex; this one reads 2"):
+    with pytest.raises(ValueError, match="has schema 99, of another version of fedualex; this one reads 3"):
         models.load(stored(schema=99))
     with pytest.raises(ValueError, match="has schema None"):
         models.load(stored(kind="run"))
     with pytest.raises(ValueError, match=r"is damaged: .*must fit"):
-        models.load(stored(categories={"town": ["Rome"]}))
+        models.load(stored(categories={"town": {"levels": ["Rome"], "shares": [1.0], "reference": "Rome"}}))
+    with pytest.raises(
+        ValueError, match=r"is damaged: .*must have a share for each category, and one as its reference"
+    ):
+        models.load(stored(categories={"town": {"levels": ["Rome"], "shares": [], "reference": "Rome"}}))
+    with pytest.raises(ValueError, match=r"is damaged: .*'flat' must be a column of the model"):
+        models.load(stored(indicators=[["age", "flat"]]))
+    with pytest.raises(
+        ValueError, match=r"is a model of schema 2, whose categories had no reference: fit it again, or"
+    ):
+        models.load(stored(schema=2))
     with pytest.raises(ValueError, match=r"is damaged: .*one of classes, ranking, numbers"):
         models.load(stored(answers=document["answers"] | {"kind": "oracle"}))
     (folder / "model.json").write_text("{")
@@ -187,8 +197,6 @@ def test_a_folder_whose_files_were_changed_is_refused(table, tmp_path):
     (folder / "model.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="is damaged: KeyError"):
         models.load(folder)
-    (folder / "model.json").write_text(json.dumps(document | {"schema": 1}))  # as earlier versions wrote it
-    models.load(folder)
 
 
 def bomb(path, zeros):
@@ -230,6 +238,9 @@ def test_a_huge_deep_or_foreign_model_is_refused_within_stated_limits(table, tmp
     assert peak < 2 * MOST_JSON + 2**20
 
 
+TOWN = {"levels": ["Oslo", "Rome"], "shares": [0.5, 0.5], "reference": "Rome"}
+
+
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
@@ -238,7 +249,25 @@ def test_a_huge_deep_or_foreign_model_is_refused_within_stated_limits(table, tmp
         ({"certificate": {"gap": "small"}}, "certificate.gap must be a number"),
         ({"certificate": {"gap": 10**400}}, "certificate.gap must be a number"),
         ({"numbers": "age"}, "numbers must be a list of names"),
-        ({"categories": {"town": "Rome"}}, "categories must be lists of words"),
+        ({"categories": ["town"]}, "categories must be a table"),
+        ({"categories": {"town": "Rome"}}, "categories.town must be a table of levels, shares and reference"),
+        (
+            {"categories": {"town": TOWN | {"levels": ["Rome", "Rome"]}}},
+            "town.levels must be a list of different words",
+        ),
+        ({"categories": {"town": TOWN | {"shares": [0.5]}}}, "'town' must have a share for each category, and one as"),
+        (
+            {"categories": {"town": TOWN | {"shares": [0.5, "x"]}}},
+            "'town' must have a share for each category, and one as",
+        ),
+        (
+            {"categories": {"town": TOWN | {"reference": "Lima"}}},
+            "'town' must have a share for each category, and one as",
+        ),
+        ({"codes": ["age"]}, "codes must be a list of columns of categories"),
+        ({"indicators": [["age"], ["age"]]}, "indicators must be lists of columns, each column in one"),
+        ({"indicators": "age"}, "indicators must be lists of columns, each column in one"),
+        ({"missing": "guess"}, "missing must be one of mean, indicator, drop"),
         ({"target": []}, "target must be a name"),
     ],
 )
@@ -280,3 +309,45 @@ def test_scores_beyond_float64_are_refused(table):
     huge = replace(model, weights=np.full_like(model.weights, 1.7e308))
     with pytest.raises(ValueError, match="is beyond it"):
         huge.predict(table)
+
+
+@pytest.mark.parametrize("schema", [1, 2])
+def test_a_model_of_an_earlier_schema_without_categories_is_still_read(tmp_path, schema):
+    encoder = Encoder.fit({"age": np.arange(4.0)})
+    model = Model(encoder, np.ones(1), np.zeros(()), Answers(reading_of("numbers")), "y")
+    folder = models.save(model, tmp_path / "m")
+    document = json.loads((folder / "model.json").read_text()) | {"schema": schema}
+    for key in ("codes", "indicators", "missing", "checksums"):
+        document.pop(key)
+    if schema > 1:
+        document["checksums"] = _checksums(document, (folder / "model.npz").read_bytes())
+    (folder / "model.json").write_text(json.dumps(document))
+    np.testing.assert_array_equal(
+        models.load(folder).predict({"age": np.arange(3.0)}), model.predict({"age": np.arange(3.0)})
+    )
+
+
+@pytest.mark.parametrize("outputs", [(), (3,)])
+@pytest.mark.parametrize("missing", ["mean", "indicator"])
+def test_codes_and_indicators_are_stored_and_are_scikit_learns_as_well(tmp_path, missing, outputs):
+    rng = np.random.default_rng(0)
+    gone = rng.random(60) < 0.2
+    table = {
+        "age": np.where(rng.random(60) < 0.2, np.nan, rng.normal(size=60)),
+        "cp": rng.integers(1, 13, 60),  # of which "10" comes before "2" as text, and after it as a number
+        "thal": np.where(gone, np.nan, rng.choice([3.0, 6.0, 7.0], 60)),
+        "town": np.where(gone, "", rng.choice(["a", "b"], 60)),
+    }
+    encoder = Encoder.fit(table, coding=Coding(("cp", "thal"), {"cp": "2"}, missing))
+    assert encoder.references["cp"] == "2"
+    assert encoder.indicators == ((("age",), ("thal", "town")) if missing == "indicator" else ())
+    classes = np.array(["a", "b", "c"] if outputs else ["a", "b"])
+    weights = rng.normal(size=(len(encoder.features), *outputs))
+    model = Model(encoder, weights, rng.normal(size=outputs), Answers(reading_of("classes"), classes), "y")
+    again = models.load(models.save(model, tmp_path / "m"))
+    assert again.encoder.features == encoder.features
+    np.testing.assert_array_equal(again.decision_function(table), model.decision_function(table))
+    rows = np.stack([np.asarray(table[name], object) for name in model.columns], axis=1)
+    np.testing.assert_allclose(
+        model.to_sklearn().decision_function(rows), model.decision_function(table), rtol=0, atol=1e-12
+    )

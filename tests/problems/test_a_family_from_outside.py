@@ -10,8 +10,8 @@ from support.families import check_laws
 import fedualex as fx
 from fedualex import models
 from fedualex.problems.families import FAMILIES, NumberFamily, namespace
+from fedualex.tables import goals
 from fedualex.tables.fit import fit_into, plan_fit
-from fedualex.tables.goals import GOALS, PENALTY, Goal
 
 
 class Gamma(NumberFamily):
@@ -79,7 +79,7 @@ L2 = 0.05
 def registered(monkeypatch):
     """One line makes a family known by its name, and one a goal of it."""
     monkeypatch.setitem(FAMILIES, "gamma", Gamma)
-    monkeypatch.setitem(GOALS, "gamma", Goal("the least gamma deviance", "sparse_glm", {"family": "gamma"}, PENALTY))
+    monkeypatch.setitem(goals.GOALS, "gamma", goals.Goal("the least gamma deviance", goals.MEAN, "gamma"))
 
 
 def test_it_obeys_the_laws():

@@ -17,7 +17,7 @@ from fedualex.precision import double
 from fedualex.problems import constrained, phase_one, violation
 from fedualex.problems.feasibility import excess, lower_bound
 from fedualex.reference import LeastViolation, least_violation
-from fedualex.runtime.driver import UNDECIDED, asked, proof
+from fedualex.runtime.driver import UNDECIDED, bound_violation, prove_infeasible
 
 
 def noise(classes=2):
@@ -108,7 +108,7 @@ def test_bounds_are_on_both_sides_of_the_least_violation_and_near_it(name):
     found, value = least_violation(problem), least(problem, x, above)
     assert 0.75 * value <= found.lower <= value + 1e-7
     assert value - 1e-7 <= found.upper <= 1.2 * value
-    before, _, number = proof(found).rpartition(" ")
+    before, _, number = prove_infeasible(found).rpartition(" ")
     assert before == "the limits are infeasible: no model in this domain violates less than"
     assert 0.999 * found.lower <= float(number) <= found.lower
 
@@ -139,20 +139,20 @@ FEASIBLE = {
 def test_nothing_is_made_up_where_some_model_meets_the_limits(name):
     found = least_violation(constrained(*table("cancer"), **FEASIBLE[name]))
     assert found.lower <= found.upper <= 0
-    assert proof(found) == ""
+    assert prove_infeasible(found) == ""
 
 
 def test_nothing_is_asked_without_doubt(monkeypatch):
     monkeypatch.setattr("fedualex.reference.least_violation", lambda problem: LeastViolation(1.0, 2.0))
     assert phase_one(GAME) is None
-    assert asked(GAME, None) is None
+    assert bound_violation(GAME, None) is None
     derived = constrained(*table("cancer"), groups="classes", limits={1: 0.05}, l1=0.01)  # a constant score meets it
-    assert asked(derived, 0.1) is None
+    assert bound_violation(derived, 0.1) is None
     infeasible = built("clients")[0]
-    assert asked(infeasible, 0.0) is None
-    assert asked(infeasible.without_data(), 0.1) is None  # a server has nothing to prove it with
-    assert asked(infeasible, 0.1) == (1.0, 2.0)
-    assert proof(None) == ""
+    assert bound_violation(infeasible, 0.0) is None
+    assert bound_violation(infeasible.without_data(), 0.1) is None  # a server has nothing to prove it with
+    assert bound_violation(infeasible, 0.1) == (1.0, 2.0)
+    assert prove_infeasible(None) == ""
     with pytest.raises(TypeError, match=r"least_violation is for a problem made by fx.problems.constrained, got Bil"):
         least_violation(GAME)
 

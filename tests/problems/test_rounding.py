@@ -78,11 +78,11 @@ def hard_output(game, rng):
 
     with double():
         evaluator = Evaluator(exact_problem(game))
-        output = evaluator.outputs({"last": jax.tree.map(draw, game.like)})["last"]
+        output = evaluator.project_and_certify({"last": jax.tree.map(draw, game.like)})["last"]
         if rng.random() < 0.6:
             step = 10.0 ** rng.uniform(0, 12)
             answer = jax.tree.map(lambda leaf, g: leaf - step * g, output.z, output.operator)
-            output = evaluator.outputs({"last": answer})["last"]
+            output = evaluator.project_and_certify({"last": answer})["last"]
     return output
 
 
@@ -241,8 +241,8 @@ def test_a_server_without_data_has_an_estimate_from_the_operator():
     certificate = problem.certificate(z)
     with double():
         found = tree.cast_module(problem, jnp.float64).survey(z)
-        server = Evaluator(exact_problem(problem.without_data()), lambda points: [found], elsewhere=True)
-        output = server.outputs({"last": z})["last"]
+        server = Evaluator(exact_problem(problem.without_data()), lambda points: [found], remote=True)
+        output = server.project_and_certify({"last": z})["last"]
     assert output.certificate.estimated
     assert output.certificate.x == pytest.approx(certificate.x, rel=1e-12)
     # Columns that differ by a factor of 1e6 all get the rounding of the largest.
@@ -255,11 +255,11 @@ def test_operators_that_come_from_elsewhere_have_an_estimated_rounding():
     with double():
         found = game.survey(jax.tree.map(jnp.asarray, z))
         assert (
-            Evaluator(exact_problem(game), lambda points: [found], elsewhere=True)
-            .outputs({"last": z})["last"]
+            Evaluator(exact_problem(game), lambda points: [found], remote=True)
+            .project_and_certify({"last": z})["last"]
             .certificate.estimated
         )
-        assert not Evaluator(exact_problem(game)).outputs({"last": z})["last"].certificate.estimated
+        assert not Evaluator(exact_problem(game)).project_and_certify({"last": z})["last"].certificate.estimated
 
 
 def test_the_rounding_of_a_users_own_regularizer_is_an_estimate():
@@ -286,7 +286,7 @@ def test_a_part_below_its_rounding_is_an_error():
     with pytest.raises(FloatingPointError, match=r"y part of the certificate is -0\.29.* a conjugate is wrong"):
         game.certificate(fx.Saddle(z.x, np.array([-1.0, 0.0])))
     with double(), pytest.raises(FloatingPointError, match="y part"):
-        Evaluator(exact_problem(game)).outputs({"last": z})
+        Evaluator(exact_problem(game)).project_and_certify({"last": z})
 
 
 @pytest.mark.parametrize("psi", [fx.SquaredL2(1e-160), fx.NonNegative() + fx.SquaredL2(1e-160)])
@@ -303,7 +303,7 @@ def test_numbers_beyond_float64_are_an_error():
         with pytest.raises(FloatingPointError, match=message):
             game.certificate(z)
         with double(), pytest.raises(FloatingPointError, match=message):
-            Evaluator(exact_problem(game)).outputs({"last": z})
+            Evaluator(exact_problem(game)).project_and_certify({"last": z})
 
 
 def test_an_infeasible_point_has_no_number_in_a_run_either():
@@ -311,7 +311,7 @@ def test_an_infeasible_point_has_no_number_in_a_run_either():
     outside = jax.tree.map(lambda leaf: np.zeros_like(leaf), game.like)
     with double():
         evaluator = Evaluator(exact_problem(game))
-        output = evaluator.output("last", outside, game.survey(jax.tree.map(jnp.asarray, outside)))
+        output = evaluator.certify_survey("last", outside, game.survey(jax.tree.map(jnp.asarray, outside)))
     assert output.gap is None
     assert "outside the domain" in output.certificate.reason
     assert game.certificate(outside).x == np.inf

@@ -16,12 +16,12 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.certificates.rounding import UNSEEN
 from fedualex.deploy import thread_engine
-from fedualex.deploy.clients import Plausible, SiteClients
+from fedualex.deploy.clients import AnswerCheck, SiteClients
 from fedualex.precision import double
 from fedualex.regularizers.fenchel import UNIT
 from fedualex.runtime import fingerprint
 from fedualex.runtime.clients import SimulatedClients
-from fedualex.runtime.outputs import exact_problem, in_pairs, survey_at, surveys_at
+from fedualex.runtime.outputs import exact_problem, map_in_pairs, survey_at, surveys_at
 
 Floor = fx.problems.Floor
 NAMES = [*CATALOGUE, "auc, small"]
@@ -40,7 +40,7 @@ def random_point(problem, rng, size=1.0):
 def compiled_surveys(exact, z):
     """The survey of a method's own exchange, and that of records, which ask in pairs."""
     alone = SimulatedClients.survey(SimpleNamespace(exact=exact), [z])
-    return [*alone, *in_pairs(partial(surveys_at, exact), [z])]
+    return [*alone, *map_in_pairs(partial(surveys_at, exact), [z])]
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_sites_sum_up_to_the_value_of_the_whole(kind):
     with double():
         run = task.prepare(DATA)
         options = {"timeout": 60.0, "needed": None, "attempts": 1, "averages": task.options.averages, "privacy": None}
-        options["plausible"] = Plausible(run.view, None)
+        options["answer_check"] = AnswerCheck(run.view, None)
         sites = SiteClients(thread_engine(works_of(task, DATA)), run.setup, weights, run_id=run.run_id, **options)
         points = [tree.cast(random_point(DATA, rng), kind) for _ in range(2)]
         found = sites.survey(points)

@@ -34,8 +34,8 @@ def test_a_regularizer_declares_its_roundings(cls):
 
 
 @pytest.mark.parametrize("cls", REGULARIZERS)
-def test_it_says_which_form_it_has_in_linear_programs(cls):
-    assert declares(cls, AbstractRegularizer, "polyhedral"), f"{cls.__name__} must say its polyhedral form, or None"
+def test_it_says_which_form_it_has_in_models_and_linear_programs(cls):
+    assert declares(cls, AbstractRegularizer, "model_form"), f"{cls.__name__} must declare its model form"
 
 
 @pytest.mark.parametrize("cls", REGULARIZERS)
@@ -62,16 +62,18 @@ def test_a_declaration_that_is_missing_is_seen():
     class Forgetful(fx.regularizers.AbstractPenalty):
         pass
 
-    assert not declares(Forgetful, AbstractRegularizer, "polyhedral")
+    assert not declares(Forgetful, AbstractRegularizer, "model_form")
     assert "roundings" not in vars(Forgetful)
 
 
 @pytest.mark.parametrize(
-    ("psi", "like"), [row for row in ROWS.values() if row[0].polyhedral is not None], ids=lambda one: repr(one)[:40]
+    ("psi", "like"),
+    [row for row in ROWS.values() if row[0].model_form().is_polyhedral],
+    ids=lambda one: repr(one)[:40],
 )
 def test_the_polyhedral_form_is_the_same_function(psi, like):
     """Its linear program has the conjugate as its value; value and set are the same at the points of the prox."""
-    form, rng = psi.polyhedral, np.random.default_rng(0)
+    form, rng = psi.model_form(), np.random.default_rng(0)
     program = polyhedron("x", fx.Euclidean(psi), like.shape)
     constant = np.ravel(getattr(psi, "constant", 0.0))[0]
     for scale in (0.1, 1.0, 3.0):
@@ -91,5 +93,5 @@ def test_the_polyhedral_form_is_the_same_function(psi, like):
         np.testing.assert_allclose(psi.value(x), value, rtol=1e-6, atol=1e-6)
         assert np.all(x >= form.lower - 1e-6)
         assert np.all(x <= form.upper + 1e-6)
-        assert np.sum(np.abs(x)) <= form.ball + 1e-6
-        assert form.total is None or np.sum(x) == pytest.approx(float(form.total), abs=1e-6)
+        assert form.coupling != "l1" or np.sum(np.abs(x)) <= form.radius + 1e-6
+        assert form.coupling != "sum" or np.sum(x) == pytest.approx(form.radius, abs=1e-6)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.browser import Page, started_browser, watched
+from support.committee_data import fitted, full_training
 from support.report_data import METHODS, OUTPUTS, model_data, report_data
 
 from fedualex.palette import styles
@@ -293,3 +294,23 @@ def test_a_page_of_almost_nothing_opens(page, tmp_path):
     page.open(file)
     assert page.texts("h2, h3") == [data["panels"][0]["title"], "Certificates", "Repeat it"]
     assert len(page.column("l1-k10", "certificates", 1)) == len(METHODS) * len(OUTPUTS)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 420])
+def test_the_page_of_a_model_fits_and_keeps_the_optimization_behind_a_fold(page, tmp_path, width, theme):
+    data = report_data() | {"fitted": fitted(full_training(["a", "b" * 90, "c"]))}
+    file = tmp_path / "model.html"
+    file.write_text(render(data), encoding="utf-8")
+    page.open(file, width, theme)
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    outside = """return [...document.querySelectorAll(".plot text, .plot path, .row path, .row circle, .forest td")]
+      .filter((node) => node.checkVisibility())
+      .map((node) => node.getBoundingClientRect())
+      .filter((box) => box.width && (box.left < 0 || box.right > innerWidth)).length"""
+    assert page.run(outside) == 0
+    assert page.color(".plot text", "fill") == page.color("body", "color")
+    assert not page.find('.panel [data-chart="gap"]').is_displayed()
+    page.find("#optimization summary").click()
+    assert page.chart("l1-k10", "gap")["size"][0] > 250
+    assert page.chart("l1-k10", "gap")["lines"].keys() == answers()

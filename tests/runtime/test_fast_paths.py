@@ -13,7 +13,7 @@ from fedualex.precision import double
 from fedualex.random import normal
 from fedualex.runtime.options import RunOptions
 from fedualex.runtime.prepare import build_setup, first_state
-from fedualex.runtime.rounds import CachedPrimal, one_round
+from fedualex.runtime.rounds import CachedPrimal, run_round
 
 ETA, SIGMA, CLIENTS = 0.3, 0.4, 6
 METHODS = [fx.FeDualEx(ETA, 0.7), pytest.param(fx.FedDualAvg(ETA, 0.7), marks=pytest.mark.slow)]
@@ -43,7 +43,7 @@ def test_clients_that_stand_together_do_what_each_does_alone(game, method):
     with double():
         (together, state), (alone, _) = (begin(game, method, fx.GaussianNoise(SIGMA), chunk=c) for c in (CLIENTS, 1))
         for _ in range(3):
-            state, other = one_round(together, state), one_round(alone, state)
+            state, other = run_round(together, state), run_round(alone, state)
             for one, two in zip(jax.tree.leaves(state), jax.tree.leaves(other), strict=True):
                 np.testing.assert_allclose(one, two, rtol=0, atol=1e-13)
 
@@ -57,7 +57,7 @@ def test_without_noise_the_law_is_the_very_numbers(game, method, chunk):
         for fast in (None, "law"):
             setup, state = begin(game, method, fx.GaussianNoise(0.0), fast, chunk)
             assert setup.merge_noise is (fast == "law")
-            states.append(one_round(setup, one_round(setup, state)))
+            states.append(run_round(setup, run_round(setup, state)))
         for one, two in zip(*map(jax.tree.leaves, states), strict=True):
             np.testing.assert_allclose(one, two, rtol=0, atol=1e-12)
 
@@ -74,7 +74,7 @@ def test_mean_and_covariance_of_the_next_state_are_the_same(game, method, chunk)
 
             def next_state(key, setup=setup, state=state):
                 own = eqx.tree_at(lambda s: s.key, setup, key)
-                return one_round(own, state)
+                return run_round(own, state)
 
             found = jax.jit(jax.vmap(next_state))(jax.random.split(jax.random.key(seed), 10_000))
             flat = [np.asarray(leaf).reshape(10_000, -1) for leaf in jax.tree.leaves((found.server.omega, found.sums))]
@@ -110,7 +110,7 @@ def test_the_merged_draw_is_the_one_that_is_described(game):
         points = [geometry.primal(half) for half in halves]
         mean = jax.tree.map(lambda *leaves: sum(leaves) / CLIENTS, *points)
         expected = server.descend(ETA, tree.add(game.operator(mean), noise(0, 1, SIGMA / np.sqrt(CLIENTS))))
-        found = one_round(setup, state)
+        found = run_round(setup, state)
         for one, two in zip(jax.tree.leaves(found.server), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(one, two, rtol=0, atol=1e-14)
         for one, two in zip(jax.tree.leaves(found.sums.points["client_average"]), jax.tree.leaves(mean), strict=True):

@@ -16,7 +16,16 @@ from fedualex.deploy.policy import Policy
 from fedualex.deploy.task import DeploymentOptions, RehearsalOptions
 from fedualex.report.comparison import CompareOptions
 from fedualex.runs.settings import PROTOCOL, RUN_DEFAULTS, configure, run_defaults, run_options
-from fedualex.runtime.options import SimulatorOptions, SolveOptions, decisive, listing, option, options, table, takes
+from fedualex.runtime.options import (
+    SimulatorOptions,
+    SolveOptions,
+    decisive_options,
+    listing,
+    option,
+    options,
+    table,
+    takes,
+)
 from fedualex.runtime.sweeps import SweepOptions, TuneOptions
 from fedualex.validation import whole_number
 
@@ -57,8 +66,8 @@ def test_a_new_option_is_one_field_and_every_surface_has_it():
         solve_more(GAME, fx.FeDualEx(), patient=1)
     assert run_defaults(More) == RUN_DEFAULTS | {"patience": 3}
     assert run_options(More, run_defaults(More) | {"patience": 4, "rounds": 2}, GAME).patience == 4
-    assert decisive(More(patience=4)) != decisive(More())
-    assert decisive(More(mood=2)) == decisive(More())
+    assert decisive_options(More(patience=4)) != decisive_options(More())
+    assert decisive_options(More(mood=2)) == decisive_options(More())
 
 
 @pytest.mark.parametrize(

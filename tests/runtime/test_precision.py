@@ -12,7 +12,7 @@ from fedualex.precision import double
 from fedualex.problems import AbstractOracle
 from fedualex.runtime.clients import is_due
 from fedualex.runtime.options import RunOptions
-from fedualex.runtime.prepare import chosen_precision
+from fedualex.runtime.prepare import choose_precision
 
 METHOD = fx.FeDualEx(0.1)
 OPTIONS = {"rounds": 4, "record_every": 2, "clients": 3, "noise": fx.GaussianNoise(0.1)}
@@ -39,7 +39,7 @@ class Shifted(AbstractOracle):
     ],
 )
 def test_operators_decide_unless_one_is_asked_for(method, options, dtype, reason):
-    found, why = chosen_precision(method, RunOptions(**options))
+    found, why = choose_precision(method, RunOptions(**options))
     assert (found, why.startswith(dtype), reason in why) == (dtype, True, True)
 
 

@@ -62,7 +62,7 @@ def test_the_repr_of_a_run_is_one_line_with_its_numbers(run):
     assert re.fullmatch(r"Run\(CERTIFIED: certified gap <= \S+ \(.+\), 12 exchanges, \d+\.\d s\)", repr(run))
     assert f"certified gap <= {rounded_up(run.gap)}" in repr(run)
     assert repr(run.outputs["last"]).startswith("Output(last: CERTIFIED, certified gap <= ")
-    broken = dataclasses.replace(run, outputs={"last": run.outputs["last"].withdrawn("too <far>")}, output="last")
+    broken = dataclasses.replace(run, outputs={"last": run.outputs["last"].withdraw("too <far>")}, output="last")
     assert repr(broken).startswith("Run(UNCERTIFIED: not certifiable: too <far>, 12 exchanges")
     assert "too &lt;far&gt;" in broken._repr_html_()
     assert "<far>" not in broken._repr_html_()
@@ -113,7 +113,7 @@ def test_a_plot_refuses_what_it_cannot_draw(run):
     with pytest.raises(ValueError, match=r"x must be one of 'exchanges', 'rounds', 'seconds', 'bytes', got 'round'"):
         run.plot("round")
     gaps = {key: np.array([None] * 7) for key in run.history if key.startswith("gap_")}
-    withdrawn = {"last": run.outputs["last"].withdrawn("no bounded domain")}
+    withdrawn = {"last": run.outputs["last"].withdraw("no bounded domain")}
     nothing = dataclasses.replace(run, history=run.history | gaps, outputs=withdrawn, output="last")
     with pytest.raises(ValueError, match="there is no certified gap to plot: no bounded domain"):
         nothing.plot()

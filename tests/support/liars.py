@@ -18,7 +18,7 @@ from fedualex.deploy.consortium.deployment import load_site
 from fedualex.deploy.consortium.messages import pack_model, read_known, write_known
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.policy import MOST_MODELS, MOST_POINTS, POLICY
-from fedualex.deploy.secure.sums import MaskError, unmasked
+from fedualex.deploy.secure.sums import MaskError, unmask
 from fedualex.deploy.wire import MessageError, pack_known
 
 ROWS = {"east": 40, "north": 34, "west": 30}
@@ -71,7 +71,7 @@ def refuses(site, request: Request, words: str) -> None:
 def no_sum(answers: dict[str, Any]) -> None:
     """The masks of these answers do not cancel, and what is left of them are no numbers of anybody."""
     with pytest.raises(MaskError):
-        unmasked(answers)
+        unmask(answers)
 
 
 NOT_OURS = "not made of this site's rows"

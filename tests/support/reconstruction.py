@@ -109,7 +109,7 @@ def _noting(kept: list, name: str, work):
 
 def _sums(seen: list) -> list:
     """What the server can make of masked answers: the sum of all sites under each nonce, and what left in the clear."""
-    from fedualex.deploy.secure.sums import revealed
+    from fedualex.deploy.secure.sums import reveal
 
     exchanges: dict = {}
     for name, request, arrays in seen:
@@ -118,7 +118,7 @@ def _sums(seen: list) -> list:
     for (task, number, nonce), answers in exchanges.items():
         whole = nonce and len(answers) == len(HOSPITALS)
         ordered = {name: answers[name] for name in sorted(answers)}
-        found += [(task, number, own) for own in (revealed(ordered) if whole else ordered).values()]
+        found += [(task, number, own) for own in (reveal(ordered) if whole else ordered).values()]
     return found
 
 

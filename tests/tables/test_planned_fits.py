@@ -4,7 +4,8 @@ import pytest
 from support.patients import columns, write
 
 from fedualex.tables.fit import plan_fit
-from fedualex.tables.goals import arguments_of
+from fedualex.tables.goals import GOALS, complete_options
+from fedualex.tables.penalty import default_penalty
 
 FIT = {"table": "patients.csv", "target": "outcome", "clients": "hospital", "goal": "fair"}
 
@@ -32,7 +33,7 @@ def test_what_a_person_should_know_of_a_table_is_said(folder):
         "columns of text that take no part: admission (dates), kind (the same text in every row)",
         "if these columns number the rows, leave them out by ignore: patient",
         "columns with many categories, each of which is a feature: street (34)",
-        "missing values count as the mean, or as no category: age, town",
+        "missing values count as the mean: age, town",
     ]
     assert not any(name.startswith(("admission", "kind")) for name in planned.encoder.features)
 
@@ -93,8 +94,10 @@ def test_default_penalties_shrink_with_the_rows_and_stay_from_2000_on(folder):
     planned = plan_fit(FIT, folder)
     labels, settings = planned.parties.column("outcome"), planned.configuration.resolved["problem"]
     rows = len(labels)
-    assert (settings["l1"], settings["l2"]) == (0.5 / rows, 1 / rows)
-    assert arguments_of("logistic", {"l1": 0.1}, labels, 500) == {"family": "logistic", "l1": 0.1, "l2": 0.002}
-    assert (
-        arguments_of("fair", {}, labels, 10**6) == arguments_of("fair", {}, labels, 2000) == {"l1": 2.5e-4, "l2": 5e-4}
-    )
+    assert (settings["l1"], settings["l2"]) == ("auto", 0.0)
+    found = default_penalty(planned.recipe, planned.known, "nobody could")
+    assert (found.value, found.others) == (0.5 / rows, {"l2": 1 / rows})
+    assert found.sentence.endswith("a default that was not chosen by held-out rows: nobody could")
+    assert complete_options("logistic", {"l1": 0.1}, labels, 500) == {"l1": 0.1, "l2": 0.002}
+    most = GOALS["fair"].defaults(2000)
+    assert GOALS["fair"].defaults(10**6) == most == {"l1": 2.5e-4, "l2": 5e-4, "cvar": None}

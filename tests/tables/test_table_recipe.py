@@ -8,6 +8,7 @@ from support.patients import HOSPITALS, write
 
 from fedualex.deploy.wire import pack_known, pack_summary, unpack_known, unpack_summary
 from fedualex.tables.fit import plan_fit
+from fedualex.tables.party import Party
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def test_summaries_of_parties_make_the_problem_of_the_union(place, goal):
     np.testing.assert_array_equal(recipe.party_weights(known), whole.client_weights(len(HOSPITALS)))
     assert recipe.encoder(known).features == fit.encoder.features
     for m, table in enumerate(parts.values()):
-        own = recipe.problem(known, [recipe.examples(table, known, m)])
+        own = recipe.problem(known, [Party(recipe, m, table).examples(known)])
         count = int(own.data.counts[0])
         assert count == int(whole.data.counts[m])
         for mine, all_of_them in zip(
@@ -41,7 +42,7 @@ def test_summaries_travel_as_arrays_of_numbers(place):
     recipe, parts = recipe_for("fair"), parts_of(place / "patients.csv")
     known = known_of(recipe, parts)
     for name, table in parts.items():
-        sent = recipe.summarize(table, known[:1], list(parts).index(name))
+        sent = Party(recipe, list(parts).index(name), table).summarize(known[:1])
         arrays = pack_summary(sent)
         assert all(array.dtype.kind in "iuf" for array in arrays.values())
         back = unpack_summary(arrays)

@@ -151,7 +151,7 @@ class PlainDescent(AbstractPlainMethod):
 
     def local_step(self, local, oracle, geometry):
         z = descend(local.z, local.z, self.eta_c, oracle, 0, geometry)
-        return local.moved(z, self.eta_c), z, self.eta_c
+        return local.move(z, self.eta_c), z, self.eta_c
 
 
 class WrongTheory(PlainDescent):

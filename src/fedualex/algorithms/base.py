@@ -8,14 +8,16 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Generic, Literal, NamedTuple
 
 import equinox as eqx
 import numpy as np
+from typing_extensions import TypeVar
 
-from ..bundle import Bounds, Flat, Known
-from ..certificates.surveys import Surveyed, flat_of, known_of
+from ..bundle import Bounds, Flat, KnownFloor
+from ..certificates.surveys import Surveyed, flat_of, known_floor
 from ..geometry import AbstractGeometry, Dual
+from ..model_problem import Blocks, blocks_of
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
 from ..validation import of_type, one_of, positive
@@ -27,7 +29,17 @@ Oracle = Callable[[Tree, int], Tree]
 
 Correction = Literal["none", "fresh", "stale", "given"]
 StepSize = Any
-"""A number > 0, or None for what theory or a rule of the method chooses; stored as an array."""
+"""A number > 0, or None for what theory or a rule of the method chooses; stored as an array.
+
+`Any` because the field is given one type and holds another, which type checkers have no word for.
+"""
+
+State = TypeVar("State", default=Any)
+"""What the server of a method remembers between exchanges."""
+Local = TypeVar("Local", default=Any)
+"""What a client has between two of its local steps."""
+Message = TypeVar("Message", default=Any)
+"""What a client sends at the end of a round."""
 
 
 class Survey(NamedTuple):
@@ -38,9 +50,9 @@ class Survey(NamedTuple):
 
     points: tuple[Saddle, ...]
     curvature: tuple[bool, ...] = ()
-    """Of which of them second derivatives are asked for as well; of none if empty."""
+    """For each of them whether second derivatives are asked for as well; empty if for none."""
     starts: tuple[Saddle | None, ...] = ()
-    """For each of them where the step to it began whose dual cut is asked for, or None; of none if empty."""
+    """For each of them where the step to it began, if the dual cut of that step is asked for; empty if for none."""
 
 
 class LocalSteps(NamedTuple):
@@ -67,9 +79,9 @@ class Stepped(NamedTuple):
 
 
 class Facts:
-    """What a method is told of a problem: never data. In float64, on vectors; made when somebody asks.
+    """What a method is told of a problem: never data. In float64, on vectors; computed when it is first asked for.
 
-    local_steps: of each client in a round.
+    local_steps: how many steps each client takes in a round.
     """
 
     def __init__(self, problem: AbstractProblem, local_steps: int):
@@ -81,12 +93,17 @@ class Facts:
         return flat_of(self._problem)
 
     @cached_property
-    def known(self) -> Known:
+    def blocks(self) -> Blocks:
+        """The domain as models are solved over it."""
+        return blocks_of(self.flat)
+
+    @cached_property
+    def known(self) -> KnownFloor:
         """A lower bound of f, if one is known."""
-        return known_of(self._problem, self.flat)
+        return known_floor(self._problem, self.flat)
 
 
-class Method(eqx.Module):
+class Method(eqx.Module, Generic[State]):
     """Decides exchange by exchange what clients are asked for, a `Survey` or `LocalSteps`, and learns what they answer.
 
         server = init(facts, z)
@@ -136,35 +153,35 @@ class Method(eqx.Module):
 
     @property
     def rounds(self) -> "AbstractMethod":
-        """The local steps that its clients take; none, if it asks for surveys only."""
+        """The local steps that its clients take; `NoSteps` if it asks for surveys only."""
         return NoSteps()
 
     @abstractmethod
-    def init(self, facts: Facts, z: Saddle) -> Tree | None:
+    def init(self, facts: Facts, z: Saddle) -> State | None:
         """The server's state before the first exchange, for a run from z; None: that of its local steps' `start`."""
 
     @abstractmethod
-    def ask(self, facts: Facts, server: Tree) -> Survey | LocalSteps:
+    def ask(self, facts: Facts, server: State) -> Survey | LocalSteps:
         """What clients are asked for next."""
 
     @abstractmethod
-    def tell(self, facts: Facts, server: Tree, answer: list[Surveyed] | Stepped) -> Tree:
+    def tell(self, facts: Facts, server: State, answer: list[Surveyed] | Stepped) -> State:
         """The server's state when clients have answered."""
 
     @abstractmethod
-    def point(self, server: Tree, geometry: AbstractGeometry) -> Tree:
+    def point(self, server: State, geometry: AbstractGeometry) -> Tree:
         """The server's primal point."""
 
-    def bounds(self, server: Tree) -> Bounds | None:
+    def bounds(self, server: State) -> Bounds | None:
         """Bounds of the optimal value that its own surveys prove; None if it has none."""
         return None
 
-    def exchanges_of(self, server: Tree, rounds: int) -> int:
-        """Round trips until this state, of which the driver has counted so many rounds: one in each."""
+    def exchanges_of(self, server: State, rounds: int) -> int:
+        """Round trips up to this state, to which the driver has counted so many rounds: one in each."""
         return rounds
 
 
-class AbstractMethod(Method):
+class AbstractMethod(Method[State], Generic[State, Local, Message]):
     """A round: the server broadcasts its state; each client runs `local_init`, `local_step` K times and `local_final`;
     the weighted mean of their messages goes to `server_step`.
 
@@ -192,20 +209,21 @@ class AbstractMethod(Method):
         return self
 
     def init(self, facts: Facts, z: Saddle) -> None:
-        """As `start` says."""
+        """None: the run begins with `start`."""
         return
 
-    def ask(self, facts: Facts, server: Tree) -> LocalSteps:
-        """For as many rounds as nobody wants to see one by one."""
+    def ask(self, facts: Facts, server: State) -> LocalSteps:
+        """Local steps, for as many rounds as the driver likes to do at once."""
         return LocalSteps(server, most=MANY)
 
-    def tell(self, facts: Facts, server: Tree, answer: list[Surveyed] | Stepped) -> Tree:
+    def tell(self, facts: Facts, server: State, answer: list[Surveyed] | Stepped) -> State:
         """The state after the rounds."""
         assert isinstance(answer, Stepped)
-        return answer.server
+        after: State = answer.server
+        return after
 
-    def exchanges_of(self, server: Tree, rounds: int) -> int:
-        """As many in every round."""
+    def exchanges_of(self, server: State, rounds: int) -> int:
+        """`exchanges` in every round."""
         return rounds * self.exchanges
 
     @property
@@ -223,32 +241,32 @@ class AbstractMethod(Method):
         """The round trips of one round: one for the local steps, and one for every survey that is not stale."""
         return 1 + (0 if self.survey == "stale" else self.surveys)
 
-    def survey_point(self, server: Tree, geometry: AbstractGeometry, index: int) -> Tree:
+    def survey_point(self, server: State, geometry: AbstractGeometry, index: int) -> Tree:
         """Where the fresh survey of this index is taken: the server's point."""
         return self.point(server, geometry)
 
-    def surveyed(self, server: Tree, g: Tree, geometry: AbstractGeometry, index: int) -> Tree:
-        """The server's state that clients are sent once this survey has found g: the same."""
+    def surveyed(self, server: State, g: Tree, geometry: AbstractGeometry, index: int) -> State:
+        """The server's state after the fresh survey of this index has found g; unchanged unless a method says else."""
         return server
 
     @abstractmethod
-    def start(self, dual: Dual, geometry: AbstractGeometry) -> Tree:
+    def start(self, dual: Dual, geometry: AbstractGeometry) -> State:
         """The server's first state, from a dual pair."""
 
     @abstractmethod
-    def local_init(self, server: Tree, memory: Tree) -> Tree:
+    def local_init(self, server: State, memory: Tree) -> Local:
         """A client's state at the beginning of a round."""
 
     @abstractmethod
-    def local_step(self, local: Tree, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Tree, Tree, Scalar]:
+    def local_step(self, local: Local, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Local, Tree, Scalar]:
         """The client's next state, a probe (what outputs are averages of), and the probe's weight."""
 
     @abstractmethod
-    def local_final(self, local: Tree, server: Tree, memory: Tree) -> tuple[Tree, Tree]:
+    def local_final(self, local: Local, server: State, memory: Tree) -> tuple[Message, Tree]:
         """The message to the server, and what the client remembers."""
 
     @abstractmethod
-    def server_step(self, server: Tree, message: Tree, geometry: AbstractGeometry, fraction: Scalar) -> Tree:
+    def server_step(self, server: State, message: Message, geometry: AbstractGeometry, fraction: Scalar) -> State:
         """The server's next state from the mean message; `fraction` of all clients took part."""
 
     @abstractmethod
@@ -256,11 +274,11 @@ class AbstractMethod(Method):
         """The primal point that a probe, or a mean of probes, stands for."""
 
     @abstractmethod
-    def memory(self, server: Tree) -> Tree:
+    def memory(self, server: State) -> Tree:
         """What a client remembers before its first round; None for methods without memory."""
 
 
-class NoSteps(AbstractMethod):
+class NoSteps(AbstractMethod[Dual, Dual, None]):
     """The local steps of a method that asks for surveys only."""
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:
@@ -272,27 +290,27 @@ class NoSteps(AbstractMethod):
         return server
 
     def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
-        """Nothing happens."""
+        """The pair stays, with a probe of weight 0."""
         return local, local, 0.0
 
     def local_final(self, local: Dual, server: Dual, memory: Tree) -> tuple[None, None]:
-        """Nothing is sent."""
+        """No message, and no memory."""
         return None, None
 
-    def server_step(self, server: Dual, message: Tree, geometry: AbstractGeometry, fraction: Scalar) -> Dual:
+    def server_step(self, server: Dual, message: None, geometry: AbstractGeometry, fraction: Scalar) -> Dual:
         """The pair stays."""
         return server
 
     def point(self, server: Dual, geometry: AbstractGeometry) -> Tree:
-        """Of the pair."""
+        """The point of the pair."""
         return geometry.primal(server)
 
     def read(self, probe: Dual, geometry: AbstractGeometry) -> Tree:
-        """Of the pair."""
+        """The point of the pair."""
         return geometry.primal(probe)
 
     def memory(self, server: Dual) -> None:
-        """None."""
+        """Clients remember nothing."""
         return
 
 

@@ -14,7 +14,7 @@ from ..validation import short
 from .base import AbstractMethod, Correction, Oracle, StepSize, choice, step, step_size, switch
 
 
-class AbstractDualMethod(AbstractMethod):
+class AbstractDualMethod(AbstractMethod[Dual, Dual, Dual]):
     """State, probes and messages are dual pairs; the server adds eta_s times the mean increment."""
 
     eta_s: eqx.AbstractVar[Any]
@@ -50,7 +50,7 @@ class AbstractDualMethod(AbstractMethod):
         return geometry.primal(probe)
 
     def memory(self, server: Dual) -> None:
-        """None."""
+        """Clients remember nothing."""
         return
 
 
@@ -104,7 +104,7 @@ class FeDualExCorrected(AbstractDualMethod):
         return self.mode
 
     def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
-        """As FeDualEx; the oracle is corrected."""
+        """The half pair is the probe; the oracle is corrected."""
         return extrapolate(local, self.eta_c, oracle, geometry)
 
 
@@ -147,7 +147,7 @@ class FedDualAvg(AbstractDualMethod):
 # Many clients, every operator averaged over all of them: what one machine with all the data would do.
 
 
-class SynchronousMirrorProx(AbstractMethod):
+class SynchronousMirrorProx(AbstractMethod[Dual, Dual, Dual]):
     """Composite mirror prox on the mean operator, with K = 1 and two exchanges a round.
 
     half = P(grad ell(z) - eta g(z), eta);  z <- P(grad ell(z) - eta mean_m g_m(half), eta).
@@ -158,7 +158,7 @@ class SynchronousMirrorProx(AbstractMethod):
     survey: ClassVar[Correction] = "fresh"
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """It has one step a round."""
+        """Refused unless a round has one local step."""
         return f"SynchronousMirrorProx takes local_steps=1, got {short(local_steps)}" if np.max(local_steps) > 1 else ""
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:
@@ -193,7 +193,7 @@ class SynchronousMirrorProx(AbstractMethod):
         return probe
 
     def memory(self, server: Dual) -> None:
-        """None."""
+        """Clients remember nothing."""
         return
 
 

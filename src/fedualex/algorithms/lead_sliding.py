@@ -21,7 +21,7 @@ class Sliding(eqx.Module):
 
     center: Dual
     u: Tree
-    weight: Any
+    weight: Scalar
 
 
 class Leading(eqx.Module):
@@ -31,7 +31,7 @@ class Leading(eqx.Module):
     pair: Dual
 
 
-class LeadSliding(AbstractMethod):
+class LeadSliding(AbstractMethod[Sliding, Leading, Dual]):
     """Gradient sliding for operators that are similar: client `lead`, l, solves a proximal problem by itself.
 
         u <- about the u that has  u = P(grad ell(z) - eta F(u), eta),  F(u) = g_l(u) - g_l(w) + g(w)
@@ -69,7 +69,7 @@ class LeadSliding(AbstractMethod):
         return {"eta": eta, "eta_c": eta / (1 + eta * beta)}
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """The lead is one of the clients."""
+        """Refused unless the lead is one of the clients."""
         return "" if self.lead < clients else f"LeadSliding: lead must be one of {clients} clients, got {self.lead}"
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Sliding:
@@ -87,7 +87,7 @@ class LeadSliding(AbstractMethod):
         return server if index else Sliding(geometry.dual(z), server.u, server.weight)
 
     def local_init(self, server: Sliding, memory: None) -> Leading:
-        """From O."""
+        """The lead begins at O."""
         return Leading(server, server.center)
 
     def local_step(self, local: Leading, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Leading, Tree, Scalar]:
@@ -99,7 +99,7 @@ class LeadSliding(AbstractMethod):
         return Leading(local.server, pair), local.server.u, local.server.weight
 
     def local_final(self, local: Leading, server: Sliding, memory: None) -> tuple[Dual, None]:
-        """L."""
+        """The lead's last pair L."""
         return local.pair, None
 
     def server_step(self, server: Sliding, message: Dual, geometry: AbstractGeometry, fraction: Scalar) -> Sliding:
@@ -115,5 +115,5 @@ class LeadSliding(AbstractMethod):
         return probe
 
     def memory(self, server: Sliding) -> None:
-        """None."""
+        """Clients remember nothing."""
         return

@@ -10,13 +10,13 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..bundle import UNKNOWN, Bounds, Flat, Known, Side, largest_of_concave, lower_value, upper_value
+from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, maximize_concave, upper_value
 from ..certificates.surveys import Surveyed
 from ..compiling import compiled
-from ..model_problem import blocks_of, has_model, solve_model
+from ..model_problem import has_model, solve_model
 from ..problems import AbstractProblem
 from ..problems.curvature import kink_of
-from ..tree import Saddle
+from ..tree import Count, Flag, Saddle, Scalar, Tree, Vector
 from .base import Facts, Method, Stepped, Survey
 from .slide import FeDualSlide, SlideServer, first_server
 
@@ -39,9 +39,9 @@ SHORTER, LONGER = 0.25, 4.0
 class Place(NamedTuple):
     """A point with what was surveyed there, on vectors."""
 
-    point: Any
-    operator: Any
-    jacobian: Any
+    point: NDArray[np.float64]
+    operator: NDArray[np.float64]
+    jacobian: NDArray[np.float64]
 
 
 class NewtonServer(NamedTuple):
@@ -50,29 +50,29 @@ class NewtonServer(NamedTuple):
     center: Place
     """Where the model of the next step is made."""
     best: Place
-    merit: Any
-    """Of the best place."""
-    ahead: Any
-    """The points of the exchange under way, the whole step first."""
-    there: Any
-    """Which of them are asked about."""
+    merit: Scalar
+    """The merit of the best place."""
+    ahead: Vector
+    """The points of the exchange under way, one a row, the whole step first."""
+    there: Vector
+    """Which of the rows are asked about."""
     bounds: Bounds
-    tau: Any
+    tau: Scalar
     """The length of damped steps, 1 if whole steps work."""
-    misses: Any
-    quick: Any
+    misses: Count
+    quick: Count
     """Whole steps in a row that divided the gap by ten; from two on, only whole ones are asked about."""
     guard: SlideServer
     """FeDualSlide's server, which every exchange serves as well once a step had to be damped."""
-    guarded: Any
-    plain: Any
+    guarded: Flag
+    plain: Flag
     """Whether there are no second derivatives to be had, so that the method is FeDualSlide."""
-    exchanges: Any
+    exchanges: Count
     at: Saddle
     """The whole step, as a point."""
 
 
-class FeDualNewton(Method):
+class FeDualNewton(Method[NewtonServer]):
     """Newton's method for composite saddle point problems, from surveys with second derivatives (docs/curvature.md).
 
         repeat
@@ -95,7 +95,7 @@ class FeDualNewton(Method):
     patience: ClassVar[int] = 40
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """Its gaps need finite conjugates, and its model problem a regularizer that it knows."""
+        """Refused unless certificates exist and every regularizer declares its model form."""
         if reason := problem.why_uncertifiable():
             return f"FeDualNewton works with certificates, and there is none here: {reason}"
         if not has_model(problem.geometry):
@@ -106,7 +106,7 @@ class FeDualNewton(Method):
         """Before the first exchange, a survey of the projection of z."""
         flat = facts.flat
         guard = first_server(flat, MEMORY, z, 0)
-        point = _entries(guard.at)
+        point = entries_of(guard.at)
         plain = point.size > LARGEST
         nothing = Place(point, np.zeros_like(point), np.zeros((0, 0) if plain else (point.size, point.size)))
         ahead = np.zeros((PLACES, point.size))
@@ -122,9 +122,9 @@ class FeDualNewton(Method):
         if bool(server.plain):
             return Survey((server.guard.at,))
         flat = facts.flat
-        points = [_point(flat, point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
+        points = [point_of(flat, point) for point in np.asarray(server.ahead)[np.asarray(server.there)]]
         whole = int(server.exchanges) > 0 and float(server.tau) == 1
-        start = _point(flat, server.center.point) if whole else None
+        start = point_of(flat, server.center.point) if whole else None
         starts: list[Saddle | None] = [start, *[None] * (len(points) - 1)]
         curvature = [True] * len(points)
         if bool(server.guarded):
@@ -134,22 +134,26 @@ class FeDualNewton(Method):
     def tell(self, facts: Facts, server: NewtonServer, answer: list[Surveyed] | Stepped) -> NewtonServer:
         """Better bounds, the next center, and the model's solution from there."""
         assert isinstance(answer, list)
+        return self.plan(facts, self.learn(facts, server, answer))
+
+    def learn(self, facts: Facts, server: NewtonServer, answer: list[Surveyed]) -> NewtonServer:
+        """The first half of `tell`: better bounds, and the next center."""
         if bool(server.plain) or (answer[0].curvature is None and int(server.exchanges) == 0):
             return self._tell_plain(facts, server, answer[0])
         flat, before = facts.flat, server.bounds.gap if server.bounds.known else np.inf
         if bool(server.guarded):
             *answer, slid = answer
             guard = self._slide.tell(facts, server.guard, [slid])
-            server = server._replace(guard=guard, bounds=_better(server.bounds, _with_starts(guard.bounds)))
+            server = server._replace(guard=guard, bounds=_choose_better(server.bounds, _with_starts(guard.bounds)))
         places = self._places(flat, server, answer)
-        bounds, merits = _bound(flat, facts.known, server, places, answer)
+        bounds, merits = _improve_bounds(flat, facts.known, server, places, answer)
         server = server._replace(bounds=bounds, exchanges=int(server.exchanges) + 1)
-        return self._ahead(flat, self._moved(server, places, merits, before))
+        return self._choose_center(server, places, merits, before)
 
-    def _tell_plain(self, facts: Facts, server: NewtonServer, found: Surveyed) -> NewtonServer:
+    def _tell_plain(self, facts: Facts, server: NewtonServer, survey: Surveyed) -> NewtonServer:
         """FeDualSlide's own turn: the first point is that of its first survey."""
-        guard = self._slide.tell(facts, server.guard, [found])
-        bounds, count = _better(server.bounds, _with_starts(guard.bounds)), int(server.exchanges) + 1
+        guard = self._slide.tell(facts, server.guard, [survey])
+        bounds, count = _choose_better(server.bounds, _with_starts(guard.bounds)), int(server.exchanges) + 1
         return server._replace(guard=guard, bounds=bounds, guarded=True, plain=True, exchanges=count, at=guard.at)
 
     def point(self, server: NewtonServer, geometry: Any) -> Saddle:
@@ -157,11 +161,11 @@ class FeDualNewton(Method):
         return server.at
 
     def exchanges_of(self, server: NewtonServer, rounds: int) -> int:
-        """All of them surveys."""
+        """All its exchanges, which are surveys."""
         return int(server.exchanges)
 
     def bounds(self, server: NewtonServer) -> Bounds:
-        """Of its own surveys and cuts."""
+        """What its own surveys and cuts prove."""
         return server.bounds
 
     @property
@@ -171,12 +175,14 @@ class FeDualNewton(Method):
     def _places(self, flat: Flat, server: NewtonServer, answer: list[Surveyed]) -> list[Place]:
         points = np.asarray(server.ahead)[np.asarray(server.there)]
         return [
-            Place(point, _entries(found.operator), found.curvature.jacobian)
+            Place(point, entries_of(found.operator), found.curvature.jacobian)
             for point, found in zip(points, answer, strict=True)
             if found.curvature is not None
         ]
 
-    def _moved(self, server: NewtonServer, places: list[Place], merits: NDArray[Any], before: float) -> NewtonServer:
+    def _choose_center(
+        self, server: NewtonServer, places: list[Place], merits: NDArray[np.float64], before: float
+    ) -> NewtonServer:
         """The next center: the best of the points if it is new, an excused miss, or the best so far, damped."""
         gap, chosen, tau = server.bounds.gap, int(np.argmin(merits)), float(server.tau)
         gain = float(server.merit) - merits
@@ -191,37 +197,40 @@ class FeDualNewton(Method):
         tau *= SHORTER if tau == 1 else SHORTER**PLACES
         return server._replace(center=server.best, tau=tau, misses=0, quick=0, guarded=True)
 
-    def _ahead(self, flat: Flat, server: NewtonServer) -> NewtonServer:
-        """The model's solution from the center, and the points that are surveyed next."""
-        center, split, tau = server.center, flat.split, float(server.tau)
-        found = solve_model(blocks_of(flat), center.operator, center.jacobian, center.point)
-        step = found.point - center.point
+    def plan(self, facts: Facts, server: NewtonServer) -> NewtonServer:
+        """The second half: the model's solution from the center, and the points that are surveyed next."""
+        if bool(server.plain):
+            return server
+        flat, center, tau = facts.flat, server.center, float(server.tau)
+        split = flat.split
+        model = solve_model(facts.blocks, center.operator, center.jacobian, center.point)
+        step = model.point - center.point
         if tau < 1:
             lengths = [tau * SHORTER**k for k in range(PLACES)]
         else:
             lengths = [1.0, 2.0] if int(server.quick) < 2 and split == step.size else [1.0]
         ahead, there = np.zeros((PLACES, step.size)), np.arange(PLACES) < len(lengths)
         for row, length in enumerate(lengths):
-            ahead[row] = found.point
+            ahead[row] = model.point
             if length != 1:
                 ahead[row, :split] = center.point[:split] + length * step[:split]
-                ahead[row] = np.asarray(_projected(flat, ahead[row]))
-        return server._replace(ahead=ahead, there=there, at=_point(flat, ahead[0]))
+                ahead[row] = np.asarray(_project(flat, ahead[row]))
+        return server._replace(ahead=ahead, there=there, at=point_of(flat, ahead[0]))
 
 
-def _entries(z: Any) -> NDArray[Any]:
+def entries_of(z: Tree) -> NDArray[np.float64]:
     """All entries of a point, x first: without a program of jax, which would have to be compiled."""
     return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(z)])
 
 
-def _point(flat: Flat, v: Any) -> Saddle:
+def point_of(flat: Flat, v: Vector) -> Saddle:
     """The point that has these entries, likewise."""
     point: Saddle = jax.tree.map(lambda leaf: np.asarray(leaf[0]), flat.points(np.asarray(v)[None]))
     return point
 
 
 @compiled
-def _projected(flat: Flat, v: Array) -> Array:
+def _project(flat: Flat, v: Array) -> Array:
     return flat.vector(flat.geometry.project(flat.point(v)))
 
 
@@ -246,24 +255,24 @@ def why_no_curvature(problem: AbstractProblem) -> str:
 class Rows(NamedTuple):
     """What bounds the optimal value, one a row: from above by (x, slope, offset), from below by (y, slope, offset)."""
 
-    points: Any
-    slopes: Any
-    offsets: Any
+    points: Vector
+    slopes: Vector
+    offsets: Vector
 
 
 @compiled
-def _values(flat: Flat, known: Known, above: Rows, below: Rows) -> tuple[Array, Array, Array]:
+def _values(flat: Flat, known: KnownFloor, above: Rows, below: Rows) -> tuple[Array, Array, Array]:
     """P(x) <= the first, D(y) >= the second; a row from below is mixed with the floor, its own share is the third."""
     uppers = jax.lax.map(lambda row: upper_value(flat, *row), above)
     below = tree.depend_on(below, uppers[0])  # one LAPACK call at a time
     lowers = jax.lax.map(lambda row: lower_value(flat, *row), below)
     floor = Rows(known.y, jnp.zeros(flat.split), known.value)
 
-    def mixed(share: Array, row: Rows) -> Array:
+    def mix(share: Array, row: Rows) -> Array:
         return lower_value(flat, *(share * own + (1 - share) * other for own, other in zip(row, floor, strict=True)))
 
-    shares, mixtures = largest_of_concave(
-        lambda at: jax.lax.map(lambda one: mixed(*one), (at, below)), tree.depend_on(lowers, lowers[0])
+    shares, mixtures = maximize_concave(
+        lambda at: jax.lax.map(lambda one: mix(*one), (at, below)), tree.depend_on(lowers, lowers[0])
     )
     better = known.there & jnp.isfinite(mixtures) & (mixtures > lowers)
     values, shares = jnp.where(better, mixtures, lowers), jnp.where(better, shares, 1.0)
@@ -272,10 +281,10 @@ def _values(flat: Flat, known: Known, above: Rows, below: Rows) -> tuple[Array, 
     return uppers, jnp.where(better, alone, values), jnp.where(better, 0.0, shares)
 
 
-def _bound(
-    flat: Flat, known: Known, server: NewtonServer, places: list[Place], answer: list[Surveyed]
-) -> tuple[Bounds, NDArray[Any]]:
-    """The best bounds of both sides, and the merit of each place: its upper bound, or its own gap if f bends in y."""
+def _improve_bounds(
+    flat: Flat, known: KnownFloor, server: NewtonServer, places: list[Place], answer: list[Surveyed]
+) -> tuple[Bounds, NDArray[np.float64]]:
+    """The best bounds of both sides, and the merit of each place: its upper bound, or its own gap if f curves in y."""
     split, count = flat.split, len(places)
     points, operators = (np.stack([getattr(place, name) for place in places]) for name in ("point", "operator"))
     values = np.asarray([float(found.value) for found in answer])
@@ -284,27 +293,27 @@ def _bound(
     below = Rows(y, gx, values - np.sum(gx * x, axis=1))
     starts, cut = points, answer[0].cut
     if cut is not None:
-        slope = _entries(cut.slope)
+        slope = entries_of(cut.slope)
         below = Rows(
             *(np.concatenate([rows, [row]]) for rows, row in zip(below, (y[0], slope, cut.offset), strict=True))
         )
         starts = np.concatenate([points, [server.center.point]])
     where = np.concatenate([points, points[:1]])[: len(starts)]
-    uppers, lowers, shares = map(np.asarray, _values(flat, known, _padded(above), _padded(below)))
+    uppers, lowers, shares = map(np.asarray, _values(flat, known, _pad(above), _pad(below)))
     uppers, lowers = uppers[:count], lowers[: len(starts)]
     sizes = np.max(np.abs(operators)), np.max(np.abs(values))
     bounds = server.bounds
     best, least = int(np.argmin(uppers)), int(np.argmax(lowers))
     upper = _side(bounds.upper, uppers[best], [part[best] for part in above], points[best], points[best], sizes)
     floor, share = (known.y, np.zeros(split), known.value), float(shares[least])
-    mixed = [share * part[least] + (1 - share) * other for part, other in zip(below, floor, strict=True)]
-    lower = _side(bounds.lower, lowers[least], mixed, where[least], starts[least], sizes, share)
-    bends = split < points.shape[1] and any(np.any(place.jacobian[split:, split:]) for place in places)
-    return _better(bounds, Bounds(upper, lower)), uppers - lowers[:count] if bends else uppers
+    mix = [share * part[least] + (1 - share) * other for part, other in zip(below, floor, strict=True)]
+    lower = _side(bounds.lower, lowers[least], mix, where[least], starts[least], sizes, share)
+    curves = split < points.shape[1] and any(np.any(place.jacobian[split:, split:]) for place in places)
+    return _choose_better(bounds, Bounds(upper, lower)), uppers - lowers[:count] if curves else uppers
 
 
-def _padded(rows: Rows) -> Rows:
-    """With as many rows as there can be, so that one program serves all."""
+def _pad(rows: Rows) -> Rows:
+    """The rows, filled up to as many as there can be, so that one program serves all."""
     more = PLACES + 1 - len(rows.offsets)
     return Rows(*(np.concatenate([part, np.repeat(part[:1], more, axis=0)]) for part in rows))
 
@@ -319,7 +328,7 @@ def _side(like: Side, bound: Any, about: list[Any], point: Any, start: Any, size
     return Side(*numbers)
 
 
-def _better(one: Bounds, other: Bounds) -> Bounds:
+def _choose_better(one: Bounds, other: Bounds) -> Bounds:
     """The better of both sides."""
     upper = other.upper if float(other.upper.bound) < float(one.upper.bound) else one.upper
     return Bounds(upper, other.lower if float(other.lower.bound) > float(one.lower.bound) else one.lower)

@@ -1,6 +1,6 @@
 """Methods for one machine, which federated ones come from."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,25 +12,25 @@ from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
 from ..validation import real_scalar
-from .base import AbstractMethod, Oracle, StepSize, step, step_size
+from .base import AbstractMethod, Oracle, State, StepSize, step, step_size
 from .dual import FedDualAvg, FeDualEx, extrapolate
 from .primal import ExtraStepLocalSGD, FedAvgS, FedMiD, FedMiP
 
 
-class AbstractSequential(AbstractMethod):
+class AbstractSequential(AbstractMethod[State, State, State], Generic[State]):
     """For one machine: the message is the new state, and the server takes it."""
 
     one_machine: ClassVar[bool] = True
 
-    def local_init(self, server: Tree, memory: None) -> Tree:
+    def local_init(self, server: State, memory: None) -> State:
         """The state."""
         return server
 
-    def local_final(self, local: Tree, server: Tree, memory: None) -> tuple[Tree, None]:
+    def local_final(self, local: State, server: State, memory: None) -> tuple[State, None]:
         """The new state."""
         return local, None
 
-    def server_step(self, server: Tree, message: Tree, geometry: AbstractGeometry, fraction: Scalar) -> Tree:
+    def server_step(self, server: State, message: State, geometry: AbstractGeometry, fraction: Scalar) -> State:
         """The new state."""
         return message
 
@@ -38,16 +38,16 @@ class AbstractSequential(AbstractMethod):
         """The probe, a primal point."""
         return probe
 
-    def memory(self, server: Tree) -> None:
-        """None."""
+    def memory(self, server: State) -> None:
+        """Clients remember nothing."""
         return
 
 
-class AbstractGameMethod(AbstractSequential):
+class AbstractGameMethod(AbstractSequential[State], Generic[State]):
     """For bilinear games in Euclidean geometry on one machine."""
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """It needs A, and proximal steps in each block alone."""
+        """Refused unless there is a matrix A, and proximal steps act on each block alone."""
         parts = (problem.geometry.parts.x, problem.geometry.parts.y)
         if not problem.bilinear or not all(part.power == 2 for part in parts):
             return f"{type(self).__name__} is a method for bilinear games in Euclidean geometry, got {problem!r}"
@@ -57,14 +57,14 @@ class AbstractGameMethod(AbstractSequential):
 # Step sizes found on the way: one try a step, accepted or refused, so that no constant is needed.
 
 
-class Stepped(eqx.Module):
+class DualTry(eqx.Module):
     """A dual pair and the step size to try next."""
 
     dual: Dual
-    eta: Any
+    eta: Scalar
 
 
-class BacktrackingDualExtrapolation(AbstractSequential):
+class BacktrackingDualExtrapolation(AbstractSequential[DualTry]):
     """Composite dual extrapolation (Algorithm 4) without noise, with a step size that is tried before it is taken.
 
     A try of size eta is accepted if eta <g(half) - g(z), half - z+> <= V_z(half) + V_half(z+), which is enough
@@ -76,38 +76,38 @@ class BacktrackingDualExtrapolation(AbstractSequential):
     eta: StepSize = step("eta", 1.0)
     growth: Any = eqx.field(default=1.0, converter=lambda value: at_least_one("growth", value))
 
-    def start(self, dual: Dual, geometry: AbstractGeometry) -> Stepped:
+    def start(self, dual: Dual, geometry: AbstractGeometry) -> DualTry:
         """The pair, and the first step to try."""
-        return Stepped(dual, jnp.asarray(self.eta, jnp.result_type(dual.tau)))
+        return DualTry(dual, jnp.asarray(self.eta, jnp.result_type(dual.tau)))
 
-    def local_step(self, local: Stepped, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Stepped, Tree, Scalar]:
+    def local_step(self, local: DualTry, oracle: Oracle, geometry: AbstractGeometry) -> tuple[DualTry, Tree, Scalar]:
         """One try; the half point is the probe, with weight eta or 0."""
         seen: list[tuple[Tree, Tree]] = []
 
-        def watched(z: Tree, sample: int) -> Tree:
+        def watch(z: Tree, sample: int) -> Tree:
             seen.append((z, oracle(z, sample)))
             return seen[-1][1]
 
-        following, _, eta = extrapolate(local.dual, local.eta, watched, geometry)
+        following, _, eta = extrapolate(local.dual, local.eta, watch, geometry)
         (z, g), (half, g_half) = seen
         z_next = geometry.primal(following)
-        accepted = acceptable(eta, z, half, z_next, tree.subtract(g_half, g), geometry)
+        accepted = is_acceptable(eta, z, half, z_next, tree.subtract(g_half, g), geometry)
         dual = tree.where(accepted, following, local.dual)
-        return Stepped(dual, jnp.where(accepted, eta * self.growth, eta / 2)), half, jnp.where(accepted, eta, 0)
+        return DualTry(dual, jnp.where(accepted, eta * self.growth, eta / 2)), half, jnp.where(accepted, eta, 0)
 
-    def point(self, server: Stepped, geometry: AbstractGeometry) -> Tree:
+    def point(self, server: DualTry, geometry: AbstractGeometry) -> Tree:
         """P of the pair."""
         return geometry.primal(server.dual)
 
 
-class Placed(eqx.Module):
+class PrimalTry(eqx.Module):
     """A point and the step size to try next."""
 
     z: Tree
-    eta: Any
+    eta: Scalar
 
 
-class BacktrackingCoMP(AbstractSequential):
+class BacktrackingCoMP(AbstractSequential[PrimalTry]):
     """Composite mirror prox without noise, with the tries of `BacktrackingDualExtrapolation` and its bound.
 
     eta, growth: the first step that is tried, and by what it is multiplied after an accepted try.
@@ -116,27 +116,29 @@ class BacktrackingCoMP(AbstractSequential):
     eta: StepSize = step("eta", 1.0)
     growth: Any = eqx.field(default=1.0, converter=lambda value: at_least_one("growth", value))
 
-    def start(self, dual: Dual, geometry: AbstractGeometry) -> Placed:
+    def start(self, dual: Dual, geometry: AbstractGeometry) -> PrimalTry:
         """The primal point, and the first step to try."""
-        return Placed(geometry.primal(dual), jnp.asarray(self.eta, jnp.result_type(dual.tau)))
+        return PrimalTry(geometry.primal(dual), jnp.asarray(self.eta, jnp.result_type(dual.tau)))
 
-    def local_step(self, local: Placed, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Placed, Tree, Scalar]:
+    def local_step(
+        self, local: PrimalTry, oracle: Oracle, geometry: AbstractGeometry
+    ) -> tuple[PrimalTry, Tree, Scalar]:
         """One try; the half point is the probe, with weight eta or 0."""
         z, eta = local.z, local.eta
         center, g = geometry.dual(z), oracle(z, 0)
         half = geometry.primal(center.descend(eta, g))
         g_half = oracle(half, 1)
         z_next = geometry.primal(center.descend(eta, g_half))
-        accepted = acceptable(eta, z, half, z_next, tree.subtract(g_half, g), geometry)
-        following = Placed(tree.where(accepted, z_next, z), jnp.where(accepted, eta * self.growth, eta / 2))
+        accepted = is_acceptable(eta, z, half, z_next, tree.subtract(g_half, g), geometry)
+        following = PrimalTry(tree.where(accepted, z_next, z), jnp.where(accepted, eta * self.growth, eta / 2))
         return following, half, jnp.where(accepted, eta, 0)
 
-    def point(self, server: Placed, geometry: AbstractGeometry) -> Tree:
+    def point(self, server: PrimalTry, geometry: AbstractGeometry) -> Tree:
         """The point."""
         return server.z
 
 
-def acceptable(eta: Number, z: Tree, half: Tree, z_next: Tree, change: Tree, geometry: AbstractGeometry) -> Array:
+def is_acceptable(eta: Number, z: Tree, half: Tree, z_next: Tree, change: Tree, geometry: AbstractGeometry) -> Array:
     """eta <g(half) - g(z), half - z+> <= V_z(half) + V_half(z+)."""
     drift = eta * tree.dot(change, tree.subtract(half, z_next))
     return jnp.asarray(drift) <= geometry.divergence(half, z) + geometry.divergence(z_next, half)
@@ -161,7 +163,7 @@ def AdaptiveDualExtrapolation(eta: Number = 1.0) -> BacktrackingDualExtrapolatio
 # The primal-dual method of Chambolle and Pock.
 
 
-class ChambollePock(AbstractGameMethod):
+class ChambollePock(AbstractGameMethod[Saddle]):
     """The primal-dual method of Chambolle and Pock (2011) for bilinear games in Euclidean geometry.
 
         x+ = prox(x - tau_x A^T y, tau_x);   y+ = prox(y + tau_y (A (2 x+ - x) - b), tau_y)
@@ -199,7 +201,7 @@ class ChambollePock(AbstractGameMethod):
 # Nesterov's dual extrapolation.
 
 
-class NesterovDualExtrapolation(AbstractSequential):
+class NesterovDualExtrapolation(AbstractSequential[Dual]):
     """Nesterov's dual extrapolation (2007) for psi = 0; a psi that is there enters through its subgradient.
 
         half  = P(grad ell(z) - eta g(z), 0),  z = P(omega, 0);   omega <- omega - eta g(half)
@@ -237,7 +239,7 @@ class Past(eqx.Module):
     first: Any
 
 
-class OptimisticMirrorDescent(AbstractSequential):
+class OptimisticMirrorDescent(AbstractSequential[Past]):
     """Optimistic mirror descent: one operator a step, z <- P(grad ell(z) - eta (2 g(z) - g(z before)), eta).
 
     In the first step the operator before is g(z_0). eta <= 1 / (2 beta); the probe is the new point. Popov 1980;
@@ -247,7 +249,7 @@ class OptimisticMirrorDescent(AbstractSequential):
     eta: StepSize = step("eta")
 
     def theory_steps(self, eta: float, beta: float, rounds: int) -> dict[str, float]:
-        """At most 1 / (2 beta)."""
+        """The step of theory, at most 1 / (2 beta)."""
         return {"eta": min(eta, 1 / (2 * beta))}
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Past:
@@ -280,7 +282,7 @@ class Smoothed(eqx.Module):
     theta: Any
 
 
-class TsengAPG(AbstractGameMethod):
+class TsengAPG(AbstractGameMethod[Smoothed]):
     """Tseng's accelerated proximal gradient on the smoothed primal of a Euclidean bilinear game, for a fixed T.
 
         u = (1 - theta) x + theta w;   v = argmax <A u - b, v> - psi_2(v) - mu/2 ||v||^2;

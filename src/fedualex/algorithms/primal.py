@@ -21,12 +21,12 @@ class Primal(eqx.Module):
     z: Tree
     elapsed: Scalar
 
-    def moved(self, z: Tree, eta: Scalar) -> "Primal":
+    def move(self, z: Tree, eta: Scalar) -> "Primal":
         """The next point, one step of size eta later."""
         return Primal(z, self.elapsed + eta)
 
 
-class AbstractPrimalMethod(AbstractMethod):
+class AbstractPrimalMethod(AbstractMethod[Primal, Primal, Primal]):
     """State is a primal point, messages are increments of it, probes are primal points."""
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Primal:
@@ -50,7 +50,7 @@ class AbstractPrimalMethod(AbstractMethod):
         return probe
 
     def memory(self, server: Primal) -> None:
-        """None."""
+        """Clients remember nothing."""
         return
 
 
@@ -74,13 +74,13 @@ class AbstractMirrorMethod(AbstractPrimalMethod):
     server_prox: eqx.AbstractVar[ServerProx]
 
     def server_step(self, server: Primal, message: Primal, geometry: AbstractGeometry, fraction: Scalar) -> Primal:
-        """By `server_prox`."""
+        """The rule that `server_prox` names."""
         step = tree.scale(self.eta_s, message)
         if self.server_prox == "none":
             return tree.add(server, step)
         omega = tree.add(geometry.dual(server.z).omega, step.z)
         weight = step.elapsed if self.server_prox == "paper" else 0 * step.elapsed
-        return server.moved(geometry.primal(Dual(omega, weight)), step.elapsed)
+        return server.move(geometry.primal(Dual(omega, weight)), step.elapsed)
 
 
 # FedMiP: federated mirror prox (Algorithm 2).
@@ -104,7 +104,7 @@ class FedMiP(AbstractMirrorMethod):
         center = geometry.dual(local.z)
         half = geometry.primal(center.descend(self.eta_c, oracle(local.z, 0)))
         z = geometry.primal(center.descend(self.eta_c, oracle(half, 1)))
-        return local.moved(z, self.eta_c), half, self.eta_c
+        return local.move(z, self.eta_c), half, self.eta_c
 
 
 # FedMiD: federated mirror descent.
@@ -123,7 +123,7 @@ class FedMiD(AbstractMirrorMethod):
     def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
         """The new point is the probe."""
         z = geometry.primal(geometry.dual(local.z).descend(self.eta_c, oracle(local.z, 0)))
-        return local.moved(z, self.eta_c), z, self.eta_c
+        return local.move(z, self.eta_c), z, self.eta_c
 
 
 # Without a proximal step: psi enters through a subgradient, the domain through a projection.
@@ -163,7 +163,7 @@ class FedAvgS(AbstractPlainMethod):
     def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
         """The new point is the probe."""
         z = descend(local.z, local.z, self.eta_c, oracle, 0, geometry)
-        return local.moved(z, self.eta_c), z, self.eta_c
+        return local.move(z, self.eta_c), z, self.eta_c
 
 
 def FedAvg(eta_c: Number | None = None, eta_s: Number = 1.0) -> FedAvgS:
@@ -190,7 +190,7 @@ class LocalSGDA(AbstractPlainMethod):
         step = Saddle(tree.scale(self.eta_x, slope.x), tree.scale(self.eta_y, slope.y))
         omega = tree.subtract(geometry.dual(local.z).omega, step)
         z = geometry.primal(Dual(omega, 0 * self.eta_x))
-        return local.moved(z, self.eta_x), z, 1.0
+        return local.move(z, self.eta_x), z, 1.0
 
 
 # Extra Step Local SGD.
@@ -209,7 +209,7 @@ class ExtraStepLocalSGD(AbstractPlainMethod):
         """The half point is the probe."""
         half = descend(local.z, local.z, self.eta_c, oracle, 0, geometry)
         z = descend(local.z, half, self.eta_c, oracle, 1, geometry)
-        return local.moved(z, self.eta_c), half, self.eta_c
+        return local.move(z, self.eta_c), half, self.eta_c
 
 
 # FedGDA-GT: federated gradient descent ascent with gradient tracking, and a proximal step.
@@ -233,7 +233,7 @@ class FedGDAGT(AbstractPlainMethod):
     def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
         """The new point is the probe; the oracle is corrected."""
         z = geometry.primal(geometry.dual(local.z).descend(self.eta_c, oracle(local.z, 0)))
-        return local.moved(z, self.eta_c), z, self.eta_c
+        return local.move(z, self.eta_c), z, self.eta_c
 
 
 # SCAFFOLD-S, first option: control variates by survey.
@@ -252,7 +252,7 @@ class ScaffoldS(AbstractPlainMethod):
     def local_step(self, local: Primal, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Primal, Tree, Scalar]:
         """The new point is the probe; the oracle is corrected."""
         z = descend(local.z, local.z, self.eta_c, oracle, 0, geometry)
-        return local.moved(z, self.eta_c), z, self.eta_c
+        return local.move(z, self.eta_c), z, self.eta_c
 
 
 # SCAFFOLD's second option: the one method whose clients remember.
@@ -265,7 +265,7 @@ class Controlled(eqx.Module):
     control: Tree
 
 
-class ScaffoldSMemory(AbstractMethod):
+class ScaffoldSMemory(AbstractMethod[Controlled, Controlled, Controlled]):
     """SCAFFOLD-S, second option: control variates from the clients' own path, kept by the clients between rounds.
 
         z   <- project(z - eta_c (g_m(z) + s(z) - c_m + c))
@@ -280,7 +280,7 @@ class ScaffoldSMemory(AbstractMethod):
     eta_s: StepSize = step("eta_s", 1.0)
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """Its control variates divide by the K that all clients have."""
+        """Refused unless all clients take equally many steps: its control variates divide by their number."""
         if np.min(local_steps) == np.max(local_steps):
             return ""
         return f"ScaffoldSMemory takes the same number of local_steps on all clients, got {short(local_steps)}"
@@ -303,11 +303,11 @@ class ScaffoldSMemory(AbstractMethod):
     ) -> tuple[Controlled, Tree, Scalar]:
         """The new point is the probe."""
 
-        def controlled(z: Tree, sample: int) -> Tree:
+        def add_control(z: Tree, sample: int) -> Tree:
             return tree.add(oracle(z, sample), local.control)
 
-        z = descend(local.primal.z, local.primal.z, self.eta_c, controlled, 0, geometry)
-        return Controlled(local.primal.moved(z, self.eta_c), local.control), z, self.eta_c
+        z = descend(local.primal.z, local.primal.z, self.eta_c, add_control, 0, geometry)
+        return Controlled(local.primal.move(z, self.eta_c), local.control), z, self.eta_c
 
     def local_final(self, local: Controlled, server: Controlled, memory: Tree) -> tuple[Controlled, Tree]:
         """The increments of the point and of the client's control variate."""

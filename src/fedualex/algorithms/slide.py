@@ -9,26 +9,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from .. import tree
 from ..bundle import (
     Bounds,
     Cuts,
     Flat,
-    Known,
-    improved,
-    level_weights,
-    nearest,
+    KnownFloor,
+    find_nearest,
+    improve_bounds,
     no_bounds,
     no_cuts,
     pair_of,
     scaled_primal,
+    solve_level_problem,
 )
 from ..certificates.surveys import Surveyed
 from ..compiling import compiled, moderately
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
-from ..tree import Saddle, Scalar, Tree
+from ..tree import Count, Flag, Saddle, Scalar, Tree
 from ..validation import real_scalar, short, whole_number
 from .base import AbstractMethod, Correction, Facts, LocalSteps, Method, Oracle, Stepped, Survey, choice
 
@@ -47,15 +48,15 @@ TRIAL = 4
 """Every so many turns the way that was worse is tried again."""
 
 
-class Pace(NamedTuple):
+class StepSizes(NamedTuple):
     """The step sizes of one way to propose."""
 
-    trial: Any
+    trial: Scalar
     """T, which is tried next."""
-    fresh: Any
+    fresh: Scalar
     """T_f, which is tried after a survey of the server's own point."""
-    unfailed: Any
-    poor: Any
+    unfailed: Flag
+    poor: Count
     """Short steps in a row; -1 while a proposal from the server's own point is under way."""
 
     @property
@@ -63,38 +64,38 @@ class Pace(NamedTuple):
         """Whether it is time to survey the server's own point."""
         return int(self.poor) >= PATIENCE
 
-    def rescaled(self, ratio: float) -> "Pace":
-        """Where x's part of ell is multiplied by this ratio, so is a step that moves x as far as before."""
+    def rescale(self, ratio: float) -> "StepSizes":
+        """Multiplied by the ratio by which x's part of ell is, so that a step moves x as far as before."""
         return self._replace(trial=ratio * float(self.trial), fresh=ratio * float(self.fresh))
 
-    def judged(self, step: float, top: float) -> "Pace":
-        """After a proposal of this step, found good up to `top`."""
+    def judge(self, step: float, top: float) -> "StepSizes":
+        """The sizes after a proposal of this step that was good up to `top`."""
         good, taken = top >= step, min(top, step)
         if self.poor < 0:
             return self._replace(fresh=1.5 * step if good else step / 2, poor=0)
         trial = step * (3.0 if self.unfailed else 1.5) if good else max(top, step / 2)
         if taken < self.fresh / 4:
-            return Pace(trial, self.fresh, self.unfailed and good, self.poor + 1)
-        return Pace(trial, max(self.fresh, taken), self.unfailed and good, 0)
+            return StepSizes(trial, self.fresh, self.unfailed and good, self.poor + 1)
+        return StepSizes(trial, max(self.fresh, taken), self.unfailed and good, 0)
 
 
-class Turns(eqx.Module):
-    """Two ways to propose that take turns; the rate of a way is what an exchange takes off log(gap).
+class ModeSelector(eqx.Module):
+    """Which of two ways to propose has its turn; the rate of a way is what an exchange takes off log(gap).
 
     A gap falls at the end of a phase and may stand still before, so a turn lasts as long as its phase. It ends earlier
     where the other way was SLACK times as fast as this one could still be, if it ended the phase right now.
     """
 
-    rates: tuple[Any, Any]
-    """Of the last turn of each way; UNTRIED before the first."""
-    count: Any
-    began: Any
+    rates: tuple[Scalar, Scalar]
+    """The rate of the last turn of each way; UNTRIED before the first."""
+    count: Count
+    began: Count
     """Exchanges when the present turn began."""
-    gap: Any
+    gap: Scalar
     """The gap then."""
 
-    def following(self, way: int, exchanges: int, gap: float, drop: float, *, ended: bool) -> tuple[int, "Turns"]:
-        """The way to go on with after so many exchanges, and the turns then.
+    def choose(self, way: int, exchanges: int, gap: float, drop: float, *, ended: bool) -> tuple[int, "ModeSelector"]:
+        """The way to go on with after so many exchanges, and the rates then.
 
         drop: the share of its first gap at which a phase ends. ended: whether one just did.
         """
@@ -113,27 +114,27 @@ class Turns(eqx.Module):
         return other, replace(self, rates=rates, count=count, began=exchanges, gap=gap)
 
 
-def no_turns() -> Turns:
+def no_rates() -> ModeSelector:
     """Before the first exchange."""
     nothing, number = jnp.asarray(0), jnp.asarray(UNTRIED)
-    return Turns((number, number), nothing, nothing, number)
+    return ModeSelector((number, number), nothing, nothing, number)
 
 
-class Balance(NamedTuple):
+class BlockScale(NamedTuple):
     """The scale of x's part of ell, as phases find it: so that x and y have equally far to go.
 
     How far they went in a phase proposes the next scale. But a smaller scale also lets x go farther, so proposals may
     run away: where a phase ends without success, far from the last successful scale, that one comes back, as a limit.
     """
 
-    scale: Any
-    proven: Any
+    scale: Scalar
+    proven: Scalar
     """The scale of the last phase that was successful, 0 if there is none since one failed at about that scale."""
-    least: Any
-    most: Any
+    least: Scalar
+    most: Scalar
 
-    def after(self, proposed: float, *, success: bool) -> "Balance":
-        """After a phase that proposes another scale; as arrays, because other numbers would be compiled for."""
+    def end_phase(self, proposed: float, *, success: bool) -> "BlockScale":
+        """The scale after a phase that proposes another; as arrays, because other numbers would be compiled for."""
         scale, proven, least, most = (float(number) for number in self)
         if success:
             proven, scale = scale, min(max(proposed, least), most)
@@ -143,12 +144,12 @@ class Balance(NamedTuple):
             scale, least = proven, proven
         else:
             scale, most = proven, proven
-        return Balance(*(np.asarray(number, np.float64) for number in (scale, proven, least, most)))
+        return BlockScale(*(np.asarray(number, np.float64) for number in (scale, proven, least, most)))
 
 
-def with_pace(paces: tuple[Pace, Pace], way: int, pace: Pace) -> tuple[Pace, Pace]:
-    """The paces of both ways, with one in its place."""
-    return (pace, paces[1]) if way == 0 else (paces[0], pace)
+def with_step_sizes(step_sizes: tuple[StepSizes, StepSizes], way: int, own: StepSizes) -> tuple[StepSizes, StepSizes]:
+    """The step sizes of both ways, those of one way replaced."""
+    return (own, step_sizes[1]) if way == 0 else (step_sizes[0], own)
 
 
 # The local steps of FeDualSlide: dual extrapolation that is pulled back to the pair where the round began.
@@ -158,10 +159,10 @@ class Pull(eqx.Module):
     """What clients are sent: the pair where a round begins, the step size, and how strongly it pulls back."""
 
     dual: Dual
-    eta: Any
-    rho: Any
-    scale: Any
-    """Of x's part of ell (`bundle.Flat`)."""
+    eta: Scalar
+    rho: Scalar
+    scale: Scalar
+    """The scale of x's part of ell (`bundle.Flat`)."""
 
 
 class Pulled(eqx.Module):
@@ -169,10 +170,10 @@ class Pulled(eqx.Module):
 
     dual: Dual
     origin: Pull
-    weight: Any
+    weight: Scalar
 
 
-class PulledSteps(AbstractMethod):
+class PulledSteps(AbstractMethod[Pull, Pulled, None]):
     """Dual extrapolation with a pull back, for operators corrected to g_m(z) - g_m(w) + g(w) at a given reference w.
 
         back = (1 - rho) local + rho O
@@ -191,7 +192,7 @@ class PulledSteps(AbstractMethod):
         return Pull(dual, nothing, nothing, nothing + 1)
 
     def local_init(self, server: Pull, memory: None) -> Pulled:
-        """At the pair."""
+        """The pair that was sent."""
         return Pulled(server.dual, server, jnp.ones_like(server.rho))
 
     def local_step(self, local: Pulled, oracle: Oracle, geometry: Any) -> tuple[Pulled, Tree, Scalar]:
@@ -203,11 +204,11 @@ class PulledSteps(AbstractMethod):
         return Pulled(following, local.origin, local.weight / (1 - rho)), half, local.weight
 
     def local_final(self, local: Pulled, server: Pull, memory: None) -> tuple[None, None]:
-        """Nothing but the mean of the probes is used."""
+        """No message: only the mean of the probes is used."""
         return None, None
 
     def server_step(self, server: Pull, message: None, geometry: AbstractGeometry, fraction: Scalar) -> Pull:
-        """What becomes of the probes is decided elsewhere."""
+        """The state as it is: `FeDualSlide.tell` decides what becomes of the probes."""
         return server
 
     def point(self, server: Pull, geometry: Any) -> Tree:
@@ -219,7 +220,7 @@ class PulledSteps(AbstractMethod):
         return probe
 
     def memory(self, server: Pull) -> None:
-        """None."""
+        """Clients remember nothing."""
         return
 
 
@@ -243,48 +244,49 @@ class SlideServer(NamedTuple):
 
     center: Array
     """The point from which the level problem measures distances."""
-    balance: Balance
+    block_scale: BlockScale
     cuts: Cuts
     bounds: Bounds
-    phase: Any
+    phase: Scalar
     """The gap when the phase began."""
-    age: Any
+    age: Count
     """Surveys since then."""
-    span: Any
+    span: Count
     """Surveys after which a phase ends in any case; doubled whenever one does."""
-    paces: tuple[Pace, Pace]
-    way: Any
+    step_sizes: tuple[StepSizes, StepSizes]
+    way: Count
     """How proposals are made at present."""
-    turns: Turns
+    selector: ModeSelector
     omega: Array
     tau: Array
     """(omega, tau) = O(c), where the next proposal starts."""
-    row: Any
-    """Of the survey whose operator is the reference of that proposal."""
-    step: Any
+    row: Count
+    """The row of the survey whose operator is the reference of that proposal."""
+    step: Scalar
     """T of the proposal that is under way."""
-    want: Any
+    want: Count
+    """What the next exchange is."""
     at: Saddle
     """Where the next survey is, or the last one was."""
-    surveys: Any
-    local_rounds: Any
+    surveys: Count
+    local_rounds: Count
 
     @property
-    def scale(self) -> Any:
-        """Of x's part of ell."""
-        return self.balance.scale
+    def scale(self) -> Scalar:
+        """The scale of x's part of ell."""
+        return self.block_scale.scale
 
     @property
     def exchanges(self) -> int:
         """Round trips so far."""
         return int(self.surveys) + int(self.local_rounds)
 
-    def in_new_phase(self, center: Array, scale: float, *, success: bool) -> "SlideServer":
-        """With another center, the scale that the last phase and its success make, and no weights."""
-        balance = self.balance.after(scale, success=success)
-        first, second = (pace.rescaled(float(balance.scale) / float(self.scale)) for pace in self.paces)
-        cuts = self.cuts.reweighted(np.zeros(self.cuts.weights.shape))
-        return self._replace(center=center, balance=balance, cuts=cuts, paces=(first, second))
+    def begin_phase(self, center: Array, scale: float, *, success: bool) -> "SlideServer":
+        """The server at another center, with the scale that the last phase and its success make, and no weights."""
+        block_scale = self.block_scale.end_phase(scale, success=success)
+        first, second = (sizes.rescale(float(block_scale.scale) / float(self.scale)) for sizes in self.step_sizes)
+        cuts = self.cuts.with_weights(np.zeros(self.cuts.weights.shape))
+        return self._replace(center=center, block_scale=block_scale, cuts=cuts, step_sizes=(first, second))
 
 
 @compiled
@@ -292,18 +294,18 @@ def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
     """Before the first exchange, which is a survey of the projection of z."""
     z = flat.geometry.project(z)
     center, one, zero, none = flat.interior(flat.vector(z)), jnp.ones(()), jnp.zeros(()), jnp.asarray(0)
-    pace = Pace(one, one, jnp.asarray(True), none)
+    pace = StepSizes(one, one, jnp.asarray(True), none)
     return SlideServer(
         center=center,
-        balance=Balance(one, zero, zero, jnp.asarray(-UNTRIED)),
+        block_scale=BlockScale(one, zero, zero, jnp.asarray(-UNTRIED)),
         cuts=no_cuts(memory, center.size),
         bounds=no_bounds(flat, memory),
         phase=zero,
         age=none,
         span=jnp.asarray(SPAN),
-        paces=(pace, pace),
+        step_sizes=(pace, pace),
         way=jnp.asarray(way),
-        turns=no_turns(),
+        selector=no_rates(),
         omega=flat.dual(center),
         tau=zero,
         row=none,
@@ -329,8 +331,8 @@ def share(name: str, default: float) -> Any:
 
 # The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers.
 #
-# Every exchange waits for them, and most of all for `weighed`, two loops of a few hundred small operations. The scale
-# of x is an argument of its own, because a new `Flat` takes as long as a small program does.
+# Every exchange waits for them, and most of all for `reweigh_cuts`, two loops of a few hundred small operations. The
+# scale of x is an argument of its own, because a new `Flat` takes as long as a small program does.
 
 
 FACTOR, MOVED = 10.0, 1e-9
@@ -339,55 +341,55 @@ BISECTIONS = 52
 
 
 @compiled
-def absorbed(
+def add_cut(
     flat: Flat,
-    scale: Array,
+    scale: Scalar,
     cuts: Cuts,
     pair: tuple[Array, Array],
-    step: Array,
+    step: Scalar,
     at: Saddle,
     operator: Saddle,
-    value: Array,
+    value: Scalar,
 ) -> tuple[Cuts, Array, Array]:
     """The cuts with a new survey, up to which step its proposal was good, and the size of its operator.
 
     That is the largest c <= step with Err(c) = pot(O.descend(c, g)) - pot(O) + c (<g, u> + psi(u)) <= 0, which is the
     weight of the survey. Err is convex. step: that of the proposal; 0 where the survey was not of one.
     """
-    flat = flat.scaled(scale)
+    flat = flat.with_scale(scale)
     g, u, (omega, tau) = flat.vector(operator), flat.vector(at), pair
     height = jnp.vdot(g, u) + flat.psi(u)
     omega = tree.depend_on(omega, height)  # one LAPACK call at a time
-    z, psi, here = flat.mapped(omega, tau)
+    z, psi, here = flat.map_dual(omega, tau)
 
     def fits(c: Array) -> Array:
-        return flat.mapped(omega - c * g, tau + c).potential - here + c * height <= 1e-15 * jnp.abs(here)
+        return flat.map_dual(omega - c * g, tau + c).potential - here + c * height <= 1e-15 * jnp.abs(here)
 
-    def narrower(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def narrow(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         count, low, high = now
         # The whole step first, in the loop, so that it is compiled once.
         tried = jnp.where(count == 0, step, (low + high) / 2)
         good = fits(tried)
         return count + 1, jnp.where(good, tried, low), jnp.where(good, high, tried)
 
-    start = jnp.asarray(0), jnp.zeros(()), step
-    top = jax.lax.while_loop(lambda now: (now[0] <= BISECTIONS) & (now[1] < now[2]), narrower, start)[1]
+    start = jnp.asarray(0), jnp.zeros(()), jnp.asarray(step)
+    top = jax.lax.while_loop(lambda now: (now[0] <= BISECTIONS) & (now[1] < now[2]), narrow, start)[1]
     cuts = cuts.with_room(cuts.heights - cuts.operators @ z - psi)
-    return cuts.added(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(g, g))
+    return cuts.add(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(g, g))
 
 
 @moderately
-def weighed(
-    flat: Flat, scale: Array, known: Known, cuts: Cuts, bounds: Bounds, level: Array, center: Array
+def reweigh_cuts(
+    flat: Flat, scale: Scalar, known: KnownFloor, cuts: Cuts, bounds: Bounds, level: Scalar, center: Array
 ) -> tuple[Cuts, Bounds, Array, Array]:
     """Weights of the level problem, bounds that they make better, and scale and center of a phase that begins here.
 
     The scale is the geometric mean of what it was and of D_y / D_x, by the divergences of the surveys' weighted mean
     from the center, and moves by FACTOR at most. The new center is the best point, a little inside of the domain.
     """
-    flat = flat.scaled(scale)
-    cuts = cuts.reweighted(level_weights(flat, cuts, flat.dual(center), level))
-    bounds = improved(flat, cuts, known, bounds, model=True)
+    flat = flat.with_scale(scale)
+    cuts = cuts.with_weights(solve_level_problem(flat, cuts, flat.dual(center), level))
+    bounds = improve_bounds(flat, cuts, known, bounds, model=True)
     total = jnp.sum(cuts.weights)
     mean = cuts.weights / jnp.where(total > 0, total, 1.0) @ cuts.points
     x, y = flat.divergences(mean, center)
@@ -397,19 +399,19 @@ def weighed(
 
 
 @compiled
-def proposal(
-    flat: Flat, scale: Array, cuts: Cuts, center: Array, step: Array
+def propose_point(
+    flat: Flat, scale: Scalar, cuts: Cuts, center: Array, step: Scalar
 ) -> tuple[Array, Array, Saddle, Array, Saddle]:
     """The pair O(c), its point, the row of the survey nearest to it, and P(O(c).descend(step, g)) with that row's g."""
-    flat = flat.scaled(scale)
+    flat = flat.with_scale(scale)
     omega, tau = pair_of(cuts, flat.dual(center))
-    z = flat.mapped(omega, tau).point
-    row = nearest(cuts, z)
-    ahead = flat.mapped(omega - step * cuts.operators[row], tau + step).point
+    z = flat.map_dual(omega, tau).point
+    row = find_nearest(cuts, z)
+    ahead = flat.map_dual(omega - step * cuts.operators[row], tau + step).point
     return omega, tau, flat.point(z), row, flat.point(ahead)
 
 
-class FeDualSlide(Method):
+class FeDualSlide(Method[SlideServer]):
     """Dual extrapolation whose server remembers exact surveys and weighs them anew after each (docs/slide.md).
 
     A survey is one exchange that returns the mean operator g(u) and the value f(u) at a point u. A round is one
@@ -443,7 +445,7 @@ class FeDualSlide(Method):
     """Bounds may stand still until a phase ends by age, which is after 10, 20, 40 surveys."""
 
     def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
-        """Its clients take equally many steps, and its gaps need finite conjugates."""
+        """Refused unless clients take equally many steps and certificates exist."""
         if np.min(local_steps) != np.max(local_steps):
             return f"FeDualSlide takes the same number of local_steps on all clients, got {short(local_steps)}"
         if reason := problem.why_uncertifiable():
@@ -473,78 +475,78 @@ class FeDualSlide(Method):
         return LocalSteps(Pull(Dual(flat.point(server.omega), server.tau), eta, rho, server.scale), reference)
 
     def tell(self, facts: Facts, server: SlideServer, answer: list[Surveyed] | Stepped) -> SlideServer:
-        """After local steps the weighted mean of all half points is surveyed; after a survey `_surveyed` goes on."""
+        """After local steps the weighted mean of all half points is surveyed; after a survey `_tell_survey` goes on."""
         if isinstance(answer, Stepped):
             at = facts.flat.geometry.project(answer.mean)
             return server._replace(want=PROBE, at=at, local_rounds=int(server.local_rounds) + 1)
         (found,) = answer
-        return self._surveyed(facts, server, found)
+        return self._tell_survey(facts, server, found)
 
     def point(self, server: SlideServer, geometry: Any) -> Saddle:
         """Where the next survey is."""
         return server.at
 
     def bounds(self, server: SlideServer) -> Bounds:
-        """Of its own surveys."""
+        """What its own surveys prove."""
         return server.bounds
 
     def exchanges_of(self, server: SlideServer, rounds: int) -> int:
-        """Surveys and local steps."""
+        """All surveys, and all rounds of local steps."""
         return server.exchanges
 
-    def _surveyed(self, facts: Facts, server: SlideServer, found: Surveyed) -> SlideServer:
+    def _tell_survey(self, facts: Facts, server: SlideServer, survey: Surveyed) -> SlideServer:
         """The cut of a survey, new weights, better bounds, and what is asked for next."""
-        was, paces, way, flat = int(server.want), server.paces, int(server.way), facts.flat
-        pair, step = (server.omega, server.tau), _number(server.step if was == PROBE else 0.0)
-        at, about = server.at, (found.operator, found.value)
-        cuts, top, size = absorbed(flat, server.scale, server.cuts, pair, step, at, *about)
+        was, step_sizes, way, flat = int(server.want), server.step_sizes, int(server.way), facts.flat
+        pair, step = (server.omega, server.tau), _as_number(server.step if was == PROBE else 0.0)
+        at, about = server.at, (survey.operator, survey.value)
+        cuts, top, size = add_cut(flat, server.scale, server.cuts, pair, step, at, *about)
         server = server._replace(cuts=cuts, surveys=int(server.surveys) + 1)
         if was == FRESH:
-            return self._proposed(flat, server, float(paces[way].fresh), ASKED[way])
+            return self._propose(flat, server, float(step_sizes[way].fresh), ASKED[way])
         if was == PROBE:
-            paces = with_pace(paces, way, paces[way].judged(float(server.step), float(top)))
+            step_sizes = with_step_sizes(step_sizes, way, step_sizes[way].judge(float(server.step), float(top)))
         if was == START:
             unit = 1 / max(float(size), np.finfo(float).tiny)
-            paces = Pace(unit, unit, True, 0), Pace(unit, unit, True, 0)
-        server = self._weighed(flat, facts.known, server._replace(paces=paces), start=was == START)
-        return self._next_proposal(flat, server, facts.local_steps)
+            step_sizes = StepSizes(unit, unit, True, 0), StepSizes(unit, unit, True, 0)
+        server = self._reweigh(flat, facts.known, server._replace(step_sizes=step_sizes), start=was == START)
+        return self._choose_proposal(flat, server, facts.local_steps)
 
-    def _weighed(self, flat: Flat, known: Known, server: SlideServer, *, start: bool) -> SlideServer:
+    def _reweigh(self, flat: Flat, known: KnownFloor, server: SlideServer, *, start: bool) -> SlideServer:
         """Weights and bounds; a new phase whenever the gap has dropped enough or the phase has lasted long enough."""
         phase, age, span = np.inf if start else float(server.phase), int(server.age), int(server.span)
         for _ in range(PHASES):
-            level, held = _number(self.kappa * phase if np.isfinite(phase) else 0.0), (server.cuts, server.bounds)
-            cuts, bounds, scale, center = weighed(flat, server.scale, known, *held, level, server.center)
+            level, held = _as_number(self.kappa * phase if np.isfinite(phase) else 0.0), (server.cuts, server.bounds)
+            cuts, bounds, scale, center = reweigh_cuts(flat, server.scale, known, *held, level, server.center)
             server, gap = server._replace(cuts=cuts, bounds=bounds), bounds.gap
             success = gap <= self.drop * phase
             if not success and age < span:
                 break
-            server = server.in_new_phase(center, float(scale), success=bool(success and np.isfinite(phase)))
+            server = server.begin_phase(center, float(scale), success=bool(success and np.isfinite(phase)))
             phase, age, span = gap, 0, span if success else 2 * span
         return server._replace(phase=phase, age=age + 1, span=span)
 
-    def _next_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
-        """From the pair of the weights: by the way that was better lately, or after a survey of the pair's point."""
-        way, turns = int(server.way), server.turns
+    def _choose_proposal(self, flat: Flat, server: SlideServer, local_steps: int) -> SlideServer:
+        """The next proposal, from the pair of the weights: by the better way, or after a survey of the pair's point."""
+        way, selector = int(server.way), server.selector
         if self.mode == "auto" and local_steps > 1:
             gap, ended = server.bounds.gap, int(server.age) == 1
-            way, turns = turns.following(way, server.exchanges, gap, self.drop, ended=ended)
-        pace, want = server.paces[way], ASKED[way]
+            way, selector = selector.choose(way, server.exchanges, gap, self.drop, ended=ended)
+        pace, want = server.step_sizes[way], ASKED[way]
         if pace.exhausted:
             pace, want = pace._replace(poor=-1), FRESH
-        server = server._replace(way=way, turns=turns, paces=with_pace(server.paces, way, pace))
-        return self._proposed(flat, server, float(pace.trial), want)
+        server = server._replace(way=way, selector=selector, step_sizes=with_step_sizes(server.step_sizes, way, pace))
+        return self._propose(flat, server, float(pace.trial), want)
 
-    def _proposed(self, flat: Flat, server: SlideServer, step: float, want: int) -> SlideServer:
+    def _propose(self, flat: Flat, server: SlideServer, step: float, want: int) -> SlideServer:
         """What is asked for next: a survey of the pair's point, local steps, or a survey of the server's own proposal.
 
         The operator of the survey nearest to the pair's point is the reference of the proposal.
         """
-        omega, tau, z, row, ahead = proposal(flat, server.scale, server.cuts, server.center, _number(step))
+        omega, tau, z, row, ahead = propose_point(flat, server.scale, server.cuts, server.center, _as_number(step))
         server = server._replace(omega=omega, tau=tau, row=int(row), step=step, want=want)
         return server._replace(at={FRESH: z, PROBE: ahead, LOCAL: server.at}[want])
 
 
-def _number(value: Any) -> Any:
-    """As an array of one type, whatever it was: another one would be compiled for."""
+def _as_number(value: Scalar) -> NDArray[np.float64]:
+    """The number as a float64 array: for another type, programs would be compiled again."""
     return np.asarray(value, np.float64)

@@ -106,5 +106,5 @@ def certificate_of(measured: Measured, estimated: bool, shift: float = 0.0) -> C
 
 
 def _total(block: Tree) -> Fenchel:
-    found = jax.tree.leaves(block, is_leaf=lambda node: isinstance(node, Fenchel))
-    return Fenchel(tree.total([part.gap for part in found]), tree.total([part.rounding for part in found]))
+    parts = jax.tree.leaves(block, is_leaf=lambda node: isinstance(node, Fenchel))
+    return Fenchel(tree.total([part.gap for part in parts]), tree.total([part.rounding for part in parts]))

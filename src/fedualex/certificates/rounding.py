@@ -12,13 +12,13 @@ from jaxtyping import Array
 from .. import tree
 from ..regularizers.fenchel import UNIT
 from ..regularizers.maps import norm
-from ..tree import Saddle, Tree
+from ..tree import Saddle, Scalar, Tree, Vector
 
 SHAKE = 8 * UNIT
 """By how much inputs are moved, relative to their size, to see what rounding may do to an operator."""
 
 SEEDS = np.arange(4)
-"""Of the shakes: the changes of one number may cancel by chance."""
+"""The seeds of the shakes: in one shake, changes may cancel by chance."""
 
 UNSEEN = 1024
 """How much larger than an operator's largest entry the terms may be that cancelled, where nothing else is known."""
@@ -30,8 +30,8 @@ class OperatorError(NamedTuple):
     size: Saddle
     estimated: bool
 
-    def with_more(self, sum_error: Any) -> "OperatorError":
-        """The same where each entry may be off by so much more."""
+    def add(self, sum_error: Scalar) -> "OperatorError":
+        """The error where each entry may be off by `sum_error` more."""
         return self._replace(size=jax.tree.map(lambda own: own + sum_error, self.size))
 
 
@@ -48,7 +48,7 @@ class Majorized(eqx.Module):
         """
 
 
-def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
+def error_of_operator(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
     """How far g, the computed operator of a `Problem` at z, may be from the exact one.
 
     With a majorant F: (n + 32) UNIT grad F(|z|), n the number of examples and of entries of z. Else estimates: twice
@@ -60,15 +60,15 @@ def error_of_loss(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(g)]))
         return OperatorError(jax.tree.map(lambda a: jnp.full_like(a, UNSEEN * UNIT * largest), g), estimated=True)
     if isinstance(problem.f, Majorized):
-        _, gradient = majorized(problem).loss_and_gradient(jax.tree.map(jnp.abs, z))
+        _, gradient = with_majorant(problem).loss_and_gradient(jax.tree.map(jnp.abs, z))
         return OperatorError(tree.scale((longest_sum(problem, z) + 32) * UNIT, gradient), estimated=False)
     # One after the other, so that the loss is part of the program once.
-    shakes = jax.lax.map(lambda seed: jax.tree.map(_spread, _changes(problem, z, g, seed)), SEEDS[:2])
+    shakes = jax.lax.map(lambda seed: jax.tree.map(_spread, _operator_change(problem, z, g, seed)), SEEDS[:2])
     size = jax.tree.map(lambda a, shaken: 16 * UNIT * _spread(a) + 2 * jnp.sum(shaken, axis=0), g, shakes)
     return OperatorError(size, estimated=True)
 
 
-def majorized(problem: Any) -> Any:
+def with_majorant(problem: Any) -> Any:
     """The problem with the majorant of its f in place of f."""
     return eqx.tree_at(lambda p: p.f, problem, problem.f.majorant)
 
@@ -79,28 +79,28 @@ def longest_sum(problem: Any, z: Saddle) -> int:
     return examples + sum(leaf.size for leaf in jax.tree.leaves(z))
 
 
-def _changes(problem: Any, z: Saddle, g: Saddle, seed: Array) -> Saddle:
+def _operator_change(problem: Any, z: Saddle, g: Saddle, seed: Array) -> Saddle:
     """By how much g changes if z and the data are shaken."""
-    other, moved = shaken_problem(problem, z, seed)
+    other, moved = shake_problem(problem, z, seed)
     changes: Saddle = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(b), a - b, 0), g, other.operator(moved))
     return changes
 
 
-def shaken_problem(problem: Any, z: Saddle, seed: Array) -> tuple[Any, Saddle]:
+def shake_problem(problem: Any, z: Saddle, seed: Array) -> tuple[Any, Saddle]:
     """The problem and z with their data and entries moved by SHAKE of their size."""
-    data, moved = _shaken((problem.data, z), seed)
+    data, moved = _shake_tree((problem.data, z), seed)
     return eqx.tree_at(lambda p: p.data, problem, data, is_leaf=lambda node: node is None), moved
 
 
-def _shaken(a: Tree, seed: Array) -> Tree:
+def _shake_tree(a: Tree, seed: Array) -> Tree:
     """a with its floating arrays moved by SHAKE of their size, up or down as if at random."""
     leaves, structure = jax.tree.flatten(a)
     starts = np.cumsum([0, *map(np.size, leaves)]).tolist()
-    shaken = [_shake(leaf, seed, first) for leaf, first in zip(leaves, starts, strict=False)]
+    shaken = [_shake_leaf(leaf, seed, first) for leaf, first in zip(leaves, starts, strict=False)]
     return jax.tree.unflatten(structure, shaken)
 
 
-def _shake(leaf: Any, seed: Array, first: int) -> Any:
+def _shake_leaf(leaf: Vector, seed: Array, first: int) -> Vector:
     if not tree.is_floating(leaf):
         return leaf
     signs = _signs(seed, first, np.size(leaf)).astype(jnp.result_type(leaf))
@@ -130,12 +130,12 @@ class LossError(NamedTuple):
     estimated: bool
 
 
-def unseen_error(z: Saddle, g: Saddle, value: Array) -> LossError:
+def unseen_error(z: Saddle, g: Saddle, value: Scalar) -> LossError:
     """UNSEEN UNIT max(|f(z)|, <|g|, |z|>): an estimate where neither the data nor the terms of f are known."""
     return LossError(UNSEEN * UNIT * _size(z, g, value), estimated=True)
 
 
-def error_of_value(problem: Any, z: Saddle, g: Saddle, value: Array) -> LossError:
+def error_of_value(problem: Any, z: Saddle, g: Saddle, value: Scalar) -> LossError:
     """How far `value`, the computed f of a `Problem` at z, may be from the exact one; g is its operator there.
 
     With a majorant F: (n + 32) UNIT (F + <grad F, |z|>) at |z|, n the number of examples and of entries of z. The
@@ -149,18 +149,18 @@ def error_of_value(problem: Any, z: Saddle, g: Saddle, value: Array) -> LossErro
     n = longest_sum(problem, z)
     if isinstance(problem.f, Majorized):
         size = jax.tree.map(jnp.abs, z)
-        most, slope = majorized(problem).loss_and_gradient(size)
+        most, slope = with_majorant(problem).loss_and_gradient(size)
         return LossError((n + 32) * UNIT * (most + tree.dot(slope, size)), estimated=False)
-    changes = jax.lax.map(lambda seed: jnp.abs(_change(problem, z, value, seed)), SEEDS)
+    changes = jax.lax.map(lambda seed: jnp.abs(_value_change(problem, z, value, seed)), SEEDS)
     return LossError(2 * jnp.sum(changes) + (n**0.5 + 16) * UNIT * _size(z, g, value), estimated=True)
 
 
-def _change(problem: Any, z: Saddle, value: Array, seed: Array) -> Array:
+def _value_change(problem: Any, z: Saddle, value: Scalar, seed: Array) -> Array:
     """By how much f changes if z and the data are shaken."""
-    other, moved = shaken_problem(problem, z, seed)
+    other, moved = shake_problem(problem, z, seed)
     shaken = other.loss(moved)
     return jnp.where(jnp.isfinite(shaken), value - shaken, 0)
 
 
-def _size(z: Saddle, g: Saddle, value: Array) -> Array:
+def _size(z: Saddle, g: Saddle, value: Scalar) -> Array:
     return jnp.maximum(jnp.abs(value), tree.dot(*(jax.tree.map(jnp.abs, point) for point in (g, z))))

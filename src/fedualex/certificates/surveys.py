@@ -1,6 +1,7 @@
 """The certificate of a pair (x, y) whose bounds come from several surveys."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -10,13 +11,14 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..bundle import Bounds, Cuts, Flat, Known, Side, improved, no_bounds, no_cuts
+from ..bundle import Bounds, Cuts, Flat, KnownFloor, Side, improve_bounds, no_bounds, no_cuts
 from ..compiling import compiled
+from ..geometry import Product
 from ..regularizers import for_reports
 from ..regularizers.fenchel import UNIT
-from ..tree import Saddle, Tree
+from ..tree import Saddle, Scalar, Tree, Vector
 from .certificate import Measured, measure
-from .rounding import Majorized
+from .rounding import LossError, Majorized, OperatorError
 
 ESTIMATE = 4.0
 """How many times larger than at one survey the error of others may be, where it is an estimate anyway."""
@@ -28,21 +30,21 @@ class Curvature(NamedTuple):
     The Jacobian of the operator (grad_x f, -grad_y f) is [[xx, yx^T], [-yx, yy]].
     """
 
-    xx: NDArray[Any]
-    yx: NDArray[Any]
-    yy: NDArray[Any]
+    xx: NDArray[np.float64]
+    yx: NDArray[np.float64]
+    yy: NDArray[np.float64]
 
     @property
-    def jacobian(self) -> NDArray[Any]:
-        """Of the operator."""
+    def jacobian(self) -> NDArray[np.float64]:
+        """The Jacobian of the operator."""
         return np.block([[self.xx, self.yx.T], [-self.yx, self.yy]])
 
     def triangles(self) -> "Curvature":
-        """With one triangle of what is symmetric, row by row: what travels."""
+        """The same derivatives as they travel: of symmetric ones a triangle, row by row."""
         return Curvature(self.xx[np.triu_indices(len(self.xx))], self.yx, self.yy[np.triu_indices(len(self.yy))])
 
     def squares(self) -> "Curvature":
-        """Triangles as squares again."""
+        """The inverse of `triangles`."""
         return Curvature(_square(self.xx, self.yx.shape[1]), self.yx, _square(self.yy, len(self.yx)))
 
     @classmethod
@@ -51,24 +53,24 @@ class Curvature(NamedTuple):
         return cls(np.zeros(x * (x + 1) // 2), np.zeros((y, x)), np.zeros(y * (y + 1) // 2))
 
 
-def _square(triangle: NDArray[Any], size: int) -> NDArray[Any]:
-    found, above = np.zeros((size, size)), np.triu_indices(size)
-    found[above] = triangle
-    found.T[above] = triangle
-    return found
+def _square(triangle: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    matrix, above = np.zeros((size, size)), np.triu_indices(size)
+    matrix[above] = triangle
+    matrix.T[above] = triangle
+    return matrix
 
 
 class Minorant(NamedTuple):
     """f(v, y) >= <slope, v> + offset for every v of x's space, at the y of one point."""
 
     slope: Tree
-    offset: Any
+    offset: Scalar
 
 
 class BoundErrors(NamedTuple):
     """What rounding may have done to both bounds: entries of (lower.slope, upper.slope), and the offsets together."""
 
-    slope: NDArray[Any]
+    slope: NDArray[np.float64]
     offset: float
 
 
@@ -79,28 +81,58 @@ class Surveyed(NamedTuple):
     """
 
     operator: Saddle
-    value: Any
+    value: Scalar
     curvature: Curvature | None = None
     """Second derivatives, where they were asked for."""
     cut: Minorant | None = None
     """The dual cut of a step to z, where one was asked for."""
 
 
-def flat_of(problem: Any) -> Flat:
+@runtime_checkable
+class KnownValue(Protocol):
+    """f(x, y) >= value for every x of the domain, at this y (`fx.problems.Floor`)."""
+
+    @property
+    def y(self) -> Tree: ...
+    @property
+    def value(self) -> Scalar: ...
+
+
+@runtime_checkable
+class CertifiableProblem(Protocol):
+    """What certificates ask of a problem."""
+
+    @property
+    def geometry(self) -> Product: ...
+    @property
+    def like(self) -> Saddle: ...
+    @property
+    def data(self) -> Tree: ...
+    @property
+    def clients(self) -> int | None: ...
+    @property
+    def floor(self) -> KnownValue | None: ...
+    def without_data(self) -> "CertifiableProblem": ...
+    def survey(self, z: Saddle) -> Surveyed: ...
+    def operator_error(self, z: Saddle, g: Saddle) -> OperatorError: ...
+    def value_error(self, z: Saddle, found: Surveyed) -> LossError: ...
+
+
+def flat_of(problem: CertifiableProblem) -> Flat:
     """The geometry of a problem in float64 on vectors, with spectral parts on the SVD route."""
     geometry = tree.cast_module(for_reports(problem.geometry), jnp.float64)
     like = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), problem.like)
     return Flat(geometry, like, np.ones(()))
 
 
-def known_of(problem: Any, flat: Flat) -> Known:
+def known_floor(problem: CertifiableProblem, flat: Flat) -> KnownFloor:
     """The floor of a problem as bounds take it, outside of compiled programs."""
     floor = problem.floor
     size = sum(leaf.size for leaf in jax.tree.leaves(flat.like)) - flat.split
     if floor is None:
-        return Known(np.zeros(size), np.zeros(()), np.asarray(False))
+        return KnownFloor(np.zeros(size), np.zeros(()), np.asarray(False))
     leaves = [np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(floor.y)]
-    return Known(np.concatenate([np.zeros(0), *leaves]), np.asarray(floor.value, np.float64), np.asarray(True))
+    return KnownFloor(np.concatenate([np.zeros(0), *leaves]), np.asarray(floor.value, np.float64), np.asarray(True))
 
 
 def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]:
@@ -113,7 +145,9 @@ def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]
     return flat.point(z), flat.point(g), bounds.upper.offset - bounds.lower.offset - jnp.vdot(g, z)
 
 
-def measure_proved(problem: Any, bounds: Bounds, slope_error: Any, offset_error: Any) -> tuple[Measured, Array]:
+def measure_proved(
+    problem: CertifiableProblem, bounds: Bounds, slope_error: Vector, offset_error: Scalar
+) -> tuple[Measured, Array]:
     """The numbers of the certificate of the pair, and its shift, from bounds of their errors; compilable.
 
     With (t, s) <= slope_error, entry by entry, and a + b <= offset_error, for all v
@@ -133,25 +167,31 @@ def measure_proved(problem: Any, bounds: Bounds, slope_error: Any, offset_error:
     return measured._replace(rounding=(1 + 64 * UNIT) * (measured.rounding + more)), shift
 
 
-def measured_pair(problem: Any, bounds: Bounds, errors: BoundErrors | None, sum_error: Any) -> Any:
+def measure_pair(
+    problem: CertifiableProblem, bounds: Bounds, errors: BoundErrors | None, sum_error: Scalar
+) -> tuple[tuple[Saddle, Saddle, Array], Measured]:
     """`pair_with_slopes` and the numbers of its certificate, compiled. errors: as they are proved; None to estimate."""
     if errors is None:
-        return _estimated_pair(problem, bounds, sum_error)
+        return _measure_estimated_pair(problem, bounds, sum_error)
     # Without the data one program will do, however many rows there are.
-    return _proved_pair(problem.without_data(), bounds, errors.slope, np.asarray(errors.offset))
+    return _measure_proved_pair(problem.without_data(), bounds, errors.slope, np.asarray(errors.offset))
 
 
 @compiled
-def _estimated_pair(problem: Any, bounds: Bounds, sum_error: Any) -> Any:
+def _measure_estimated_pair(
+    problem: CertifiableProblem, bounds: Bounds, sum_error: Scalar
+) -> tuple[tuple[Saddle, Saddle, Array], Measured]:
     return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
 
 
 @compiled
-def _proved_pair(problem: Any, bounds: Bounds, slope_error: Any, offset_error: Any) -> Any:
+def _measure_proved_pair(
+    problem: CertifiableProblem, bounds: Bounds, slope_error: Vector, offset_error: Scalar
+) -> tuple[tuple[Saddle, Saddle, Array], Measured]:
     return pair_with_slopes(flat_of(problem), bounds), measure_proved(problem, bounds, slope_error, offset_error)[0]
 
 
-def measure_bounds(problem: Any, bounds: Bounds, sum_error: Any = 0.0) -> tuple[Measured, Array]:
+def measure_bounds(problem: CertifiableProblem, bounds: Bounds, sum_error: Scalar = 0.0) -> tuple[Measured, Array]:
     """The numbers of the certificate of the pair, and its shift; compilable. The rounding is an estimate.
 
     With a majorant, errors are taken where every entry is as large as at any of the surveys, which bounds them all; but
@@ -181,20 +221,26 @@ def _farthest(side: Side) -> Array:
 
 
 def _errors(
-    problem: Any, flat: Flat, bounds: Bounds, reach: Saddle, largest: Array, sizes: Array, sum_error: Any
+    problem: CertifiableProblem,
+    flat: Flat,
+    bounds: Bounds,
+    reach: Saddle,
+    largest: Array,
+    sizes: Array,
+    sum_error: Scalar,
 ) -> tuple[Saddle, Array]:
     """How far operators and values of all surveys may be from the exact ones."""
     elsewhere = problem.data is not None and problem.clients == 0
     if isinstance(getattr(problem, "f", None), Majorized) or elsewhere:
-        at, found = reach, Surveyed(jax.tree.map(lambda leaf: jnp.full_like(leaf, largest), reach), sizes)
+        at, survey = reach, Surveyed(jax.tree.map(lambda leaf: jnp.full_like(leaf, largest), reach), sizes)
         factor = 1.0
     else:
         lower, upper = (side.points[jnp.argmax(side.weights[:-1])] for side in (bounds.lower, bounds.upper))
         # A lower bound may need no survey at all.
         at = flat.point(jnp.where(jnp.any(bounds.lower.weights[:-1] > 0), lower, upper))
-        found, factor = problem.survey(at), ESTIMATE
-    error, value = problem.operator_error(at, found.operator), problem.value_error(at, found)
-    return tree.scale(factor, error.with_more(sum_error).size), factor * (value.size + sum_error)
+        survey, factor = problem.survey(at), ESTIMATE
+    error, value = problem.operator_error(at, survey.operator), problem.value_error(at, survey)
+    return tree.scale(factor, error.add(sum_error).size), factor * (value.size + sum_error)
 
 
 # What the surveys of records say together: bounds of the optimal value from above and from below.
@@ -213,31 +259,33 @@ class Trace(eqx.Module):
     """The row that is overwritten next."""
 
 
-def no_trace(problem: Any) -> Trace:
+def no_trace(problem: CertifiableProblem) -> Trace:
     """Before the first survey."""
     flat = flat_of(problem)
     size = sum(leaf.size for leaf in jax.tree.leaves(flat.like))
     rows = max(2, min(SURVEYS, ENTRIES // size))
-    return _nothing(flat, rows, size)
+    return _no_trace(flat, rows, size)
 
 
 @compiled
-def _nothing(flat: Flat, rows: int, size: int) -> Trace:
+def _no_trace(flat: Flat, rows: int, size: int) -> Trace:
     return Trace(no_cuts(rows, size), no_bounds(flat, rows), jnp.asarray(0))
 
 
-def traced(problem: Any, trace: Trace, surveys: list[tuple[Saddle, Any, Any]]) -> Trace:
+def add_surveys(problem: CertifiableProblem, trace: Trace, surveys: Sequence[tuple[Saddle, Saddle, Scalar]]) -> Trace:
     """The trace with more surveys, each a point with its operator and value; the oldest are forgotten."""
     flat = flat_of(problem)
-    return _traced(flat, known_of(problem, flat), trace, surveys)
+    return _add_surveys(flat, known_floor(problem, flat), trace, surveys)
 
 
 @compiled
-def _traced(flat: Flat, known: Known, trace: Trace, surveys: list[tuple[Saddle, Any, Any]]) -> Trace:
+def _add_surveys(
+    flat: Flat, known: KnownFloor, trace: Trace, surveys: Sequence[tuple[Saddle, Saddle, Scalar]]
+) -> Trace:
     cuts, row = trace.cuts, trace.oldest
     true, zero = jnp.asarray(True), jnp.zeros(())
     for z, g, value in surveys:
         new = Cuts(flat.vector(z), flat.vector(g), jnp.asarray(value, jnp.float64), zero, zero, true)
         cuts = cuts.with_row(row, new)
         row = (row + 1) % cuts.used.size
-    return Trace(cuts, improved(flat, cuts, known, trace.bounds, model=False), row)
+    return Trace(cuts, improve_bounds(flat, cuts, known, trace.bounds, model=False), row)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..display import rounded_up, visible
-from .common import echo, json_option, one_line_errors, out_option, print_json, print_table, resumable
+from .common import BadInput, echo, json_option, one_line_errors, out_option, print_json, print_table, resumable
 
 # A model on the screen: its certificate in words, its test, its coefficients; and its predictions as text.
 
@@ -60,11 +60,17 @@ def description(model: Any) -> dict[str, Any]:
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
     echo(claim(model))
+    if (penalty := model.training.get("penalty")) is not None:
+        echo(f"Penalty: {penalty['sentence']}.")
     for sentence in model.training.get("weighs", ()):
         echo(f"In its objective {sentence}.")
     _show_measures(model, model.training.get("held_out"))
     for part in model.parts():
         _show_coefficients(part, most)
+    if (effects := model.training.get("effects")) is not None:
+        show_effects(effects, most)
+    for sentence in model.training.get("done", ()):
+        echo(sentence)
 
 
 def claim(model: Any) -> str:
@@ -84,32 +90,75 @@ def claim(model: Any) -> str:
     return f"Tolerance {tol:g} not reached: {known}"
 
 
-def _show_measures(model: Any, measures: dict[str, Any] | None) -> None:
+def show_effects(effects: dict[str, Any], most: int | None = None) -> None:
+    """The table of effects, the surest first, and what is to be said of it; or why there is none."""
+    if (why := effects.get("refused")) is not None:
+        echo(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
+        return
+    import numpy as np
+
+    from ..tables.effects import read_effects
+
+    found = read_effects(effects)
+    order = sorted(range(len(found.rows)), key=lambda j: -abs(np.nan_to_num(found.rows[j].z)))
+    kept, names = order[:most], found.header()
+    own = ", an intercept for each client" if effects.get("own_intercepts") else ""
+    echo(f"Effects without penalty{own}, the surest first:")
+    ratio = found.effect in names
+    shown = [0, 1, *([names.index(found.effect), names.index(found.effect) + 1] if ratio else [2, 4]), names.index("p")]
+    cells, heads = found.cells(), [names[j].removeprefix("its ") for j in shown]
+    _print_rows(heads, [[cells[j][column] for column in shown] for j in kept])
+    if len(kept) < len(order):
+        echo(f"{len(order) - len(kept)} more: fedualex summary")
+    for sentence in found.words:
+        echo(sentence)
+
+
+def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "") -> None:
     if measures is None:
         return
     from ..tables.measures import worst
 
     overall, clients = measures["overall"], measures["clients"]
     rows = {"all clients": overall}
+    ends = measures.get("intervals", {}).get("overall", {})
+    if ends:
+        rows |= {f"{100 * measures['confidence']:g}% interval": {name: _ends(ends.get(name)) for name in overall}}
     if len(clients) > 1:
         rows |= {"worst of each": {name: worst(name, clients) for name in overall}, **clients}
-    echo(f"On {measures['rows']} rows that were held out:")
+    echo(title or f"On {measures['rows']} rows that were held out:")
     names = [f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name for name in overall]
     _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
+    _show_calibration(measures.get("calibration", {}).get("overall"))
     share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
     if share is not None and accuracy is not None and accuracy <= max(share, 1 - share):
         often = model.classes.tolist()[int(share >= 0.5)]
         echo(f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows.")
 
 
+def _show_calibration(found: dict[str, Any] | None) -> None:
+    if found is None:
+        return
+    if found["slope"] is None:
+        echo(f"Calibration: {found['sentence']}.")
+        return
+    slope, start = ([f"{value:.3g}" for value in found[name]] for name in ("slope", "intercept"))
+    of_slope, of_start = (f"{value} ({lower} to {upper})" for value, lower, upper in (slope, start))
+    echo(f"Calibration: slope {of_slope}, 1 if right; intercept {of_start}, 0 if right.")
+
+
+def _ends(ends: list[float] | None) -> str:
+    return "-" if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
+
+
 def _show_coefficients(model: Any, most: int | None) -> None:
     used = [c for c in model.coefficients if c.size > 0]
     several = model.weights.ndim > 1
     names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit", "per deviation"]
-    words = {f"{name}={word}" for name, known in model.encoder.categories.items() for word in known}
+    numbers = set(model.encoder.numbers)
     rows = []
     for c in used[:most]:
-        deviation = ["-" if c.feature in words else f"{c.per_deviation[0]:+.4g}"] * (not several)
+        deviation = ["-" if c.feature not in numbers else f"{c.per_deviation[0]:+.4g}"] * (not several)
         rows.append([c.feature, *(f"{value:+.4g}" for value in c.per_unit), *deviation])
     alone = [f"{value:+.4g}" for value in model.intercept.reshape(-1).tolist()]
     shown = [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
@@ -130,26 +179,77 @@ def _print_rows(names: list[str], rows: list[list[str]]) -> None:
     print_table(table)
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+def _number(value: float | str | None) -> str:
+    return "-" if value is None else value if isinstance(value, str) else f"{value:.4g}"
 
 
 # What a person can choose about a model of a table, whether the table is here or at several sites.
 
 
+def names(context: click.Context, option: click.Parameter, given: str | None) -> list[str] | None:
+    """The names of columns with commas between them."""
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _references(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
+    """COLUMN=LEVEL, as often as it is given."""
+    parts = [one.partition("=") for one in given]
+    if wrong := [one for one, part in zip(given, parts, strict=True) if not part[0] or not part[2]]:
+        raise BadInput(f"--reference must be COLUMN=LEVEL, such as thal=3, got {wrong[0]!r}")
+    return {name: level for name, _, level in parts} or None
+
+
+class NumberOr(click.ParamType):  # type: ignore[type-arg]  # older versions have no argument
+    """A number, or one word."""
+
+    def __init__(self, kind: Callable[[str], Any], word: str):
+        self.kind, self.word, self.name = kind, word, f"number|{word}"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """As it is read."""
+        if value == self.word or not isinstance(value, str):
+            return value
+        try:
+            return self.kind(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor {self.word!r}.", param, ctx)
+
+
+PENALTY, FOLDS = NumberOr(float, "auto"), NumberOr(int, "sites")
 OPTIONS = (
     click.option("--target", help="The column to predict; low-rank: several, with commas between them."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
     click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
+    click.option("--categories", callback=names, help="Columns of numbers that are categories, with commas between."),
+    click.option(
+        "--reference",
+        multiple=True,
+        callback=_references,
+        help="COLUMN=LEVEL: the category that others are compared with; the most frequent. May be repeated.",
+    ),
+    click.option("--missing", help="mean, indicator (a 0/1 column more) or drop (rows with holes are left out); mean."),
+    click.option("--id", help="The column that names rows, in errors; no feature."),
     click.option("--goal", help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust or low-rank."),
-    click.option("--l1", type=float, help="Weight of the l1 penalty; larger is sparser."),
+    click.option(
+        "--l1", type=PENALTY, help="Weight of the l1 penalty, larger is sparser; auto: what held-out rows choose."
+    ),
     click.option("--l2", type=float, help="Weight of the squared l2 penalty."),
     click.option(
         "--cvar", type=float, help="fair: the share of clients that is served worst, not the worst one alone."
     ),
-    click.option("--nuclear", type=float, help="low-rank: weight of the nuclear norm; larger has fewer directions."),
+    click.option(
+        "--nuclear", type=PENALTY, help="low-rank: weight of the nuclear norm, larger has fewer directions; or auto."
+    ),
     click.option("--limit", type=float, help="neyman-pearson: the largest mean loss of the limited class."),
     click.option("--limited", help="neyman-pearson: the class whose loss is limited; the first in sorted order."),
+    click.option("--folds", type=FOLDS, help="Parts of each client's rows that choose a penalty, 5; or sites."),
+    click.option("--choose", help="The rule that chooses a penalty: one-standard-error, or best."),
+    click.option("--confidence", type=float, help="Of intervals; 0.95."),
+    click.option(
+        "--site-intercepts",
+        type=bool,
+        help="Whether each client has an intercept in the table of effects; yes where clients are a column.",
+    ),
     click.option("--tol", type=float, help="The certified gap at which the fit ends."),
     click.option("--rounds", type=int, help="The most exchanges with the clients."),
     click.option("--holdout", type=float, help="The share of rows kept for the test; 0.2."),
@@ -167,7 +267,7 @@ def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("table")
 @goal_options
 @click.option("--clients", help="The column that says whose row it is; a number makes as many random clients.")
-@click.option("--ignore", help="Columns that take no part, such as ids, with commas between them.")
+@click.option("--ignore", callback=names, help="Columns that take no part, such as ids, with commas between them.")
 @out_option(default=None, help="The fit's folder; fits/TABLE-GOAL. An unfinished fit in it is resumed.")
 @json_option
 @one_line_errors
@@ -181,8 +281,6 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     from ..tables.fit import fit_into, plan_fit
 
     given = {key: value for key, value in options.items() if value is not None}
-    if "ignore" in given:
-        given["ignore"] = given["ignore"].split(",")
     folder, settings = Path(), {"table": table, **given}
     if table.endswith(".toml"):
         document = read_toml(Path(table))
@@ -208,28 +306,128 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("table", type=click.Path())
+@click.option("--keep", callback=names, help="Columns of the table that come first in the file, such as an id.")
+@click.option("--id", "key", help="The column that names rows in errors; that of the fit.")
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write; the screen if left out."
 )
 @json_option
 @one_line_errors
-def predict(model: Path, table: str, out: Path | None, as_json: bool) -> None:
+def predict(model: Path, table: str, keep: list[str] | None, key: str | None, out: Path | None, as_json: bool) -> None:
     """Predict the rows of a TABLE by a MODEL: a CSV file with the prediction, the score and the probabilities."""
-    from ..data.files import read_table
+    from ..data.columns import naming_rows
     from ..models import load
     from ..storage import write_atomically
 
     found = load(model)
-    rows = read_table(table, Path(), found.encoder.categories)
-    for name, unseen in found.unseen(rows).items():
-        shown = ", ".join(unseen[:3]) + (", ..." if len(unseen) > 3 else "")
-        echo(f"note: {name} holds categories that were not there in training: {shown}", err=True)
-    text = as_text(predictions(found, rows), as_json)
+    rows = _rows_for(found, table, keep or [], key)
+    for sentence in _unseen(found, rows):
+        echo(f"note: {sentence}", err=True)
+    with naming_rows(rows, key or found.training.get("id")):
+        columns = predictions(found, rows)
+    if twice := [name for name in keep or () if name in columns]:
+        raise ValueError(f"keep must name columns that predict does not write, got {twice[0]!r}")
+    text = as_text(kept_columns(rows, keep or []) | columns, as_json)
     if out is None:
         click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
     else:
         write_atomically(out, text.encode())
         echo(f"{rows.rows} predictions: {out}")
+
+
+def _rows_for(model: Any, table: str, beside: list[str], key: str | None) -> Any:
+    """The table with the columns of a model as they were in training, and with others as the file has them."""
+    from ..data.files import read_table
+    from ..validation import hint
+
+    encoder = model.encoder
+    words = {name for name in encoder.categories if name not in encoder.codes}
+    targets = set(model.targets) if model.classes.dtype.kind == "U" else set()
+    free = {*beside, *([key] if key else [])} - {*model.columns, *model.targets}
+    rows = read_table(table, Path(), words | targets | free)
+    for option, name in (*(("keep", name) for name in beside), *([("id", key)] if key else [])):
+        if name not in rows:
+            raise ValueError(f"{option}: {rows.source} has no column {name!r}; {hint(name, rows)}")
+    return rows
+
+
+def _unseen(model: Any, rows: Any) -> list[str]:
+    """What a table has that training had not, in sentences."""
+    said = []
+    for name, unseen in model.unseen(rows).items():
+        shown = ", ".join(unseen[:3]) + (", ..." if len(unseen) > 3 else "")
+        said.append(f"{name} holds categories that were not there in training: {shown}")
+    return said
+
+
+def _holes(model: Any, rows: Any, dropped: int) -> list[str]:
+    """What was done with the rows of a table that miss values, in a sentence; none if no row does."""
+    if dropped:
+        return [f"rows with missing values are left out, as they were in training: {dropped}"]
+    gone = [f"{name} ({count})" for name, count in model.holes(rows).items()]
+    shown = ", ".join(gone[:5]) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
+    return [f"missing values count as the mean of training: {shown}"] if gone else []
+
+
+def kept_columns(table: Any, names: list[str]) -> dict[str, list[Any]]:
+    """Columns of a table as a file has them; None where a value is missing."""
+    found = {name: table[name].tolist() for name in names}
+    return {name: [None if value != value else value for value in column] for name, column in found.items()}
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("table", type=click.Path())
+@click.option("--clients", help="The column that says whose row it is; all rows are one client's if left out.")
+@click.option("--id", "key", help="The column that names rows in errors; that of the fit.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="A CSV file to write the measures to.")
+@json_option
+@one_line_errors
+def evaluate(model: Path, table: str, clients: str | None, key: str | None, out: Path | None, as_json: bool) -> None:
+    """Measure a MODEL on a TABLE with its target that it was not fitted to: of all rows, and of each client."""
+    from ..data.columns import naming_rows
+    from ..models import load
+    from ..storage import write_atomically
+    from ..tables.measures import evaluated
+
+    found = load(model)
+    rows = _rows_for(found, table, [], key)
+    with naming_rows(rows, key or found.training.get("id")):
+        measures = evaluated(found, rows, clients)
+    notes = [*_unseen(found, rows), *_holes(found, rows, measures.dropped)]
+    for note in notes:
+        echo(f"note: {note}", err=True)
+    if out is not None:
+        write_atomically(out, as_text(measures.columns(), False).encode())
+    if as_json:
+        print_json({"notes": notes, **measures.plain()})
+        return
+    _show_measures(found, measures.plain(), f"On {rows.rows - measures.dropped} rows of {rows.source}:")
+    if out is not None:
+        echo(f"measures: {out}")
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--errors", help="model-based, sandwich or clustered; the first that the model has.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="A CSV file to write the table to.")
+@json_option
+@one_line_errors
+def summary(model: Path, errors: str | None, out: Path | None, as_json: bool) -> None:
+    """The table of effects of a MODEL: estimates, standard errors, intervals, ratios and p."""
+    from ..models import load
+    from ..storage import write_atomically
+    from ..tables.effects import effect_columns, effects_of
+
+    found = effects_of(load(model), errors)
+    if out is not None and "refused" not in found:
+        write_atomically(out, as_text(effect_columns(found), False).encode())
+    if as_json:
+        print_json(found)
+        return
+    show_effects(found)
+    if out is not None:
+        echo(f"effects: {out}")
 
 
 @click.command()

@@ -5,7 +5,7 @@ import click
 from .catalogue import methods, problems, theory
 from .common import Commands
 from .deploy import deploy
-from .fit import explain, fit, predict
+from .fit import evaluate, explain, fit, predict, summary
 from .paper import demo, reproduce
 from .runs import compare, figures, report, solve, verify
 
@@ -20,7 +20,9 @@ for command in (
     demo,
     fit,
     predict,
+    evaluate,
     explain,
+    summary,
     solve,
     deploy,
     reproduce,

@@ -164,7 +164,7 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
 @json_option
 @one_line_errors
 def report(folder: Path, as_json: bool) -> None:
-    """Write report.html into the FOLDER of a run, a fit, an experiment, a comparison or a reproduction."""
+    """Write report.html into the FOLDER of a fit, a model, a run, an experiment, a comparison or a reproduction."""
     from ..report import write_report
 
     page = str(write_report(folder))

@@ -15,7 +15,7 @@ from ..validation import (
     issparse,
     missing,
     of_type,
-    plain_array,
+    one_of,
     real_array,
     real_csr,
     refuse_masked,
@@ -24,7 +24,8 @@ from ..validation import (
     rows_of,
     short,
 )
-from .tables import Table, from_values
+from .columns import code_of, column_of_kind, complete_rows, holes, is_text, plain_column, plain_table, refuse_twins
+from .tables import Table
 
 # Means and deviations of features that nobody pools: each client sends sums, and the sums are added.
 
@@ -173,8 +174,12 @@ def _moment_matrix(X: Any) -> NDArray[Any]:
 # What the columns of a table hold: numbers or text, at one client and at all of them.
 
 
-CATEGORIES = "categories of "
-"""Before the name of a column, the name of its categories in a summary."""
+CATEGORIES, COUNTS = "categories of ", "counts of "
+"""Before the name of a column, the names of its categories in a summary, and of how often they occur."""
+APART = "missing apart"
+"""In a summary, for each two columns with holes: in how many rows one of them is missing alone."""
+TIE = 1e-9
+"""Counts within this share of each other are equal: under masks, sums of weights are rounded."""
 ENOUGH = 20
 """Texts of a client from which on it can be seen whether they are categories."""
 MOST_DISTINCT = 0.5
@@ -185,61 +190,37 @@ DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
 """2026-11-17, 17.11.2026, 11/17/26, each with or without a time."""
 
 
-def plain_table(table: Mapping[str, Any]) -> Table:
-    """The table with columns of numbers, nan where one is missing, and of text, "" where one is."""
-    return Table({name: plain_column(name, column) for name, column in table.items()}, "the table")
+MEAN, INDICATOR, DROP = MISSING = ("mean", "indicator", "drop")
+ONCE = "the same text wherever there is one: missing = indicator tells where"
+"""What a column holds that tells something by its holes alone."""
 
 
-def plain_column(name: str, values: object) -> NDArray[Any]:
-    """A column as numbers with nan or as text with "" where a value is missing."""
-    column = plain_array(f"the column {name!r}", values)
-    if column.dtype.kind == "O":
-        return from_values(column.tolist())
-    return column if column.dtype.kind in "fiubU" else np.where(missing(column), "", column.astype(str))
+@dataclass(frozen=True)
+class Coding:
+    """How columns become features, as all clients agree before anybody's rows are seen.
 
-
-def is_text(column: NDArray[Any]) -> bool:
-    """Whether a plain column is one of text."""
-    return column.dtype.kind == "U"
-
-
-def column_of_kind(name: str, column: NDArray[Any], text: bool) -> NDArray[Any]:
-    """A plain column as text or as numbers, as it was when it was fitted.
-
-    Numbers can be text, as where all codes of a table happen to be numbers: whole ones are written without a point.
-    Text is no number; where all is missing a column can be either.
+    categories: columns of numbers that are codes of categories. reference: for a column of categories the one that the
+    others are compared with, where it is not to be the most frequent. missing: "mean", which missing values count as;
+    "indicator", also a 0/1 column that says where they are; or "drop": rows with holes are left out.
     """
-    if missing(column).all():
-        return np.full(len(column), "" if text else np.nan)
-    if is_text(column) and not text:
-        there = np.flatnonzero(column != "").tolist()
-        row = next((i for i in there if not _is_number(column[i])), there[0])
-        found = f"text, {short(str(column[row]))} in row {row + 1} of {len(column)}"
-        raise ValueError(f"the column {name!r} must hold numbers, as when it was fitted, got {found}")
-    return column if is_text(column) == text else np.array([_text_of(value) for value in column.tolist()], str)
+
+    categories: tuple[str, ...] = ()
+    reference: Mapping[str, str] = field(default_factory=dict)
+    missing: str = MEAN
+
+    def __post_init__(self) -> None:
+        one_of("missing", self.missing, MISSING)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _text_of(value: Any) -> str:
-    """As a file has it; "" of nan."""
-    if value != value:
-        return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+PLAIN = Coding()
 
 
 def summarize_columns(table: Table, weight: Any = None) -> Summary:
     """What a client says of its columns, in the sorted order of their names, and where they stand in its table.
 
     text: 2 if there is some, 1 for an empty column of text, else 0. number: 1 if there are some, else 0. count, total:
-    how many numbers there are, and their sum, in which rows count by their weights if they have some. empty: how many
-    rows of a column of text hold none. texts, distinct, dates: how many texts there are, how many different ones, and
+    how many numbers there are, and their sum. empty: how many rows of a column hold nothing. In these three rows count
+    by their weights if they have some. texts, distinct, dates: how many texts there are, how many different ones, and
     how many dates, where that says something. No text leaves before it is known which columns are categories.
     """
     names = sorted(table)
@@ -260,7 +241,7 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
         sums={
             "count": own.count,
             "total": own.total,
-            "empty": np.array([is_one * (table.rows - len(t)) for is_one, t in zip(text, texts, strict=True)]),
+            "empty": _counted(np.stack([holes(column) for column in columns], axis=1), weight),
             "texts": np.array([len(values) for values in told]),
             "distinct": np.array([len(np.unique(values)) for values in told]),
             "dates": np.array([sum(DATE.fullmatch(value) is not None for value in values) for values in told]),
@@ -271,22 +252,87 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
     )
 
 
-def summarize_categories(table: Table, known: Known) -> dict[str, NDArray[Any]]:
-    """The texts of a client's columns that hold categories, but not how often they occur."""
-    columns = {name: column_of_kind(name, table[name], text=True) for name in known_categories(known)}
+def _counted(flags: NDArray[np.bool_], weight: Any) -> NDArray[Any]:
+    """In how many rows each of these is so, by the weights of rows if they have some."""
+    return np.asarray(flags.sum(axis=0) if weight is None else weight @ flags)
+
+
+def summarize_categories(table: Table, known: Known, coding: Coding) -> dict[str, NDArray[Any]]:
+    """The texts of a client's columns that hold categories."""
+    columns = {name: column_of_kind(name, table[name], text=True) for name in known_categories(known, coding)}
     return {CATEGORIES + name: np.unique(column[column != ""]) for name, column in columns.items()}
 
 
-def known_categories(known: Known) -> list[str]:
+def summarize_counts(table: Table, known: Sequence[Known], coding: Coding, weight: Any) -> dict[str, NDArray[Any]]:
+    """In how many rows of a client each category is, and two columns with holes are not missing together."""
+    found = {}
+    for name, levels in known_levels(known, coding).items():
+        column = column_of_kind(name, table[name], text=True)
+        found[COUNTS + name] = _counted(column[:, None] == np.array(levels, str)[None, :], weight)
+    if coding.missing == INDICATOR:
+        names = known_holes(known, coding)
+        gone = np.array([holes(table[name]) for name in names], bool).reshape(len(names), table.rows).T
+        apart = [_counted(gone ^ gone[:, [i]], weight) for i in range(len(names))]
+        found[APART] = np.array(apart, float).reshape(len(names), len(names))
+    return found
+
+
+def known_levels(known: Sequence[Known], coding: Coding) -> dict[str, tuple[str, ...]]:
+    """The columns of categories that take part, each with its categories in sorted order."""
+    left_out = known_left_out(known, coding)
+    found = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0], coding)}
+    return {name: levels for name, levels in found.items() if name not in left_out}
+
+
+def known_left_out(known: Sequence[Known], coding: Coding) -> dict[str, str]:
+    """The columns of text that take no part, each with what it holds."""
+    found = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0], coding)}
+    return {**known_no_categories(known[0], coding), **known_constants(known[0], found, coding)}
+
+
+def known_holes(known: Sequence[Known], coding: Coding) -> tuple[str, ...]:
+    """The columns that take part and miss values somewhere, but not everywhere."""
+    names, levels = known[0]["columns"].tolist(), known_levels(known, coding)
+    empty, count = (dict(zip(names, known[0][key].tolist(), strict=True)) for key in ("empty", "count"))
+    numbers = [name for name in _numbers(known) if count[name] > 0]
+    return tuple(name for name in (*numbers, *(name for name in levels if levels[name])) if empty[name] > 0)
+
+
+def known_indicators(known: Sequence[Known], coding: Coding) -> tuple[tuple[str, ...], ...]:
+    """The columns with holes, those together that are missing in the same rows."""
+    groups: list[list[int]] = []
+    if coding.missing != INDICATOR:
+        return ()
+    names, apart = known_holes(known, coding), known[2][APART]
+    for i in range(len(names)):
+        if same := next((group for group in groups if apart[group[0], i] == 0), None):
+            same.append(i)
+        else:
+            groups.append([i])
+    return tuple(tuple(names[i] for i in group) for group in groups)
+
+
+def known_reference(name: str, levels: tuple[str, ...], counts: NDArray[Any], coding: Coding) -> str:
+    """The category that the others of a column are compared with: the most frequent, if none is chosen."""
+    chosen = coding.reference.get(name)
+    if chosen is None:
+        return levels[int(np.argmax(counts >= (1 - TIE) * counts.max()))] if levels else ""
+    chosen = code_of(chosen) if name in coding.categories else chosen
+    if chosen not in levels:
+        raise ValueError(f"reference: the column {name!r} has no category {chosen!r}; it has {short(list(levels))}")
+    return chosen
+
+
+def known_categories(known: Known, coding: Coding) -> list[str]:
     """The columns of text that hold categories."""
-    apart = known_no_categories(known)
+    apart = known_no_categories(known, coding)
     return [name for name, text in known_kinds(known).items() if text and name not in apart]
 
 
-def known_no_categories(known: Known) -> dict[str, str]:
-    """The columns of text that hold no categories, each with what it holds instead."""
+def known_no_categories(known: Known, coding: Coding) -> dict[str, str]:
+    """The columns of text that hold no categories, each with what it holds instead; none that is named as one."""
     found = {}
-    for name in (name for name, text in known_kinds(known).items() if text):
+    for name in (name for name, text in known_kinds(known).items() if text and name not in coding.categories):
         i = known["columns"].tolist().index(name)
         if known["dates"][i] > MOST_DATES * known["texts"][i]:
             found[name] = "dates"
@@ -295,11 +341,12 @@ def known_no_categories(known: Known) -> dict[str, str]:
     return found
 
 
-def known_constants(known: Known, categories: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """The columns of text with the same text in every row, each with what it holds."""
-    full = known["empty"] == 0
+def known_constants(known: Known, categories: Mapping[str, tuple[str, ...]], coding: Coding) -> dict[str, str]:
+    """The columns with one category, each with what it holds; with holes that have an indicator they take part."""
+    full = dict(zip(known["columns"].tolist(), (known["empty"] == 0).tolist(), strict=True))
     single = [name for name, found in categories.items() if len(found) == 1]
-    return {name: "the same text in every row" for name in single if full[known["columns"].tolist().index(name)]}
+    kept = [name for name in single if full[name] or coding.missing != INDICATOR]
+    return {name: "the same text in every row" if full[name] else ONCE for name in kept}
 
 
 def known_kinds(known: Known) -> dict[str, bool]:
@@ -323,10 +370,12 @@ def known_moments(known: Known, numbers: tuple[str, ...]) -> Known:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """Numbers are standardized by federated moments; a text column becomes one 0/1 column for each category.
+    """Numbers are standardized by federated moments; categories become 0/1 columns, one for each but the reference.
 
-    Missing numbers become 0, the mean, and constant columns 0 (`Standardizer`). The categories are the union of what
-    the clients name; a missing or unseen category is a row of zeros. 0/1 columns are not rescaled.
+    So a coefficient of a category is its difference from the reference, which is the most frequent category over all
+    clients unless another was chosen. What is missing, and a category that was not there in training, counts as the
+    mean: 0 for a number, the shares of the categories for a category. Constant columns become 0 (`Standardizer`). 0/1
+    columns are not rescaled.
 
     standardizer: the moments of the columns of numbers. Make an encoder with `Encoder.fit`.
     """
@@ -336,58 +385,100 @@ class Encoder:
     standardizer: Standardizer | None
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The columns of text that take no part, each with what it holds instead of categories."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """For each column of categories the one that the others are compared with."""
+    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """For each column of categories the share of each among the rows where it is known."""
+    indicators: tuple[tuple[str, ...], ...] = ()
+    """The columns whose holes have a 0/1 column, those together that are missing in the same rows. Of several, a row
+    has the share of them that it misses."""
+    codes: tuple[str, ...] = ()
+    """The columns of numbers that are categories."""
+    missing: str = MEAN
+    """One of "mean", "indicator", "drop"."""
 
-    exchanges: ClassVar[int] = 2
+    exchanges: ClassVar[int] = 3
 
     @classmethod
-    def fit(cls, table: Mapping[str, NDArray[Any]], clients: Any = None, sample_weight: Any = None) -> "Encoder":
+    def fit(
+        cls,
+        table: Mapping[str, NDArray[Any]],
+        clients: Any = None,
+        sample_weight: Any = None,
+        coding: Coding = PLAIN,
+    ) -> "Encoder":
         """What the columns hold, from the summaries of each client; clients None is one client.
 
-        sample_weight: None, or a number >= 0 for each row, in proportion to which it counts in means and deviations.
+        sample_weight: None, or a number >= 0 for each row, in proportion to which it counts in means, deviations and
+        counts. coding: how columns become features; with missing="drop" only rows without holes count.
         """
         whole = plain_table(table)
         number = np.zeros(whole.rows, int) if clients is None else encode_labels("clients", clients, whole.rows)[1]
         weight = None if sample_weight is None else row_weights(sample_weight, whole.rows)
-        parts = [(whole.take(rows), None if weight is None else weight[rows]) for rows in rows_of(number)]
+        kept = complete_rows(whole) if coding.missing == DROP else np.ones(whole.rows, bool)
+        owned = [rows[kept[rows]] for rows in rows_of(number)]
+        parts = [(whole.take(rows), None if weight is None else weight[rows]) for rows in owned]
         known: list[Known] = []
         for _ in range(cls.exchanges):
-            known.append(merged(cls.summarize(part, known, own) for part, own in parts))
-        return cls.from_known(known)
+            known.append(merged(cls.summarize(part, known, own, coding) for part, own in parts))
+        return cls.from_known(known, coding)
 
     @classmethod
-    def summarize(cls, table: Mapping[str, NDArray[Any]], known: Sequence[Known], weight: Any = None) -> Summary:
-        """At one client: what its columns hold; then its categories, and squared deviations from the mean of all."""
-        own = plain_table(table)
+    def summarize(
+        cls, table: Mapping[str, NDArray[Any]], known: Sequence[Known], weight: Any = None, coding: Coding = PLAIN
+    ) -> Summary:
+        """At one client: what its columns hold; its categories and squared deviations from the mean of all; counts."""
+        own = plain_table(table, coding.categories)
         if not known:
             return summarize_columns(own, weight)
-        numbers, words = _numbers(known), summarize_categories(own, known[0])
+        if len(known) == 2:
+            return Summary(sums=summarize_counts(own, known, coding, weight))
+        numbers, words = _numbers(known), summarize_categories(own, known[0], coding)
         if not numbers:
             return Summary(sums={"squares": np.zeros(0)}, labels=words)
         squares = Standardizer.summarize(_matrix(own, numbers), [known_moments(known[0], numbers)], weight)
         return Summary(sums=squares.sums, labels=words)
 
     @classmethod
-    def from_known(cls, known: Sequence[Known]) -> "Encoder":
-        """From the merged summaries of both exchanges."""
-        numbers = _numbers(known)
-        found = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0])}
-        left_out = {**known_no_categories(known[0]), **known_constants(known[0], found)}
-        categories = {name: words for name, words in found.items() if name not in left_out}
-        if not numbers and not categories:
+    def from_known(cls, known: Sequence[Known], coding: Coding = PLAIN) -> "Encoder":
+        """From the merged summaries of all exchanges."""
+        numbers, categories, left_out = _numbers(known), known_levels(known, coding), known_left_out(known, coding)
+        for name, levels in categories.items():
+            refuse_twins(f"the column {name!r}", levels)
+        counts = {name: np.asarray(known[2][COUNTS + name], float) for name in categories}
+        chosen = {name: known_reference(name, levels, counts[name], coding) for name, levels in categories.items()}
+        if other := [name for name in coding.reference if name not in categories]:
+            raise ValueError(
+                f"reference: the column {other[0]!r} holds no categories; columns of numbers are named in categories"
+            )
+        shares = {name: tuple((own / max(own.sum(), np.finfo(float).tiny)).tolist()) for name, own in counts.items()}
+        moments = _known_standardizer(known, numbers)
+        found = cls(
+            numbers,
+            categories,
+            moments,
+            left_out,
+            chosen,
+            shares,
+            known_indicators(known, coding),
+            tuple(name for name in categories if name in coding.categories),
+            coding.missing,
+        )
+        if not found.features:
             held = ", ".join(f"{name} holds {what}" for name, what in left_out.items())
             raise ValueError(f"a table must have columns of numbers or categories; {held}")
-        if not numbers:
-            return cls(numbers, categories, None, left_out)
-        moments = Standardizer.from_known([known_moments(known[0], numbers), known[1]])
-        if np.any(large := ~np.isfinite(moments.mean + moments.deviation)):
-            name = numbers[int(np.argmax(large))]
-            raise ValueError(f"the column {name!r} must have a variance that float64 can hold: divide it by its size")
-        return cls(numbers, categories, moments, left_out)
+        return found
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the matrix's columns."""
-        return (*self.numbers, *(f"{name}={c}" for name, known in self.categories.items() for c in known))
+        contrasts = (f"{name}={c} (against {self.references[name]})" for name, c in self.contrasts)
+        return (*self.numbers, *contrasts, *(f"{', '.join(group)} missing" for group in self.indicators))
+
+    @property
+    def contrasts(self) -> list[tuple[str, str]]:
+        """The columns of categories, each with its categories but the reference."""
+        return [(name, c) for name, levels in self.categories.items() for c in levels if c != self.references[name]]
 
     def transform(self, table: Columns) -> NDArray[Any]:
         """The matrix of a table with the columns that were fitted; it may have more."""
@@ -395,14 +486,31 @@ class Encoder:
         if gone:
             raise ValueError(f"the table must have the column {gone[0]!r}, which was there when it was fitted")
         kinds = dict.fromkeys(self.numbers, False) | dict.fromkeys(self.categories, True)
-        plain = {name: plain_column(name, table[name]) for name in kinds}
-        whole = Table({name: column_of_kind(name, plain[name], text) for name, text in kinds.items()}, "the table")
+        whole = Table({name: self.column(table, name, text) for name, text in kinds.items()}, "the table")
         blocks: list[NDArray[Any]] = []
         if self.standardizer is not None:
             blocks.append(self.standardizer.transform(_matrix(whole, self.numbers)))
-        for name, known in self.categories.items():
-            blocks.append((whole[name][:, None] == np.array(known, str)[None, :]).astype(float))
+        for name, levels in self.categories.items():
+            member = whole[name][:, None] == np.array(levels, str)[None, :]
+            block = np.where(member.any(axis=1)[:, None], member, np.array(self.shares[name]))
+            blocks.append(block[:, [level != self.references[name] for level in levels]])
+        for group in self.indicators:
+            blocks.append(np.mean([holes(whole[name]) for name in group], axis=0)[:, None])
         return np.concatenate(blocks, axis=1)
+
+    def column(self, table: Columns, name: str, text: bool) -> NDArray[Any]:
+        """A column of a table, as it was when it was fitted."""
+        return column_of_kind(name, plain_column(name, table[name], name in self.codes), text)
+
+
+def _known_standardizer(known: Sequence[Known], numbers: tuple[str, ...]) -> Standardizer | None:
+    if not numbers:
+        return None
+    moments = Standardizer.from_known([known_moments(known[0], numbers), known[1]])
+    if np.any(large := ~np.isfinite(moments.mean + moments.deviation)):
+        name = numbers[int(np.argmax(large))]
+        raise ValueError(f"the column {name!r} must have a variance that float64 can hold: divide it by its size")
+    return moments
 
 
 def _numbers(known: Sequence[Known]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import hashlib
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -34,6 +34,8 @@ class Table(Mapping[str, NDArray[Any]]):
 
     columns: dict[str, NDArray[Any]]
     source: str
+    dropped: int = 0
+    """How many rows were left out of it because a value is missing."""
 
     def __post_init__(self) -> None:
         lengths = {name: np.shape(column) for name, column in self.columns.items()}
@@ -78,11 +80,11 @@ class Table(Mapping[str, NDArray[Any]]):
         """The table without some columns, such as the target."""
         for name in names:
             self[name]
-        return Table({name: column for name, column in self.columns.items() if name not in names}, self.source)
+        return replace(self, columns={name: column for name, column in self.columns.items() if name not in names})
 
     def take(self, rows: Any) -> "Table":
         """Some rows, by index or by mask."""
-        return Table({name: column[rows] for name, column in self.columns.items()}, self.source)
+        return replace(self, columns={name: column[rows] for name, column in self.columns.items()})
 
 
 def checksum(*arrays: Any) -> str:

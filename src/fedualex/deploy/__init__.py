@@ -12,7 +12,7 @@ from ..runtime import Run
 from ..runtime.driver import RunHooks
 from ..runtime.options import fields_of, takes
 from .engine import Arrays, Engine, RefusedError, Reply, Request
-from .guard import Guard, rehearsed
+from .guard import Guard, rehearse_sites
 from .policy import Policy, Privacy, SiteFacts
 from .site import Site
 from .task import DeploymentOptions, RehearsalOptions, Task
@@ -58,7 +58,7 @@ def run(problem: AbstractProblem, method: Method, options: RehearsalOptions) -> 
     task = Task(method, names, DeploymentOptions(**given))
     task.check(problem)
     hooks = RunHooks() if options.callback is None else RunHooks(append=keep_precision(options.callback))
-    works, roster = rehearsed(task, {name: task.site(problem.of_client(m), name) for m, name in enumerate(names)})
+    works, roster = rehearse_sites(task, {name: task.site(problem.of_client(m), name) for m, name in enumerate(names)})
     engine = thread_engine(works)
     with closing(engine), TemporaryDirectory() as folder:
         checkpoint = Path(options.checkpoint or Path(folder) / "checkpoint.npz")

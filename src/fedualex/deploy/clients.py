@@ -4,9 +4,9 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,16 +19,16 @@ from ..algorithms import LocalSteps, Survey
 from ..certificates.surveys import Curvature, Minorant, Surveyed
 from ..compiling import optimized
 from ..problems import AbstractProblem
-from ..runtime.outputs import accumulated
+from ..runtime.outputs import accumulate
 from ..runtime.rounds import draw_cohort, survey_point
 from ..runtime.state import Contribution, Setup, State
 from ..runtime.status import Code, Failure, Missing
 from ..tree import Tree
 from .engine import BACK, Arrays, Engine, Reply, Request, event
 from .policy import CURVATURE, Privacy
-from .secure.sums import SUMMED, MaskError, quantization, revealed
+from .secure.sums import SUMMED, MaskError, quantization, reveal
 from .site import reply_like, sizes_of
-from .wire import Adding, MessageError, pack, round_factors, size_of
+from .wire import Adder, MessageError, pack, round_factors, size_of
 
 # Whether what a site says of its f can be true: a wrong but finite answer is not averaged in silence.
 #
@@ -49,7 +49,7 @@ TINY = 1e-200
 MOST_KEPT, MOST_BYTES = 8, 2**28
 """Answers of each site that later ones are compared with: so many, or fewer if those of all sites take more memory."""
 
-Vector = NDArray[Any]
+Vector = NDArray[np.float64]
 
 
 class Answer(NamedTuple):
@@ -62,8 +62,8 @@ class Answer(NamedTuple):
     value: float
 
 
-class Plausible:
-    """Remembers what sites said and compares. problem: the server's view. bound: of an operator's Euclidean length."""
+class AnswerCheck:
+    """Remembers what sites said and compares. problem: the server's view. bound: the greatest length of an operator."""
 
     def __init__(self, problem: AbstractProblem, bound: float | None):
         self.bound, self.compares = bound, not problem.why_uncertifiable()
@@ -71,20 +71,20 @@ class Plausible:
         self.floor = None if floor is None or not floor.each else (_vector(floor.y), float(floor.value))
         self._kept: dict[str, deque[Answer]] = {}
 
-    def doubts(self, points: Tree, found: Mapping[str, Surveyed]) -> dict[str, str]:
-        """The sites whose answers cannot be true, each with the reason; nothing of the others is forgotten."""
+    def find_doubts(self, points: Tree, surveys: Mapping[str, Surveyed]) -> dict[str, str]:
+        """The sites whose answers cannot be true, each with the reason; answers of the others are remembered."""
         reasons = {}
-        for site, said in found.items():
-            new = _answers(points, said)
+        for site, said in surveys.items():
+            new = _split_answers(points, said)
             if reason := self._reason(new, self._kept.get(site, ())):
                 reasons[site] = reason
             else:
-                size = sum(part.nbytes for part in new[0][:4]) * len(found)
+                size = sum(part.nbytes for part in new[0][:4]) * len(surveys)
                 kept = self._kept.setdefault(site, deque(maxlen=min(MOST_KEPT, MOST_BYTES // max(size, 1))))
                 kept.extend(new)
         return reasons
 
-    def _reason(self, new: list[Answer], old: Any) -> str:
+    def _reason(self, new: list[Answer], old: Iterable[Answer]) -> str:
         for own in new:
             length = float(np.sqrt(own.gx @ own.gx + own.gy @ own.gy))
             if self.bound is not None and length > self.bound * (1 + SLACK):
@@ -111,7 +111,7 @@ def _below_floor(own: Answer, y: Vector, value: float) -> bool:
     return bool(low < value - SLACK * terms - TINY)
 
 
-def _answers(points: Tree, said: Surveyed) -> list[Answer]:
+def _split_answers(points: Tree, said: Surveyed) -> list[Answer]:
     values, g = np.asarray(said.value, float), said.operator
     each = [jax.tree.map(lambda leaf, i=i: leaf[i], (points.x, points.y, g.x, g.y)) for i in range(values.size)]
     return [
@@ -132,6 +132,7 @@ Read = Callable[[Arrays], Any]
 """What a reply holds, or a MessageError that says why it is not what was asked for."""
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 LONGEST_SKIP = 32
 """Exchanges for which a site is left alone at most; the first failure costs it one, the next two, then four."""
@@ -165,7 +166,7 @@ class Exchange:
         self.reasons: dict[str, Failure] = {}
         """Why each site that did not answer when it was asked last did not."""
         self._infinite_before = False
-        self._count = self._surveys = 0
+        self._count = self._split_surveys = 0
         self._misses: dict[str, int] = {}
         self._skip_until: dict[str, int] = {}
 
@@ -189,7 +190,7 @@ class Exchange:
                 )
                 continue
             try:
-                valid[reply.site] = self._checked(reply, request, dict if nonce else read)
+                valid[reply.site] = self._check_reply(reply, request, dict if nonce else read)
             except MessageError as error:
                 reasons[reply.site] = reply.failure or Failure(error.code, str(error))
         infinite = sum(why.is_about_numbers for site, why in reasons.items() if site not in valid)
@@ -207,55 +208,55 @@ class Exchange:
                     failures.pop(site, None)
             else:
                 self._blame(site, request, why)
-        found = {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
-        return self._without_masks(request, found, read) if nonce else found
+        replies = {site: valid[site] for site in sorted(valid, key=self.order.__getitem__)}
+        return self._remove_masks(request, replies, read) if nonce else replies
 
     def survey(self, arrays: Arrays, read: Read) -> dict[str, Any]:
         """A valid reply of every site to a survey.
 
         Surveys have numbers of their own: a round has several, at other points, whose late replies must not be mixed.
         """
-        self._surveys += 1
-        return self.ask_all("survey", arrays, self._surveys, read)
+        self._split_surveys += 1
+        return self.ask_all("survey", arrays, self._split_surveys, read)
 
     def ask_curvature(self, arrays: Arrays, read: Read) -> dict[str, Any]:
-        """The same of a survey with second derivatives."""
-        self._surveys += 1
-        return self.ask_all(CURVATURE, arrays, self._surveys, read)
+        """A valid reply of every site to a survey with second derivatives."""
+        self._split_surveys += 1
+        return self.ask_all(CURVATURE, arrays, self._split_surveys, read)
 
     def ask_all(self, task: str, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
         """A valid reply of every site: those that did not answer are asked again, a few times, unless they refused."""
-        sites, found = list(self.order), dict[str, Any]()
+        sites, replies = list(self.order), dict[str, Any]()
         for attempt in range(TRIES):
-            missing = [site for site in sites if site not in found]
+            missing = [site for site in sites if site not in replies]
             if not missing or self.engine.stopped():
                 break
             if attempt:
                 log.info("%s %d: asked again: %s", task, number, ", ".join(missing))
-            found |= self.ask(task, arrays, number, missing, len(missing), read)
+            replies |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
             if self.refused:
                 break
-        if missing := [site for site in sites if site not in found]:
+        if missing := [site for site in sites if site not in replies]:
             raise SilentSitesError(f"no valid answer of {self.why_not() or ', '.join(missing)}")
-        return {site: found[site] for site in sites}
+        return {site: replies[site] for site in sites}
 
     def why_not(self) -> str:
         """The sites that gave no valid answer last, each with its reason."""
         return "; ".join(f"{site} ({why.text})" for site, why in self.reasons.items())
 
-    def _without_masks(self, request: Request, found: dict[str, Arrays], read: Read) -> dict[str, Any]:
+    def _remove_masks(self, request: Request, replies: dict[str, Arrays], read: Read) -> dict[str, Any]:
         """The sums of all sites; nothing if one is missing, for masks cancel in the sum of all only."""
-        if list(found) != list(self.order):
+        if list(replies) != list(self.order):
             return {}
         try:
-            return {site: read(own) for site, own in revealed(found).items()}
+            return {site: read(own) for site, own in reveal(replies).items()}
         except (MaskError, MessageError) as error:
             log.warning("%s %d: no sum: %s", request.task, request.round, error)
             self.reasons[EVERYBODY] = Failure(Code.NO_SUM, str(error))
             return {}
 
-    def _checked(self, reply: Reply, request: Request, read: Read) -> Any:
+    def _check_reply(self, reply: Reply, request: Request, read: Read) -> Any:
         if (why := reply.failure) is not None or reply.arrays is None:
             raise MessageError("" if why is None else why.text)
         if (reply.round, reply.run_id) != (request.round, request.run_id):
@@ -286,7 +287,7 @@ class SiteClients:
     roster: of secure sums, as `Exchange` has it.
     """
 
-    elsewhere = True
+    remote = True
 
     def __init__(
         self,
@@ -300,15 +301,15 @@ class SiteClients:
         attempts: int,
         averages: tuple[str, ...],
         privacy: Privacy | None,
-        plausible: Plausible,
+        answer_check: AnswerCheck,
         roster: str = "",
     ):
         self.setup, self.sites, self.weights = setup, list(sites), list(sites.values())
         self.exchange = Exchange(engine, self.sites, run_id, timeout, roster)
-        self.adding = Adding(weighted=bool(roster))
+        self.adder = Adder(weighted=bool(roster))
         self.sum_error = quantization(len(self.sites)) if roster else 0.0
         self.needed, self.attempts, self.averages, self.privacy = needed, attempts, averages, privacy
-        self.plausible = plausible
+        self.answer_check = answer_check
         self.reply_like = reply_like(setup, averages)
         self.unsurveyed = "" if privacy is None else PRIVATE
         self._failures = 0
@@ -319,19 +320,19 @@ class SiteClients:
         like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), stacked)
         numbers = jax.ShapeDtypeStruct((len(points),), jax.tree.leaves(like)[0].dtype)
         try:
-            replies = self.exchange.survey(pack(points=stacked), self.adding.reading(operators=like, values=numbers))
+            replies = self.exchange.survey(pack(points=stacked), self.adder.make_reader(operators=like, values=numbers))
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
             return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
-        found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
-        mean = self.adding.total(self.weights, list(found.values()), Surveyed(like, cast(Array, numbers)))
-        if doubted := self._doubted(stacked, mean, found):
+        surveys = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
+        mean = self.adder.total(self.weights, list(surveys.values()), Surveyed(like, cast(Array, numbers)))
+        if doubted := self._refuse_doubted(stacked, mean, surveys):
             return doubted
         return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
 
-    def _doubted(self, points: Tree, mean: Surveyed, found: Mapping[str, Surveyed]) -> Missing | None:
-        """What is missing because answers cannot be true; None if they can."""
-        doubts = self.plausible.doubts(points, {EVERYBODY: mean} if self.exchange.roster else found)
+    def _refuse_doubted(self, points: Tree, mean: Surveyed, surveys: Mapping[str, Surveyed]) -> Missing | None:
+        """Answers that cannot be true count as missing; None if they can."""
+        doubts = self.answer_check.find_doubts(points, {EVERYBODY: mean} if self.exchange.roster else surveys)
         if not doubts:
             return None
         self.exchange.reasons |= {site: Failure(Code.DOUBTED, text) for site, text in doubts.items()}
@@ -339,7 +340,7 @@ class SiteClients:
         return self._missing(Code.DOUBTED, f"{UNANSWERED}: {self.exchange.why_not()}")
 
     def survey_with_curvature(self, request: Survey) -> list[Surveyed] | Missing:
-        """The same with second derivatives and dual cuts; without them where a site does not release any."""
+        """`survey` with second derivatives and dual cuts; without them where a site does not release any."""
         points, curved = list(request.points), np.asarray(request.curvature, bool)
         given = request.starts or (None,) * len(points)
         begun = np.array([start is not None for start in given], bool)
@@ -347,21 +348,21 @@ class SiteClients:
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
         sent, like = self._curvature_request(points, starts, curved, begun)
         try:
-            replies = self.exchange.ask_curvature(sent, self.adding.reading(**like))
+            replies = self.exchange.ask_curvature(sent, self.adder.make_reader(**like))
         except SilentSitesError as error:
             if any(why.code == Code.NO_CURVATURE for why in self.exchange.reasons.values()):
                 log.warning("on without second derivatives: %s", error)
                 return self.survey(points)
             log.warning("no second derivatives: %s", error)
             return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
-        mean = self.adding.total(self.weights, list(replies.values()), like)
-        found = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
-        if doubted := self._doubted(stacked, Surveyed(mean["operators"], mean["values"]), found):
+        mean = self.adder.total(self.weights, list(replies.values()), like)
+        surveys = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
+        if doubted := self._refuse_doubted(stacked, Surveyed(mean["operators"], mean["values"]), surveys):
             return doubted
-        return _surveys(mean, curved, begun)
+        return _split_surveys(mean, curved, begun)
 
     def _curvature_request(
-        self, points: list[Tree], starts: list[Tree], curved: NDArray[Any], begun: NDArray[Any]
+        self, points: list[Tree], starts: list[Tree], curved: NDArray[np.bool_], begun: NDArray[np.bool_]
     ) -> tuple[Arrays, dict[str, Any]]:
         """What sites are sent, and the shapes of what they answer."""
         stacked, first = (jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in (points, starts))
@@ -380,51 +381,51 @@ class SiteClients:
 
     def local(self, state: State, rounds: int) -> State | Missing:
         """The state one round later."""
-        return self.attempted(self._round(state))
+        return self.retry(self._round(state))
 
-    def attempted(self, found: Any) -> Any:
-        """What a round or a survey found; missing replies are waited for, and end the run after so many attempts.
+    def retry(self, answer: T | Missing) -> T | Missing:
+        """The answer; one that is missing returns after a pause, and ends the run after so many attempts.
 
         A refusal is final: where the round cannot be done without the site, it ends the run at once.
         """
         if self.exchange.engine.stopped():
             return Missing(Failure(Code.STOPPED, "the engine was stopped"))
-        if not isinstance(found, Missing):
+        if not isinstance(answer, Missing):
             self._failures = 0
-            return found
+            return answer
         self._failures += 1
-        if found.stop is None and (self.exchange.refused or self._failures >= self.attempts):
+        if answer.stop is None and (self.exchange.refused or self._failures >= self.attempts):
             return Missing(Failure(Code.LOST, f"no valid answer of {self.exchange.why_not()}"))
-        if found.stop is None:
+        if answer.stop is None:
             pause = min(PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
             log.info("sites are asked again in %.1f s, after failure %d of %d", pause, self._failures, self.attempts)
             time.sleep(pause)
-        return found
+        return answer
 
     def count(self, request: Survey | LocalSteps) -> None:
-        """Bytes are counted as they are carried."""
+        """Nothing: bytes are counted as they are carried."""
 
-    def announce(self) -> bool:
-        """With privacy a release is counted before it happens: a crash must not forget it."""
+    def reserve_privacy(self) -> bool:
+        """With privacy, count a release before it happens: a crash must not forget it."""
         self.exchange.traffic[2] += self.privacy is not None
         return self.privacy is not None
 
-    def spent(self, state: State) -> dict[str, Any]:
-        """Bytes so far, failed rounds included, and what all increments that sites were asked for are worth."""
+    def costs(self, state: State) -> dict[str, Any]:
+        """Bytes so far, failed rounds included, and the epsilon of all increments that sites were asked for."""
         up, down, releases = self.exchange.traffic
-        spent = {"bytes_up": up, "bytes_down": down}
-        return spent if self.privacy is None else {**spent, "epsilon": self.privacy.epsilon(releases)}
+        carried = {"bytes_up": up, "bytes_down": down}
+        return carried if self.privacy is None else {**carried, "epsilon": self.privacy.epsilon(releases)}
 
-    def ledger(self) -> Array:
+    def checkpoint_state(self) -> Array:
         """Bytes up, bytes down, releases."""
         return jnp.asarray(self.exchange.traffic)
 
-    def restore(self, ledger: Array) -> None:
+    def restore(self, kept: Array) -> None:
         """Continue to count."""
-        self.exchange.traffic = [int(count) for count in ledger]
+        self.exchange.traffic = [int(count) for count in kept]
 
     def _missing(self, code: Code, text: str) -> Missing:
-        """With this code, unless the run was stopped by hand, or numbers overflowed, as they would again."""
+        """Missing with this code, unless the run was stopped by hand, or numbers overflowed, as they would again."""
         if self.exchange.engine.stopped():
             code = Code.STOPPED
         elif self.exchange.overflown:
@@ -436,14 +437,14 @@ class SiteClients:
         survey = state.reference if self.setup.rounds.survey == "given" else None
         for index in range(self.setup.rounds.surveys):
             at = _survey_point(self.setup, state, index)
-            found = self.survey([at])
-            if isinstance(found, Missing):
-                return found
-            survey = (at, tree.cast(found[0].operator, self.setup.weights.dtype))
-            state = replace(state, server=_surveyed(self.setup, state, survey[1], index))
+            surveys = self.survey([at])
+            if isinstance(surveys, Missing):
+                return surveys
+            survey = (at, tree.cast(surveys[0].operator, self.setup.weights.dtype))
+            state = replace(state, server=_tell_survey(self.setup, state, survey[1], index))
         cohort = [self.sites[int(m)] for m in draw_cohort(self.setup, state.round)[0]]
         needed = min(self.needed or len(cohort), len(cohort))
-        sent, read = pack(server=state.server, survey=survey), self.adding.reading(**self.reply_like)
+        sent, read = pack(server=state.server, survey=survey), self.adder.make_reader(**self.reply_like)
         replies = self.exchange.ask("round", sent, int(state.round), cohort, needed, read)
         if len(replies) < needed:
             return self._missing(Code.TOO_FEW, f"{len(replies)} of {needed} replies")
@@ -455,7 +456,7 @@ class SiteClients:
         p = np.ones(1) if self.setup.rounds.lead is not None else np.asarray(self.weights)[ids]
         factors = round_factors(self.setup, p, ids)
         parts = {name: [reply[name] for reply in replies.values()] for name in self.reply_like}
-        return {name: self.adding.total(factors[name], parts[name], like) for name, like in self.reply_like.items()}
+        return {name: self.adder.total(factors[name], parts[name], like) for name, like in self.reply_like.items()}
 
 
 @optimized
@@ -469,23 +470,23 @@ def _survey_point(setup: Setup, state: State, index: int) -> Tree:
 
 
 @optimized
-def _surveyed(setup: Setup, state: State, g: Tree, index: int) -> Tree:
+def _tell_survey(setup: Setup, state: State, g: Tree, index: int) -> Tree:
     return setup.rounds.surveyed(state.server, g, setup.problem.geometry, index)
 
 
 @optimized
-def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], fraction: Any) -> State:
-    """What the server makes of a round."""
+def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], fraction: Array) -> State:
+    """The state after a round with this mean reply."""
     server = setup.rounds.server_step(
         state.server, total["message"], setup.problem.geometry, fraction.astype(setup.weights.dtype)
     )
-    sums = accumulated(setup, state.sums, Contribution(**total))
+    sums = accumulate(setup, state.sums, Contribution(**total))
     return State(server, None, point, sums, state.round + 1)
 
 
-def _surveys(mean: Mapping[str, Any], curved: NDArray[Any], begun: NDArray[Any]) -> list[Surveyed]:
+def _split_surveys(mean: Mapping[str, Any], curved: NDArray[np.bool_], begun: NDArray[np.bool_]) -> list[Surveyed]:
     """What all sites say of each point, from the sums of their answers."""
-    found, places = [], [np.cumsum(flags) - 1 for flags in (curved, begun)]
+    surveys, places = [], [np.cumsum(flags) - 1 for flags in (curved, begun)]
 
     def at(name: str, i: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[i], mean[name])
@@ -493,5 +494,5 @@ def _surveys(mean: Mapping[str, Any], curved: NDArray[Any], begun: NDArray[Any])
     for i in range(len(curved)):
         curvature = at("curvature", places[0][i]).squares() if curved[i] else None
         cut = at("cuts", places[1][i]) if begun[i] else None
-        found.append(Surveyed(at("operators", i), at("values", i), curvature, cut))
-    return found
+        surveys.append(Surveyed(at("operators", i), at("values", i), curvature, cut))
+    return surveys

@@ -33,10 +33,7 @@ def event(code: str, party: str, task: str, number: int, text: str = "") -> dict
 
 @dataclass(frozen=True)
 class Request:
-    """What the server sends to its sites.
-
-    task: what a site is asked for. round, run_id: which round of which run. arrays: what it needs for that, by name.
-    """
+    """What the server sends to its sites."""
 
     task: str
     """What a site is asked for. Its name means something to the loop and to the site, and nothing to an engine."""
@@ -44,27 +41,26 @@ class Request:
     run_id: str
     """Decides whose request this is: a reply to another run, or to an earlier round, is dropped."""
     arrays: Arrays
+    """What the site needs for its answer, by name."""
     nonce: str = ""
-    """Of secure sums: a word that is new in every attempt. Empty if numbers are asked for as they are."""
+    """A word that is new in every attempt, for secure sums; empty if numbers are asked for as they are."""
     roster: str = ""
-    """Of secure sums: the digest of the list of keys that the server has."""
+    """The digest of the server's list of keys, for secure sums."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back from one site: exactly one of `arrays` and `error`.
-
-    round, run_id: those of the request that is answered. site: who answers, by the word of the engine.
-    """
+    """What came back from one site: exactly one of `arrays` and `error`."""
 
     site: str
     """Who sent it, by the word of the engine; what a message itself says of its sender does not count."""
     round: int
+    """That of the request that is answered, as is the id of the run."""
     run_id: str
     arrays: Arrays | None = None
     error: str | None = None
     code: str = ""
-    """Of the error, as `Code` has it."""
+    """The error's `Code`."""
 
     @property
     def failure(self) -> Failure | None:
@@ -75,7 +71,7 @@ class Reply:
         return Failure(code, self.error or "neither arrays nor an error")
 
 
-def failed(site: str, round_index: int, run_id: str, why: Failure) -> Reply:
+def failure_reply(site: str, round_index: int, run_id: str, why: Failure) -> Reply:
     """The reply of a site that has no answer."""
     return Reply(site, round_index, run_id, error=why.text, code=why.code)
 

@@ -10,7 +10,7 @@ from ..validation import one_of
 
 ENGINES = ("local", "nvflare", "flower")
 OUTSIDE = Failure(Code.OUTSIDE, "connected, but not in this run")
-"""Of a site: that it takes part if the run is sent again, and not before."""
+"""What is said of a site that takes part only if the run is sent again."""
 
 
 @runtime_checkable

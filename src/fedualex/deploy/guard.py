@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from ..runtime.status import Code
 from .engine import Arrays, RefusedError, Request
 from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
 from .policy import CURVATURE, MOST_MODELS, Policy, Release, SiteFacts, composed_epsilon, read_policy, write_policy
-from .secure.masks import ON, has_keys
-from .secure.sums import APART, first_part, is_summed
+from .secure.sums import APART, ON, first_part, has_keys, is_summed
 from .site import Site
 from .task import Task
 from .wire import Work, size_of
@@ -28,7 +27,7 @@ Declare = Callable[[Request], Release]
 
 
 def declare_task(request: Request) -> Release:
-    """Of a request of which nothing is known but its task."""
+    """The release of a request of which nothing is known but its task."""
     return Release(request.task)
 
 
@@ -63,7 +62,7 @@ class Guard:
         self._check_limits(request, asked)  # before anything is computed in vain
         plain = self._work(request)
         self._check_arrays(request, plain)
-        asked = asked.counted(plain)
+        asked = asked.count_numbers(plain)
         noise = self._noise(request, plain)
         answer = plain if not request.nonce or self._hide is None else self._hide(request, plain)
         line = Line(
@@ -80,9 +79,9 @@ class Guard:
             numbers=asked.numbers or 0,
             subject=asked.subject,
         )
-        with self.ledger.locked():
+        with self.ledger.lock():
             self._check_limits(request, asked)  # again: other threads and processes have answered meanwhile
-            self.ledger.append(line.worth(self._epsilon(noise)))
+            self.ledger.append(line.with_epsilon(self._epsilon(noise)))
         return answer
 
     def _check_request(self, request: Request) -> None:
@@ -91,7 +90,7 @@ class Guard:
             raise RefusedError(why.text, why.code)
         if policy.tasks is not None and request.task not in policy.tasks:
             code = Code.NO_CURVATURE if request.task == CURVATURE else Code.NOT_RELEASED
-            raise RefusedError(f"this site answers {_listed(policy.tasks)}, not {request.task!r}", code)
+            raise RefusedError(f"this site answers {_list_words(policy.tasks)}, not {request.task!r}", code)
         if request.task == MODEL and not policy.keep_model:
             raise RefusedError("this site keeps no model", Code.NOT_RELEASED)
         if request.nonce and self._hide is None:
@@ -101,7 +100,7 @@ class Guard:
         if self.ledger.damage:
             text = "the ledger of this site is damaged, and its operator has not acknowledged it"
             raise RefusedError(text, Code.LEDGER_DAMAGED)
-        most, given = self.policy.exchanges_per_day, self.ledger.lately()
+        most, given = self.policy.exchanges_per_day, self.ledger.count_recent()
         if most is not None and given + asked.sums > most:
             rest = "has given them" if asked.sums == 1 else f"has given {given}: {asked.sums} points are as many"
             raise RefusedError(f"this site gives {most} answers in 24 hours, and {rest}", Code.DAY_SPENT)
@@ -120,7 +119,7 @@ class Guard:
         allowed = self.policy.arrays
         for name in arrays:
             if allowed is not None and first_part(name) not in allowed:
-                text = f"{first_part(name)!r} does not leave this site, which releases {_listed(allowed)}"
+                text = f"{first_part(name)!r} does not leave this site, which releases {_list_words(allowed)}"
                 raise RefusedError(text, Code.NOT_RELEASED)
             if self.policy.secure_sums and not request.nonce and (is_summed(name) or name in APART):
                 raise RefusedError(f"{first_part(name)!r} leaves this site in secure sums only", Code.MASKS_ONLY)
@@ -146,15 +145,16 @@ class Guard:
         return spent
 
 
-def _listed(words: tuple[str, ...]) -> str:
+def _list_words(words: tuple[str, ...]) -> str:
     return ", ".join(map(repr, words)) or "nothing"
 
 
 # A site as it stands in its folder: its work behind its own rules, its ledger and its keys.
 
 
-class Side(Protocol):
-    """A site's side of a run, before its rules."""
+@runtime_checkable
+class SiteSide(Protocol):
+    """What a site would answer without rules of its own."""
 
     def work(self, request: Request) -> Arrays:
         """The answer to a request."""
@@ -165,7 +165,7 @@ class Side(Protocol):
         ...
 
     def factors(self, task: str) -> Mapping[str, float]:
-        """What its arrays are multiplied by in secure sums."""
+        """What its arrays are multiplied by in secure sums, by the first parts of their names."""
         ...
 
     def told(self, task: str) -> str:
@@ -173,29 +173,29 @@ class Side(Protocol):
         ...
 
 
-def guarded(party: Path, name: str, site: Side, about: SiteFacts) -> Guard:
-    """The work of the site of this name behind what its folder holds. about: what its rules may be about."""
+def guard_site(party: Path, name: str, site: SiteSide, about: SiteFacts) -> Guard:
+    """The site of this name behind the rules, the ledger and the keys in its folder. about: what rules may be about."""
     hide = None
     if has_keys(party):
-        from .secure.masks import Masking, read_keys
+        from .secure.masks import Masker, read_keys
 
-        hide = Masking(read_keys(party, name), site.factors, site.told).hide
+        hide = Masker(read_keys(party, name), site.factors, site.told).hide
     return Guard(site.work, read_policy(party), Ledger(party / LEDGER), about, hide, site.declare)
 
 
-def rehearsed(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Work], str]:
-    """The works of sites in one process, and the digest of their list of keys, which are made here for secure sums."""
+def rehearse_sites(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Work], str]:
+    """The work of each site in one process, and the digest of their list of keys, made here if sums are secure."""
     if task.options.secure_sums != ON:
         return {name: site.work for name, site in sites.items()}, ""
-    from .secure.masks import Masking, SiteKeys, new_keys
+    from .secure.masks import Masker, SiteKeys, generate_keys
 
-    _, roster, own = new_keys(list(sites))
+    _, roster, own = generate_keys(list(sites))
 
-    def door(name: str, site: Site) -> Guard:
-        masking = Masking(SiteKeys(name, roster, own[name]), site.factors, site.told)
-        return Guard(site.work, Policy(), Ledger(None), hide=masking.hide, declare=site.declare)
+    def guard(name: str, site: Site) -> Guard:
+        masker = Masker(SiteKeys(name, roster, own[name]), site.factors, site.told)
+        return Guard(site.work, Policy(), Ledger(None), hide=masker.hide, declare=site.declare)
 
-    return {name: door(name, site).work for name, site in sites.items()}, roster.digest
+    return {name: guard(name, site).work for name, site in sites.items()}, roster.digest
 
 
 def prepare_site(party: Path) -> None:

@@ -40,13 +40,13 @@ class Line:
     task: str = ""
     round: int = 0
     nonce: str = ""
-    """Of secure sums; empty where all left in the clear."""
+    """The word of secure sums; empty where all left in the clear."""
     arrays: Mapping[str, list[int]] = field(default_factory=dict)
     """Names and shapes, before masks."""
     size: int = 0
     """Bytes of its numbers."""
     sha256: str = ""
-    """Of what left, as `content_digest` has it; of all lines before it where damage was acknowledged."""
+    """The `content_digest` of what left; the digest of all lines before it where damage was acknowledged."""
     noise: float | None = None
     """The multiplier of the noise in it; None if there is none."""
     epsilon: float | None = None
@@ -82,16 +82,16 @@ class Line:
         """Its time, in seconds since 1970."""
         return datetime.fromisoformat(self.time).timestamp()
 
-    def worth(self, epsilon: float | None) -> "Line":
-        """The same, with what all releases are worth after it."""
+    def with_epsilon(self, epsilon: float | None) -> "Line":
+        """The line, with the epsilon of all releases after it."""
         return replace(self, epsilon=epsilon)
 
-    def following(self, previous: str, time: str) -> "Line":
-        """The same, chained to a line with this hash."""
+    def chain(self, previous: str, time: str) -> "Line":
+        """The line at this time, chained to a line with this hash."""
         return replace(self, previous=previous, time=time)
 
-    def encoded(self) -> bytes:
-        """As it is written."""
+    def encode(self) -> bytes:
+        """The line as bytes of the file."""
         return json.dumps(vars(self), allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
@@ -107,7 +107,7 @@ class Reading:
     """The last line, if it has no end."""
     damage: str = ""
     hashes: frozenset[str] = frozenset()
-    """Of all lines."""
+    """The hashes of all lines."""
 
 
 def read(content: bytes) -> Reading:
@@ -115,11 +115,11 @@ def read(content: bytes) -> Reading:
     *rows, tail = content.split(b"\n")
     lines, head, damage, unread, position = list[Line](), BEGINNING, "", 0, 0
     hashes = set[str]()
-    first = _parsed(rows[0]) if rows else None
+    first = _parse(rows[0]) if rows else None
     if first is None or first.kind != BEGUN:
         damage = "its beginning is missing"
     for number, row in enumerate(rows, 1):
-        line = _parsed(row)
+        line = _parse(row)
         if line is None:
             unread = unread or number
         else:
@@ -144,14 +144,14 @@ HEAD = "ledger.head"
 
 def read_file(file: Path) -> Reading:
     """A ledger with its head: a last line that was changed or cut off leaves no line with that hash."""
-    found, head = read(file.read_bytes()), file.with_name(HEAD)
-    if found.damage:
-        return found
+    reading, head = read(file.read_bytes()), file.with_name(HEAD)
+    if reading.damage:
+        return reading
     if not head.exists():
-        return replace(found, damage=f"its head, {HEAD}, is missing; earlier versions wrote none")
-    if head.read_text(errors="replace") not in found.hashes:
-        return replace(found, damage=f"its last line was changed or cut off: none has the hash in {HEAD}")
-    return found
+        return replace(reading, damage=f"its head, {HEAD}, is missing; earlier versions wrote none")
+    if head.read_text(errors="replace") not in reading.hashes:
+        return replace(reading, damage=f"its last line was changed or cut off: none has the hash in {HEAD}")
+    return reading
 
 
 def _write_head(file: Path, head: str) -> None:
@@ -164,18 +164,18 @@ def _write_head(file: Path, head: str) -> None:
 
 
 def digest(content: bytes) -> str:
-    """SHA-256."""
+    """SHA-256, as a hexadecimal word."""
     return hashlib.sha256(content).hexdigest()
 
 
 def content_digest(arrays: Arrays) -> str:
     """SHA-256 of names, dtypes, shapes and bytes of arrays."""
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
-        found.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode() + b"\n")
-        found.update(array.reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+        total.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode() + b"\n")
+        total.update(array.reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
 
 
 def stamp(seconds: float) -> str:
@@ -187,21 +187,21 @@ LATER = {"kit", "sums", "numbers", "subject"}
 """What lines of older ledgers do not say."""
 
 
-def _parsed(row: bytes) -> Line | None:
+def _parse(row: bytes) -> Line | None:
     try:
-        found = json.loads(row)
-        if found.keys() == {one.name for one in fields(Line)} - LATER:
-            found["numbers"] = sum(math.prod(shape) for shape in found["arrays"].values())
-        elif found.keys() != {one.name for one in fields(Line)}:
+        content = json.loads(row)
+        if content.keys() == {one.name for one in fields(Line)} - LATER:
+            content["numbers"] = sum(math.prod(shape) for shape in content["arrays"].values())
+        elif content.keys() != {one.name for one in fields(Line)}:
             return None
-        line = Line(**found)
+        line = Line(**content)
         return line if _is_sound(line) else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def _is_sound(line: Line) -> bool:
-    """Whether what is counted can be counted."""
+    """Whether all that is counted by has the right type."""
     noise: Any = line.noise
     words = (line.kind, line.nonce, line.previous, line.sha256, line.task, line.run, line.kit, line.subject)
     return (
@@ -236,7 +236,7 @@ class Ledger:
         if file is None:
             self.append(Line(kind=BEGUN))
         else:
-            with self.locked():  # reads it
+            with self.lock():  # reads it
                 pass
 
     @property
@@ -244,7 +244,7 @@ class Ledger:
         """What is wrong with the file and was not acknowledged; empty if nothing is."""
         return self._damage
 
-    def lately(self) -> int:
+    def count_recent(self) -> int:
         """Sums that were released within the last 24 hours; those that seem to be of the future count."""
         while self._times and self._times[0][0] <= self.clock() - DAY:
             self._times.popleft()
@@ -267,7 +267,7 @@ class Ledger:
         return nonce in self._nonces
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Look at the ledger and append to it inside of this: nobody else does so meanwhile."""
         with self._turn:
             if self.file is None or self._handle is not None:
@@ -283,9 +283,9 @@ class Ledger:
                 self._handle = None
 
     def append(self, line: Line) -> None:
-        """Write a line, chained to the one before it, and return when it is on the disk. Call within `locked`."""
-        line = line.following(self._head, stamp(self.clock()))
-        content = line.encoded()
+        """Write a line, chained to the one before it, and return when it is on the disk. Call within `lock`."""
+        line = line.chain(self._head, stamp(self.clock()))
+        content = line.encode()
         if self._handle is not None:
             _write(self._handle, content, self._size)
         self._size += len(content)
@@ -299,7 +299,7 @@ class Ledger:
 
         noise: the multiplier of the site's noise now, with which it is counted.
         """
-        with self.locked():
+        with self.lock():
             if self._torn is None or self._handle is None:
                 return
             _write(self._handle, b"\n", self._size)
@@ -308,7 +308,7 @@ class Ledger:
 
     def acknowledge(self, note: str) -> None:
         """An operator has seen the damage: what can be read counts, and the site answers again."""
-        with self.locked():
+        with self.lock():
             if self.file is None or not self._damage:
                 raise ValueError("the ledger is not damaged, so there is nothing to acknowledge")
             content = self.file.read_bytes()
@@ -353,7 +353,7 @@ def begin_ledger(folder: Path) -> None:
     """An empty ledger in a site's folder; one that is there stays as it is."""
     file = folder / LEDGER
     if not file.exists():
-        line = Line(kind=BEGUN).following(BEGINNING, stamp(time.time())).encoded()
+        line = Line(kind=BEGUN).chain(BEGINNING, stamp(time.time())).encode()
         write_atomically(file, line)
         file.chmod(0o600)
         _write_head(file, digest(line[:-1]))
@@ -384,15 +384,15 @@ def audit(folder: Path) -> dict[str, Any]:
     """The lines of a ledger as plain data, with their totals. Changes nothing."""
     file = folder / LEDGER
     try:
-        found = read_file(file)
+        reading = read_file(file)
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} is not the folder of a site: it has no {LEDGER}") from None
     return {
         "file": str(file),
-        "damage": found.damage,
-        "head": found.head,
-        "lines": [_row(line) for line in found.lines],
-        "totals": _totals(found, read_policy(folder).delta if (folder / POLICY).exists() else 1e-5),
+        "damage": reading.damage,
+        "head": reading.head,
+        "lines": [_row(line) for line in reading.lines],
+        "totals": _totals(reading, read_policy(folder).delta if (folder / POLICY).exists() else 1e-5),
     }
 
 
@@ -406,11 +406,11 @@ def _row(line: Line) -> dict[str, Any]:
     return {**plain, "under_masks": line.under_masks, "in_the_clear": line.in_the_clear}
 
 
-def _totals(found: Reading, delta: float) -> dict[str, Any]:
-    released = [line for line in found.lines if line.released]
+def _totals(reading: Reading, delta: float) -> dict[str, Any]:
+    released = [line for line in reading.lines if line.released]
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {
-        "releases": len(released) + (found.torn is not None),
+        "releases": len(released) + (reading.torn is not None),
         "sums": sum(line.sums for line in released),
         "numbers": sum(line.numbers for line in released),
         "bytes": sum(line.size for line in released),

@@ -63,14 +63,14 @@ class Layout:
         return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.exists() else []
 
     def refuse_existing(self) -> None:
-        """Keys are not replaced: whoever holds the old ones would be locked out."""
+        """Refuse a folder that holds a deployment: whoever has its keys would be locked out by new ones."""
         for path in (self.server, self.site(""), self.admin, self.authority):
             if path.exists():
                 raise FileExistsError(f"{self.root} holds a deployment already: {path.name} exists")
 
 
 def check_name(name: str, what: str = "a site's name") -> str:
-    """A letter, then letters, digits and dashes, at most 63 in all: what every engine and certificate admits."""
+    """The name, if it is one that every engine and certificate admits."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}", name) or name in RESERVED:
         raise ValueError(
             f"{what} must be a letter, then letters, digits and dashes, at most 63 in all and none of "
@@ -80,7 +80,7 @@ def check_name(name: str, what: str = "a site's name") -> str:
 
 
 def check_sites(names: Sequence[str]) -> None:
-    """At least one site, each name once and in order."""
+    """Refuse a list without a site, or with a name twice."""
     for name in names:
         check_name(name)
     if not names or len(set(names)) < len(names):
@@ -88,7 +88,7 @@ def check_sites(names: Sequence[str]) -> None:
 
 
 def check_address(host: str, port: int) -> None:
-    """By which sites reach the server."""
+    """Refuse an address by which sites could not reach the server."""
     if not isinstance(host, str) or not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", host):
         raise ValueError(f"host must be a name or an IPv4 address, got {host!r}")
     if type(port) is not int or not 0 < port < 65536:
@@ -122,7 +122,7 @@ def check_place(out: Path) -> None:
 
 
 SETTINGS = "engine.json"
-"""In a party's folder, which belongs to the party."""
+"""The file in a party's folder, which belongs to the party."""
 SERVE, LOAD_SITE = "consortium:serve", "consortium:load_site"
 """What server and sites of a consortium run. No module is named, so that folders outlive a move of the code."""
 
@@ -145,8 +145,8 @@ def read_entry(folder: Path) -> Callable[..., Any]:
 
 def read_settings(folder: Path) -> dict[str, Any]:
     """What the engine must know at this party."""
-    found: dict[str, Any] = json.loads((folder / SETTINGS).read_text())
-    return found
+    settings: dict[str, Any] = json.loads((folder / SETTINGS).read_text())
+    return settings
 
 
 def check_entry(entry: str) -> None:
@@ -202,20 +202,20 @@ WantedBy=multi-user.target
 
 
 def write_unit(party: Path, who: str) -> None:
-    """A systemd unit beside a party's start script."""
+    """Write a systemd unit beside a party's start script."""
     name = f"fedualex-{party.name}"
     write_file(party / f"{name}.service", UNIT.format(who=who, name=name, place=f"/srv/fedualex/{party.name}"))
 
 
-def private_folder(path: Path) -> Path:
-    """A new folder for its owner alone, before anything is in it."""
+def make_private_folder(path: Path) -> Path:
+    """Make a folder that only its owner can read, before anything is in it."""
     path.mkdir(parents=True)
     path.chmod(0o700)
     return path
 
 
 def write_file(path: Path, content: bytes | str, mode: int = 0o644) -> None:
-    """A file of a kit. Keys have mode 600, and lie in folders of mode 700."""
+    """Write a file of a kit. Keys have mode 600, and lie in folders of mode 700."""
     write_atomically(path, content.encode() if isinstance(content, str) else content)
     path.chmod(mode)
 
@@ -250,7 +250,7 @@ class JsonLines(logging.Formatter):
 
 
 def write_log(folder: Path) -> None:
-    """From now on what the library says in this process goes to the log of this party. It stays there: see `answer`."""
+    """Send what the library logs in this process to the log of this party from now on; none of it leaves the party."""
     lines = {LOG: JsonLines(read_settings(folder)["name"]), EVENTS: EventLines()}
     for name, formatter in lines.items():
         handler = RotatingFileHandler(folder / name, maxBytes=LARGEST, backupCount=KEPT, delay=True)
@@ -273,13 +273,13 @@ class EventLines(logging.Formatter):
 def read_log(folder: Path) -> Iterator[dict[str, Any]]:
     """The lines of a party's log; one that was cut off by a crash is left out."""
     file = folder / LOG
-    return _parsed(file.read_bytes() if file.exists() else b"")
+    return _parse_lines(file.read_bytes() if file.exists() else b"")
 
 
 def read_events(folder: Path) -> Iterator[dict[str, Any]]:
     """The events of a party; one that was cut off by a crash is left out."""
     file = folder / EVENTS
-    return _parsed(file.read_bytes() if file.exists() else b"")
+    return _parse_lines(file.read_bytes() if file.exists() else b"")
 
 
 class EventTail:
@@ -298,17 +298,17 @@ class EventTail:
             content = log.read()
             whole = content[: content.rfind(b"\n") + 1]
             self._read = log.tell() - len(content) + len(whole)
-        return list(_parsed(whole))
+        return list(_parse_lines(whole))
 
     def _size(self) -> int:
         return self._file.stat().st_size if self._file.exists() else 0
 
 
-def _parsed(content: bytes) -> Iterator[dict[str, Any]]:
+def _parse_lines(content: bytes) -> Iterator[dict[str, Any]]:
     for line in content.decode(errors="replace").splitlines():
         try:
-            found = json.loads(line)
+            event = json.loads(line)
         except ValueError:
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(event, dict):
+            yield event

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..geometry import Dual
-from ..runtime.options import built, meanings, one_word_of, option, optional, options
+from ..runtime.options import build_options, meanings, one_word_of, option, optional, options
 from ..runtime.status import Code, Failure
 from ..storage import write_atomically
 from ..validation import of_type, positive, short, whole_number
@@ -30,7 +30,7 @@ class Privacy:
     counts for itself if its rules have a budget (`Policy`). The increment is all that leaves the site: no sums of
     points and no operators, which would not be covered, so such a run has the output `last` alone and no certificate.
 
-    clip, noise: numbers > 0. delta: the epsilon of a run is told for this delta.
+    clip, noise: numbers > 0.
     """
 
     clip: float
@@ -44,7 +44,7 @@ class Privacy:
         if self.delta >= 1:
             raise ValueError(f"privacy: delta must be below 1, got {self.delta}")
 
-    def applied(self, message: Dual) -> Dual:
+    def apply(self, message: Dual) -> Dual:
         """The message with a clipped and noisy increment; its weight tau is the same for any data.
 
         An increment that is not finite counts as zero: to send it, or to say so, would be a release without cover.
@@ -71,7 +71,7 @@ class Privacy:
 
 
 def composed_epsilon(releases: Mapping[float, int], delta: float) -> float:
-    """The same after so many increments with each multiplier of noise, of any number of runs."""
+    """The epsilon for this delta after so many increments with each multiplier of noise, of any number of runs."""
     try:
         from dp_accounting import GaussianDpEvent
         from dp_accounting.rdp import RdpAccountant
@@ -87,13 +87,20 @@ def composed_epsilon(releases: Mapping[float, int], delta: float) -> float:
 # What is asked of a site, declared in one place. Rules, the ledger and `deploy check` all count by this declaration.
 
 
-MOST_POINTS = 64
-"""Points of one request at most: a server that wants more asks more often, and each of them counts."""
+MOST_POINTS, MOST_OF_PATH = 64, 800
+"""Points of one request at most, and of one for a whole path of penalties: a server that wants more asks more often,
+and each of them counts."""
 MOST_MODELS = 3
 """Models that are measured on held-out rows for one kit at most; one of them may be asked for again."""
 FEWEST_WEIGHED, MOST_WEIGHT = 3, 0.8
 """Under masks: how many sites have a weight > 0 in a sum at least, and the largest share of one of them."""
-MEASURE, CURVATURE = "measure", "curvature"
+MEASURE, CALIBRATE, CURVATURE, PATH, EFFECTS = "measure", "calibrate", "curvature", "path", "effects"
+BENT = (CURVATURE, PATH, EFFECTS)
+"""What holds second derivatives."""
+LEAST_FOLD = 20
+"""Rows of a fold whose losses leave in the clear."""
+MOST_PLACES = 12
+"""Pairs of intercept and slope at which one kit's models are calibrated at most."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,7 @@ class Release:
     kind: what is asked for, such as "survey". sums: how many sums over rows, one for each point. numbers: how many
     numbers in all; None if that is known once they are there. weights: for each sum the weights of all sites in it,
     where the request chooses them. parameters: of the model, where rows are counted for each. subject: the digest of
-    the model that is asked about, where one is.
+    the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites as well.
     """
 
     kind: str
@@ -112,11 +119,12 @@ class Release:
     weights: tuple[tuple[float, ...], ...] = ()
     parameters: int = 0
     subject: str = ""
+    mixed: bool = True
 
-    def counted(self, arrays: Mapping[str, Any]) -> "Release":
-        """The same of an answer: all its numbers, or as many as were declared if that is more. Texts are no numbers."""
-        found = sum(_count_numbers(np.asarray(array)) for array in arrays.values())
-        return replace(self, numbers=max(found, self.numbers or 0))
+    def count_numbers(self, arrays: Mapping[str, Any]) -> "Release":
+        """The release with the numbers of its answer, or as many as were declared if that is more. Texts are none."""
+        count = sum(_count_numbers(np.asarray(array)) for array in arrays.values())
+        return replace(self, numbers=max(count, self.numbers or 0))
 
 
 def _count_numbers(array: NDArray[Any]) -> int:
@@ -158,7 +166,7 @@ EXAMPLES = {
     "goals": '["fair"]',
     "exchanges_per_day": "500",
     "numbers_per_run": "100000",
-    "tasks": '["columns", "summary", "begin", "survey", "curvature", "round", "measure", "model"]',
+    "tasks": '["columns", "summary", "begin", "survey", "curvature", "round", "effects", "measure", "model"]',
     "arrays": '["operators", "values", "curvature", "cuts"]',
     "secure_sums": "true",
     "fair_by_site": '"refuse"',
@@ -256,7 +264,7 @@ class Policy:
     keep_model: bool = option(_flag, "Whether the model of a run is kept at this site.", default=True)
 
     def why_not(self, about: "SiteFacts") -> Failure | None:
-        """Why a site about which this is known gives no answer at all; None if it does. Names no count of rows."""
+        """Why a site with these facts gives no answer at all; None if it does. Tells no number of rows."""
         for name, count, what in (
             ("least_rows", about.rows, "rows"),
             ("least_group", about.least_group, "rows in each class and category"),
@@ -277,12 +285,12 @@ class Policy:
 
     def why_not_released(self, asked: Release, about: "SiteFacts", masked: bool) -> Failure | None:
         """Why this is not answered, whatever was answered before; None if it is."""
-        if asked.sums > MOST_POINTS:
-            text = f"this site answers at {MOST_POINTS} points in one request, got {asked.sums}"
+        if asked.sums > (most := MOST_OF_PATH if asked.kind == PATH else MOST_POINTS):
+            text = f"this site answers at {most} points in one request, got {asked.sums}"
             return Failure(Code.NOT_RELEASED, text)
         if masked and (reasons := list(filter(None, map(why_not_weighed, asked.weights)))):
             return Failure(Code.NOT_RELEASED, reasons[0])
-        if asked.kind == CURVATURE and (why := self._why_no_curvature(asked, about, masked)):
+        if asked.kind in BENT and (why := self._why_no_curvature(asked, about, masked)):
             return Failure(Code.NO_CURVATURE, why)
         return None
 
@@ -292,7 +300,7 @@ class Policy:
             return "this site releases no second derivatives"
         if (about.rows or 0) < self.rows_per_parameter * asked.parameters:
             return f"this site releases second derivatives of {self.rows_per_parameter} rows or more for each parameter"
-        if masked and asked.weights:
+        if masked and asked.weights and asked.mixed:
             # Row m of the mixed ones is the gradient of site m alone, whatever masks add up to.
             return "this site releases no second derivatives of a loss that weighs sites, which masks would not hide"
         return ""
@@ -326,7 +334,7 @@ def read_policy(folder: Path) -> Policy:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{file} cannot be read as TOML: {error}") from None
     try:
-        return built(Policy, rules)
+        return build_options(Policy, rules)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{file}: {error}") from None
 

@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
@@ -20,7 +21,7 @@ from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
 from ..runtime.outputs import KINDS, no_sums
-from ..runtime.rounds import local_rounds
+from ..runtime.rounds import run_local_steps
 from ..runtime.state import Contribution, Setup, State
 from ..runtime.status import Code
 from ..tree import Saddle, Tree
@@ -40,11 +41,11 @@ class DisagreementError(RefusedError):
 class Site:
     """Client m of a run, with its own problem. `work` may be called from several threads at once.
 
-    agreed: what the run's id must begin with, so that both sides work on the same task.
     problem: the problem with this site's data alone. setup, client: sizes, method and precision; the number m.
-    averages: the outputs whose sums are sent. privacy: clipping and noise, or None. factors: what the site's arrays are
-    multiplied by in sums over all sites, by the first parts of their names. told: a digest of what this site was told
-    of the others, which its masks depend on.
+    agreed: what the run's id must begin with, so that both sides work on the same task. averages: the outputs whose
+    sums are sent. privacy: clipping and noise, or None. factors: what the site's arrays are multiplied by in sums over
+    all sites, by the first parts of their names. told: a digest of what this site was told of the others, on which its
+    masks depend.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Site:
         return self._factors
 
     def told(self, task: str) -> str:
-        """What its masks depend on beside the request."""
+        """What its masks depend on besides the request."""
         return self._told
 
     def declare(self, request: Request) -> Release:
@@ -93,7 +94,7 @@ class Site:
         with double():
             return declare_round(reply_like(self.setup, self.averages))
 
-    def y_asked(self, request: Request) -> NDArray[Any]:
+    def asked_y(self, request: Request) -> NDArray[np.floating[Any]]:
         """The points y of a request, one below the other; of a round the one that it begins at."""
         with double():
             if request.task == CURVATURE:
@@ -110,11 +111,11 @@ class Site:
         counters = jnp.asarray(request.round), jnp.asarray(self.client)
         part = _contribute(self.setup, received["server"], received["survey"], self.setup.problem.data, *counters)
         if self.privacy is not None:
-            part = replace(part, message=self.privacy.applied(part.message))
+            part = replace(part, message=self.privacy.apply(part.message))
         return pack(**reply_of(part, self.averages))
 
     def _survey(self, request: Request) -> Arrays:
-        """Certificates ask in float64, and are answered from the data as it is, whatever the rounds are computed in."""
+        """In the precision of the points, whatever that of the rounds is: certificates ask in float64."""
         if self.privacy is not None:
             raise PermissionError("operators and values are not covered by the privacy of this run")
         like = survey_like(self.problem, request.arrays)
@@ -128,25 +129,25 @@ class Site:
         if self.privacy is not None:
             raise PermissionError("second derivatives are not covered by the privacy of this run")
         asked = unpack(request.arrays, **curvature_like(self.problem.like, _count(request.arrays)))
-        found = [self._surveyed(asked, i) for i in range(len(asked["curved"]))]
-        curved = [at.curvature.triangles() for at in found if at.curvature is not None]
-        cuts = [at.cut for at in found if at.cut is not None]
+        surveys = [self._survey_point(asked, i) for i in range(len(asked["curved"]))]
+        curved = [at.curvature.triangles() for at in surveys if at.curvature is not None]
+        cuts = [at.cut for at in surveys if at.cut is not None]
         return pack(
-            operators=_stacked([at.operator for at in found], self.problem.like),
-            values=np.stack([np.asarray(at.value) for at in found]),
-            curvature=_stacked(curved, Curvature.like(*sizes_of(self.problem.like))),
-            cuts=_stacked(cuts, Minorant(self.problem.like.x, np.zeros(()))),
+            operators=_stack([at.operator for at in surveys], self.problem.like),
+            values=np.stack([np.asarray(at.value) for at in surveys]),
+            curvature=_stack(curved, Curvature.like(*sizes_of(self.problem.like))),
+            cuts=_stack(cuts, Minorant(self.problem.like.x, np.zeros(()))),
         )
 
-    def _surveyed(self, asked: Mapping[str, Any], i: int) -> Surveyed:
-        """Where a loss has no dual cuts, that of the survey takes their place."""
+    def _survey_point(self, asked: Mapping[str, Any], i: int) -> Surveyed:
+        """The survey of point i; where a loss has no dual cuts, the cut of the survey takes their place."""
         point, start = (jax.tree.map(lambda leaf: np.asarray(leaf)[i], asked[name]) for name in ("points", "starts"))
         begun = bool(asked["begun"][i])
-        found = self._surveyor.survey(point, curvature=bool(asked["curved"][i]), start=start if begun else None)
-        if begun and found.cut is None:
-            offset = float(found.value) - float(tree.dot(found.operator.x, point.x))
-            found = found._replace(cut=Minorant(found.operator.x, np.asarray(offset)))
-        return found
+        survey = self._surveyor.survey(point, curvature=bool(asked["curved"][i]), start=start if begun else None)
+        if begun and survey.cut is None:
+            offset = float(survey.value) - float(tree.dot(survey.operator.x, point.x))
+            survey = survey._replace(cut=Minorant(survey.operator.x, np.asarray(offset)))
+        return survey
 
     @cached_property
     def _surveyor(self) -> Surveyor:
@@ -155,7 +156,7 @@ class Site:
 
 
 def sizes_of(like: Saddle) -> tuple[int, int]:
-    """The entries of x and of y."""
+    """How many entries x and y have."""
     x, y = (sum(np.size(leaf) for leaf in jax.tree.leaves(part)) for part in (like.x, like.y))
     return x, y
 
@@ -167,13 +168,13 @@ def curvature_like(like: Saddle, count: int) -> dict[str, Tree]:
     return {"points": points, "starts": points, "curved": flags, "begun": flags}
 
 
-def _stacked(trees: list[Any], like: Any) -> Any:
-    """Along a new first axis, which may have no entries."""
+def _stack(trees: list[Tree], like: Tree) -> Tree:
+    """The trees along a new first axis, which may have no entries."""
     return jax.tree.map(lambda leaf, *leaves: np.reshape(leaves, (len(leaves), *np.shape(leaf))), like, *trees)
 
 
-def declare_curvature(like: Saddle, curved: NDArray[Any], begun: NDArray[Any]) -> Release:
-    """A survey of each point, second derivatives of some, and a dual cut of steps to some."""
+def declare_curvature(like: Saddle, curved: NDArray[np.bool_], begun: NDArray[np.bool_]) -> Release:
+    """What a survey of each point, second derivatives of some and dual cuts of steps to some would release."""
     x, y = sizes_of(like)
     second = sum(np.size(part) for part in Curvature.like(x, y))
     numbers = len(curved) * (1 + x + y) + int(np.sum(curved)) * second + int(np.sum(begun)) * (1 + x)
@@ -209,17 +210,16 @@ def survey_like(problem: AbstractProblem, arrays: Arrays) -> Tree:
 
 
 def _count(arrays: Arrays) -> int:
-    """How many points came."""
     return int((next(iter(arrays.values()), np.zeros(0)).shape or (0,))[0])
 
 
 def declare_survey(like: Tree, points: int) -> Release:
-    """For each point the mean loss of a site's rows and its operator."""
+    """What a survey would release: for each point the mean loss of a site's rows and its operator."""
     return Release("survey", points, points * (1 + sum(np.size(leaf) for leaf in jax.tree.leaves(like))))
 
 
 def declare_round(like: Mapping[str, Tree]) -> Release:
-    """What local steps changed, as `reply_like` has it, and their probes where all of them are sent."""
+    """What a round would release: all that `reply_like` has, and a sum for every probe that is sent."""
     sizes = [math.prod(leaf.shape) for leaf in jax.tree.leaves(like)]
     probes = [leaf.shape[0] for leaf in jax.tree.leaves(like.get("probes"))]
     return Release("round", 1 + max(probes, default=0), sum(sizes))
@@ -228,13 +228,15 @@ def declare_round(like: Mapping[str, Tree]) -> Release:
 class _Blind(AbstractOracle):
     """An operator of the right shape."""
 
-    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Any) -> Saddle:
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
         return z
 
 
 @optimized
-def _contribute(setup: Setup, server: Tree, survey: Tree, data: Tree, round_index: Any, client: Any) -> Contribution:
-    """The local rounds of the simulator, on one client of weight 1.
+def _contribute(
+    setup: Setup, server: Tree, survey: Tree, data: Tree, round_index: Array, client: Array
+) -> Contribution:
+    """The local steps of the simulator, on one client of weight 1.
 
     Its increments are not normalized by its number of steps: the server does that, which knows who took part.
     """
@@ -242,10 +244,10 @@ def _contribute(setup: Setup, server: Tree, survey: Tree, data: Tree, round_inde
     zero = jax.tree.map(lambda leaf: jnp.zeros(np.shape(leaf), kind), setup.problem.like)
     state = State(server, None, zero, no_sums(setup, ()), round_index)
     own_steps = setup.steps[client].astype(kind)
-    return local_rounds(setup, state, survey, data, None, client[None], jnp.ones(1, kind), own_steps)[0]
+    return run_local_steps(setup, state, survey, data, None, client[None], jnp.ones(1, kind), own_steps)[0]
 
 
 @optimized
 def _survey(problem: AbstractProblem, points: Tree) -> Surveyed:
-    found = jax.lax.map(problem.survey, points)
-    return found._replace(value=found.value.astype(jax.tree.leaves(points)[0].dtype))
+    surveys = jax.lax.map(problem.survey, points)
+    return surveys._replace(value=surveys.value.astype(jax.tree.leaves(points)[0].dtype))

@@ -19,7 +19,7 @@ from ..algorithms import Method
 from ..precision import double
 from ..problems import AbstractProblem, Minibatch
 from ..runtime import Run, checkpoint as checkpoints, fingerprint
-from ..runtime.clients import Asking
+from ..runtime.clients import Conversation
 from ..runtime.driver import Driver, Judgement, Keeping, Records, RunHooks
 from ..runtime.options import (
     RunOptions,
@@ -27,21 +27,21 @@ from ..runtime.options import (
     a_function,
     a_path,
     anything,
-    decisive,
+    decisive_options,
     one_word_of,
     option,
     optional,
     options,
 )
 from ..runtime.outputs import averages_of, exact_problem
-from ..runtime.prepare import build_setup, check_clients, chosen_precision, polish_grid, start_of, with_theory_steps
+from ..runtime.prepare import build_setup, check_clients, choose_precision, polish_grid, start_of, with_theory_steps
 from ..runtime.state import Setup, State
 from ..storage import locked, write_atomically
 from ..validation import of_type, positive, real_array, short, whole_number
-from .clients import Plausible, SiteClients
+from .clients import AnswerCheck, SiteClients
 from .engine import Engine
 from .policy import Privacy
-from .secure.masks import AUTO, OFF, ON, check_choice
+from .secure.sums import AUTO, OFF, ON, check_choice
 from .site import Site
 from .wire import own_factors
 
@@ -171,14 +171,14 @@ class Fence:
         self._token = uuid.uuid4().hex
 
     @contextmanager
-    def taken_over(self) -> Iterator[None]:
+    def take_over(self) -> Iterator[None]:
         """Take over when this ends well: whoever cannot go on from the checkpoint leaves the other one alone."""
         with locked(self._lock):
             yield
             write_atomically(self._file, self._token.encode())
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Write only inside of this; raises `FencedError` if another server has come."""
         with locked(self._lock):
             if self._file.read_text() != self._token:
@@ -261,11 +261,11 @@ class Task:
                 attempts=options.attempts,
                 averages=self.averages,
                 privacy=options.privacy,
-                plausible=Plausible(run.view, options.operator_bound),
+                answer_check=AnswerCheck(run.view, options.operator_bound),
                 roster=roster,
             )
             exact = exact_problem(run.view)
-            clients = Asking(sites, exact)
+            clients = Conversation(sites, exact)
             records = Records(run.view, exact, run.setup, clients, self._judgement(run), run.start)
             keeping = Keeping(checkpoint, run.run_id, fence=Fence(checkpoint), hooks=hooks or RunHooks())
             driver = Driver(clients, records, keeping, stopping=True, max_seconds=options.max_seconds)
@@ -278,8 +278,8 @@ class Task:
         method, chosen = self._method_with_steps(view)
         setup = self._setup(view, method)
         start = start_of(setup, view, z0, self.options, averages=self.averages)
-        dtype, precision = chosen_precision(method, self.options)
-        decides = checkpoints.run_id(setup, start, decisive(replace(self.options, dtype=dtype)), *self.sites)
+        dtype, precision = choose_precision(method, self.options)
+        decides = checkpoints.run_id(setup, start, decisive_options(replace(self.options, dtype=dtype)), *self.sites)
         return Prepared(view, setup, start, f"{self._agreed(view, method)}-{decides}", chosen, precision)
 
     def _judgement(self, run: Prepared) -> Judgement:

@@ -2,6 +2,7 @@
 
 import atexit
 import ctypes
+import functools
 import queue
 import threading
 import time
@@ -31,7 +32,7 @@ class Threads:
         self._stopped = False
 
     def sites(self) -> list[str]:
-        """All of them: nothing comes between."""
+        """All sites: nothing can come between."""
         return sorted(self._works)
 
     def carry(self, message: bytes, sites: Sequence[str], timeout: float) -> dict[str, bytes | Failure]:
@@ -42,6 +43,7 @@ class Threads:
             # A daemon: a site that hangs for good must not keep the process from ending.
             arguments = (site, message, deadline, inbox)
             thread = threading.Thread(target=self._work, args=arguments, name=site, daemon=True)
+            _dismiss_at_exit()
             _threads.add(thread)
             thread.start()
         return collect(inbox, sites, deadline)
@@ -74,7 +76,11 @@ def thread_engine(works: Mapping[str, Work]) -> CarriedEngine:
     return CarriedEngine(Threads(works))
 
 
-@atexit.register
+@functools.cache
+def _dismiss_at_exit() -> None:
+    atexit.register(_dismiss_stragglers)
+
+
 def _dismiss_stragglers() -> None:
     """Threads inside jax must be gone before Python ends, which otherwise tears them out of C++ and aborts.
 

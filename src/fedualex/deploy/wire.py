@@ -9,12 +9,12 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, TypeVar, get_args, get_origin, get_type_hints, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .. import tree
 from ..display import visible
@@ -22,7 +22,7 @@ from ..runtime.state import Setup
 from ..runtime.status import Code, Failure
 from ..summaries import Known, Summary
 from ..tree import Tree
-from .engine import NO_ANSWER, Arrays, Carrier, RefusedError, Reply, Request, failed
+from .engine import NO_ANSWER, Arrays, Carrier, RefusedError, Reply, Request, failure_reply
 
 # Requests and replies as bytes, the same for every engine: a checksum, a JSON header, the arrays' bytes.
 #
@@ -55,25 +55,25 @@ class MessageError(ValueError):
 
 def request_to_bytes(request: Request) -> bytes:
     """A request as it travels."""
-    return _encoded(request)
+    return _encode(request)
 
 
 def request_from_bytes(content: bytes) -> Request:
     """The request in a message; `MessageError` if it is none."""
-    return _decoded(Request, content)
+    return _decode(Request, content)
 
 
 def reply_to_bytes(reply: Reply) -> bytes:
     """A reply as it travels."""
-    return _encoded(reply)
+    return _encode(reply)
 
 
 def reply_from_bytes(content: bytes) -> Reply:
     """The reply in a message; `MessageError` if it is none."""
-    return _decoded(Reply, content)
+    return _decode(Reply, content)
 
 
-def plain(name: str, value: Any) -> NDArray[Any]:
+def as_plain(name: str, value: Any) -> NDArray[Any]:
     """A contiguous array of numbers: objects would need pickle, and bfloat16 would arrive as two raw bytes."""
     array = np.ascontiguousarray(value).reshape(np.shape(value))  # 0-d stays 0-d
     if array.dtype.kind not in NUMBERS:
@@ -81,14 +81,14 @@ def plain(name: str, value: Any) -> NDArray[Any]:
     return array
 
 
-def _encoded(message: Request | Reply) -> bytes:
+def _encode(message: Request | Reply) -> bytes:
     words, tables = dict[str, Any](), dict[str, Any]()
     parts: list[Any] = []
     hints = get_type_hints(type(message))
     for field in fields(message):
         value = getattr(message, field.name)
         if value is not None and _holds_arrays(hints[field.name]):
-            arrays = {name: plain(name, array) for name, array in value.items()}
+            arrays = {name: as_plain(name, array) for name, array in value.items()}
             tables[field.name] = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
             parts += [array.reshape(-1).view(np.uint8).data for array in arrays.values() if array.size]
         else:
@@ -103,7 +103,7 @@ def _encoded(message: Request | Reply) -> bytes:
     return b"".join([MAGIC, _checksum(*rest), *rest])
 
 
-def _decoded(kind: type[Message], content: bytes) -> Message:
+def _decode(kind: type[Message], content: bytes) -> Message:
     try:
         return _read(kind, content)
     except MessageError:
@@ -123,11 +123,11 @@ def _read(kind: type[Message], content: bytes) -> Message:
     end = PREFIX.size + length
     if length > LARGEST_HEADER or end > len(content):
         raise MessageError(f"a header has at most {LARGEST_HEADER} bytes, all of them in the message, got {length}")
-    header = json.loads(content[PREFIX.size : end], object_pairs_hook=_table, parse_constant=_no_constant)
+    header = json.loads(content[PREFIX.size : end], object_pairs_hook=_unique_table, parse_constant=_no_constant)
     if not isinstance(header, dict) or header.keys() != {"kind", "words", "arrays"} or header["kind"] != kind.__name__:
         raise MessageError(f"a {kind.__name__.lower()} was expected, and something else came")
     hints = get_type_hints(kind)
-    values = _check_words(header["words"], hints) | _arrays_of(header["arrays"], hints, content, end)
+    values = _check_words(header["words"], hints) | _read_arrays(header["arrays"], hints, content, end)
     if values.keys() != hints.keys():
         raise MessageError(f"a {kind.__name__.lower()} has the fields {sorted(hints)}, got {sorted(values)}")
     return kind(**values)
@@ -140,7 +140,9 @@ def _check_words(words: dict[str, Any], hints: Mapping[str, Any]) -> dict[str, A
     return words
 
 
-def _arrays_of(tables: dict[str, list[Any]], hints: Mapping[str, Any], content: bytes, start: int) -> dict[str, Arrays]:
+def _read_arrays(
+    tables: dict[str, list[Any]], hints: Mapping[str, Any], content: bytes, start: int
+) -> dict[str, Arrays]:
     """The arrays of every field; together they are as long as the rest of the message, to the byte."""
     listed = [
         (field, name, _dtype(kind), _shape(shape)) for field, rows in tables.items() for name, kind, shape in rows
@@ -149,14 +151,14 @@ def _arrays_of(tables: dict[str, list[Any]], hints: Mapping[str, Any], content: 
         raise MessageError("the message has arrays where none belong")
     if start + sum(dtype.itemsize * math.prod(shape) for _, _, dtype, shape in listed) != len(content):
         raise MessageError("the message is longer or shorter than its header says")
-    found: dict[str, Arrays] = {field: {} for field in tables}
+    arrays: dict[str, Arrays] = {field: {} for field in tables}
     for field, name, dtype, shape in listed:
-        if not isinstance(name, str) or name in found[field]:
+        if not isinstance(name, str) or name in arrays[field]:
             raise MessageError("the names of arrays in a message are words, each once")
         count = math.prod(shape)
-        found[field][name] = np.frombuffer(content, dtype, count, start).reshape(shape).copy()
+        arrays[field][name] = np.frombuffer(content, dtype, count, start).reshape(shape).copy()
         start += dtype.itemsize * count
-    return found
+    return arrays
 
 
 def _dtype(text: Any) -> np.dtype[Any]:
@@ -192,11 +194,11 @@ def _holds_arrays(hint: Any) -> bool:
     return hint == Arrays or Arrays in get_args(hint)
 
 
-def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _unique_table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
         raise MessageError("the message's header says the same thing twice")
-    return found
+    return table
 
 
 def _no_constant(name: str) -> Any:
@@ -204,10 +206,10 @@ def _no_constant(name: str) -> Any:
 
 
 def _checksum(*parts: bytes | memoryview) -> bytes:
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     for part in parts:
-        found.update(part)
-    return found.digest()
+        total.update(part)
+    return total.digest()
 
 
 class NotFiniteError(MessageError):
@@ -218,25 +220,25 @@ class NotFiniteError(MessageError):
 
 def pack(**trees: Tree) -> Arrays:
     """The leaves of each tree as numpy arrays, under the tree's name and the path to the leaf."""
-    return {key: np.asarray(leaf) for name, content in trees.items() for key, leaf in _named(name, content)}
+    return {key: np.asarray(leaf) for name, content in trees.items() for key, leaf in _name_leaves(name, content)}
 
 
 def unpack(arrays: Mapping[str, Any], **likes: Tree) -> dict[str, Tree]:
     """The trees of these shapes: exactly their keys, shapes and dtypes, and finite numbers only."""
-    expected = {key: leaf for name, like in likes.items() for key, leaf in _named(name, like)}
+    expected = {key: leaf for name, like in likes.items() for key, leaf in _name_leaves(name, like)}
     if arrays.keys() != expected.keys():
         missing, more = sorted(expected.keys() - arrays.keys()), sorted(arrays.keys() - expected.keys())
         raise MessageError(f"arrays must be {sorted(expected)}; missing {missing}, not asked for {more}")
     for name, like in expected.items():
         _check(name, arrays[name], like)
     return {
-        name: jax.tree.unflatten(jax.tree.structure(like), [arrays[key] for key, _ in _named(name, like)])
+        name: jax.tree.unflatten(jax.tree.structure(like), [arrays[key] for key, _ in _name_leaves(name, like)])
         for name, like in likes.items()
     }
 
 
-def reading(**likes: Tree) -> Callable[[Mapping[str, Any]], dict[str, Tree]]:
-    """`unpack` for trees of these shapes."""
+def make_reader(**likes: Tree) -> Callable[[Mapping[str, Any]], dict[str, Tree]]:
+    """The function that unpacks trees of these shapes."""
     return lambda arrays: unpack(arrays, **likes)
 
 
@@ -245,7 +247,7 @@ def size_of(arrays: Arrays) -> int:
     return sum(getattr(array, "nbytes", 0) for array in arrays.values())
 
 
-def _named(name: str, content: Tree) -> list[tuple[str, Any]]:
+def _name_leaves(name: str, content: Tree) -> list[tuple[str, Any]]:
     """Leaves as a user would type them, such as `server.omega.x`; a tree that is one array has its name alone."""
     return [(f"{name}.{path}" if path else name, leaf) for path, leaf in tree.leaves_with_names(content)]
 
@@ -268,6 +270,14 @@ log = logging.getLogger(__name__)
 Work = Callable[[Request], Arrays]
 """What a site does with a request."""
 LONGEST_REASON = 300
+
+
+@runtime_checkable
+class Worker(Protocol):
+    """A site, as an engine sees it."""
+
+    @property
+    def work(self) -> Work: ...
 
 
 class CarriedEngine:
@@ -304,7 +314,7 @@ def answer(work: Work, message: bytes) -> bytes:
         request = request_from_bytes(message)
     except MessageError as error:
         log.warning("a message is refused: %s", error)
-        return reply_to_bytes(failed("", 0, "", Failure(Code.MALFORMED, f"malformed request: {error}")))
+        return reply_to_bytes(failure_reply("", 0, "", Failure(Code.MALFORMED, f"malformed request: {error}")))
     try:
         arrays = work(request)
         return reply_to_bytes(Reply("", request.round, request.run_id, arrays))
@@ -314,11 +324,11 @@ def answer(work: Work, message: bytes) -> bytes:
     except Exception as error:
         log.exception("%s %d failed", request.task, request.round)
         why = Failure(Code.RAISED, f"the site raised {type(error).__name__} (its log says more)")
-    return reply_to_bytes(failed("", request.round, request.run_id, why))
+    return reply_to_bytes(failure_reply("", request.round, request.run_id, why))
 
 
-def answering(load: Callable[[], Any]) -> Callable[[bytes], bytes]:
-    """The answers of a site, which is loaded now. One that cannot be loaded says so whenever it is asked."""
+def make_answerer(load: Callable[[], Worker]) -> Callable[[bytes], bytes]:
+    """The function that answers messages for a site, which is loaded now; one that cannot be loaded always refuses."""
     try:
         work: Work = load().work
     except Exception as error:
@@ -331,13 +341,13 @@ def answering(load: Callable[[], Any]) -> Callable[[bytes], bytes]:
     return lambda message: answer(work, message)
 
 
-def _reply(site: str, found: bytes | Failure, request: Request) -> Reply:
-    if isinstance(found, Failure):
-        return failed(site, request.round, request.run_id, replace(found, text=one_line(found.text)))
+def _reply(site: str, answer: bytes | Failure, request: Request) -> Reply:
+    if isinstance(answer, Failure):
+        return failure_reply(site, request.round, request.run_id, replace(answer, text=one_line(answer.text)))
     try:
-        reply = reply_from_bytes(found)
+        reply = reply_from_bytes(answer)
     except MessageError as error:
-        return failed(site, request.round, request.run_id, Failure(error.code, f"malformed reply: {error}"))
+        return failure_reply(site, request.round, request.run_id, Failure(error.code, f"malformed reply: {error}"))
     return replace(reply, site=site, error=None if reply.error is None else one_line(reply.error))
 
 
@@ -398,7 +408,7 @@ def _pack(groups: Mapping[str, Mapping[str, Any]]) -> Arrays:
         names[group] = [[name, np.asarray(value).dtype.kind == "U"] for name, value in content.items()]
         for number, (name, value) in enumerate(content.items()):
             array = np.asarray(value)
-            packed[f"{group}.{number}"] = _bytes(array.tolist()) if array.dtype.kind == "U" else plain(name, array)
+            packed[f"{group}.{number}"] = _bytes(array.tolist()) if array.dtype.kind == "U" else as_plain(name, array)
     return {NAMES: _bytes(names), **packed}
 
 
@@ -465,11 +475,11 @@ def _refuse(constant: str) -> None:
 
 
 Factors = Callable[[str], Mapping[str, float]]
-"""Of a task: what the arrays of a site are multiplied by before they are added, by the first parts of their names."""
+"""For a task, what the arrays of a site are multiplied by before they are added, by the first parts of their names."""
 
 
-def round_factors(setup: Setup, weights: Any, ids: Sequence[int]) -> dict[str, NDArray[Any]]:
-    """What each of these sites' arrays in a round are multiplied by before they are added, by their names."""
+def round_factors(setup: Setup, weights: ArrayLike, ids: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """What the arrays of each of these sites in a round are multiplied by before they are added, by their names."""
     kind, p = np.dtype(setup.weights.dtype), np.asarray(weights)
     a, steps = (p / p.sum()).astype(kind), np.asarray(setup.steps)[list(ids)].astype(kind)
     scaled = a * (a @ steps) / steps  # increments count a step of everybody alike (unequal local steps)
@@ -477,29 +487,29 @@ def round_factors(setup: Setup, weights: Any, ids: Sequence[int]) -> dict[str, N
     return factors | dict.fromkeys(("probes", "probe_weights", "shares"), a)
 
 
-def own_factors(setup: Setup, weights: Any, site: int) -> dict[str, float]:
-    """The same for one site in exchanges that all sites take part in, surveys included."""
+def own_factors(setup: Setup, weights: NDArray[np.float64], site: int) -> dict[str, float]:
+    """The factors of one site in exchanges that all sites take part in, surveys included."""
     in_rounds = round_factors(setup, weights, range(len(weights)))
     factors = {name: float(each[site]) for name, each in in_rounds.items()}
     return factors | dict.fromkeys(("operators", "values", "curvature", "cuts"), float(weights[site]))
 
 
-class Adding:
+class Adder:
     """Adds up replies. weighted: whether each site has multiplied by its factor, as in secure sums."""
 
     def __init__(self, weighted: bool):
         self.weighted = weighted
 
-    def reading(self, **likes: Tree) -> Callable[[Mapping[str, Any]], dict[str, Tree]]:
-        """How replies with trees of these shapes are read; secure sums are float64 always."""
+    def make_reader(self, **likes: Tree) -> Callable[[Mapping[str, Any]], dict[str, Tree]]:
+        """The function that reads replies with trees of these shapes; secure sums are always float64."""
         dtype = jnp.float64 if self.weighted else None
         shapes = {
             name: jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype or leaf.dtype), like)
             for name, like in likes.items()
         }
-        return reading(**shapes)
+        return make_reader(**shapes)
 
-    def total(self, factors: Any, trees: Sequence[Tree], like: Tree) -> Tree:
+    def total(self, factors: Sequence[float] | NDArray[np.floating[Any]], trees: Sequence[Tree], like: Tree) -> Tree:
         """sum_i factor_i tree_i, in the precision of `like`, in the order of the trees."""
         own = np.ones(len(trees)) if self.weighted else factors
 

@@ -9,7 +9,6 @@ from jaxtyping import Array
 
 from .. import tree
 from ..regularizers import is_spectral
-from ..regularizers.base import Polyhedral
 from ..regularizers.fenchel import TINY, UNIT, Fenchel
 from ..regularizers.forms import ModelForm
 from ..tree import Scalar, Tree
@@ -132,17 +131,12 @@ class AbstractGeometry(eqx.Module):
         """p, where `norm` is ||.||_p and, for p = 2, ell half its square; None for a norm of another kind."""
         return None
 
-    @property
-    def polyhedral(self) -> Polyhedral | None:
-        """psi and C in the form that linear programs take; None if they have none, or nobody says."""
-        return None
-
     def radius(self, like: Tree) -> Array:
         """sup of norm(z) over C, or a bound on it, for points shaped as `like`."""
         return self.norm(self.project(jax.tree.map(jnp.zeros_like, like))) + self.diameter(like)
 
     def model_form(self) -> ModelForm:
-        """psi and C as the solver of model problems computes with them; a geometry of one's own has none."""
+        """psi and C as model problems and linear programs take them; a geometry of one's own need not declare it."""
         raise TypeError(f"{self!r} declares no model_form, so that no model problem with curvature can be solved")
 
     @abstractmethod

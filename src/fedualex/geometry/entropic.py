@@ -1,5 +1,6 @@
 """The entropic mirror map on the unit simplex."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,7 +10,6 @@ from jax.scipy.special import entr, logsumexp, rel_entr, xlogy
 from jaxtyping import Array
 
 from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero, constant_of, split
-from ..regularizers.base import Polyhedral
 from ..regularizers.forms import ModelForm
 from ..regularizers.maps import ascending, capped_profile, nonzero, put_back
 from ..tree import Scalar, Vector, as_real, cast_like
@@ -171,7 +171,7 @@ class EntropicSimplex(AbstractGeometry):
 
     @property
     def finite_conjugate(self) -> bool:
-        """Yes: the simplex is bounded."""
+        """True: the simplex is bounded."""
         return True
 
     def sizes(self, z: Array, g: Array, psi: Array, conjugate: Array) -> Array:
@@ -188,18 +188,12 @@ class EntropicSimplex(AbstractGeometry):
 
     @property
     def rounding_is_bound(self) -> bool:
-        """Yes: `sizes` counts every term."""
+        """True: `sizes` counts every term."""
         return True
 
     @property
     def power(self) -> float:
         return 1.0
-
-    @property
-    def polyhedral(self) -> Polyhedral | None:
-        """The regularizer's on the simplex; an entropy has none."""
-        inside = self.regularizer.polyhedral
-        return None if inside is None else inside._replace(lower=0.0, total=1.0)
 
     def radius(self, like: Vector) -> Array:
         """1: no point has another norm, and half a diameter may be less, down to 0 where C is one point."""
@@ -209,7 +203,7 @@ class EntropicSimplex(AbstractGeometry):
         return f"EntropicSimplex({'' if isinstance(self.regularizer, Zero) else repr(self.regularizer)})"
 
     def model_form(self) -> ModelForm:
-        return self.regularizer.model_form().joined(lower=0.0, coupling="sum", radius=1.0)
+        return replace(self.regularizer.model_form(), lower=0.0, coupling="sum", radius=1.0)
 
 
 def _entropy_of(core: AbstractRegularizer, like: Array) -> tuple[Array, Array]:

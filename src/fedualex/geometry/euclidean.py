@@ -6,7 +6,6 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..regularizers import AbstractRegularizer, Zero
-from ..regularizers.base import Polyhedral
 from ..regularizers.fenchel import Fenchel, fenchel, has_rounding_bound
 from ..regularizers.forms import ModelForm
 from ..regularizers.maps import norm
@@ -77,7 +76,7 @@ class Euclidean(AbstractGeometry):
 
     @property
     def finite_conjugate(self) -> bool:
-        """As the regularizer's is."""
+        """Whether the regularizer's conjugate is finite."""
         return self.regularizer.finite_conjugate
 
     def fenchel(self, z: Vector, g: Vector, error: Vector) -> Fenchel:
@@ -86,20 +85,15 @@ class Euclidean(AbstractGeometry):
 
     @property
     def rounding_is_bound(self) -> bool:
-        """If it is for the regularizer."""
+        """Whether that of the regularizer is a bound."""
         return has_rounding_bound(self.regularizer)
 
     @property
     def power(self) -> float:
         return 2.0
 
-    @property
-    def polyhedral(self) -> Polyhedral | None:
-        """The regularizer's."""
-        return self.regularizer.polyhedral
-
     def radius(self, like: Vector) -> Array:
-        """The farthest from 0."""
+        """The distance of the farthest point from 0."""
         return self.regularizer.farthest(jnp.zeros_like(like))
 
     def __repr__(self) -> str:

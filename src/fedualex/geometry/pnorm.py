@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..accepted import Number
 from ..regularizers import L1, AbstractRegularizer, Zero
-from ..regularizers.base import Polyhedral
+from ..regularizers.base import Parameter
 from ..regularizers.forms import ModelForm
 from ..regularizers.maps import nonzero
 from ..tree import Scalar, Vector, as_real, cast_like
@@ -21,10 +22,10 @@ class PNorm(AbstractGeometry):
     p = 1 + 1 / log d comes within a factor e of the l1 norm in d dimensions.
     """
 
-    p: Any
+    p: Parameter
     regularizer: AbstractRegularizer
 
-    def __init__(self, p: Any, regularizer: Any = None):
+    def __init__(self, p: Number, regularizer: Any = None):
         self.p = real_scalar("PNorm: p", p, "a number with 1 < p <= 2")
         if not 1 < self.p <= 2:
             raise ValueError(f"PNorm: p must be a number with 1 < p <= 2, got {float(self.p)!r}")
@@ -93,22 +94,17 @@ class PNorm(AbstractGeometry):
 
     @property
     def finite_conjugate(self) -> bool:
-        """No: the domain is unbounded."""
+        """False: the domain is unbounded."""
         return False
 
     @property
     def rounding_is_bound(self) -> bool:
-        """No: powers are not analyzed."""
+        """False: the rounding of powers is not analyzed."""
         return False
 
     @property
     def power(self) -> float:
         return float(self.p)
-
-    @property
-    def polyhedral(self) -> Polyhedral | None:
-        """The regularizer's."""
-        return self.regularizer.polyhedral
 
     def __repr__(self) -> str:
         return f"PNorm({float(np.asarray(self.p))!r}, {self.regularizer!r})"

@@ -82,7 +82,7 @@ class Product(AbstractGeometry):
 
     @property
     def finite_conjugate(self) -> bool:
-        """If every part's is."""
+        """Whether that of every part is finite."""
         return all(part.finite_conjugate for part in self._leaves())
 
     def fenchel(self, z: Tree, g: Tree, error: Tree) -> Tree:

@@ -49,9 +49,8 @@ def blocks_of(flat: Flat) -> Blocks:
     quadratic = [np.full(size, form.quadratic) for form, size in zip(forms, sizes, strict=True)]
     linear = [np.broadcast_to(form.linear, shape).ravel() for form, shape in zip(forms, shapes, strict=True)]
     members = [block_of(form, shape) for form, shape in zip(forms, shapes, strict=True)]
-    return Blocks(
-        members, list(np.cumsum(sizes)), np.concatenate(quadratic), np.concatenate(linear).astype(float), flat.split
-    )
+    ends = np.cumsum(sizes).tolist()
+    return Blocks(members, ends, np.concatenate(quadratic), np.concatenate(linear).astype(float), flat.split)
 
 
 def has_model(geometry: Product) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..data.encoder import MEAN, MISSING
 from ..validation import short
 
 
@@ -10,10 +11,12 @@ def check_document(document: Mapping[str, Any]) -> None:
     """Refuse the first entry of a wrong kind."""
     numbers, categories, target = (document[key] for key in ("numbers", "categories", "target"))
     _require(_is_words(numbers), "numbers", numbers, "a list of names")
-    named = isinstance(categories, dict) and all(map(_is_words, categories.values()))
-    _require(named, "categories", categories, "lists of words by name")
+    _require(isinstance(categories, dict), "categories", categories, "a table")
+    for name, own in categories.items():
+        _check_category(name, own)
     names = [*numbers, *categories]
     _require(len(set(names)) == len(names), "numbers and categories", names, "different names")
+    _check_coding(document, names)
     _require(isinstance(target, str) or (_is_words(target) and bool(target)), "target", target, "a name, or several")
     for key in ("answers", "certificate", "training"):
         _require(isinstance(document[key], dict), key, document[key], "a table")
@@ -21,6 +24,30 @@ def check_document(document: Mapping[str, Any]) -> None:
         found = document["certificate"].get(key)
         _require(found is None or is_kind(found), f"certificate.{key}", found, "a number or a word as a run writes it")
     _check_training(document["training"])
+
+
+def _check_category(name: str, own: Any) -> None:
+    """Its levels, the share of each, and which of them is the reference; "" where there is none."""
+    _require(isinstance(own, dict), f"categories.{name}", own, "a table of levels, shares and reference")
+    levels, shares, reference = (own[key] for key in ("levels", "shares", "reference"))
+    _require(_is_words(levels) and "" not in levels, f"categories.{name}.levels", levels, "a list of different words")
+    each = isinstance(shares, list) and len(shares) == len(levels) and all(_is_size(one) and one <= 1 for one in shares)
+    if not each or reference not in (levels or [""]):
+        raise ValueError(f"the column {name!r} must have a share for each category, and one as its reference")
+
+
+def _check_coding(document: Mapping[str, Any], names: list[str]) -> None:
+    """What models of earlier schemas do not have."""
+    codes, indicators = (document.get(key, []) for key in ("codes", "indicators"))
+    known = _is_words(codes) and set(codes) <= set(document["categories"])
+    _require(known, "codes", codes, "a list of columns of categories")
+    groups = isinstance(indicators, list) and all(isinstance(group, list) and group for group in indicators)
+    gone = [name for group in indicators for name in group] if groups else None
+    _require(_is_words(gone), "indicators", indicators, "lists of columns, each column in one of them")
+    if unknown := sorted({*(gone or ())} - {*names}):
+        raise ValueError(f"{unknown[0]!r} must be a column of the model")
+    missing = document.get("missing", MEAN)
+    _require(missing in MISSING, "missing", missing, f"one of {', '.join(MISSING)}")
 
 
 def _check_training(training: Mapping[str, Any]) -> None:

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
-from ..data.encoder import column_of_kind, plain_column
 from ..display import rounded_up
 from ..problems.readings import Reading
-from ..validation import short
+from ..validation import missing, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +52,9 @@ class Coefficient(NamedTuple):
 
     feature: str
     per_unit: NDArray[np.float64]
-    """For one more of what the column holds; for a category, for being in it."""
+    """For one more of what the column holds; for a category, for being in it and not in the reference."""
     per_deviation: NDArray[np.float64]
-    """For one standard deviation more; of a category, whose deviation nobody is told, the same as per_unit."""
+    """For one standard deviation more; of a category and of an indicator of missing values the same as per_unit."""
 
     @property
     def size(self) -> float:
@@ -75,7 +74,7 @@ def named(encoder: Encoder, weights: NDArray[np.float64]) -> list[Coefficient]:
 
 
 def intercept(encoder: Encoder, weights: NDArray[np.float64], bias: NDArray[np.float64]) -> NDArray[np.float64]:
-    """b - sum_j w_j mean_j / deviation_j: the score of a row of zeros that is in no category."""
+    """b - sum_j w_j mean_j / deviation_j: the score of a row of zeros that is in the reference of all categories."""
     if encoder.standardizer is None:
         return np.asarray(bias)
     mean, deviation = encoder.standardizer.mean, encoder.standardizer.deviation
@@ -140,8 +139,8 @@ class Model:
     def decision_function(self, table: Any) -> NDArray[Any]:
         """The score of each row of a table; one column a class for more than two classes, one a target for several.
 
-        table: a `fx.data.Table`, a data frame, or any mapping from names to columns. Missing numbers count as the
-        mean of training, missing and unseen categories as none.
+        table: a `fx.data.Table`, a data frame, or any mapping from names to columns. Missing numbers, and missing and
+        unseen categories, count as the mean of training.
         """
         if not hasattr(table, "__getitem__") or not hasattr(table, "keys"):
             raise TypeError(f"table must map the names of columns to columns, got {short(table)}")
@@ -172,15 +171,20 @@ class Model:
         return intercept(self.encoder, self.answers.scale * self.weights, bias)
 
     def unseen(self, table: Any) -> dict[str, list[str]]:
-        """Categories of a table that were not there in training, by column; their rows count as in no category."""
+        """Categories of a table that were not there in training, by column; they count as missing ones do."""
         found: dict[str, list[str]] = {}
         for name, known in self.encoder.categories.items():
             if name not in table:
                 continue  # `decision_function` says which columns are missing
-            column = column_of_kind(name, plain_column(name, table[name]), text=True)
+            column = self.encoder.column(table, name, text=True)
             new = sorted(set(column.tolist()) - set(known) - {"", "nan", "None"})
             found |= {name: new} if new else {}
         return found
+
+    def holes(self, table: Any) -> dict[str, int]:
+        """The columns of a table that miss values, each with how many."""
+        found = {name: int(missing(table[name]).sum()) for name in self.columns if name in table}
+        return {name: count for name, count in found.items() if count}
 
     @property
     def adds_to(self) -> str:

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
+from ..data.encoder import MEAN
 from ..problems.families import reading_of
 from ..storage import arrays_within, read_within, write_atomically, write_json
 from ..validation import short
 from .checks import check_document
 from .model import Answers, Model
 
-SCHEMA, WITHOUT_CHECKSUMS = 2, 1
+SCHEMA, WITHOUT_REFERENCES, WITHOUT_CHECKSUMS = 3, 2, 1
 JSON, ARRAYS = "model.json", "model.npz"
 MOST_JSON, MOST_ARRAYS, DEEPEST = 2**24, 2**28, 32
 """Bytes of each file at most, also when it is unpacked, and how deep lists and tables lie in one another in model.json.
@@ -65,11 +66,19 @@ def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "target": model.target if isinstance(model.target, str) else list(model.target),
         "answers": answers,
         "numbers": list(model.encoder.numbers),
-        "categories": {name: list(known) for name, known in model.encoder.categories.items()},
+        "categories": {name: _category(model.encoder, name) for name in model.encoder.categories},
+        "codes": list(model.encoder.codes),
+        "indicators": list(map(list, model.encoder.indicators)),
+        "missing": model.encoder.missing,
         "certificate": dict(model.certificate),
         "training": dict(model.training),
     }
     return document, arrays
+
+
+def _category(encoder: Encoder, name: str) -> dict[str, Any]:
+    levels, shares = encoder.categories[name], encoder.shares[name]
+    return {"levels": list(levels), "shares": list(shares), "reference": encoder.references[name]}
 
 
 def load(folder: str | Path) -> Model:
@@ -85,12 +94,15 @@ def load(folder: str | Path) -> Model:
         schema = document["schema"] if document["kind"] == "model" else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{file} is no model of fedualex: {type(error).__name__}: {error}") from None
-    if schema not in (SCHEMA, WITHOUT_CHECKSUMS):
+    if schema not in (SCHEMA, WITHOUT_REFERENCES, WITHOUT_CHECKSUMS):
         raise ValueError(f"{file} has schema {short(schema)}, of another version of fedualex; this one reads {SCHEMA}")
+    if schema != SCHEMA and document.get("categories"):
+        why = "whose categories had no reference: fit it again, or use the version of fedualex that made it"
+        raise ValueError(f"{file} is a model of schema {schema}, {why}")
     try:
         content = read_within(path / ARRAYS, MOST_ARRAYS)
         arrays = arrays_within(content, MOST_ARRAYS)
-        if schema == SCHEMA and document[CHECKSUMS] != _checksums(document, content):
+        if schema != WITHOUT_CHECKSUMS and document[CHECKSUMS] != _checksums(document, content):
             raise ValueError("its files are not those that were written together: a checksum differs")
         return from_parts(document, arrays)
     except Exception as error:  # a damaged file can fail in many ways
@@ -115,7 +127,6 @@ def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
     """The model of `to_parts`; what is no model can fail in many ways."""
     check_document(document)
     numbers = tuple(document["numbers"])
-    categories = {name: tuple(known) for name, known in document["categories"].items()}
     scale = Standardizer(*(_real(key, arrays[key]) for key in ("mean", "deviation"))) if numbers else None
     if scale is not None and not scale.mean.shape == scale.deviation.shape == (len(numbers),):
         raise ValueError(f"mean and deviation must be {len(numbers)} numbers each")
@@ -128,25 +139,33 @@ def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
         float(given["threshold"]),
         *(_real(key, np.array(given[key], float)) for key in OF_TARGETS),
     )
-    target = document["target"]
+    encoder = _encoder(numbers, scale, document)
+    target, certificate, training = document["target"], document["certificate"], document["training"]
     target = tuple(target) if isinstance(target, list) else target
-    model = Model(Encoder(numbers, categories, scale), weights, bias, answers, target, *_about(document))
+    model = Model(encoder, weights, bias, answers, target, certificate, training)
     _check_answers(model)
     return model
 
 
-def _about(document: Mapping[str, Any]) -> tuple[Any, Any]:
-    return document["certificate"], document["training"]
+def _encoder(numbers: tuple[str, ...], scale: Standardizer | None, document: Mapping[str, Any]) -> Encoder:
+    """Models of earlier schemas have no categories, or were refused."""
+    categories = document["categories"]
+    levels = {name: tuple(own["levels"]) for name, own in categories.items()}
+    shares = {name: tuple(map(float, own["shares"])) for name, own in categories.items()}
+    references = {name: own["reference"] for name, own in categories.items()}
+    indicators = tuple(map(tuple, document.get("indicators", ())))
+    codes, missing = tuple(document.get("codes", ())), document.get("missing", MEAN)
+    return Encoder(numbers, levels, scale, {}, references, shares, indicators, codes, missing)
 
 
 def _real(name: str, given: Any) -> NDArray[np.float64]:
     """Finite numbers."""
     if np.asarray(given).dtype.kind not in "fiu":
         raise ValueError(f"{name} must be real numbers, got {np.asarray(given).dtype}")
-    found = np.asarray(given, np.float64)
-    if not np.all(np.isfinite(found)):
+    numbers = np.asarray(given, np.float64)
+    if not np.all(np.isfinite(numbers)):
         raise ValueError(f"{name} must be finite")
-    return found
+    return numbers
 
 
 def _check_answers(model: Model) -> None:

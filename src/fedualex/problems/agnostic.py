@@ -21,7 +21,7 @@ from .families import Family, family_of
 from .general import Problem
 from .known import Floor, Smooth, norm_of_blocks
 from .readings import Reading
-from .recipe import AbstractRecipe, assemble, built_from
+from .recipe import AbstractRecipe, Measure, assemble, built_from
 from .rows import Rows, features, label_column, split_rows
 from .scores import ScoreSum, linear_rows, linear_score, scored
 
@@ -147,6 +147,7 @@ class AgnosticRecipe(AbstractRecipe):
     spread: Any = 0.0
     exchanges: ClassVar[int] = 3
     row_groups: ClassVar[bool] = True
+    measure: ClassVar[Measure] = "worst"
 
     def __post_init__(self) -> None:
         self.family()
@@ -211,6 +212,19 @@ class AgnosticRecipe(AbstractRecipe):
             floor=Floor(prior, 0.0, each=True),
             by_construction=True,
         )
+
+    def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
+        """Those of the family."""
+        family = self._settled(known)
+        return np.asarray(family.loss(scores, family.encoded(rows, known)))
+
+    def held_out_parts(self, known: Sequence[Known]) -> int:
+        """The groups."""
+        return int(known[0]["groups"].size)
+
+    def held_out_masses(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+        """A row counts in its group, whose loss is the mean over its rows."""
+        return (np.arange(self.held_out_parts(known))[:, None] == self._numbers(rows, known, client)) * rows.shares
 
     def _penalty(self) -> Penalty:
         return Penalty(self.l1, self.l2, self.radius)

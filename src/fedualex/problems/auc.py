@@ -82,6 +82,8 @@ class CenteredSquare(Majorized, Smooth):
     A sparse row is neither: it counts as weight (<w, row> - <w, mean>)^2, with the mean of its class.
     """
 
+    quadratic: ClassVar[bool] = True
+    """Second derivatives are the same everywhere."""
     difference: Any
     """mu+ - mu-."""
     means: Any
@@ -208,8 +210,26 @@ class AucRecipe(AbstractRecipe):
         """Pairs decide no threshold: the score of the middle of the class means becomes 0."""
         return middle_bias(_class_means(known), x["weights"])
 
+    def held_out(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> NDArray[Any]:
+        """The weight of all pairs of these rows, and that of the pairs in the wrong order; pairs with one score count
+        half.
+        """
+        positive = rows.numbers(rows.y, known_classes(known, two=True)) == 1
+        scores = np.asarray(rows.X @ np.asarray(x["weights"]))
+        return np.array(wrong_pairs(scores[~positive], rows.shares[~positive], scores[positive], rows.shares[positive]))
+
     def _ball(self) -> Ball:
         return weight_ball(float(nonnegative("l1", self.l1)), 2 * float(nonnegative("l2", self.l2)), self.radius, 0.5)
+
+
+def wrong_pairs(
+    down: NDArray[Any], down_weights: NDArray[Any], up: NDArray[Any], up_weights: NDArray[Any]
+) -> tuple[list[float], list[float]]:
+    """The weight of all pairs, and that of those in which `down` has the higher score, half of it where they tie."""
+    order = np.argsort(down)
+    total = np.concatenate([np.zeros(1), np.cumsum(down_weights[order])])
+    above, from_on = (total[-1] - total[np.searchsorted(down[order], up, side)] for side in ("right", "left"))
+    return [float(total[-1] * up_weights.sum())], [float(up_weights @ (above + from_on) / 2)]
 
 
 def _mean(known: Sequence[Known]) -> NDArray[Any]:

@@ -157,7 +157,7 @@ class AbstractProblem(AbstractSurveyed):
         In float64, with spectral parts on the SVD route; may be compiled. sum_error: by how much each entry of g may be
         off because of the way in which it was added up, beside what `operator_error` says.
         """
-        error = self.operator_error(z, g).with_more(sum_error)
+        error = self.operator_error(z, g).add(sum_error)
         estimated = error.estimated or not self.geometry.rounding_is_bound
         return measure(self.geometry, z, g, error.size), estimated
 

@@ -18,7 +18,7 @@ from .feasibility import Lagrangian
 from .general import Problem
 from .known import Floor
 from .readings import Reading
-from .recipe import AbstractRecipe, assemble, built_from
+from .recipe import AbstractRecipe, Measure, assemble, built_from
 from .rows import Rows, class_column, features, label_column, split_rows
 
 # Groups of rows with limits on their losses, and bounds of their multipliers.
@@ -109,6 +109,7 @@ class ConstrainedRecipe(AbstractRecipe):
     multiplier: Any = None
     exchanges: ClassVar[int] = 2
     row_groups: ClassVar[bool] = True
+    measure: ClassVar[Measure] = "limited"
 
     def __post_init__(self) -> None:
         self.family()
@@ -172,6 +173,22 @@ class ConstrainedRecipe(AbstractRecipe):
             floor=Floor(zero, 0.0, each=True),
             by_construction=True,
         )
+
+    def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
+        """Those of the family."""
+        return np.asarray(self.family().loss(scores, self.family().encoded(rows, known)))
+
+    def held_out_parts(self, known: Sequence[Known]) -> int:
+        """The rows of loss_0, and each limited group."""
+        return 1 + self.limits_of(known).size
+
+    def held_out_masses(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+        """Whoever holds a row."""
+        return self._members(rows, known) * rows.shares
+
+    def limits_of(self, known: Sequence[Known]) -> NDArray[Any]:
+        """Those of the limited groups."""
+        return limited_groups(known[0]["groups"], self.limits)[1]
 
     def _members(self, rows: Rows, known: Sequence[Known]) -> NDArray[np.bool_]:
         """Which rows count in loss_0 and in each limited group's loss."""

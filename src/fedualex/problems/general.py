@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from ..certificates.rounding import LossError, OperatorError, error_of_loss, error_of_value
+from ..certificates.rounding import LossError, OperatorError, error_of_operator, error_of_value
 from ..certificates.surveys import Surveyed
 from ..geometry import Product
 from ..tree import Saddle, Tree
@@ -126,7 +126,7 @@ class Problem(AbstractProblem):
 
     def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
         """A bound if f is `Majorized`, else an estimate."""
-        return error_of_loss(self, z, g)
+        return error_of_operator(self, z, g)
 
     def value_error(self, z: Saddle, found: Surveyed) -> LossError:
         """A bound if f is `Majorized`, else an estimate."""

@@ -1,7 +1,7 @@
 """What the scores of a linear model say of a row: a class with its probability, an order of rows, or a number."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ NEUTRAL = ("rows", "positives")
 Measured = dict[str, float | None]
 
 
+@runtime_checkable
 class Scale(Protocol):
     """What a reading needs to know of a model beside its scores."""
 

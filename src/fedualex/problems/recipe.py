@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from .rows import Rows, objective_weights
 F = TypeVar("F", bound=Callable[..., Any])
 
 MARK = "__built_from__"
+
+Measure = Literal["mean", "worst", "limited"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ class AbstractRecipe(ABC):
 
     bias_is_known: ClassVar[bool] = False
     """Whether `bias` needs what clients have added up to."""
+    measure: ClassVar[Measure] = "mean"
+    """What is made of the sums of `held_out`: the mean loss, that of the worst part, or that of the first part where
+    the others are within their limits."""
 
     @property
     @abstractmethod
@@ -88,6 +93,32 @@ class AbstractRecipe(ABC):
     def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
         """What a model of a solution x = {"weights": w, ...} adds to <w, row>."""
         return np.asarray(x.get("bias", np.zeros(np.shape(x["weights"])[1:])))
+
+    def held_out(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> NDArray[Any]:
+        """At client number `client`, of rows that x was not fitted to: for each part of them its weight, and the sum of
+        its losses; shape (2, parts).
+        """
+        if not len(rows.y):
+            return np.zeros((2, self.held_out_parts(known)))
+        scores = np.asarray(rows.X @ np.asarray(x["weights"])) + self.bias(known, x)
+        losses, masses = self.held_out_losses(rows, known, scores), self.held_out_masses(rows, known, client)
+        return np.stack([masses.sum(axis=1), masses @ (losses if losses.ndim == 1 else losses.sum(axis=1))])
+
+    def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
+        """The loss of each row; of several targets one each."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a row's loss is")
+
+    def held_out_parts(self, known: Sequence[Known]) -> int:
+        """How many parts `held_out` tells apart."""
+        return 1
+
+    def held_out_masses(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+        """The weight of each row in each part, (parts, rows)."""
+        return rows.masses(self.weights, client)[None]
+
+    def limits_of(self, known: Sequence[Known]) -> NDArray[Any]:
+        """The limits of all parts but the first, where the measure has some."""
+        return np.zeros(0)
 
     def smoothness(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """At client number `client`, after the last exchange: one more, for methods whose step sizes theory chooses."""

@@ -191,6 +191,11 @@ class OfScore(Majorized, Smooth):
     family: Family
     center: Any = None
 
+    @property
+    def quadratic(self) -> bool:
+        """Whether second derivatives are the same everywhere."""
+        return self.family.exact_second
+
     def __call__(self, x: Tree, example: Tree) -> Array:
         score = linear_score(x, example["row"])
         if self.center is not None:

@@ -88,6 +88,11 @@ class SparseGlmRecipe(AbstractRecipe):
         bias, weights = super().bias(known, x), np.asarray(x["weights"])
         return bias if self.center is None else np.asarray(bias - self._row(len(weights)) @ weights)
 
+    def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
+        """Those of the family."""
+        family = self._settled(known)
+        return np.asarray(family.loss(scores, family.encoded(rows, known)))
+
     def _row(self, features: int) -> Any:
         """The center, checked; None if there is none."""
         if self.center is None:

@@ -15,6 +15,7 @@ from ..geometry import AbstractGeometry, Dual
 from ..precision import double
 from ..problems import AbstractProblem, Bilinear, Certificate
 from ..regularizers import for_reports
+from ..regularizers.forms import ModelForm
 from ..tree import Saddle
 from ..validation import of_type, positive, whole_number
 
@@ -88,33 +89,42 @@ class Polyhedron:
     v = (v_1, v_2) is the positive and the negative part of x, so |x| = v_1 + v_2 costs what l1 charges for it.
     """
 
-    cost: Any
-    low: Any
-    high: Any
-    rows: Any
-    limits: Any
-    totals: Any
-    sums: Any
+    cost: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    rows: sparse.csr_array
+    limits: NDArray[np.float64]
+    totals: sparse.csr_array
+    sums: NDArray[np.float64]
 
 
 def polyhedron(name: str, part: AbstractGeometry, shape: tuple[int, ...]) -> Polyhedron:
     """What one block declares as a `Polyhedron`, or a TypeError that lists what is polyhedral."""
-    form = part.polyhedral
+    form = _linear_form(part)
     if form is None:
         shown = getattr(part, "regularizer", part) if part.power == 2 else part
         raise TypeError(f"lp: {name}={shown!r} is not polyhedral; accepted are {POLYHEDRAL}")
     lower, upper, c = (np.broadcast_to(p, shape).ravel() for p in (form.lower, form.upper, form.linear))
     everything, nothing = sparse.csr_array(np.ones((1, 2 * c.size))), sparse.csr_array((0, 2 * c.size))
-    in_ball = bool(np.isfinite(form.ball))
+    in_ball, has_sum = form.coupling == "l1" and bool(np.isfinite(form.radius)), form.coupling == "sum"
     return Polyhedron(
         cost=np.concatenate([form.l1 + c, form.l1 - c]),
         low=np.concatenate([np.maximum(lower, 0), np.maximum(-upper, 0)]),
         high=np.concatenate([np.maximum(upper, 0), np.maximum(-lower, 0)]),
         rows=everything if in_ball else nothing,
-        limits=np.atleast_1d(form.ball) if in_ball else np.zeros(0),
-        totals=nothing if form.total is None else everything,
-        sums=np.zeros(0) if form.total is None else np.atleast_1d(form.total),
+        limits=np.atleast_1d(form.radius) if in_ball else np.zeros(0),
+        totals=everything if has_sum else nothing,
+        sums=np.atleast_1d(form.radius) if has_sum else np.zeros(0),
     )
+
+
+def _linear_form(part: AbstractGeometry) -> ModelForm | None:
+    """What a block declares, if a linear program can hold it."""
+    try:
+        form = part.model_form()
+    except TypeError:
+        return None
+    return form if form.is_polyhedral else None
 
 
 # The exact saddle point of a polyhedral bilinear game, by linear programming.

@@ -1,7 +1,7 @@
 """What every regularizer knows, and the two kinds most of them are: penalties and sets."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,19 +12,8 @@ from jaxtyping import Array
 from ..tree import Scalar, Vector, as_real, cast_like
 from .forms import ModelForm
 
-Parameter = Any
+Parameter = Vector
 """A number or array of a regularizer: numpy float64 at rest, so that float32 never rounds it; a tracer in a jit."""
-
-
-class Polyhedral(NamedTuple):
-    """l1 ||x||_1 + <linear, x> + a constant, for lower <= x <= upper, ||x||_1 <= ball and, if given, sum x = total."""
-
-    l1: Parameter = 0.0
-    linear: Parameter = 0.0
-    lower: Parameter = -np.inf
-    upper: Parameter = np.inf
-    ball: Parameter = np.inf
-    total: Parameter | None = None
 
 
 class AbstractRegularizer(eqx.Module):
@@ -77,13 +66,11 @@ class AbstractRegularizer(eqx.Module):
         """Whether psi ignores the signs and the order of the entries: what `Spectral` needs."""
 
     def model_form(self) -> ModelForm:
-        """What the solver of model problems (`fedualex.model_problem`) computes with; a class of one's own has none."""
-        raise TypeError(f"{self!r} declares no model_form, so that no model problem with curvature can be solved")
+        """psi as model problems (`fedualex.model_problem`) and linear programs (`fx.reference.lp`) take it.
 
-    @property
-    def polyhedral(self) -> Polyhedral | None:
-        """The same psi in the form that linear programs take; None if it has none, or nobody says."""
-        return None
+        A class of one's own need not declare it: it then has neither.
+        """
+        raise TypeError(f"{self!r} declares no model_form, so that no model problem with curvature can be solved")
 
     def __add__(self, other: Any) -> "AbstractRegularizer":
         """psi + other, if the sum has a closed form; a TypeError that lists such sums otherwise."""
@@ -142,13 +129,13 @@ def indicator(inside: Array, like: Vector) -> Array:
     return jnp.where(inside, 0, jnp.inf).astype(jnp.result_type(as_real(like)))
 
 
-def relative(excess: Array, size: Parameter) -> Array:
+def relative(excess: Array, size: Parameter | float) -> Array:
     """The part of `excess` above 0, over `size`; over 1 where the size is 0."""
     size = cast_like(size, excess)
     return jnp.maximum(excess, 0) / jnp.where(size > 0, size, 1)
 
 
-def show(parameter: Any) -> str:
+def show(parameter: Parameter | float) -> str:
     """A parameter as a user would type it; arrays by their shape."""
     if isinstance(parameter, Tracer):
         return "<traced>"

@@ -1,10 +1,12 @@
 """What a regularizer is to a solver that works on numbers alone: one record for the whole calculus."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+Numbers = float | NDArray[np.float64]
 
 Coupling = Literal["l1", "l2", "sum"]
 """The one condition that ties the entries of a block together: ||x||_1 <= r, ||x||_2 <= r, or sum x = r."""
@@ -19,19 +21,21 @@ class ModelForm:
     """
 
     l1: float = 0.0
-    lower: Any = -np.inf
-    upper: Any = np.inf
+    lower: Numbers = -np.inf
+    upper: Numbers = np.inf
     entropy: float = 0.0
-    prior: Any = 1.0
-    groups: NDArray[Any] | None = None
-    weights: NDArray[Any] | None = None
+    prior: Numbers = 1.0
+    groups: NDArray[np.integer[Any]] | None = None
+    weights: NDArray[np.float64] | None = None
     """One a group, the strength included."""
     coupling: Coupling | None = None
     radius: float = np.inf
     quadratic: float = 0.0
-    linear: Any = 0.0
+    linear: Numbers = 0.0
     spectral: bool = False
 
-    def joined(self, **changes: Any) -> "ModelForm":
-        """The same with other parts."""
-        return replace(self, **changes)
+    @property
+    def is_polyhedral(self) -> bool:
+        """Whether a linear program can hold psi: nothing in it is curved."""
+        curved = self.spectral or self.entropy or self.quadratic or self.groups is not None or self.coupling == "l2"
+        return not curved

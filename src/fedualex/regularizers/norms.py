@@ -1,16 +1,16 @@
 """Norms and entropies: regularizers that are finite everywhere, or on positive numbers."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..accepted import Number
+from ..accepted import Number, Numbers
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import nonnegative, plain_array, real_array, short
-from .base import AbstractPenalty, AbstractRegularizer, Parameter, Polyhedral, indicator, relative, show
+from .base import AbstractPenalty, AbstractRegularizer, Parameter, indicator, relative, show
 from .forms import ModelForm
 from .maps import nonzero, soft, wright
 
@@ -44,10 +44,6 @@ class Zero(AbstractPenalty):
     def absolutely_symmetric(self) -> bool:
         return True
 
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral()
-
     def __repr__(self) -> str:
         return "Zero()"
 
@@ -62,7 +58,7 @@ class L1(AbstractPenalty):
 
     lam: Parameter
 
-    def __init__(self, lam: Any):
+    def __init__(self, lam: Number):
         self.lam = nonnegative("L1: lam", lam)
 
     def value(self, x: Vector) -> Array:
@@ -89,10 +85,6 @@ class L1(AbstractPenalty):
     def absolutely_symmetric(self) -> bool:
         return True
 
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(l1=self.lam)
-
     def __repr__(self) -> str:
         return f"L1({show(self.lam)})"
 
@@ -113,7 +105,7 @@ class GroupL2(AbstractPenalty):
     groups: Parameter
     weights: Parameter
 
-    def __init__(self, lam: Any, groups: Any, weights: Any = None):
+    def __init__(self, lam: Number, groups: Numbers, weights: Numbers | None = None):
         self.lam = nonnegative("GroupL2: lam", lam)
         labels = plain_array("GroupL2: groups", groups)
         if labels.dtype.kind not in "iu" or labels.size == 0:
@@ -168,10 +160,6 @@ class GroupL2(AbstractPenalty):
     def absolutely_symmetric(self) -> bool:
         return False
 
-    @property
-    def polyhedral(self) -> None:
-        """It is curved."""
-
     def __repr__(self) -> str:
         return f"GroupL2({show(self.lam)}, {self.weights.shape[0]} groups)"
 
@@ -190,7 +178,7 @@ class KL(AbstractRegularizer):
     lam: Parameter
     q: Parameter
 
-    def __init__(self, lam: Any, q: Any):
+    def __init__(self, lam: Number, q: Numbers):
         self.lam = nonnegative("KL: lam", lam)
         self.q = real_array("KL: q", q)
         if np.any(np.asarray(self.q) <= 0):
@@ -246,10 +234,6 @@ class KL(AbstractRegularizer):
     @property
     def absolutely_symmetric(self) -> bool:
         return False
-
-    @property
-    def polyhedral(self) -> None:
-        """It is curved."""
 
     def __repr__(self) -> str:
         return f"KL({show(self.lam)}, q={show(self.q)})"

@@ -1,6 +1,6 @@
 """Indicators of sets: balls, boxes, simplices."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +8,10 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from ..accepted import Number, Numbers
 from ..tree import Vector, as_real, cast_like
 from ..validation import any_real_array, nonnegative, positive, short
-from .base import AbstractSet, Parameter, Polyhedral, relative, show
+from .base import AbstractSet, Parameter, relative, show
 from .forms import ModelForm
 from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex, radial
 
@@ -20,9 +21,9 @@ from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex, radia
 class AbstractBall(AbstractSet):
     """All points of norm <= radius around 0."""
 
-    radius: Parameter
+    radius: Parameter | float
 
-    def __init__(self, radius: Any):
+    def __init__(self, radius: Number):
         self.radius = nonnegative(f"{type(self).__name__}: radius", radius)
 
     def diameter(self, like: Vector) -> Array:
@@ -65,10 +66,6 @@ class L2Ball(AbstractBall):
     def model_form(self) -> ModelForm:
         return ModelForm(coupling="l2", radius=float(self.radius))
 
-    @property
-    def polyhedral(self) -> None:
-        """It is curved."""
-
 
 class L1Ball(AbstractBall):
     """||x||_1 <= radius, over all entries."""
@@ -98,10 +95,6 @@ class L1Ball(AbstractBall):
     def model_form(self) -> ModelForm:
         return ModelForm(coupling="l1", radius=float(self.radius))
 
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(ball=self.radius)
-
 
 def _unchanged(omega: Array, radius: Array) -> Array:
     return omega
@@ -126,7 +119,7 @@ class Box(AbstractSet):
     lower: Parameter
     upper: Parameter
 
-    def __init__(self, radius: Any = None, *, lower: Any = None, upper: Any = None):
+    def __init__(self, radius: Number | None = None, *, lower: Numbers | None = None, upper: Numbers | None = None):
         if (radius is None) == (lower is None and upper is None):
             raise TypeError("Box takes either a radius or lower and upper, e.g. Box(0.05) or Box(lower=0, upper=1)")
         if radius is not None:
@@ -185,10 +178,6 @@ class Box(AbstractSet):
     def absolutely_symmetric(self) -> bool:
         return bool(np.ndim(self.lower) == np.ndim(self.upper) == 0 and self.lower == -self.upper)
 
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(lower=self.lower, upper=self.upper)
-
     def __repr__(self) -> str:
         if self.absolutely_symmetric:
             return f"Box({show(self.upper)})"
@@ -217,7 +206,7 @@ class Simplex(AbstractSet):
 
     radius: Parameter
 
-    def __init__(self, radius: Any = 1.0):
+    def __init__(self, radius: Number = 1.0):
         self.radius = nonnegative("Simplex: radius", radius)
 
     def project(self, omega: Vector) -> Array:
@@ -250,10 +239,6 @@ class Simplex(AbstractSet):
     def absolutely_symmetric(self) -> bool:
         return False
 
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(lower=0.0, total=self.radius)
-
     def __repr__(self) -> str:
         return f"Simplex({show(self.radius)})"
 
@@ -268,7 +253,7 @@ class CappedSimplex(AbstractSet):
 
     cap: Parameter
 
-    def __init__(self, cap: Any):
+    def __init__(self, cap: Number):
         self.cap = positive("CappedSimplex: cap", cap)
 
     def check_size(self, size: int) -> None:
@@ -312,10 +297,6 @@ class CappedSimplex(AbstractSet):
     @property
     def absolutely_symmetric(self) -> bool:
         return False
-
-    @property
-    def polyhedral(self) -> Polyhedral:
-        return Polyhedral(lower=0.0, upper=self.cap, total=1.0)
 
     def __repr__(self) -> str:
         return f"CappedSimplex({show(self.cap)})"

@@ -1,6 +1,7 @@
 """Functions of the singular values of a matrix."""
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,6 +14,8 @@ from ..validation import one_of, short
 from .base import AbstractRegularizer
 from .forms import ModelForm
 from .maps import nonzero
+
+T = TypeVar("T")
 
 
 class Spectral(AbstractRegularizer):
@@ -92,25 +95,22 @@ class Spectral(AbstractRegularizer):
     def absolutely_symmetric(self) -> bool:
         return False
 
-    @property
-    def polyhedral(self) -> None:
-        """It is curved."""
-
     def __repr__(self) -> str:
         return f"Spectral({self.psi!r})" if self.route == "gram" else f"Spectral({self.psi!r}, {self.route!r})"
 
     def model_form(self) -> ModelForm:
-        return self.psi.model_form().joined(spectral=True)
+        return replace(self.psi.model_form(), spectral=True)
 
 
-def for_reports(tree: Any) -> Any:
-    """The same tree with every `Spectral` in it on the SVD route."""
-    return jax.tree.map(
+def for_reports(tree: T) -> T:
+    """The tree with every `Spectral` in it on the SVD route."""
+    routed: T = jax.tree.map(
         # One that is there already stays: in a compiled function its psi cannot be checked again.
         lambda node: Spectral(node.psi, "svd") if is_spectral(node) and node.route != "svd" else node,
         tree,
         is_leaf=is_spectral,
     )
+    return routed
 
 
 def is_spectral(node: object) -> bool:

@@ -6,6 +6,7 @@
 4. l1 on a simplex is a constant: lam times its radius.
 """
 
+from dataclasses import replace
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Array
 from ..accepted import Number, Numbers
 from ..tree import Scalar, Vector, as_real, cast_like, depend_on
 from ..validation import nonnegative, real_array, short
-from .base import AbstractRegularizer, AbstractSet, Parameter, Polyhedral, show
+from .base import AbstractRegularizer, AbstractSet, Parameter, show
 from .forms import ModelForm
 from .maps import nonzero, norm, soft
 from .norms import L1, GroupL2, Zero
@@ -105,12 +106,6 @@ class WithQuadratic(AbstractRegularizer):
     def absolutely_symmetric(self) -> bool:
         return self.core.absolutely_symmetric and not np.any(self.c)
 
-    @property
-    def polyhedral(self) -> Polyhedral | None:
-        """The core's with the linear term, if there is no quadratic one."""
-        core = None if np.any(self.lam) else self.core.polyhedral
-        return None if core is None else core._replace(linear=core.linear + self.c)
-
     def __repr__(self) -> str:
         terms = [] if isinstance(self.core, Zero) else [repr(self.core)]
         terms += [f"SquaredL2({show(self.lam)})"] if np.any(self.lam) else []
@@ -120,7 +115,7 @@ class WithQuadratic(AbstractRegularizer):
 
     def model_form(self) -> ModelForm:
         form = self.core.model_form()  # a spectral core may hold a quadratic term inside
-        return form.joined(quadratic=form.quadratic + float(self.lam), linear=form.linear + np.asarray(self.c))
+        return replace(form, quadratic=form.quadratic + float(self.lam), linear=form.linear + np.asarray(self.c))
 
 
 def SquaredL2(lam: Number) -> WithQuadratic:
@@ -200,12 +195,6 @@ class AbstractInSet(AbstractRegularizer):
     def absolutely_symmetric(self) -> bool:
         return self.penalty.absolutely_symmetric and self.domain.absolutely_symmetric
 
-    @property
-    def polyhedral(self) -> Polyhedral | None:
-        """The set's with the penalty's slope, if both have one."""
-        penalty, domain = self.penalty.polyhedral, self.domain.polyhedral
-        return None if penalty is None or domain is None else domain._replace(l1=penalty.l1)
-
     def __repr__(self) -> str:
         return f"{self.penalty!r} + {self.domain!r}"
 
@@ -227,7 +216,7 @@ class InBox(AbstractInSet):
         return self.domain.conjugate(slope)
 
     def model_form(self) -> ModelForm:
-        return self.domain.model_form().joined(l1=float(self.penalty.lam))
+        return replace(self.domain.model_form(), l1=float(self.penalty.lam))
 
 
 class InBall(AbstractInSet):
@@ -241,7 +230,7 @@ class InBall(AbstractInSet):
 
     def model_form(self) -> ModelForm:
         ball = self.domain.model_form()
-        return self.penalty.model_form().joined(coupling=ball.coupling, radius=ball.radius)
+        return replace(self.penalty.model_form(), coupling=ball.coupling, radius=ball.radius)
 
 
 def add(left: AbstractRegularizer, right: object) -> AbstractRegularizer:

@@ -17,7 +17,7 @@ __all__ = ["write_figures", "write_report"]
 
 
 def write_report(path: Path) -> Path:
-    """report.html in the folder of a run, a fit, an experiment, a comparison or a reproduction."""
+    """report.html in the folder of a fit, a model, a run, an experiment, a comparison or a reproduction."""
     page = path / "report.html"
     write_atomically(page, render(collect(path)).encode())
     return page

@@ -14,6 +14,7 @@ from ..runs import folder
 from ..runs.folder import StoredRun
 from ..tables.fit import RUN
 from ..tables.measures import worst
+from .committee import first_sentence
 from .panels import compared_panel, exact_of, experiment_panel, runs_panel, verdicts
 from .studies import Study, collect_studies
 
@@ -24,6 +25,12 @@ def fit_around(run: Path) -> Path | None:
     """The folder of the fit that a run belongs to; None if it belongs to none."""
     home = run.resolve()
     return home.parent if home.name == RUN and (home.parent / MODEL / JSON).exists() else None
+
+
+def fitted_model(path: Path) -> Model | None:
+    """The model of a fit's run, which a committee is to read of; None for any other folder."""
+    home = fit_around(path)
+    return None if home is None else load(home / MODEL)
 
 
 def model_beside(run: Path) -> dict[str, Any] | None:
@@ -72,9 +79,11 @@ def _measures(model: Model) -> dict[str, Any] | None:
 
 
 def collect(path: Path) -> dict[str, Any]:
-    """The report of a folder: of a run, a fit, runs side by side, an experiment, or several experiments."""
+    """The report of a folder: of a run, a fit, a model, runs side by side, an experiment, or several experiments."""
     if (path / RUN / "manifest.json").exists() and not (path / "manifest.json").exists():
         return collect(path / RUN)
+    if (path / JSON).exists() or ((path / MODEL / JSON).exists() and not (path / "manifest.json").exists()):
+        return model_report(load(path))
     manifest = folder.read_manifest(path)
     match manifest["kind"]:
         case "run":
@@ -82,7 +91,9 @@ def collect(path: Path) -> dict[str, Any]:
             title = run.label if model is None else f"A model of {model['target']} ({model['goal'] or run.label})"
             name = (fit_around(path) or path.resolve()).name
             panel = runs_panel(name, title, {run.label: [run]}, model=model)
-            return report(title, [panel], manifest, seeds_text([run]))
+            found = report(title, [panel], manifest, seeds_text([run]))
+            fitted = fitted_model(path)
+            return found if fitted is None else found | {"headline": first_sentence(fitted), "fitted": fitted}
         case "comparison":
             runs = [folder.load(path / name) for name in manifest["runs"]]
             panel = compared_panel(manifest["title"], runs, exact_of(path)) | {"model": model_beside(path)}
@@ -106,6 +117,16 @@ def collect(path: Path) -> dict[str, Any]:
             small = SMALL if any(is_small(path / name) for name in names) else ""
             studies = collect_studies(path, names)
             return report("The paper's experiments", panels, manifest, seeds, judge_claims(path), small, studies)
+
+
+def model_report(model: Model) -> dict[str, Any]:
+    """All that the page shows of a model whose run is elsewhere."""
+    goal = model.training.get("goal")
+    title = f"A model of {', '.join(model.targets)}" + (f" ({goal})" if goal else "")
+    unknown = {"command": "", "versions": {}, "machine": {}, "created": ""}
+    manifest = {key: model.training.get(key, empty) for key, empty in unknown.items()}
+    seed = model.training.get("configuration", {}).get("run", {}).get("seed", "")
+    return report(title, [], manifest, str(seed)) | {"headline": first_sentence(model), "fitted": model}
 
 
 def smallest_answers(panels: Sequence[Mapping[str, Any]]) -> str:

@@ -18,8 +18,8 @@ from ..runs import folder, solving as in_python
 from ..runs.settings import folder_names, unique
 from ..runtime import Run, Stop, solve
 from ..runtime.options import SolveOptions, fields_of, option, options, takes_several
-from ..runtime.prepare import untuned
-from ..runtime.run import X_LABELS, along, gaps_of, labeled, line, new_axes
+from ..runtime.prepare import describe_untuned
+from ..runtime.run import X_LABELS, axis_values, draw_line, gaps_of, label_axes, make_axes
 from ..runtime.sweeps import not_here
 from ..validation import of_type, one_of, short, whole_number
 from . import write_report
@@ -63,15 +63,15 @@ class Comparison:
         if not any(np.any(np.isfinite(gaps)) for _, gaps in curves.values()):
             reason = next(iter(self.runs.values()))[0].answer.certificate.reason
             raise ValueError(f"there is no certified gap to plot: {reason}")
-        ax = new_axes() if ax is None else ax
+        ax = make_axes() if ax is None else ax
         looks = styles({label: type(method).__name__ for label, method in self.methods.items()})
         for label, (at, gaps) in curves.items():
             shown = f"{label} (untuned steps)" if self.runs[label][0].steps else label
-            line(ax, at, np.median(gaps, axis=0), looks[label], shown)
+            draw_line(ax, at, np.median(gaps, axis=0), looks[label], shown)
             if len(gaps) > 1:
                 band = {"color": looks[label].color, "alpha": 0.15, "lw": 0}
                 ax.fill_between(at, gaps.min(axis=0), gaps.max(axis=0), **band)
-        return labeled(ax, x)
+        return label_axes(ax, x)
 
     def report(self, path: Path | str) -> Path:
         """Write a folder for each run and the page that `fedualex compare` writes; the path of the page.
@@ -105,7 +105,7 @@ class Comparison:
         return f"Comparison on {self.problem!r}: {seeds}"
 
     def _untuned(self) -> str:
-        return untuned({label: runs[0].steps for label, runs in self.runs.items()})
+        return describe_untuned({label: runs[0].steps for label, runs in self.runs.items()})
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [(label, *_summary(runs)) for label, runs in self.runs.items()]
@@ -129,7 +129,7 @@ def _curve(runs: list[Run], x: str) -> tuple[NDArray[Any], NDArray[Any]]:
     if not all(run.history for run in runs):  # one broke down before its first record
         return np.zeros(0), np.zeros((len(runs), 0))
     length = min(len(run.history["round"]) for run in runs)
-    at = np.median([along(run.history, x)[:length] for run in runs], axis=0)
+    at = np.median([axis_values(run.history, x)[:length] for run in runs], axis=0)
     smallest = [reduce(np.fmin, gaps_of(run.history).values())[:length] for run in runs]
     return at, np.stack(smallest)
 

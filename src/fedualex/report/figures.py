@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from ..palette import Style, style
 from ..runs.folder import StoredRun
 from ..runtime.outputs import KINDS
-from ..runtime.run import X_LABELS, line
+from ..runtime.run import X_LABELS, draw_line
 
 # What runs were made with, as a caption says it.
 
@@ -140,8 +140,8 @@ def draw_averaging(
     for axis, (method, found) in zip(axes, series.items(), strict=True):
         rounds = found["round"]
         axis.fill_between(rounds, found["lowest"], found["highest"], color=clients.color, alpha=0.25, lw=0)
-        line(axis, rounds, found["clients"], clients, "clients' points: mean and range", SMALL_LINES)
-        line(axis, rounds, found["server"], server, "server's point", SMALL_LINES)
+        draw_line(axis, rounds, found["clients"], clients, "clients' points: mean and range", SMALL_LINES)
+        draw_line(axis, rounds, found["server"], server, "server's point", SMALL_LINES)
         axis.set_title(method, fontsize=LOOK["axes.titlesize"])
         axis.set(xlabel=X_AXES["round"], ylim=(0, 1.02))
         axis.xaxis.set_major_locator(_ticks(whole=True))
@@ -201,7 +201,7 @@ def _draw_gaps(axis: Axes, curves: Sequence[Mapping[str, Any]], x: str, looks: L
 def _band(axis: Axes, x: Any, values: Mapping[str, Any], look: Style, label: str, positive: bool = False) -> None:
     mean, std = np.array(values["mean"], float), np.array(values["std"], float)
     low = np.maximum(mean - std, mean / 10) if positive else mean - std  # a logarithmic axis has no room below 0
-    line(axis, x, mean, look, label, SMALL_LINES)
+    draw_line(axis, x, mean, look, label, SMALL_LINES)
     axis.fill_between(x, low, mean + std, color=look.color, alpha=0.15, lw=0)
 
 

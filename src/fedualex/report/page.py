@@ -8,6 +8,7 @@ from typing import Any
 
 from ..display import escaped, visible
 from ..runtime import NONZERO
+from .committee import committee_section
 from .studies import study_section
 
 # The shape of the data that the page is made of, and a clear refusal of any other.
@@ -187,7 +188,8 @@ SCRIPTS = ("text.js", "axes.js", "chart.js", "touch.js", "tables.js", "curves.js
 def render(data: dict[str, Any]) -> str:
     """The page of `data`, which has the shape DATA; nan and infinities become null, which is never drawn."""
     studies = "".join(study_section(study, data["small"]) for study in data.get("studies", ()))
-    data = {key: value for key, value in data.items() if key != "studies"}
+    model = data.get("fitted")
+    data = {key: value for key, value in data.items() if key not in ("studies", "fitted")}
     check_report(data)
     # nan and infinities are the only constants that Python's JSON has beyond the standard's.
     finite = json.loads(json.dumps(data | {"nonzero": NONZERO}), parse_constant=lambda name: None)
@@ -195,13 +197,24 @@ def render(data: dict[str, Any]) -> str:
         title=escaped(data["title"]),
         headline=escaped(data["headline"]),
         small=f'<p class="banner" role="note">This is {escaped(data["small"])}.</p>' if data["small"] else "",
-        panels="\n".join(_shell(panel, i, data["title"]) for i, panel in enumerate(data["panels"])),
+        committee="" if model is None else committee_section(model),
+        lead="" if model is None else " lead",
+        panels=_panels(data, folded=model is not None),
         studies=studies,
         css=_read("page.css"),
         js="\n".join(map(_read, SCRIPTS)),
         # Within a script element only "<" can end it or open a comment; within a JSON string it may be escaped.
         data=json.dumps(_visible(finite), allow_nan=False).replace("<", "\\u003c"),
     )
+
+
+def _panels(data: dict[str, Any], folded: bool) -> str:
+    """The sections of panels; behind a fold where the page is of a model, whose readers ask other things first."""
+    sections = "\n".join(_shell(panel, i, data["title"]) for i, panel in enumerate(data["panels"]))
+    if not (folded and sections):
+        return sections
+    summary = "<summary>How the optimization went: certified gaps, density, the parts of the certificate</summary>"
+    return f'<section class="committee"><details id="optimization">{summary}{sections}</details></section>'
 
 
 def _shell(panel: dict[str, Any], i: int, title: str) -> str:

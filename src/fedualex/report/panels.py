@@ -17,7 +17,7 @@ from ..runs import folder
 from ..runs.folder import StoredRun
 from ..runs.settings import ConfigurationError
 from ..runtime.outputs import KINDS
-from ..runtime.prepare import untuned
+from ..runtime.prepare import describe_untuned
 from .figures import OUTPUT_WORDS, settings_text
 
 # Curves, table rows and solution blocks of methods: means and deviations over seeds.
@@ -368,7 +368,7 @@ def runs_panel(
         "model": model,
         "methods": {label: run.manifest["configuration"]["method"]["name"] for label, run in firsts.items()},
         "settings": settings_text(next(iter(firsts.values()))),
-        "untuned": untuned(_chosen(groups)) if len(groups) > 1 else "",
+        "untuned": describe_untuned(_chosen(groups)) if len(groups) > 1 else "",
         "notes": notes(groups),
     }
     return panel | {"findings": findings(panel)}

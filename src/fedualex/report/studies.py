@@ -13,7 +13,7 @@ from ..display import escaped
 from ..palette import Style, styles
 from ..paper.claims import Spread, gaps_at_equal_cost, seed_runs, theory_of
 from ..runs import folder
-from ..runtime.run import line
+from ..runtime.run import draw_line
 from .figures import LOOK, SMALL_LINES, new_figure, save
 
 PROMISES = {"Theorem 1 as printed": "printed", "Theorem 1 as corrected": "corrected"}
@@ -59,7 +59,7 @@ def draw_study(study: Study, mark: str = "") -> Figure:
 def _draw_axis(place: Axes, axis: str, cases: Sequence[Mapping[str, Any]], looks: Mapping[str, Style]) -> None:
     for label, look in looks.items():
         found = [(case["value"], case["gaps"][label].mean) for case in cases if label in case["gaps"]]
-        line(place, [value for value, _ in found], [gap for _, gap in found], look, label, SMALL_LINES)
+        draw_line(place, [value for value, _ in found], [gap for _, gap in found], look, label, SMALL_LINES)
     for text, dashes in zip(PROMISES, ("--", ":"), strict=True):
         promised = [(case["value"], case["promised"][text]) for case in cases if text in case["promised"]]
         if promised:

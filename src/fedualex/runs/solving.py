@@ -29,18 +29,18 @@ def solve_into(path: Path, configuration: Configuration) -> Run:
         return solve_afresh(path, configuration)
     known = folder.load(path)
     if known.status is not None and known.status["stop"] != Stop.INTERRUPTED.name:
-        other = _difference(known.manifest["configuration"], resolved)
+        other = describe_difference(known.manifest["configuration"], resolved)
         raise ConfigurationError(f"{path} already holds a finished run{other}: choose another --out")
     if not (path / CHECKPOINT).exists():  # refused or killed before its first record: nothing to go on with
         return solve_afresh(path, configuration)
     if known.manifest["configuration"] != resolved:
-        other = _difference(known.manifest["configuration"], resolved)
+        other = describe_difference(known.manifest["configuration"], resolved)
         raise ConfigurationError(f"{path} holds an unfinished run{other}: choose another --out")
     folder.reopen(path, known, resolved)
     return _solve(path, configuration)
 
 
-def _difference(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+def describe_difference(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     """In words, the first setting in which a stored run differs from the one that is asked for; "" if none does."""
     for table in [*known, *(name for name in asked if name not in known)]:
         before, now = known.get(table), asked.get(table)

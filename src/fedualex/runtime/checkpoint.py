@@ -13,13 +13,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import __version__
 from ..storage import write_atomically
 from ..tree import Tree
 
 SCHEMA = 7
-"""Of the file and of the fingerprint: whoever changes what one of them holds counts this up."""
+"""The version of the file and of the fingerprint: whoever changes what one of them holds adds 1."""
 
 
 def run_id(*parts: Any) -> str:
@@ -39,7 +40,7 @@ def fingerprint(*parts: Any) -> str:
 
 
 def _content(leaf: Any, above: tuple[Any, ...] = ()) -> bytes:
-    """What decides a leaf's part in a computation; above: the functions that led here, which may call themselves."""
+    """The bytes that decide a leaf's part in a computation. above: the functions that led here, against recursion."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     if eqx.is_array_like(leaf):
@@ -105,7 +106,7 @@ def check_folder(path: Path) -> None:
         raise ValueError(f"checkpoint must be a file in an existing folder that can be written to, got {str(path)!r}")
 
 
-def load(path: Path, like: Tree, run: str) -> tuple[Any, list[dict[str, Any]], str | None]:
+def load(path: Path, like: Tree, run: str) -> tuple[Tree, list[dict[str, Any]], str | None]:
     """State and history, if the file is whole, of this schema and version, and of this very run."""
     header, leaves = read(path)
     if header["version"] != __version__:
@@ -123,7 +124,7 @@ def load(path: Path, like: Tree, run: str) -> tuple[Any, list[dict[str, Any]], s
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"], header["best"]
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[Any]]:
+def read(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     """Header and arrays of a checkpoint of any run, if the file is whole and of this schema."""
     header: dict[str, Any] = {"version": None, "run": "", "history": [], "best": None}
     try:
@@ -141,7 +142,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Any]]:
     return header, leaves
 
 
-def _checksum(leaves: list[Any], history: list[dict[str, Any]], best: str | None) -> str:
+def _checksum(leaves: list[NDArray[Any]], history: list[dict[str, Any]], best: str | None) -> str:
     digest = hashlib.sha256(json.dumps([history, best]).encode())
     for leaf in leaves:
         digest.update(f"{leaf.dtype}{leaf.shape}".encode() + np.ascontiguousarray(leaf).tobytes())

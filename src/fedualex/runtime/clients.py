@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
@@ -18,7 +17,7 @@ from ..algorithms import Facts, LocalSteps, Stepped, Survey
 from ..certificates.surveys import Surveyed
 from ..problems import AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
-from ..tree import Tree
+from ..tree import Scalar, Tree, Vector
 from .outputs import AVERAGES, no_sums, survey_at
 from .rounds import advance
 from .sharding import local
@@ -29,54 +28,54 @@ from .status import Code, Failure, Missing
 
 
 SHARE = 1 / 128
-"""Of the noise of a round that its rounding may have: rounding is no noise, it has a mean, and its errors add up."""
+"""The share of the noise of a round that its rounding may be: rounding has a mean, so that its errors add up."""
 SPACING = 16
 """A run is looked at after so many rounds, and when it is so many times as long as at the last look."""
-ELSEWHERE = 2**30
-"""Rounds that no run reaches: their noise is other noise."""
+OTHER_NOISE = 2**30
+"""Added to the number of a round that no run reaches: its noise is other noise."""
+
+T = TypeVar("T")
 
 Wider = Callable[[], Setup]
 """What float64 rounds of the same run are computed with."""
 
 
 def is_due(before: int, after: int) -> bool:
-    """Whether a run that went from one number of rounds to another is to be looked at: at SPACING, SPACING^2, ..."""
-    return _powers(after) > _powers(before)
+    """Whether rounding is to be looked at on the way from `before` to `after` rounds: at SPACING, SPACING^2, ..."""
+    return _count_powers(after) > _count_powers(before)
 
 
-def _powers(rounds: int) -> int:
+def _count_powers(rounds: int) -> int:
     return int(math.log(rounds + 0.5, SPACING)) if rounds else 0
 
 
 def rounding_shows(setup: Setup, state: State) -> bool:
-    """Whether the rounding of the server's state in a round is above SHARE of what the noise of the round makes of it.
+    """Whether a round's rounding of the server's state is above SHARE of what the round's noise does to it.
 
     A dual state grows with the rounds and its increments do not, so that its rounding, eps |server| / 4 in the mean,
     comes near the noise at last. The noise is half the squared difference of two rounds that begin alike.
     """
-    elsewhere = replace(state, round=np.asarray(int(state.round) + ELSEWHERE, np.asarray(state.round).dtype))
-    one, other = (
-        _numbers(local(setup.mesh, advance(setup, start, np.asarray(1))).server) for start in (state, elsewhere)
-    )
+    again = replace(state, round=np.asarray(int(state.round) + OTHER_NOISE, np.asarray(state.round).dtype))
+    one, other = (_numbers(local(setup.mesh, advance(setup, start, np.asarray(1))).server) for start in (state, again))
     noise = math.sqrt(sum(float(np.sum((u - v) ** 2)) for u, v in zip(one, other, strict=True)) / 2)
     size = math.sqrt(sum(float(np.sum(u**2)) for u in one))
     return float(np.finfo(setup.weights.dtype).eps) * size / 4 > SHARE * noise
 
 
-def _numbers(server: tree.Tree) -> list[np.ndarray]:
+def _numbers(server: Tree) -> list[NDArray[np.float64]]:
     """The floating numbers of a state, in float64."""
     return [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(server) if tree.is_floating(leaf)]
 
 
 @runtime_checkable
 class Clients(Protocol):
-    """All clients of a run. What they cannot give is `Missing`, with why."""
+    """All clients of a run. What they cannot give is a `Missing`, which says why."""
 
     setup: Setup
     """What rounds are computed with at present."""
     averages: tuple[str, ...]
     """The outputs whose sums come with a round of local steps."""
-    elsewhere: bool
+    remote: bool
     """Whether their operators and values are summed where nobody here can bound the rounding."""
     sum_error: float
     """By how much each entry of a survey may differ from what clients add up to because of the way it is added; 0 if it
@@ -89,35 +88,35 @@ class Clients(Protocol):
         ...
 
     def survey_with_curvature(self, request: Survey) -> list[Surveyed] | Missing:
-        """The same, with second derivatives and dual cuts where the request asks for them."""
+        """`survey` with second derivatives and dual cuts where the request asks for them."""
         ...
 
     def local(self, state: State, rounds: int) -> State | Missing:
         """The state after at least one and at most so many rounds of local steps."""
         ...
 
-    def attempted(self, found: Any) -> Any:
-        """What an exchange of the method found; where that is missing, after a pause, or as the end of the run."""
+    def retry(self, answer: T | Missing) -> T | Missing:
+        """The answer to an exchange; one that is missing returns after a pause, or as one that ends the run."""
         ...
 
     def count(self, request: Survey | LocalSteps) -> None:
-        """Count what an exchange that the method itself decided on carries."""
+        """Count the bytes of an exchange that the method itself decided on."""
         ...
 
-    def announce(self) -> bool:
-        """Count what the next round will release; whether that must be stored before it happens."""
+    def reserve_privacy(self) -> bool:
+        """Count what the next round will release; returns whether that must be stored before the round."""
         ...
 
-    def spent(self, state: State) -> dict[str, Any]:
-        """What the run has cost until this state, as columns of its record: bytes up and down, privacy."""
+    def costs(self, state: State) -> dict[str, Any]:
+        """What the run has cost up to this state, as columns of its record: bytes up and down, epsilon."""
         ...
 
-    def ledger(self) -> Tree:
+    def checkpoint_state(self) -> Tree:
         """What a checkpoint has to keep of these clients."""
         ...
 
-    def restore(self, ledger: Tree) -> None:
-        """Continue with what a checkpoint kept."""
+    def restore(self, kept: Tree) -> None:
+        """Continue with what `checkpoint_state` returned before."""
         ...
 
 
@@ -129,7 +128,7 @@ class SimulatedClients:
     """
 
     averages: tuple[str, ...] = AVERAGES
-    elsewhere = False
+    remote = False
     sum_error = 0.0
     unsurveyed = ""
 
@@ -142,11 +141,11 @@ class SimulatedClients:
         self.exchanges = 0
 
     def survey(self, points: list[Tree]) -> list[Surveyed]:
-        """One point after the other."""
+        """Compiled, one point after the other."""
         return [survey_at(self.exact, z) for z in points]
 
     def survey_with_curvature(self, request: Survey) -> list[Surveyed]:
-        """In plain numpy where f has a closed form, one point after the other."""
+        """One point after the other, in plain numpy where f has a closed form."""
         starts = request.starts or (None,) * len(request.points)
         return [
             self.surveyor.survey(z, curvature=curvature, start=start)
@@ -159,7 +158,7 @@ class SimulatedClients:
         return surveyor_of(self.exact)
 
     def local(self, state: State, rounds: int) -> State:
-        """All of the rounds, and in float64 from then on if their rounding shows."""
+        """The state after all of the rounds; in float64 from then on if their rounding shows."""
         following: State = local(self.setup.mesh, advance(self.setup, state, np.asarray(rounds)))
         if self.wider is None or not is_due(int(state.round), int(following.round)):
             return following
@@ -174,13 +173,13 @@ class SimulatedClients:
         self.bytes.append((since, bytes_per_round(self.setup)))
 
     @property
-    def widened(self) -> int:
+    def wide_since(self) -> int:
         """The round after which rounds are in float64, 0 if they are as they were at the start."""
         return self.bytes[-1][0]
 
-    def attempted(self, found: Any) -> Any:
-        """It is there."""
-        return found
+    def retry(self, answer: T) -> T:
+        """The answer: nothing is ever missing."""
+        return answer
 
     def count(self, request: Survey | LocalSteps) -> None:
         """Surveys are in float64, local steps in the precision of the rounds; sums come back with their weight."""
@@ -200,22 +199,22 @@ class SimulatedClients:
         self.exchanges += 1
 
     def _sizes(self) -> tuple[int, int]:
-        """The entries of x and of y."""
+        """How many entries x and y have."""
         like = self.setup.problem.like
         x, y = (sum(leaf.size for leaf in jax.tree.leaves(part)) for part in (like.x, like.y))
         return x, y
 
     def _curvature_numbers(self) -> int:
-        """One triangle of xx and of yy, and yx."""
+        """How many numbers second derivatives are: one triangle of xx and of yy, and yx."""
         x, y = self._sizes()
         return x * (x + 1) // 2 + x * y + y * (y + 1) // 2
 
-    def announce(self) -> bool:
-        """Nothing is released."""
+    def reserve_privacy(self) -> bool:
+        """Nothing is released, so nothing is counted."""
         return False
 
-    def spent(self, state: State) -> dict[str, Any]:
-        """What a network would have carried."""
+    def costs(self, state: State) -> dict[str, Any]:
+        """The bytes that a network would have carried."""
         ends = [since for since, _ in self.bytes[1:]] + [int(state.round) - self.exchanges]
         rounds = [end - since for (since, _), end in zip(self.bytes, ends, strict=True)]
         up, down = (
@@ -223,15 +222,15 @@ class SimulatedClients:
         )
         return {"bytes_up": up + self.carried[0], "bytes_down": down + self.carried[1]}
 
-    def ledger(self) -> Tree:
+    def checkpoint_state(self) -> Tree:
         """Since when rounds are in float64, and what the method's own exchanges carried."""
-        return np.asarray([self.widened, self.exchanges, *self.carried])
+        return np.asarray([self.wide_since, self.exchanges, *self.carried])
 
-    def restore(self, ledger: Tree) -> None:
-        """In the precision that the state has."""
-        widened, self.exchanges, *self.carried = (int(count) for count in ledger)
-        if self.wider is not None and widened:
-            self._widen(self.wider, widened)
+    def restore(self, kept: Tree) -> None:
+        """Continue to count, in the precision that the state has."""
+        wide_since, self.exchanges, *self.carried = (int(count) for count in kept)
+        if self.wider is not None and wide_since:
+            self._widen(self.wider, wide_since)
 
 
 def bytes_per_round(setup: Setup) -> tuple[int, int]:
@@ -245,7 +244,7 @@ def bytes_per_round(setup: Setup) -> tuple[int, int]:
 
 
 def message_bytes(setup: Setup) -> int:
-    """Of the message of one client after its local steps."""
+    """Bytes of the message of one client after its local steps."""
     method, (server, _) = setup.rounds, _server_and_like(setup)
     return _bytes(
         jax.eval_shape(
@@ -260,21 +259,19 @@ def _server_and_like(setup: Setup) -> tuple[Tree, Tree]:
     return jax.eval_shape(lambda d: setup.rounds.start(d, geometry), jax.eval_shape(geometry.dual, like)), like
 
 
-def _bytes(a: Any) -> int:
+def _bytes(a: Tree) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(a))
 
 
 # A method and its clients in conversation: what it asks for is asked of them, and what they answer is told to it.
 
 
-T = TypeVar("T")
-
 AVERAGE = "client_average"
 """The sum that the points of local steps come back in."""
 
 
-class Asking:
-    """The clients of a run, asked for what its method wants; `clients` are those who are asked.
+class Conversation:
+    """Asks clients for what the method of a run wants, and tells the method what they answer.
 
     exact: the problem in float64, of which the domain and what is known of f are used, not the data.
     """
@@ -283,7 +280,7 @@ class Asking:
         self.clients, self.method = clients, clients.setup.method
         self.facts = Facts(exact, clients.setup.local_steps)
         self.averages: tuple[str, ...] = clients.averages if self.method.rounds is self.method else ()
-        self.elsewhere, self.unsurveyed, self.sum_error = clients.elsewhere, clients.unsurveyed, clients.sum_error
+        self.remote, self.unsurveyed, self.sum_error = clients.remote, clients.unsurveyed, clients.sum_error
         self.server_seconds = 0.0
 
     @property
@@ -292,83 +289,83 @@ class Asking:
         return self.clients.setup
 
     def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
-        """As they answer."""
+        """What the clients answer."""
         return self.clients.survey(points)
 
     def advance(self, state: State, rounds: int) -> State | Missing:
-        """The state after what the method asks for: one exchange, or at most so many rounds of its own."""
-        request = self._own(lambda: self.method.ask(self.facts, state.server))
-        if _goes_on(request, state):
-            found = self.clients.local(state, min(rounds, request.most))
-            if isinstance(found, Missing):
-                return found
-            return replace(found, server=self.method.tell(self.facts, state.server, Stepped(found.server, None)))
+        """The state after what the method asks for: one exchange, or at most `rounds` rounds of local steps."""
+        request = self._take_time(lambda: self.method.ask(self.facts, state.server))
+        if _continues_run(request, state):
+            after = self.clients.local(state, min(rounds, request.most))
+            if isinstance(after, Missing):
+                return after
+            return replace(after, server=self.method.tell(self.facts, state.server, Stepped(after.server, None)))
         self.clients.count(request)
-        answer = self._surveyed(request) if isinstance(request, Survey) else self._stepped(state, request)
+        answer = self._survey(request) if isinstance(request, Survey) else self._step(state, request)
         if isinstance(answer, Missing):
             return answer
-        server = self._own(lambda: as_arrays(self.method.tell(self.facts, state.server, answer)))
+        server = self._take_time(lambda: as_arrays(self.method.tell(self.facts, state.server, answer)))
         return replace(state, server=server, round=np.asarray(int(state.round) + 1))
 
-    def _own(self, step: Callable[[], T]) -> T:
-        """A step of the server itself, of which the time is taken."""
+    def _take_time(self, step: Callable[[], T]) -> T:
+        """A step of the server itself; its seconds are counted."""
         began = time.perf_counter()
-        found: T = jax.block_until_ready(step())
+        result: T = jax.block_until_ready(step())
         self.server_seconds += time.perf_counter() - began
-        return found
+        return result
 
-    def _surveyed(self, request: Survey) -> list[Surveyed] | Missing:
+    def _survey(self, request: Survey) -> list[Surveyed] | Missing:
         plain = not any(request.curvature) and not any(start is not None for start in request.starts)
         answer = self.clients.survey(list(request.points)) if plain else self.clients.survey_with_curvature(request)
-        found: list[Surveyed] | Missing = self.clients.attempted(answer)
-        if not isinstance(found, Missing) and not tree.known_finite(found):
+        surveys = self.clients.retry(answer)
+        if not isinstance(surveys, Missing) and not tree.known_finite(surveys):
             text = "an operator or a value of f is not finite where it was surveyed"
             return Missing(Failure(Code.NOT_FINITE, text))
-        return found
+        return surveys
 
-    def _stepped(self, state: State, request: LocalSteps) -> Stepped | Missing:
+    def _step(self, state: State, request: LocalSteps) -> Stepped | Missing:
         """The weighted mean of all points that clients probe in local steps from a state that is not the run's own."""
         setup, kind = self.setup, self.setup.weights.dtype
         begun, reference = tree.cast((request.start, request.reference), kind)
         if reference is None:
             reference = setup.rounds.point(begun, setup.problem.geometry)
-        found = self.clients.local(State(begun, None, reference, no_sums(setup, (AVERAGE,)), state.round), 1)
-        if isinstance(found, Missing):
-            return found
-        mean = tree.cast(tree.scale(1 / found.sums.weight, found.sums.points[AVERAGE]), jnp.float64)
-        return Stepped(found.server, mean)
+        after = self.clients.local(State(begun, None, reference, no_sums(setup, (AVERAGE,)), state.round), 1)
+        if isinstance(after, Missing):
+            return after
+        mean = tree.cast(tree.scale(1 / after.sums.weight, after.sums.points[AVERAGE]), jnp.float64)
+        return Stepped(after.server, mean)
 
-    def announce(self) -> bool:
-        """As they do."""
-        return self.clients.announce()
+    def reserve_privacy(self) -> bool:
+        """As the clients do."""
+        return self.clients.reserve_privacy()
 
-    def spent(self, state: State) -> dict[str, Any]:
-        """As they count, and the seconds of the server's own steps where the method decides on its exchanges."""
+    def costs(self, state: State) -> dict[str, Any]:
+        """The clients' costs, and the seconds of the server's own steps if the method decides on its exchanges."""
         own = {"server_seconds": self.server_seconds} if self.method.outputs else {}
-        return {**self.clients.spent(state), **own}
+        return {**self.clients.costs(state), **own}
 
-    def ledger(self) -> Tree:
-        """Theirs, and the seconds of the server where they are told."""
-        return self.clients.ledger(), np.asarray(self.server_seconds) if self.method.outputs else None
+    def checkpoint_state(self) -> Tree:
+        """That of the clients, and the seconds of the server where `costs` has them."""
+        return self.clients.checkpoint_state(), np.asarray(self.server_seconds) if self.method.outputs else None
 
-    def restore(self, ledger: Tree) -> None:
+    def restore(self, kept: Tree) -> None:
         """Continue to count."""
-        theirs, seconds = ledger
+        theirs, seconds = kept
         self.clients.restore(theirs)
         self.server_seconds = 0.0 if seconds is None else float(seconds)
 
 
-def _goes_on(request: Survey | LocalSteps, state: State) -> TypeGuard[LocalSteps]:
-    """Whether local steps are asked for from the run's own state as `first_state` made it: many may be one program."""
+def _continues_run(request: Survey | LocalSteps, state: State) -> TypeGuard[LocalSteps]:
+    """Whether local steps from the run's own state are asked for, of which many may be one program."""
     own = isinstance(request, LocalSteps) and request.start is state.server and request.reference is None
     return own and state.reference is not None
 
 
 def as_arrays(server: Tree) -> Tree:
-    """The same with arrays for Python's numbers, as a checkpoint has them, and of one type whatever came before."""
+    """The state with arrays for Python's numbers, as a checkpoint has them, so that nothing is compiled again."""
     return jax.tree.map(_as_array, server)
 
 
-def _as_array(leaf: Any) -> Array | NDArray[Any]:
+def _as_array(leaf: Scalar | Vector) -> Vector:
     """Python's numbers become arrays of numpy, which take a tenth of the time that those of jax take."""
     return leaf if isinstance(leaf, jax.Array) and not leaf.weak_type else np.asarray(leaf)

@@ -21,8 +21,8 @@ from ..problems.convexity import CHECKED, Disproof, disproof, unchecked
 from ..problems.feasibility import is_doubtful
 from ..tree import Saddle
 from . import checkpoint as checkpoints
-from .clients import Asking
-from .outputs import Evaluator, Output, Reader, exchanges_of, gap_of, points_in_domain
+from .clients import Conversation
+from .outputs import Evaluator, Output, Reader, Steps, exchanges_of, gap_of, points_in_domain
 from .run import Run, columns
 from .state import Setup, State
 from .status import Code, Failure, Missing, Stop, answer_of, status_of, stop_of
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
 UNDECIDED = "no model was found that meets the limits, and no proof that there is none"
 
 
-def concluded(run: Run, problem: AbstractProblem) -> Run:
+def conclude(run: Run, problem: AbstractProblem) -> Run:
     """The run, ended as INFEASIBLE if that is proved: none of its outputs is then optimal, however small its gap."""
     began = time.perf_counter()
     try:
-        found = asked(problem, run.violation)
+        least = bound_violation(problem, run.violation)
     except KeyboardInterrupt:
         return replace(run, stop=Stop.INTERRUPTED, detail="while it was asked whether the limits can be met")
-    if found is None:
+    if least is None:
         return run
     run = replace(run, seconds=run.seconds + time.perf_counter() - began)
-    if not (sentence := proof(found)):
-        return replace(run, detail=run.detail or UNDECIDED) if found.upper > 0 else run
+    if not (sentence := prove_infeasible(least)):
+        return replace(run, detail=run.detail or UNDECIDED) if least.upper > 0 else run
     outputs = {name: replace(output, status=status_of(output.gap, None)) for name, output in run.outputs.items()}
-    return replace(run, stop=Stop.INFEASIBLE, detail=sentence, outputs=outputs, least_violation=found.lower)
+    return replace(run, stop=Stop.INFEASIBLE, detail=sentence, outputs=outputs, least_violation=least.lower)
 
 
-def asked(problem: AbstractProblem, violation: float | None) -> "LeastViolation | None":
+def bound_violation(problem: AbstractProblem, violation: float | None) -> "LeastViolation | None":
     """Bounds on the least violation, if there is a reason to ask: an answer that exceeds the limits by `violation` > 0.
 
     None where the problem has no limits, or a model is known that meets them. None, too, where the data is elsewhere:
@@ -67,13 +67,13 @@ def asked(problem: AbstractProblem, violation: float | None) -> "LeastViolation 
     return least_violation(problem)
 
 
-def proof(found: "LeastViolation | None") -> str:
-    """The sentence that the limits are infeasible, with the bound that proves it; empty if none does."""
-    return "" if found is None or not found.lower > 0 else infeasible(found.lower)
+def prove_infeasible(least: "LeastViolation | None") -> str:
+    """The sentence that the limits are infeasible, if `least` proves it; empty otherwise."""
+    return "" if least is None or not least.lower > 0 else infeasibility_text(least.lower)
 
 
-def infeasible(least: float) -> str:
-    """The sentence that no model violates the limits less."""
+def infeasibility_text(least: float) -> str:
+    """The sentence that no model violates the limits by less than `least`."""
     return f"the limits are infeasible: no model in this domain violates less than {rounded_down(least)}"
 
 
@@ -86,7 +86,7 @@ TRUSTED = "f was taken to be convex in x and concave in y, as asked"
 class Examination:
     """Looks for a disproof of f at the points whose certificates are to be claimed; call within `double()`.
 
-    trust: look at nothing, and take the user's word.
+    trust: whether to take the user's word and look at nothing.
     """
 
     def __init__(self, problem: AbstractProblem, trust: bool):
@@ -95,12 +95,12 @@ class Examination:
         """What was looked at, for reports; never that f is convex-concave because nothing was found."""
         self.found: Disproof | None = None
 
-    def reason(self, points: Iterable[Saddle], thorough: bool = False) -> str:
+    def examine(self, points: Iterable[Saddle], thorough: bool = False) -> str:
         """Why nothing may be certified, if a disproof is found at one of the points; empty otherwise."""
         if self.sentence == CHECKED and self.found is None:
             distinct = {id(z): z for z in points}.values()
-            found = (disproof(self.problem, z, thorough=thorough) for z in distinct)
-            self.found = next((one for one in found if one is not None), None)
+            disproofs = (disproof(self.problem, z, thorough=thorough) for z in distinct)
+            self.found = next((one for one in disproofs if one is not None), None)
             if self.found is not None:
                 self.sentence = self.found.reason
         return "" if self.found is None else self.found.reason
@@ -111,7 +111,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Judgement:
-    """By what a run is recorded and judged."""
+    """When a run is recorded, and by what its records are judged."""
 
     rounds: int
     every: int
@@ -119,7 +119,7 @@ class Judgement:
     tol: float | None
     output: str | None
     """The output that is the answer whatever happens; None for the best."""
-    polish: Any
+    polish: Steps
     """The steps that are tried for the polished output."""
     everything: bool
     """Whether all outputs are recorded, or `last` and `ergodic` only."""
@@ -128,7 +128,7 @@ class Judgement:
 
     @classmethod
     def of(cls, options: Any, rounds: int, **own: Any) -> "Judgement":
-        """What the options of a run say, simulated or deployed; own: what these two decide differently."""
+        """From the options of a run, simulated or deployed. own: the fields that these two decide differently."""
         asked = {
             "every": options.record_every or max(1, rounds // 50),
             "tol": options.tol,
@@ -145,7 +145,8 @@ class Judgement:
 class Records:
     """Records, the best certificate so far, and what they say about stopping. Call within `double()`.
 
-    exact: the problem as `exact_problem` makes it, in the layout of the devices. f is looked at around the start.
+    exact: the problem as `exact_problem` makes it, in the layout of the devices. A disproof of f is looked for around
+    the start.
     """
 
     def __init__(
@@ -153,18 +154,18 @@ class Records:
         problem: AbstractProblem,
         exact: AbstractProblem,
         setup: Setup,
-        clients: Asking,
+        clients: Conversation,
         judgement: Judgement,
         start: State,
     ):
         self.problem, self.setup, self.clients, self.judgement = problem, setup, clients, judgement
         self.examination = Examination(problem, trust=judgement.trust)
         first = points_in_domain(exact, setup, start, clients.averages)["last"]
-        reason = clients.unsurveyed or self.examination.reason([first], thorough=True)
+        reason = clients.unsurveyed or self.examination.examine([first], thorough=True)
         self.evaluator = Evaluator(
             exact,
-            clients.survey if clients.elsewhere else None,
-            elsewhere=clients.elsewhere,
+            clients.survey if clients.remote else None,
+            remote=clients.remote,
             sum_error=clients.sum_error,
             reason=reason,
             tol=judgement.tol,
@@ -187,12 +188,12 @@ class Records:
         """Certificates and structure of the recorded outputs, and the cost so far; or whose answer is missing."""
         exchanges = exchanges_of(self.setup, state)
         record: Record = {"round": int(state.round), "exchanges": exchanges, "seconds": seconds}
-        record |= self.clients.spent(state)
-        outputs = self.reader.outputs(state, self.judgement.everything)
+        record |= self.clients.costs(state)
+        outputs = self.reader.read(state, self.judgement.everything)
         if isinstance(outputs, Missing):
             return outputs
         for name, output in outputs.items():
-            record |= output.recorded()
+            record |= output.to_record()
             if name != "bounds" and gap_of(output) < gap_of(self.best):
                 self.best = dataclasses.replace(output, name="best", origin=f"{name} of round {int(state.round)}")
         self.all.append(record)
@@ -202,21 +203,22 @@ class Records:
         """Write a checkpoint: the state, the best point so far with its survey, and the records."""
         best, origin = self.best, None if self.best is None else self.best.origin
         kept = (None, None) if best is None else (best.z, (best.operator, best.value))
-        checkpoints.save(file, (state, self.clients.ledger(), self.reader.trace, kept), self.all, run_id, origin)
+        whole = state, self.clients.checkpoint_state(), self.reader.trace, kept
+        checkpoints.save(file, whole, self.all, run_id, origin)
 
     def resume(self, file: Path, state: State, run_id: str) -> State:
         """Continue from a checkpoint, exactly as if the run had not stopped."""
         like = self.problem.like
         best = (None, None) if checkpoints.read(file)[0]["best"] is None else (like, (like, np.zeros(())))
-        shape = state, self.clients.ledger(), self.reader.trace, best
-        (state, ledger, self.reader.trace, (z, at)), self.all, origin = checkpoints.load(file, shape, run_id)
-        self.clients.restore(ledger)
+        shape = state, self.clients.checkpoint_state(), self.reader.trace, best
+        (state, kept, self.reader.trace, (z, at)), self.all, origin = checkpoints.load(file, shape, run_id)
+        self.clients.restore(kept)
         if origin is not None:
-            self.best = dataclasses.replace(self.evaluator.output("best", z, Surveyed(*at)), origin=origin)
+            self.best = dataclasses.replace(self.evaluator.certify_survey("best", z, Surveyed(*at)), origin=origin)
         return state
 
-    def verdict(self) -> Stop | None:
-        """Whether the records say that it is time to stop."""
+    def judge(self) -> Stop | None:
+        """What the records end the run with; None if it goes on."""
         rule = self.judgement
         limits = {"rounds": rule.rounds, "record_every": rule.every, "patience": self.setup.method.patience}
         return stop_of(self.all, rule.output, tol=rule.tol, **limits)
@@ -230,25 +232,25 @@ class Records:
         """All outputs of the final state, the best record if it is better, and which of them is the answer."""
         unanswered = False
         try:
-            found = self.reader.outputs(state, everything=True)
-            unanswered = isinstance(found, Missing)
+            read = self.reader.read(state, everything=True)
+            unanswered = isinstance(read, Missing)
         except FloatingPointError as error:
             if not self.all:  # not even the start has finite numbers: there is no run
                 raise
             stop, detail = Stop.NUMERICAL_ERROR, str(error)
-            found = Missing(Failure(Code.NOT_FINITE, str(error)))
-        outputs = self.reader.unanswered(state, found.why.text) if isinstance(found, Missing) else found
+            read = Missing(Failure(Code.NOT_FINITE, str(error)))
+        outputs = self.reader.read_uncertified(state, read.why.text) if isinstance(read, Missing) else read
         best = self._best(outputs.get("bounds"))
         if best is not None and gap_of(best) < min(map(gap_of, outputs.values())):
             outputs["best"] = best
         certified = [output.z for output in outputs.values() if output.gap is not None]
-        if certified and (reason := self.examination.reason(certified)):
-            outputs = {name: output.withdrawn(reason) for name, output in outputs.items() if name != "best"}
+        if certified and (reason := self.examination.examine(certified)):
+            outputs = {name: output.withdraw(reason) for name, output in outputs.items() if name != "best"}
             stop, best, self.all = Stop.DISPROVED, None, [without_gaps(record) for record in self.all]
             unanswered = False  # nothing is left to ask for
         gaps = {name: output.gap for name, output in outputs.items()}
         structure = {name: output.structure for name, output in outputs.items()}
-        spent = self.clients.spent(state)
+        spent = self.clients.costs(state)
         return Run(
             stop=stop,
             detail=detail,
@@ -270,7 +272,7 @@ class Records:
 
 
 def without_gaps(record: Record) -> Record:
-    """A record whose certificates were withdrawn."""
+    """The record with its certificates withdrawn."""
     return {key: None if key.startswith("gap_") else value for key, value in record.items()}
 
 
@@ -300,24 +302,24 @@ class RunHooks:
 class Fence(Protocol):
     """Who may write: of two runs with one checkpoint the later one."""
 
-    def taken_over(self) -> AbstractContextManager[None]:
-        """Become the writer when this ends well."""
+    def take_over(self) -> AbstractContextManager[None]:
+        """A context at whose end, unless something was raised, this run is the writer."""
         ...
 
-    def held(self) -> AbstractContextManager[None]:
-        """Write inside of this only."""
+    def hold(self) -> AbstractContextManager[None]:
+        """A context inside of which, and nowhere else, this run may write."""
         ...
 
 
-class Unfenced:
-    """Nobody else writes."""
+class NoFence:
+    """The fence of a run whose checkpoint nobody else writes."""
 
-    def taken_over(self) -> AbstractContextManager[None]:
-        """At once."""
+    def take_over(self) -> AbstractContextManager[None]:
+        """Nobody has to be told."""
         return nullcontext()
 
-    def held(self) -> AbstractContextManager[None]:
-        """Always."""
+    def hold(self) -> AbstractContextManager[None]:
+        """Nobody has to be kept out."""
         return nullcontext()
 
 
@@ -329,19 +331,20 @@ class Keeping:
     run_id: str = ""
     writes: bool = True
     """Whether this process writes the checkpoint that it reads."""
-    fence: Fence = field(default_factory=Unfenced)
+    fence: Fence = field(default_factory=NoFence)
     hooks: RunHooks = field(default_factory=RunHooks)
 
 
 class Driver:
     """One run. Call within `double()`.
 
-    stopping: whether records may end it. agree: seconds of this process as all that compute together see them.
+    stopping: whether records may end it. agree: maps the seconds of this process to those that all processes of a mesh
+    go by.
     """
 
     def __init__(
         self,
-        clients: Asking,
+        clients: Conversation,
         records: Records,
         keeping: Keeping,
         *,
@@ -353,22 +356,22 @@ class Driver:
         self.stopping, self.max_seconds, self.agree = stopping, max_seconds, agree
 
     def run(self, start: State, *, steps: str, precision: str, began: float, chosen: str = "") -> Run:
-        """From the start, or from the checkpoint if there is one, to an answer.
+        """Run from the start, or from the checkpoint if there is one, to an answer.
 
         steps, precision, chosen: which step sizes, which precision of the rounds and which method were chosen, and why.
-        began: when the run did, by `time.perf_counter`.
+        began: when the run began, by `time.perf_counter`.
         """
         self.state, self.began = start, began
         file, fence = self.keeping.file, self.keeping.fence
         log.info("begins: %s; its program is compiled at the first round", self._plan())
-        with fence.taken_over():
+        with fence.take_over():
             if file is not None and file.exists():
                 self.state = self.records.resume(file, start, self.keeping.run_id)
                 self.began -= self.records.all[-1]["seconds"] if self.records.all else 0.0
                 log.info("resumed from %s after round %d", file, int(self.state.round))
             self.keeping.hooks.begin()
         try:
-            ending = self._verdict() if self.records.all else self._adopt(start)
+            ending = self._judge() if self.records.all else self._adopt(start)
             while ending is None and int(self.state.round) < self.records.judgement.rounds:
                 ending = self._advance()
         except KeyboardInterrupt:
@@ -378,27 +381,26 @@ class Driver:
         run = self.records.finish(self.state, stop, detail, time.perf_counter() - self.began, steps)
         run = dataclasses.replace(run, chosen=chosen, precision=precision)
         if run.stop is not Stop.INTERRUPTED:
-            run = concluded(run, self.records.problem)
-        with fence.held():
+            run = conclude(run, self.records.problem)
+        with fence.hold():
             self.keeping.hooks.finish(run)
         log.info("ended: %s", run)
         return run
 
     def _plan(self) -> str:
-        """What is run, in words."""
         setup, rounds = self.records.setup, self.records.judgement.rounds
         return f"{type(setup.method).__name__}, {rounds} rounds, {setup.clients} clients"
 
     def _advance(self) -> Ending | None:
-        """Ask for the next rounds. How they end the run, if they do."""
-        if self.clients.announce():
+        """Ask for the next rounds; returns how they end the run, None if they do not."""
+        if self.clients.reserve_privacy():
             self._keep(None)
         rule, done = self.records.judgement, int(self.state.round)
         following = self.clients.advance(self.state, min(rule.every - done % rule.every, rule.rounds - done))
         if isinstance(following, Missing):
             log.warning("round %d failed: %s", done, following.why)
             lost = following.stop is Stop.CLIENTS_LOST
-            ending = (Stop.CLIENTS_LOST, following.why.text) if lost else _ending(following.stop)
+            ending = (Stop.CLIENTS_LOST, following.why.text) if lost else _ending_of(following.stop)
         else:
             ending = self._adopt(following)
         if ending is None and self.max_seconds is not None and self._elapsed() > self.max_seconds:
@@ -406,43 +408,43 @@ class Driver:
         return ending
 
     def _adopt(self, following: State) -> Ending | None:
-        """Make a state the run's own: record it if that is due, keep it, judge it. How it ends the run, if it does."""
+        """Make a state the run's own: record it if due, store it, judge it; returns how it ends the run, or None."""
         if not tree.known_finite((following.server, following.sums, following.memory)):
             return Stop.NUMERICAL_ERROR, ""
         record = None
         if self.records.is_due(following):
             try:
-                found = self.records.record(following, self._elapsed())
+                answer = self.records.record(following, self._elapsed())
             except FloatingPointError as error:
                 return Stop.NUMERICAL_ERROR, str(error)
-            if not isinstance(found, Missing):
-                record = found
-            elif found.stop is not None:
-                return found.stop, ""
+            if not isinstance(answer, Missing):
+                record = answer
+            elif answer.stop is not None:
+                return answer.stop, ""
             else:
-                log.warning("no certificate at round %d: %s", int(following.round), found.why)
+                log.warning("no certificate at round %d: %s", int(following.round), answer.why)
         self.state = following
         if record is not None:
             log.debug("record: %s", record)
         if self._keep(record):
             return Stop.INTERRUPTED, "the callback returned True"
-        return None if record is None else self._verdict()
+        return None if record is None else self._judge()
 
     def _keep(self, record: Record | None) -> bool:
-        """Store the state and tell of the record; whether whoever was told ends the run."""
+        """Store the state and pass the record to the hooks; returns whether they end the run."""
         keeping = self.keeping
-        with keeping.fence.held():
+        with keeping.fence.hold():
             if keeping.file is not None and keeping.writes:
                 self.records.save(keeping.file, self.state, keeping.run_id)
             # A copy: what a callback does to its record is its own affair.
             return record is not None and keeping.hooks.append(copy.deepcopy(record)) is True
 
-    def _verdict(self) -> Ending | None:
-        return _ending(self.records.verdict()) if self.stopping else None
+    def _judge(self) -> Ending | None:
+        return _ending_of(self.records.judge()) if self.stopping else None
 
     def _elapsed(self) -> float:
         return self.agree(time.perf_counter() - self.began)
 
 
-def _ending(stop: Stop | None) -> Ending | None:
+def _ending_of(stop: Stop | None) -> Ending | None:
     return None if stop is None else (stop, "")

@@ -75,34 +75,34 @@ class MethodOptional(Protocol[P, Result]):
 
     @overload
     def __call__(self, problem: AbstractProblem, method: Method, *args: P.args, **options: P.kwargs) -> Result:
-        """With a method."""
+        """Run this method."""
         ...
 
     @overload
     def __call__(self, problem: AbstractProblem, *args: P.args, **options: P.kwargs) -> Result:
-        """With the one that fits."""
+        """Choose the method that fits."""
         ...
 
 
 def takes_or_chooses(
     kind: Callable[P, T], *, refused: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[Callable[[AbstractProblem, Method | None, T], R]], MethodOptional[P, R]]:
-    """The same as `takes` for a function that is given None where no method is given."""
+    """`takes` for a function that is given None where the caller gives no method."""
     return lambda function: _with_keywords(function, kind, refused, optional=True)
 
 
 def takes_several(
     kind: Callable[P, T],
 ) -> Callable[[Callable[[AbstractProblem, Methods, T], R]], Callable[Concatenate[AbstractProblem, Methods, P], R]]:
-    """The same as `takes` for a function of several methods, which it checks itself."""
+    """`takes` for a function of several methods, which it checks itself."""
 
     def decorate(function: Callable[[AbstractProblem, Methods, T], R]) -> Any:
         @functools.wraps(function)
         def call(problem: Any, methods: Any, **given: Any) -> R:
             as_problem(problem)
-            return function(problem, methods, built(kind, given))
+            return function(problem, methods, build_options(kind, given))
 
-        return _described(call, function, kind)
+        return _describe(call, function, kind)
 
     return decorate
 
@@ -117,13 +117,13 @@ def _with_keywords(
         as_problem(problem)
         if method is not None or not optional:
             of_type("method", method, Method, "a method such as fx.FeDualEx(eta_c=0.03)")
-        return function(problem, method, built(kind, given))
+        return function(problem, method, build_options(kind, given))
 
-    return _described(call, function, kind, optional=optional)
+    return _describe(call, function, kind, optional=optional)
 
 
-def _described(call: Any, function: Callable[..., Any], kind: Callable[..., Any], *, optional: bool = False) -> Any:
-    """The call with the signature and the text that `help` shows."""
+def _describe(call: Any, function: Callable[..., Any], kind: Callable[..., Any], *, optional: bool = False) -> Any:
+    """Give the call the signature and the text that `help` shows."""
     first, second, _ = inspect.signature(function).parameters.values()
     keywords = inspect.signature(kind).parameters.values()
     second = second.replace(default=None) if optional else second
@@ -132,8 +132,8 @@ def _described(call: Any, function: Callable[..., Any], kind: Callable[..., Any]
     return call
 
 
-def built(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
-    """The options that were given by name; a name that does not exist is refused with the one probably meant."""
+def build_options(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
+    """The options given by name; a name that does not exist is refused with the one that was probably meant."""
     known = meanings(kind)
     for name in given:
         if name not in known:
@@ -142,7 +142,7 @@ def built(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
 
 
 def fields_of(chosen: object, kind: type) -> dict[str, Any]:
-    """Of the options that were chosen those that this kind has as well."""
+    """Those of the chosen options that this kind has as well."""
     return {one.name: getattr(chosen, one.name) for one in fields(kind)}
 
 
@@ -160,7 +160,7 @@ def listing(kind: Any) -> str:
 
 
 def table(kind: type) -> str:
-    """The same as a table of Markdown."""
+    """The options as a table of Markdown."""
     rows = [
         f"| `{one.name}` | {'must be given' if one.default is MISSING else f'`{one.default!r}`'} | "
         f"{one.metadata['meaning']} |"
@@ -174,8 +174,8 @@ def file_defaults(kind: type) -> dict[str, Any]:
     return {one.name: one.default for one in fields(kind) if one.metadata["in_files"]}
 
 
-def decisive(chosen: Any) -> dict[str, Any]:
-    """The options on which the rounds depend, with their values; None as text, for a fingerprint has to see it."""
+def decisive_options(chosen: Any) -> dict[str, Any]:
+    """The options on which the rounds depend, with their values; None as text, so that a fingerprint sees it."""
     values = {one.name: getattr(chosen, one.name) for one in fields(chosen) if one.metadata["decides"]}
     return {name: "None" if value is None else value for name, value in values.items()}
 
@@ -390,7 +390,7 @@ class SolveOptions(SimulatorOptions, StoppingOptions):
     )
 
     def implied(self) -> dict[str, Any]:
-        """When a run ends of which it was not said."""
+        """What ends a run for which nothing was given that ends it."""
         if self.rounds is not None or self.steps is not None:
             return {}
         endless = self.tol is None and self.max_seconds is None

@@ -1,7 +1,7 @@
 """The points a run can return: which there are, read from its state, projected, certified, with density or rank."""
 
 import dataclasses
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -18,7 +18,7 @@ from .. import tree
 from ..algorithms import Method
 from ..bundle import Bounds
 from ..certificates.certificate import Measured, certificate_of
-from ..certificates.surveys import Surveyed, flat_of, measured_pair, no_trace, traced
+from ..certificates.surveys import Surveyed, add_surveys, flat_of, measure_pair, no_trace
 from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import AbstractGeometry, Product, is_geometry
@@ -26,19 +26,19 @@ from ..problems import AbstractProblem, Certificate
 from ..problems.feasibility import lagrangian_of, largest_violation
 from ..problems.score_rounding import ScoreErrors, score_errors
 from ..regularizers import for_reports, is_spectral
-from ..tree import Saddle, Tree
+from ..tree import Saddle, Scalar, Tree, Vector
 from .state import Contribution, Setup, State, Sums
 from .status import Missing, Status, status_of
 
 if TYPE_CHECKING:
-    from .clients import Asking
+    from .clients import Conversation
 
 # The outputs of a run, each with what it is, what is summed up for it, and what clients send for that.
 
 
 @dataclass(frozen=True)
 class OutputKind:
-    """One output."""
+    """What a run can return under one name."""
 
     name: str
     label: str
@@ -52,7 +52,6 @@ class OutputKind:
 
 
 def _own_points(setup: Setup, total: Contribution) -> Tree:
-    """The clients' own points."""
     return total.points
 
 
@@ -98,19 +97,19 @@ def averages_of(ergodic: bool) -> tuple[str, ...]:
     return AVERAGES if ergodic else tuple(name for name in AVERAGES if name != "ergodic")
 
 
-def polishing(names: Container[str]) -> list[OutputKind]:
-    """The outputs that are made of one of these."""
+def polished_kinds(names: Container[str]) -> list[OutputKind]:
+    """The kinds of outputs that are made of one of these."""
     return [kind for kind in KINDS.values() if kind.polishes and kind.polishes in names]
 
 
 def no_sums(setup: Setup, averages: Iterable[str]) -> Sums:
-    """Nothing averaged yet."""
+    """The sums before anything was averaged."""
     kind = setup.weights.dtype
     zero = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf), kind), setup.problem.like)
     return Sums(dict.fromkeys(averages, zero), np.zeros((), kind))
 
 
-def accumulated(setup: Setup, sums: Sums, total: Contribution) -> Sums:
+def accumulate(setup: Setup, sums: Sums, total: Contribution) -> Sums:
     """The sums after a round."""
     points = {}
     for name, point in sums.points.items():
@@ -131,9 +130,9 @@ class Evidence:
 
     points: Saddle
     """Where the surveys were made, along the first axis."""
-    upper: NDArray[Any]
+    upper: NDArray[np.float64]
     """The weight of each in the upper bound."""
-    lower: NDArray[Any]
+    lower: NDArray[np.float64]
     """The weight of each in the lower bound."""
     floor: float
     """The weight of what is known of f beforehand in the lower bound."""
@@ -163,13 +162,12 @@ CELLS = tuple(column.header for column in COLUMNS)
 
 @dataclass(frozen=True, repr=False)
 class Output:
-    """A point of the domain in float64, its certificate, and its structure.
-
-    name, z: what it is called, and its point.
-    """
+    """A point of the domain in float64, its certificate, and its structure."""
 
     name: str
+    """One of KINDS, or "best"."""
     z: Saddle
+    """The point."""
     operator: Saddle | None
     """The exact operator at z; None if it could not be had."""
     value: float | None
@@ -182,7 +180,7 @@ class Output:
     status: Status = Status.UNCERTIFIED
     """What it is worth: its own certified gap against tol."""
     origin: str = ""
-    """Of "best": which output of which round it was."""
+    """Which output of which round "best" was; empty for other outputs."""
     violation: float | None = None
     """By how much x exceeds the limits of the problem at most, its rounding included; None if it has none, or without
     the operator. Where the data is elsewhere that rounding is an estimate."""
@@ -200,11 +198,11 @@ class Output:
         return self.certificate.gap
 
     def cells(self) -> tuple[str, ...]:
-        """What COLUMNS says of it."""
+        """Its row of a table, by COLUMNS."""
         return tuple(column.text(getattr(self, column.field)) for column in COLUMNS)
 
-    def recorded(self) -> dict[str, Any]:
-        """What a record keeps of it."""
+    def to_record(self) -> dict[str, Any]:
+        """What a record keeps of it, by the keys of the record."""
         return {f"{column.field}_{self.name}": getattr(self, column.field) for column in COLUMNS if column.recorded}
 
     def __repr__(self) -> str:
@@ -213,8 +211,8 @@ class Output:
         claim = "not certifiable" if self.gap is None else f"certified gap <= {gap_text(self.gap)}"
         return f"Output({self.label}: {self.status}, {claim}{density}{rank})"
 
-    def withdrawn(self, reason: str) -> "Output":
-        """The same point, of which nothing is claimed any more."""
+    def withdraw(self, reason: str) -> "Output":
+        """The same point without a certificate, for this reason."""
         return dataclasses.replace(self, certificate=Certificate(None, None, reason), status=Status.UNCERTIFIED)
 
     @property
@@ -231,38 +229,38 @@ def exact_problem(problem: AbstractProblem) -> AbstractProblem:
 
 
 @compiled
-def _projected(geometry: Product, points: list[Tree]) -> Tree:
-    return projected(geometry, points)
+def _project_all(geometry: Product, points: list[Tree]) -> Tree:
+    return project_all(geometry, points)
 
 
-def projected(geometry: Product, points: list[Tree]) -> Tree:
-    """The points of the domain nearest to these, in float64, along the first axis; to be compiled."""
+def project_all(geometry: Product, points: list[Tree]) -> Tree:
+    """The points of the domain nearest to these, in float64, along the first axis; for use inside a program."""
     stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, jnp.float64) for leaf in leaves]), *points)
     return jax.lax.map(geometry.project, stacked)
 
 
 def project(problem: AbstractProblem, z: Tree) -> Tree:
     """The point of the domain nearest to z, in float64."""
-    return unstacked(_projected(problem.geometry, [z]))[0]
+    return unstack(_project_all(problem.geometry, [z]))[0]
 
 
-def unstacked(points: Tree) -> list[Any]:
-    """What there is along the first axis of arrays, one by one, as arrays of numpy."""
+def unstack(points: Tree) -> list[Any]:
+    """The trees along the first axis of stacked arrays, as arrays of numpy."""
     leaves, structure = jax.tree.flatten(points)
     return [jax.tree.unflatten(structure, row) for row in zip(*map(np.asarray, leaves), strict=True)]
 
 
-def in_pairs(program: Callable[[Tree], Tree], items: list[Tree]) -> list[Any]:
-    """program(item) of each, for a compiled one that takes PAIR of them along the first axis.
+def map_in_pairs(program: Callable[[Tree], Tree], items: list[Tree]) -> list[Any]:
+    """program(item) for each item, where the program takes PAIR of them along the first axis.
 
-    So it is compiled for one shape, and called once for a record of two outputs.
+    So the program is compiled for one shape, and called once for a record of two outputs.
     """
-    found: list[Any] = []
+    results: list[Any] = []
     for first in range(0, len(items), PAIR):
         some = items[first : first + PAIR]
         filled = some + some[-1:] * (PAIR - len(some))
-        found += unstacked(program(jax.tree.map(lambda *leaves: np.stack(leaves), *filled)))[: len(some)]
-    return found
+        results += unstack(program(jax.tree.map(lambda *leaves: np.stack(leaves), *filled)))[: len(some)]
+    return results
 
 
 @compiled
@@ -296,8 +294,10 @@ def structure_of(problem: AbstractProblem, z: Saddle) -> tuple[float | None, tup
     return density, tuple(ranks) or None
 
 
-def measures_of(problem: AbstractProblem, z: Saddle, operator: Saddle | None, slope_error: Any) -> dict[str, Any]:
-    """The fields of an output that say how its point is, beside what its certificate says."""
+def measures_of(
+    problem: AbstractProblem, z: Saddle, operator: Saddle | None, slope_error: Vector | None
+) -> dict[str, Any]:
+    """The fields of an output that describe its point, besides those of its certificate."""
     density, rank = structure_of(problem, z)
     return {"density": density, "rank": rank, "violation": largest_violation(problem, operator, slope_error)}
 
@@ -305,6 +305,8 @@ def measures_of(problem: AbstractProblem, z: Saddle, operator: Saddle | None, sl
 # Points projected, certified and measured, in compiled programs.
 
 
+Steps = Sequence[float] | NDArray[np.float64]
+"""The steps that are tried for the polished output."""
 Survey = Callable[[list[Tree]], "list[Surveyed] | Missing"]
 """The exact operators and values at some points of the domain, or why they could not be had."""
 Claim = Callable[[], Certificate]
@@ -315,7 +317,7 @@ class Evaluator:
     """Certificates of a problem, compiled once; call within `double()`.
 
     exact: the problem, as `exact_problem` makes it. survey: where operators and values come from; the problem itself if
-    None. elsewhere: whether they are summed where nobody here can bound the rounding. sum_error: by how much each entry
+    None. remote: whether they are summed where nobody here can bound the rounding. sum_error: by how much each entry
     may be off because of the way it was added. reason: why nothing is certified, beyond what the problem itself says.
     tol: what outputs are judged against.
     """
@@ -325,90 +327,90 @@ class Evaluator:
         exact: AbstractProblem,
         survey: Survey | None = None,
         *,
-        elsewhere: bool = False,
+        remote: bool = False,
         sum_error: float = 0.0,
         reason: str = "",
         tol: float | None = None,
     ):
-        self.problem, self.elsewhere, self.sum_error, self.tol = exact, elsewhere, np.asarray(sum_error), tol
+        self.problem, self.remote, self.sum_error, self.tol = exact, remote, np.asarray(sum_error), tol
         self.reason = exact.why_uncertifiable() or reason
         self.survey = survey
 
     @cached_property
     def errors(self) -> ScoreErrors | None:
         """What bounds of several surveys lose by rounding, where that is proved."""
-        return None if self.elsewhere else score_errors(self.problem)
+        return None if self.remote else score_errors(self.problem)
 
     @property
     def limited(self) -> ScoreErrors | None:
         """The same, where the problem has limits, so that what is violated is told with its rounding."""
         return None if lagrangian_of(self.problem) is None else self.errors
 
-    def outputs(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
-        """Points projected onto the domain, each with its certificate and structure."""
-        return self.certified({name: project(self.problem, z) for name, z in points.items()})
+    def project_and_certify(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
+        """The outputs of points that are projected onto the domain first."""
+        return self.certify({name: project(self.problem, z) for name, z in points.items()})
 
-    def certified(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
-        """Points of the domain, each with its certificate and structure."""
-        found = self._certified(list(points.values()))
-        if isinstance(found, Missing):
-            return found
-        rows = zip(points.items(), found, strict=True)
-        return {name: self._made(name, z, at, certificate()) for (name, z), (at, certificate) in rows}
+    def certify(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
+        """The outputs of points of the domain, each with its certificate and structure."""
+        claims = self._survey_and_certify(list(points.values()))
+        if isinstance(claims, Missing):
+            return claims
+        rows = zip(points.items(), claims, strict=True)
+        return {name: self._make_output(name, z, at, certificate()) for (name, z), (at, certificate) in rows}
 
-    def unanswered(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
-        """Points of the domain without operators, and without certificates for this reason."""
-        return {name: self._made(name, z, None, Certificate(None, None, reason)) for name, z in points.items()}
+    def leave_uncertified(self, points: dict[str, Tree], reason: str) -> dict[str, Output]:
+        """The outputs of points of the domain without operators, and without certificates for this reason."""
+        return {name: self._make_output(name, z, None, Certificate(None, None, reason)) for name, z in points.items()}
 
-    def polished(self, average: Output, steps: Any) -> Output | Missing:
+    def polish(self, average: Output, steps: Steps) -> Output | Missing:
         """The best certificate among composite steps P_eta(grad ell(z) - eta g(z)) from an output, with the exact g."""
         if average.operator is None:
             return dataclasses.replace(average, name="polished")
-        points = unstacked(_polish(self.problem.geometry, average.z, average.operator, np.asarray(steps, np.float64)))
-        found, outputs = self._certified(points), []
-        if isinstance(found, Missing):
-            return found
-        for z, (at, certificate) in zip(points, found, strict=True):
+        points = unstack(_polish(self.problem.geometry, average.z, average.operator, np.asarray(steps, np.float64)))
+        claims, outputs = self._survey_and_certify(points), []
+        if isinstance(claims, Missing):
+            return claims
+        for z, (at, certificate) in zip(points, claims, strict=True):
             with suppress(FloatingPointError):  # a step may leave the region where the operator is finite
-                outputs.append(self._made("polished", z, at, certificate()))
+                outputs.append(self._make_output("polished", z, at, certificate()))
         if not outputs:
             return dataclasses.replace(average, name="polished")
         return min(outputs, key=lambda output: np.inf if output.gap is None else output.gap)
 
-    def output(self, name: str, z: Tree, at: Surveyed) -> Output:
-        """The certificate of a point z of the domain from the survey there."""
-        return self._made(name, z, at, self._certificates([z], [at])[0]())
+    def certify_survey(self, name: str, z: Tree, at: Surveyed) -> Output:
+        """The output of a point z of the domain, certified from the survey `at` it."""
+        return self._make_output(name, z, at, self._certificates([z], [at])[0]())
 
-    def _certified(self, points: list[Tree]) -> list[tuple[Surveyed, Claim]] | Missing:
+    def _survey_and_certify(self, points: list[Tree]) -> list[tuple[Surveyed, Claim]] | Missing:
         """Survey and certificate of each point: in one program, if the problem is surveyed here."""
         if self.survey is None and not self.reason:
-            found = in_pairs(partial(_surveyed_and_measured, self.problem, self.sum_error), points)
-            return [(at, partial(claimed, one, self.elsewhere or bool(estimated))) for at, (one, estimated) in found]
-        survey = self.survey or partial(in_pairs, partial(surveys_at, self.problem))
+            surveyed = map_in_pairs(partial(_survey_and_measure, self.problem, self.sum_error), points)
+            return [(at, partial(claim, one, self.remote or bool(estimated))) for at, (one, estimated) in surveyed]
+        survey = self.survey or partial(map_in_pairs, partial(surveys_at, self.problem))
         surveys: list[Surveyed] | Missing = survey(points)
         if isinstance(surveys, Missing):
             return surveys
         return list(zip(surveys, self._certificates(points, surveys), strict=True))
 
-    def _certificates(self, points: list[Tree], found: list[Surveyed]) -> list[Claim]:
+    def _certificates(self, points: list[Tree], surveys: list[Surveyed]) -> list[Claim]:
         """The certificate of each point from the survey there."""
         if self.reason:
             return [partial(Certificate, None, None, self.reason)] * len(points)
-        items = [(z, at.operator) for z, at in zip(points, found, strict=True)]
-        measured = in_pairs(partial(_measures, self.problem, self.sum_error), items)
-        return [partial(claimed, one, self.elsewhere or bool(estimated)) for one, estimated in measured]
+        items = [(z, at.operator) for z, at in zip(points, surveys, strict=True)]
+        measured = map_in_pairs(partial(_measure, self.problem, self.sum_error), items)
+        return [partial(claim, one, self.remote or bool(estimated)) for one, estimated in measured]
 
-    def bounded(self, bounds: Bounds) -> Output:
-        """The pair of the best bounds of both sides, with the surveys that it follows from."""
+    def certify_bounds(self, bounds: Bounds) -> Output:
+        """The output of the pair of the best bounds of both sides, with the surveys that it follows from."""
         proved = None if self.errors is None else self.errors.of(bounds)
-        (z, g, shift), measured = measured_pair(self.problem, bounds, proved, self.sum_error)
-        certificate = claimed(measured, estimated=proved is None, shift=float(shift))
+        (z, g, shift), measured = measure_pair(self.problem, bounds, proved, self.sum_error)
+        certificate = claim(measured, estimated=proved is None, shift=float(shift))
         slope_error = None if self.limited is None else self.limited.of_mean_slopes(bounds)
-        made = self._made("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate, slope_error)
-        return dataclasses.replace(made, value=None, evidence=_evidence(self.problem, bounds))
+        output = self._make_output("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate, slope_error)
+        return dataclasses.replace(output, value=None, evidence=_evidence(self.problem, bounds))
 
-    def _made(
-        self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate, slope_error: Any = None
+    def _make_output(
+        self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate, slope_error: Vector | None = None
     ) -> Output:
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, None if at is None else at.operator))
         if slope_error is None and self.limited is not None:
@@ -424,31 +426,33 @@ class Evaluator:
         )
 
 
-def claimed(measured: Measured, estimated: bool, shift: float = 0.0) -> Certificate:
-    """`certificate_of`; of a projection that left the domain nothing is claimed."""
+def claim(measured: Measured, estimated: bool, shift: float = 0.0) -> Certificate:
+    """`certificate_of`, but nothing is claimed of a projection that left the domain."""
     certificate = certificate_of(measured, estimated, shift)
     return Certificate(None, None, certificate.reason) if certificate.gap == np.inf else certificate
 
 
 @compiled
-def _surveyed_and_measured(problem: AbstractProblem, sum_error: Any, points: Tree) -> tuple[Surveyed, Any]:
-    """In two loops: what one has computed the other does not compute again, with other rounding than was surveyed."""
-    found = jax.lax.map(problem.survey, points)
-    return found, _measured(problem, sum_error, (points, found.operator))
+def _survey_and_measure(
+    problem: AbstractProblem, sum_error: Scalar, points: Tree
+) -> tuple[Surveyed, tuple[Measured, Array]]:
+    """In two loops: in one, XLA could compute the operator twice, with other rounding than was surveyed."""
+    surveys = jax.lax.map(problem.survey, points)
+    return surveys, _measure_each(problem, sum_error, (points, surveys.operator))
 
 
 @compiled
-def _measures(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
-    return _measured(problem, sum_error, items)
+def _measure(problem: AbstractProblem, sum_error: Scalar, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
+    return _measure_each(problem, sum_error, items)
 
 
-def _measured(problem: AbstractProblem, sum_error: Any, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
+def _measure_each(problem: AbstractProblem, sum_error: Scalar, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
     """What the certificates of points are made of, from the operators there, along the first axis."""
     return jax.lax.map(lambda item: jax.tree.map(jnp.asarray, problem.measure(item[0], item[1], sum_error)), items)
 
 
 def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
-    """Those of the surveys that have a weight, first of the upper bound and then of the lower one."""
+    """The surveys that have a weight, first those of the upper bound and then those of the lower one."""
     sides = [(np.asarray(side.points), np.asarray(side.weights)) for side in (bounds.upper, bounds.lower)]
     rows = [np.flatnonzero(weights[:-1]) for _, weights in sides]
     points = np.concatenate([points[own] for (points, _), own in zip(sides, rows, strict=True)])
@@ -466,7 +470,7 @@ def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
 
 
 @compiled
-def _polish(geometry: Product, z: Tree, g: Tree, steps: Any) -> Tree:
+def _polish(geometry: Product, z: Tree, g: Tree, steps: Vector) -> Tree:
     center = geometry.dual(z)
     return jax.lax.map(lambda eta: geometry.project(geometry.primal(center.descend(eta, g))), steps)
 
@@ -480,52 +484,52 @@ class Reader:
     polish: the steps that are tried for the polished output.
     """
 
-    def __init__(self, evaluator: Evaluator, setup: Setup, clients: "Asking", polish: Any):
+    def __init__(self, evaluator: Evaluator, setup: Setup, clients: "Conversation", polish: Steps):
         self.evaluator, self.setup, self.clients, self.polish = evaluator, setup, clients, polish
         # Without anything known beforehand, bounds of both sides say little more than the certificates themselves.
         traceless = setup.method.outputs or evaluator.reason or evaluator.problem.floor is None
         self.trace = None if traceless else no_trace(evaluator.problem)
 
-    def outputs(self, state: State, everything: bool) -> dict[str, Output] | Missing:
+    def read(self, state: State, everything: bool) -> dict[str, Output] | Missing:
         """The outputs of a state; before the first round all are its point."""
         if (bounds := self.setup.method.bounds(state.server)) is not None:
-            return self._bounded(bounds, state)
-        outputs = self._asked(state, everything)
+            return self._bounds_of_method(bounds, state)
+        outputs = self._ask_clients(state, everything)
         if isinstance(outputs, Missing) or self.trace is None:
             return outputs
         several = [outputs["last"], min(outputs.values(), key=gap_of)]
         # The value as an array: as a number of Python it would be part of the program, and compiled for.
-        points = [(output.z, output.operator, np.asarray(output.value)) for output in several]
-        self.trace = traced(self.evaluator.problem, self.trace, points)
-        return outputs | self._traced()
+        points = [(at.z, at.operator, np.asarray(at.value)) for at in several if at.operator is not None]
+        self.trace = add_surveys(self.evaluator.problem, self.trace, points)
+        return outputs | self._bounds_of_trace()
 
-    def _traced(self) -> dict[str, Output]:
-        """What all surveys so far bound, if they do."""
+    def _bounds_of_trace(self) -> dict[str, Output]:
+        """The pair that all surveys of records so far bound, if they do."""
         if self.trace is not None and self.trace.bounds.known:
             with suppress(FloatingPointError):
-                return {"bounds": self.evaluator.bounded(self.trace.bounds)}
+                return {"bounds": self.evaluator.certify_bounds(self.trace.bounds)}
         return {}
 
-    def _bounded(self, bounds: Bounds, state: State) -> dict[str, Output]:
-        """What the server's own surveys bound."""
+    def _bounds_of_method(self, bounds: Bounds, state: State) -> dict[str, Output]:
+        """The pair that the method's own surveys bound."""
         if not bounds.known:
             point = self.setup.method.point(state.server, self.setup.problem.geometry)
-            return self.evaluator.unanswered({"bounds": point}, "nobody was asked for an operator yet")
-        return {"bounds": self.evaluator.bounded(bounds)}
+            return self.evaluator.leave_uncertified({"bounds": point}, "nobody was asked for an operator yet")
+        return {"bounds": self.evaluator.certify_bounds(bounds)}
 
-    def _asked(self, state: State, everything: bool) -> dict[str, Output] | Missing:
+    def _ask_clients(self, state: State, everything: bool) -> dict[str, Output] | Missing:
         """The outputs that clients are asked about."""
         points = self._points(state, everything)
         if self.clients.unsurveyed:
-            return _unpolished(self.evaluator.unanswered(points, self.clients.unsurveyed))
+            return _fill_polished(self.evaluator.leave_uncertified(points, self.clients.unsurveyed))
         if float(state.sums.weight) == 0:  # one point for all
-            found = self.evaluator.certified({"last": points["last"]})
-            return found if isinstance(found, Missing) else _unpolished(dict.fromkeys(points, found["last"]))
-        outputs = self.evaluator.certified(points)
+            only = self.evaluator.certify({"last": points["last"]})
+            return only if isinstance(only, Missing) else _fill_polished(dict.fromkeys(points, only["last"]))
+        outputs = self.evaluator.certify(points)
         if isinstance(outputs, Missing):
             return outputs
-        for kind in polishing(points):
-            polished = self.evaluator.polished(outputs[kind.polishes], self.polish)
+        for kind in polished_kinds(points):
+            polished = self.evaluator.polish(outputs[kind.polishes], self.polish)
             if isinstance(polished, Missing):
                 return polished
             outputs[kind.name] = polished
@@ -535,37 +539,37 @@ class Reader:
         points = points_in_domain(self.evaluator.problem, self.clients.setup, state, self.clients.averages)
         return {name: z for name, z in points.items() if everything or name in ("last", "ergodic")}
 
-    def unanswered(self, state: State, reason: str) -> dict[str, Output]:
+    def read_uncertified(self, state: State, reason: str) -> dict[str, Output]:
         """The outputs of a state without certificates, for this reason; bounds from earlier surveys stay."""
-        points = _unpolished(self.evaluator.unanswered(self._points(state, everything=True), reason))
-        return points | self._traced()
+        points = _fill_polished(self.evaluator.leave_uncertified(self._points(state, everything=True), reason))
+        return points | self._bounds_of_trace()
 
 
 def exchanges_of(setup: Setup, state: State) -> int:
-    """Round trips of the method until this state; those for certificates alone are not counted."""
+    """Round trips of the method up to this state, without those that only certify."""
     return int(setup.method.exchanges_of(state.server, int(state.round)))
 
 
 def points_of(setup: Setup, state: State, averages: Iterable[str]) -> dict[str, Tree]:
-    """The point of a state, and those averages so far that it has; before the first round all are its point."""
+    """The point of a state, and those of these averages that it has; before the first round all are its point."""
     kept = [name for name in averages if name in state.sums.points]
     return _points(setup.method, setup.problem.geometry, state.server, state.sums, kept)
 
 
 def points_in_domain(exact: AbstractProblem, setup: Setup, state: State, averages: tuple[str, ...]) -> dict[str, Tree]:
-    """The same as the nearest points of the domain, in float64."""
+    """`points_of` projected onto the domain, in float64."""
     if setup.method.bounds(state.server) is not None:  # it asks about points of the domain only
         return {"last": setup.method.point(state.server, setup.problem.geometry)}
     names = ("last", *averages)
-    found = _read(exact.geometry, setup.method, setup.problem.geometry, state.server, state.sums, averages)
-    return dict(zip(names, unstacked(found), strict=True))
+    points = _read_points(exact.geometry, setup.method, setup.problem.geometry, state.server, state.sums, averages)
+    return dict(zip(names, unstack(points), strict=True))
 
 
 @compiled
-def _read(
+def _read_points(
     reports: Product, method: Method, geometry: Product, server: Tree, sums: Sums, averages: tuple[str, ...]
 ) -> Tree:
-    return projected(reports, list(_points(method, geometry, server, sums, averages).values()))
+    return project_all(reports, list(_points(method, geometry, server, sums, averages).values()))
 
 
 def _points(
@@ -577,9 +581,9 @@ def _points(
     return {"last": last} | {name: tree.where(some, mean, last) for name, mean in means.items()}
 
 
-def _unpolished(outputs: dict[str, Output]) -> dict[str, Output]:
-    """All outputs by their names, where there is nothing to polish with: a polished one is what it would be made of."""
-    whole = outputs | {kind.name: outputs[kind.polishes] for kind in polishing(outputs)}
+def _fill_polished(outputs: dict[str, Output]) -> dict[str, Output]:
+    """The outputs with polished ones that are copies of what they would be made of: there is nothing to polish with."""
+    whole = outputs | {kind.name: outputs[kind.polishes] for kind in polished_kinds(outputs)}
     return {name: dataclasses.replace(output, name=name) for name, output in whole.items()}
 
 

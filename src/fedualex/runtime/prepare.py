@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from .. import theory, tree
 from ..algorithms import AbstractMethod, Facts, FeDualEx, FeDualExCorrected, FeDualNewton, FeDualSlide, Method
@@ -25,15 +26,15 @@ from ..tree import Saddle, Tree
 from ..validation import positive, short
 from . import checkpoint as checkpoints
 from .clients import Wider
-from .options import RunOptions, SimulatorOptions, decisive
+from .options import RunOptions, SimulatorOptions, decisive_options
 from .outputs import AVERAGES, no_sums
 from .sharding import clients_per_device, spread
 from .state import Setup, State
 
-# Which method and which precision a run has that nobody chose them for, and why.
+# The method and the precision of a run for which nobody chose them, and why.
 
 
-def chosen_method(problem: AbstractProblem, options: RunOptions) -> tuple[Method, str]:
+def choose_method(problem: AbstractProblem, options: RunOptions) -> tuple[Method, str]:
     """The method that fits a problem and the options of a run, and the reason in one sentence.
 
     Where every exchange can reach all clients and their exact operators, FeDualNewton if second derivatives exist and
@@ -41,17 +42,17 @@ def chosen_method(problem: AbstractProblem, options: RunOptions) -> tuple[Method
     that differ.
     """
     hindered = _why_no_surveys(problem, options)
-    if not hindered and not (bent := why_no_curvature(problem)):
+    if not hindered and not (why := why_no_curvature(problem)):
         return FeDualNewton(), "FeDualNewton: all clients can be asked for exact operators with second derivatives"
     if not hindered:
-        return FeDualSlide(), f"FeDualSlide: all clients can be asked for exact operators, but {bent}"
+        return FeDualSlide(), f"FeDualSlide: all clients can be asked for exact operators, but {why}"
     if problem.clients in (None, 1):
         return FeDualEx(), f"FeDualEx: all clients share one f, and {hindered}"
     return FeDualExCorrected(), f"FeDualExCorrected: clients differ, and {hindered}"
 
 
 def _why_no_surveys(problem: AbstractProblem, options: RunOptions) -> str:
-    """What keeps FeDualSlide from being the choice; empty if nothing does."""
+    """What keeps surveys of all clients from being the choice; empty if nothing does."""
     if options.noise is not None:
         return "operators are noisy"
     if options.cohort is not None:
@@ -63,7 +64,7 @@ def _why_no_surveys(problem: AbstractProblem, options: RunOptions) -> str:
     return ""
 
 
-def chosen_precision(method: Method, options: RunOptions) -> tuple[str, str]:
+def choose_precision(method: Method, options: RunOptions) -> tuple[str, str]:
     """The precision of a run's rounds, 'float32' or 'float64', and the reason in one sentence.
 
     Noise is far above the rounding of float32, and rounds then take half the time; where operators are exact, nothing
@@ -96,8 +97,8 @@ def build_setup(
     fast: str | None = None,
     mesh: Mesh | None = None,
 ) -> Setup:
-    """Everything in one precision, step sizes as arrays, and as many clients at once as memory likes."""
-    kind = jnp.dtype(chosen_precision(method, options)[0])
+    """The setup of a run: all in one precision, step sizes as arrays, as many clients at once as memory allows."""
+    kind = jnp.dtype(choose_precision(method, options)[0])
     per_client = np.broadcast_to(np.asarray(options.local_steps, int), (clients,))
     cohort = clients if options.cohort is None else int(options.cohort)
     cohort = cohort if method.rounds.lead is None else 1
@@ -129,12 +130,12 @@ def build_setup(
 
 
 def oracle_of(options: RunOptions) -> AbstractOracle:
-    """Where clients have their operators from."""
+    """Where the clients of a run get their operators from."""
     return Exact() if options.noise is None else options.noise
 
 
 def _even_chunk(problem: AbstractProblem, count: int) -> int:
-    """Clients at once of so many, so that all chunks are about equally full."""
+    """How many of `count` clients to compute at once, so that all chunks are about equally full."""
     limit = max(1, CHUNK_ENTRIES // max(np.size(leaf) for leaf in jax.tree.leaves(problem.like)))
     return -(-count // -(-count // limit))
 
@@ -142,12 +143,12 @@ def _even_chunk(problem: AbstractProblem, count: int) -> int:
 def first_state(setup: Setup, z0: Saddle, options: RunOptions, averages: Iterable[str] = AVERAGES) -> State:
     """The method's start from the dual image of z0, with nothing summed up yet for these averages."""
     projected = options.init == "project"
-    server, point, memory = _begun(setup.rounds, setup.problem.geometry, z0, setup.weights, projected)
+    server, point, memory = _begin(setup.rounds, setup.problem.geometry, z0, setup.weights, projected)
     return State(server, memory, point, no_sums(setup, averages), np.asarray(0))
 
 
 @compiled
-def _begun(
+def _begin(
     method: AbstractMethod, geometry: Product, z0: Saddle, weights: Array, projected: bool
 ) -> tuple[Tree, Tree, Tree]:
     """The server's state, its point, and the memories of all clients, in the precision of the weights."""
@@ -182,7 +183,7 @@ def with_theory_steps(
     if not names:
         return method, ""
     constants = theory.constants(problem, oracle_of(options), z0)
-    label, bound = _bound(method, constants, options, clients=clients, rounds=rounds, alone=alone)
+    label, bound = _theorem_for(method, constants, options, clients=clients, rounds=rounds, alone=alone)
     eta = float(bound.best_step)
     if not 0 < eta < np.inf:
         raise ValueError(
@@ -192,12 +193,12 @@ def with_theory_steps(
     rule = method.theory_steps(eta, constants.beta, rounds)
     chosen = {name: rule[name] for name in names}
     filled = with_steps(method, chosen)
-    why = label if _covers(method, problem, options, constants) else f"heuristic: the step of {label}"
+    why = label if _is_covered(method, problem, options, constants) else f"heuristic: the step of {label}"
     shown = ", ".join(f"{name}={value:.4g}" for name, value in chosen.items())
     return filled, f"{shown} ({why}; beta={constants.beta:.4g}, sigma={constants.sigma:.3g}, B0={constants.B0:.3g})"
 
 
-def untuned(steps: Mapping[str, str]) -> str:
+def describe_untuned(steps: Mapping[str, str]) -> str:
     """One sentence about the methods whose step sizes nobody tuned; empty if there are none.
 
     steps: for each method what `with_theory_steps` says that it chose.
@@ -222,7 +223,7 @@ def with_steps(method: Method, steps: Mapping[str, float]) -> Method:
     )
 
 
-def _bound(
+def _theorem_for(
     method: Method, constants: Any, options: RunOptions, *, clients: int, rounds: int, alone: bool
 ) -> tuple[str, Any]:
     """The theorem whose step is taken, by name, and its bound."""
@@ -237,7 +238,7 @@ def _bound(
     )
 
 
-def _covers(method: Method, problem: AbstractProblem, options: RunOptions, constants: Any) -> bool:
+def _is_covered(method: Method, problem: AbstractProblem, options: RunOptions, constants: Any) -> bool:
     """Whether the run starts and steps as the theorems assume, on a problem whose constants are known."""
     equal_steps = bool(np.min(options.local_steps) == np.max(options.local_steps))
     known = np.inf > constants.B0 and "estimate" not in (constants.how.get("beta"), constants.how.get("sigma"))
@@ -245,7 +246,7 @@ def _covers(method: Method, problem: AbstractProblem, options: RunOptions, const
     return method.covered and float(getattr(method, "eta_s", None) or 1) <= 1 and as_assumed and known
 
 
-def polish_grid(problem: AbstractProblem) -> Any:
+def polish_grid(problem: AbstractProblem) -> NDArray[np.float64]:
     """Steps around 1 / beta for the polished output."""
     try:
         beta = smoothness(problem)
@@ -259,7 +260,7 @@ class Prepared:
     """What a run begins with."""
 
     problem: AbstractProblem
-    """With the weights of this run."""
+    """The problem with the weights of this run."""
     options: SimulatorOptions
     setup: Setup
     start: State
@@ -267,7 +268,7 @@ class Prepared:
     steps: str
     """Which step sizes theory chose; empty if all were given."""
     precision: str
-    """Of the rounds, and why."""
+    """The precision of the rounds, and why."""
     wider: Wider | None
     """What rounds are computed with once they continue in float64; None if they keep their precision."""
 
@@ -276,31 +277,31 @@ class Prepared:
         # The problem as it was given: on a mesh no process has all data of the setup's.
         whole = eqx.tree_at(lambda s: s.problem, self.setup, self.problem)
         # The same if asked for or chosen, unless what was chosen may change.
-        decides = decisive(replace(self.options, dtype=None if self.wider else self.setup.weights.dtype))
+        decides = decisive_options(replace(self.options, dtype=None if self.wider else self.setup.weights.dtype))
         return checkpoints.run_id(whole, self.start, decides)
 
 
 def prepare(problem: AbstractProblem, method: Method, options: SimulatorOptions) -> Prepared:
     """The run that these options describe, or one sentence about what does not fit. Call within `double()`."""
     rounds, clients = check_simulation(problem, method, options)
-    mesh = fitting_mesh(options.mesh, problem)
-    problem = _held_once(problem if options.weights is None else problem.reweighted(options.weights), mesh)
+    mesh = check_mesh(options.mesh, problem)
+    problem = _hold_once(problem if options.weights is None else problem.reweighted(options.weights), mesh)
     check_cohort(options.cohort, problem.client_weights(clients))
     z0 = problem.validate_point(problem.like if options.z0 is None else options.z0, "z0")
     alone = options.steps is not None
     method, chosen = with_theory_steps(method, problem, options, z0, clients=clients, rounds=rounds, alone=alone)
 
-    def built(dtype: Any) -> Setup:
+    def build(dtype: Any) -> Setup:
         asked = replace(options, dtype=dtype)
         return build_setup(problem, method, asked, clients, chunk=options.chunk, fast=options.fast, mesh=mesh)
 
-    setup, (kind, precision) = built(options.dtype), chosen_precision(method, options)
-    wider = partial(built, "float64") if options.dtype is None and kind == "float32" else None
+    setup, (kind, precision) = build(options.dtype), choose_precision(method, options)
+    wider = partial(build, "float64") if options.dtype is None and kind == "float32" else None
     return Prepared(problem, options, setup, start_of(setup, problem, z0, options), rounds, chosen, precision, wider)
 
 
-def _held_once(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:
-    """The problem with its data on the device in float64, which certificates, rounds in float64 and all else share."""
+def _hold_once(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:
+    """The problem with its data on the device once, in float64: certificates and rounds share it."""
     if problem.data is None or mesh is not None:  # a mesh places the data of each device
         return problem
     held: AbstractProblem = eqx.tree_at(lambda p: p.data, problem, tree.cast(problem.data, jnp.float64))
@@ -331,13 +332,13 @@ def check_simulation(problem: AbstractProblem, method: Method, options: Simulato
 
 
 def check_length(options: SimulatorOptions) -> None:
-    """It must be said how long a run is, and once."""
+    """Refuse a run whose length is not given, or given twice."""
     if (options.rounds is None) == (options.steps is None):
         raise TypeError("give either rounds= (with clients= and local_steps=) or steps= (one machine)")
 
 
 def check_clients(problem: AbstractProblem, method: Method, options: RunOptions, clients: int) -> None:
-    """Whether so many clients can run the method with these options."""
+    """Refuse options with which so many clients cannot run the method."""
     steps = options.local_steps
     if np.shape(steps) not in ((), (clients,)):
         raise ValueError(
@@ -353,14 +354,14 @@ def check_clients(problem: AbstractProblem, method: Method, options: RunOptions,
         raise ValueError(reason)
 
 
-def check_cohort(cohort: object, weights: Any) -> None:
-    """Whoever is drawn must weigh something."""
+def check_cohort(cohort: int | None, weights: NDArray[np.float64]) -> None:
+    """Refuse a cohort that may be of weight 0."""
     if cohort is not None and not np.sum(np.sort(weights)[:cohort]) > 0:
         raise ValueError(f"cohort must be large enough that some client of weight > 0 is in it, got {cohort}")
 
 
-def fitting_mesh(mesh: Mesh | None, problem: AbstractProblem) -> Mesh | None:
-    """A mesh whose one axis is the clients', and which this process has a part in; its axis left to the compiler."""
+def check_mesh(mesh: Mesh | None, problem: AbstractProblem) -> Mesh | None:
+    """The mesh with its axis left to the compiler; refused unless it has one axis and devices that fit."""
     if mesh is None:
         return None
     if len(mesh.axis_names) != 1:

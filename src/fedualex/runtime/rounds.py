@@ -16,9 +16,9 @@ from ..compiling import optimized
 from ..geometry import AbstractGeometry
 from ..problems import AbstractOracle
 from ..random import fold_in
-from ..tree import Tree
-from .outputs import accumulated
-from .sharding import collect, over_devices, shard_memory
+from ..tree import Count, Tree, Vector
+from .outputs import accumulate
+from .sharding import collect, map_over_devices, shard_memory
 from .state import Contribution, Setup, State
 
 # A round of local steps on clients side by side.
@@ -40,7 +40,7 @@ class CachedPrimal:
         self._points: list[tuple[Any, Tree]] = []
 
     def primal(self, dual: Any) -> Tree:
-        """The geometry's own, remembered."""
+        """The geometry's own `primal`, remembered."""
         for known, point in self._points:
             if known is dual:
                 return point
@@ -56,10 +56,10 @@ class CachedPrimal:
         return type(self._geometry)
 
 
-def local_rounds(
+def run_local_steps(
     setup: Setup, state: State, survey: Tree, data: Tree, memory: Tree, ids: Array, a: Array, mean_steps: Array
 ) -> tuple[Contribution, Tree]:
-    """A round of local steps on clients side by side: their weighted sums, and their memories."""
+    """A round of local steps on clients side by side; returns their weighted sums, and their memories."""
     method, problem, steps = setup.rounds, setup.problem, setup.steps.at[ids].get(mode="fill", fill_value=1)
     own = (
         None
@@ -71,8 +71,8 @@ def local_rounds(
     # With one sample for all at the end of that step, they also end at one point.
     after = None if setup.merge_noise else 0
     before = None if together else 0
-    step_of = _step_of_a_client(setup, state, survey, ids, a.dtype)
-    side_by_side = jax.vmap(step_of, (before, 0, 0, 0, 0, None), (after, 0, 0, 0), axis_name=CLIENTS)
+    step_client = _make_client_step(setup, state, survey, ids, a.dtype)
+    side_by_side = jax.vmap(step_client, (before, 0, 0, 0, 0, None), (after, 0, 0, 0), axis_name=CLIENTS)
 
     def step(carry: tuple[Tree, Tree, Array], k: Array) -> Any:
         local, points, point_weight = carry
@@ -81,8 +81,8 @@ def local_rounds(
         if not setup.equal_steps:
             following = jax.tree.map(lambda new, old: jnp.where(_along(active, new) > 0, new, old), following, local)
         share = a * active * weight * mean_steps / steps
-        points = tree.add(points, _weighted(share, point))
-        sums = _weighted(a * active, probe), jnp.vdot(a * active, weight), jnp.sum(a * active)
+        points = tree.add(points, _sum_weighted(share, point))
+        sums = _sum_weighted(a * active, probe), jnp.vdot(a * active, weight), jnp.sum(a * active)
         return (following, points, point_weight + jnp.sum(share)), sums
 
     zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), a.dtype), problem.like)
@@ -94,20 +94,21 @@ def local_rounds(
         start = jax.vmap(method.local_init, (None, 0), axis_size=a.size)(state.server, memory)
         carry, sums = jax.lax.scan(step, (start, *nothing), jnp.arange(setup.local_steps))
     (local, points, point_weight), (probes, weights, shares) = carry, sums
-    message, memory = _message(setup, state, local, memory, a, a if setup.equal_steps else a * mean_steps / steps)
+    by_steps = a if setup.equal_steps else a * mean_steps / steps
+    message, memory = _collect(setup, state, local, memory, a, by_steps)
     return Contribution(message, probes, weights, shares, points, point_weight), memory
 
 
-def _step_of_a_client(setup: Setup, state: State, survey: Any, ids: Array, dtype: Any) -> Callable[..., Any]:
-    """One local step of one client: its state after it, the probe, the probe's weight and its point."""
+def _make_client_step(setup: Setup, state: State, survey: Any, ids: Array, dtype: Any) -> Callable[..., Any]:
+    """The function of one local step of one client: the state after it, the probe, the probe's weight and point."""
     method, problem = setup.rounds, setup.problem
     round_key = fold_in(setup.key, state.round)
 
-    def step_of(local: Tree, client: Tree, own_reference: Tree, m: Array, share: Array, k: Array) -> Any:
+    def step_client(local: Tree, client: Tree, own_reference: Tree, m: Array, share: Array, k: Array) -> Any:
         def oracle(z: Tree, sample: int) -> Tree:
             draw, whose = setup.oracle, m
             if setup.merge_noise and sample == method.linear_sample:
-                z, draw, whose = *_merged(z, draw, share), ids[0]
+                z, draw, whose = *_merge_samples(z, draw, share), ids[0]
             step_key = fold_in(fold_in(round_key, whose + 1), k)
             g = draw(problem, client, z, fold_in(step_key, sample))
             return g if survey is None else tree.add(g, tree.subtract(survey[1], own_reference))
@@ -116,20 +117,20 @@ def _step_of_a_client(setup: Setup, state: State, survey: Any, ids: Array, dtype
         local, probe, weight = method.local_step(local, oracle, once)
         return local, probe, jnp.asarray(weight, dtype), method.read(probe, once)
 
-    return step_of
+    return step_client
 
 
-def _message(setup: Setup, state: State, local: Tree, memory: Tree, a: Array, shares: Array) -> tuple[Tree, Tree]:
+def _collect(setup: Setup, state: State, local: Tree, memory: Tree, a: Array, shares: Array) -> tuple[Tree, Tree]:
     """What the clients send after their last step, as one weighted sum, and their memories."""
     final = setup.rounds.local_final
     if setup.merge_noise:  # they stand at one point
         message, memory = final(local, state.server, memory)
         return tree.scale(jnp.sum(a), message), memory
     messages, memory = jax.vmap(final, (0, None, 0), axis_size=a.size)(local, state.server, memory)
-    return _weighted(shares, messages), memory
+    return _sum_weighted(shares, messages), memory
 
 
-def _merged(z: Tree, oracle: Any, share: Array) -> tuple[Tree, AbstractOracle]:
+def _merge_samples(z: Tree, oracle: Any, share: Array) -> tuple[Tree, AbstractOracle]:
     """The mean point of the clients side by side, and an oracle with the noise of the mean of their samples.
 
     sum_m a_m (g(z_m) + xi_m) = s g(sum_m a_m z_m / s) + N(0, sigma^2 sum_m a_m^2), s = sum_m a_m, for affine g.
@@ -141,7 +142,7 @@ def _merged(z: Tree, oracle: Any, share: Array) -> tuple[Tree, AbstractOracle]:
     return mean, eqx.tree_at(lambda o: o.sigma, oracle, oracle.sigma * shrink)
 
 
-def _weighted(a: Array, stacked: Tree) -> Tree:
+def _sum_weighted(a: Array, stacked: Tree) -> Tree:
     """sum_m a_m leaf_m."""
     return jax.tree.map(lambda leaf: jnp.tensordot(a.astype(leaf.dtype), leaf, 1), stacked)
 
@@ -151,15 +152,15 @@ def _along(a: Array, leaf: Array) -> Array:
 
 
 @optimized
-def advance(setup: Setup, state: State, rounds: Any) -> State:
-    """`rounds` rounds later."""
+def advance(setup: Setup, state: State, rounds: Vector) -> State:
+    """The state `rounds` rounds later; rounds: an array, so that another number is not compiled for."""
     state = replace(state, memory=shard_memory(setup.mesh, state.memory))
-    state = jax.lax.fori_loop(0, rounds.astype(int), lambda _, current: one_round(setup, current), state)
+    state = jax.lax.fori_loop(0, rounds.astype(int), lambda _, current: run_round(setup, current), state)
     return replace(state, memory=collect(setup.mesh, setup.clients, state.memory))
 
 
-def one_round(setup: Setup, state: State) -> State:
-    """Surveys if the method asks for them, local rounds on the cohort, aggregation, server step."""
+def run_round(setup: Setup, state: State) -> State:
+    """One round: surveys if the method asks for them, local steps on the cohort, aggregation, server step."""
     method, geometry = setup.rounds, setup.problem.geometry
     survey = state.reference if method.survey == "given" else None
     once: Any = CachedPrimal(geometry)
@@ -170,12 +171,12 @@ def one_round(setup: Setup, state: State) -> State:
         state = replace(state, server=method.surveyed(state.server, survey[1], once, index))
     ids, a = draw_cohort(setup, state.round)
     mean_steps = jnp.vdot(a, setup.steps[ids].astype(a.dtype))
-    work = partial(_over_chunks, setup, state, survey, mean_steps)
-    total, memory = over_devices(setup.mesh, setup.clients, work, setup.problem.data, state.memory, ids, a)
+    work = partial(_sum_over_chunks, setup, state, survey, mean_steps)
+    total, memory = map_over_devices(setup.mesh, setup.clients, work, setup.problem.data, state.memory, ids, a)
     fraction = jnp.asarray(setup.cohort / setup.clients, a.dtype)
     server = method.server_step(state.server, total.message, geometry, fraction)
     reference = survey if method.survey == "given" else point
-    return State(server, memory, reference, accumulated(setup, state.sums, total), state.round + 1)
+    return State(server, memory, reference, accumulate(setup, state.sums, total), state.round + 1)
 
 
 def survey_point(method: AbstractMethod, state: State, geometry: AbstractGeometry, index: int) -> Tree:
@@ -183,7 +184,7 @@ def survey_point(method: AbstractMethod, state: State, geometry: AbstractGeometr
     return state.reference if method.survey == "stale" else method.survey_point(state.server, geometry, index)
 
 
-def draw_cohort(setup: Setup, round_index: Array) -> tuple[Array, Array]:
+def draw_cohort(setup: Setup, round_index: Count) -> tuple[Array, Array]:
     """The ids of the round's clients and their aggregation weights: the lead, or uniform and without replacement."""
     if setup.rounds.lead is not None:
         return jnp.asarray([setup.rounds.lead]), jnp.ones_like(setup.weights[:1])
@@ -196,7 +197,7 @@ def draw_cohort(setup: Setup, round_index: Array) -> tuple[Array, Array]:
     return ids, p / jnp.sum(p)
 
 
-def _over_chunks(
+def _sum_over_chunks(
     setup: Setup,
     state: State,
     survey: Any,
@@ -209,13 +210,13 @@ def _over_chunks(
 ) -> tuple[Contribution, Tree]:
     """Contributions summed over chunks of the clients ids, who are the given rows of data and memory; the memories."""
 
-    def chunk_of(data: Tree, memory: Tree, rows: Array, ids: Array, a: Array) -> tuple[Contribution, Tree]:
-        part, updated = local_rounds(setup, state, survey, data, _take(memory, rows), ids, a, mean_steps)
+    def run_chunk(data: Tree, memory: Tree, rows: Array, ids: Array, a: Array) -> tuple[Contribution, Tree]:
+        part, updated = run_local_steps(setup, state, survey, data, _take(memory, rows), ids, a, mean_steps)
         return part, _put(memory, rows, updated)
 
     if ids.size <= setup.chunk:
         everyone = setup.cohort == setup.clients
-        return chunk_of(data if everyone else _take(data, rows), memory, rows, ids, a)
+        return run_chunk(data if everyone else _take(data, rows), memory, rows, ids, a)
     count = -(-ids.size // setup.chunk)
     padding = count * setup.chunk - ids.size
 
@@ -227,11 +228,11 @@ def _over_chunks(
 
     def add_chunk(carry: tuple[Any, Tree], chunk: tuple[Array, Array, Array]) -> tuple[tuple[Any, Tree], None]:
         total, memory = carry
-        part, memory = chunk_of(_take(data, chunk[0]), memory, *chunk)
+        part, memory = run_chunk(_take(data, chunk[0]), memory, *chunk)
         return (tree.add(total, part), memory), None
 
     shapes = jax.eval_shape(
-        lambda first: chunk_of(_take(data, first[0]), memory, *first)[0], jax.tree.map(lambda leaf: leaf[0], chunks)
+        lambda first: run_chunk(_take(data, first[0]), memory, *first)[0], jax.tree.map(lambda leaf: leaf[0], chunks)
     )
     zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     (total, memory), _ = jax.lax.scan(add_chunk, (zero, memory), chunks)

@@ -22,14 +22,14 @@ from .status import Status, Stop
 def frame_of(history: Mapping[str, NDArray[Any]]) -> Any:
     """A pandas.DataFrame with one row for each record, NaN where there is no number."""
     pandas = required("pandas", "pandas", "pandas", "to_frame()")
-    found: dict[str, NDArray[Any]] = {}
+    numbers: dict[str, NDArray[Any]] = {}
     for name, column in history.items():
-        found |= numeric(name, column)
-    return pandas.DataFrame(found)
+        numbers |= numeric_columns(name, column)
+    return pandas.DataFrame(numbers)
 
 
-def numeric(name: str, column: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """A column as numbers: as it is, with NaN for None, or one for each spectral block."""
+def numeric_columns(name: str, column: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """A column as columns of numbers: as it is, with NaN for None, or one for each spectral block."""
     if column.ndim == 1 and column.dtype != object:
         return {name: column}
     blocks = max((len(value) for value in column if isinstance(value, tuple | list | np.ndarray)), default=0)
@@ -53,20 +53,20 @@ History = Mapping[str, NDArray[Any]]
 
 
 def draw_gaps(history: History, x: str, ax: Any, reason: str) -> Any:
-    """Draw each output's certified gaps on these axes, or on new ones if None; the axes.
+    """Draw each output's certified gaps on these axes, or on new ones if None; returns the axes.
 
     reason: why there are no certificates, if there are none.
     """
     gaps, x = gaps_of(history), one_of("x", x, tuple(X_LABELS))
     if not any(np.any(np.isfinite(gap)) for gap in gaps.values()):
         raise ValueError(f"there is no certified gap to plot: {reason}")
-    ax = new_axes() if ax is None else ax
+    ax = make_axes() if ax is None else ax
     for i, (output, gap) in enumerate(gaps.items()):
-        line(ax, along(history, x), gap, style(i), output)
-    return labeled(ax, x)
+        draw_line(ax, axis_values(history, x), gap, style(i), output)
+    return label_axes(ax, x)
 
 
-def along(history: History, x: str) -> NDArray[Any]:
+def axis_values(history: History, x: str) -> NDArray[Any]:
     """The numbers of all records on this axis; bytes are those up and down."""
     match x:
         case "bytes":
@@ -79,13 +79,13 @@ def along(history: History, x: str) -> NDArray[Any]:
 def gaps_of(history: History) -> dict[str, NDArray[Any]]:
     """The certified gaps of each recorded output, NaN where there is none."""
     return {
-        name.removeprefix("gap_"): numeric(name, column)[name]
+        name.removeprefix("gap_"): numeric_columns(name, column)[name]
         for name, column in history.items()
         if name.startswith("gap_")
     }
 
 
-def new_axes() -> Any:
+def make_axes() -> Any:
     """The axes of a new figure, which notebooks show by themselves."""
     from matplotlib import pyplot
 
@@ -93,8 +93,8 @@ def new_axes() -> Any:
         return pyplot.subplots(figsize=(5.6, 4.2), layout="constrained")[1]
 
 
-def line(ax: Any, x: Any, y: Any, look: Style, label: str, scale: float = 1.0) -> None:
-    """A curve of a figure, with a color, a dash and a marker of its own. scale: how large line and markers are."""
+def draw_line(ax: Any, x: Any, y: Any, look: Style, label: str, scale: float = 1.0) -> None:
+    """Draw a curve with a color, a dash and a marker of its own. scale: how large line and markers are."""
     every = max(1, len(y) // 8)
     first = MARKERS.index(look.marker) % every  # so that markers of different curves do not cover each other
     mark = {"marker": look.marker, "markevery": (first, every)}
@@ -102,8 +102,8 @@ def line(ax: Any, x: Any, y: Any, look: Style, label: str, scale: float = 1.0) -
     ax.plot(x, y, **mark, **size, label=label, color=look.color, linestyle=look.linestyle)
 
 
-def labeled(ax: Any, x: str) -> Any:
-    """The axes with what all figures of gaps have: names, a logarithmic scale, a grid and a legend."""
+def label_axes(ax: Any, x: str) -> Any:
+    """Give axes what all figures of gaps have: names, a logarithmic scale, a grid and a legend; returns them."""
     ax.set(xlabel=X_LABELS[x], ylabel="certified duality gap")
     if any(np.any(np.asarray(one.get_ydata(), float) > 0) for one in ax.lines):
         ax.set_yscale("log")  # which nothing but zeros cannot have
@@ -114,10 +114,7 @@ def labeled(ax: Any, x: str) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """The answer of `solve` and `simulate`: certified outputs, which of them is the answer, and how they came about.
-
-    rounds, exchanges, seconds: what it took.
-    """
+    """The answer of `solve` and `simulate`: certified outputs, which of them is the answer, and how they came about."""
 
     stop: Stop
     """Why the run ended."""
@@ -147,15 +144,15 @@ class Run:
     chosen: str = ""
     """Which method was chosen and why; empty if one was given."""
     precision: str = ""
-    """Of the rounds, and why it was chosen; certificates are float64 always."""
+    """The precision of the rounds, and why it was chosen; certificates are always float64."""
     epsilon: float | None = None
-    """Of a deployment with clipping and noise: what all increments that sites were asked for are worth."""
+    """The epsilon of a deployment with clipping and noise, for all increments that sites were asked for."""
     least_violation: float | None = None
     """Where the limits are INFEASIBLE: no model of the domain exceeds them by less, which is proved."""
     unanswered: bool = False
     """Whether clients did not answer when the last outputs were to be certified."""
     server_seconds: float | None = None
-    """Of `FeDualSlide`: how many of the seconds the server's own steps took, their compilation included."""
+    """How many of the seconds the server's own steps took, their compilation included, if the method has such steps."""
 
     @property
     def answer(self) -> Output:
@@ -174,7 +171,7 @@ class Run:
 
     @property
     def violation(self) -> float | None:
-        """By how much `z` exceeds the limits of a problem that has some, at most: feasible if <= 0."""
+        """A bound on how far `z` exceeds the limits of a problem that has some: feasible if <= 0."""
         return self.answer.violation
 
     @property

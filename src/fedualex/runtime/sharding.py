@@ -43,7 +43,7 @@ def clients_per_device(mesh: Mesh | None, clients: int, cohort: int, settled: bo
     return min(cohort, -(-clients // mesh.size)) if settled else -(-cohort // mesh.size)
 
 
-def over_devices(
+def map_over_devices(
     mesh: Mesh | None,
     clients: int,
     work: Callable[..., tuple[Tree, Tree]],
@@ -118,7 +118,7 @@ def is_writer(mesh: Mesh | None) -> bool:
     return not spans_processes(mesh) or jax.process_index() == 0
 
 
-def agreed(mesh: Mesh | None, seconds: float) -> float:
+def agree_on_seconds(mesh: Mesh | None, seconds: float) -> float:
     """The first process's clock, so that all stop at the same record."""
     return float(multihost_utils.broadcast_one_to_all(np.float64(seconds))) if spans_processes(mesh) else seconds
 

@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,13 +23,13 @@ from ..precision import double, keep_precision
 from ..problems import AbstractProblem
 from ..problems.base import where_not_finite
 from . import checkpoint as checkpoints
-from .clients import Asking, SimulatedClients
+from .clients import Conversation, SimulatedClients
 from .driver import Driver, Judgement, Keeping, Record, Records, RunHooks
 from .options import SimulatorOptions, SolveOptions, StoppingOptions, fields_of, meanings, takes_or_chooses
-from .outputs import exact_problem, in_pairs, points_in_domain, surveys_at
-from .prepare import Prepared, check_length, chosen_method, polish_grid, prepare
+from .outputs import exact_problem, map_in_pairs, points_in_domain, surveys_at
+from .prepare import Prepared, check_length, choose_method, polish_grid, prepare
 from .run import Run
-from .sharding import agreed, check_shared, is_writer, spread
+from .sharding import agree_on_seconds, check_shared, is_writer, spread
 
 # A progress bar on a terminal, nothing anywhere else.
 
@@ -60,7 +61,7 @@ def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str
 
 
 def smallest_gap(record: dict[str, Any]) -> str:
-    """The best certificate of a record, in words."""
+    """The smallest certified gap of a record, in words."""
     gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
     return f"gap <= {rounded_up(min(gaps), 3)}" if gaps else "not certifiable"
 
@@ -74,32 +75,63 @@ KEPT = 8192
 """Programs in the folder, of some 20 kB each, above which the half is removed that was not read for longest."""
 
 
-def keep_compiled_programs() -> None:
-    """Point jax's persistent cache at the user's cache folder, unless the user has chosen one or switched it off.
+FOLDER = "jax_compilation_cache_dir"
+_turn = threading.Lock()
+_before: list[dict[str, Any]] = []
+"""For each run under way, what jax's configuration was before it."""
 
-    In memory, programs are kept until there are too many (`drop_programs`).
+
+@contextmanager
+def compiled_programs_kept() -> Iterator[None]:
+    """Keep programs in the user's cache folder within this, unless the user has chosen one or switched it off.
+
+    Afterwards, jax's configuration is as it was. In memory, programs are kept until there are too many.
     """
-    _point_at_folder()
+    keep_compiled_programs()
+    try:
+        yield
+    finally:
+        with _turn:
+            before = _before.pop()
+            if not _before:  # others may still be running, in other threads
+                _configure(before)
+
+
+def keep_compiled_programs() -> None:
+    """`compiled_programs_kept` for good: in processes that are ours alone, a deployment's server and its sites."""
     drop_programs()
+    with _turn:
+        wanted = {} if _before else _cache_settings()
+        _before.append(_before[0] if _before else {name: jax.config.values[name] for name in wanted})
+        _configure(wanted)
 
 
-@functools.cache
-def _point_at_folder() -> None:
+def _configure(settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    if settings:
+        compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
+
+
+def _cache_settings() -> dict[str, Any]:
     choice = os.environ.get(SWITCH, "")
-    if choice == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
-        return
+    if choice == "off" or jax.config.values[FOLDER] is not None:
+        return {}
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(choice) if choice else home / "fedualex" / "jax"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:  # a cache that cannot be written is no reason to fail
-        return
-    _make_room(folder)
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+        return {}
+    _make_room_once(folder)
     # Ours are many small programs: by default jax keeps only what took a second to compile.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
+    few = {"jax_persistent_cache_min_compile_time_secs": 0, "jax_persistent_cache_min_entry_size_bytes": -1}
+    return {FOLDER: str(folder), **few}
+
+
+@functools.cache
+def _make_room_once(folder: Path) -> None:
+    _make_room(folder)
 
 
 def _make_room(folder: Path) -> None:
@@ -120,8 +152,8 @@ def _make_room(folder: Path) -> None:
 def solve(problem: AbstractProblem, method: Method | None, options: SolveOptions) -> Run:
     """Run a method on a problem until an output's certificate is at most `tol`, and return certified outputs.
 
-    Without a method the run has the one that fits (`runtime.choice`), and `run.chosen` says why.
-    Without tol the run ends with its rounds, its time, or when it diverges; `solve(problem)` has a tol. The options:
+    Without a method, the one that fits is chosen (`runtime.prepare.choose_method`), and `run.chosen` says why.
+    Without tol, the run ends with its rounds, its time, or when it diverges; `solve(problem)` has a tol. The options:
     """
     return _run(problem, method, options, stopping=True)
 
@@ -133,7 +165,7 @@ STOPPING = "tol and max_seconds are stopping rules, and simulate runs all rounds
 def simulate(problem: AbstractProblem, method: Method | None, options: SimulatorOptions) -> Run:
     """Run all rounds of a method on a problem, without a stopping rule, and return certified outputs.
 
-    Without a method the run has the one that fits, as in `solve`. The options:
+    Without a method, the one that fits is chosen, as in `solve`. The options:
     """
     check_length(options)
     return _run(problem, method, SolveOptions(**fields_of(options, SimulatorOptions)), stopping=False)
@@ -141,42 +173,42 @@ def simulate(problem: AbstractProblem, method: Method | None, options: Simulator
 
 def _run(problem: AbstractProblem, given: Method | None, options: SolveOptions, *, stopping: bool) -> Run:
     started = time.perf_counter()
-    keep_compiled_programs()
     callback = options.callback and keep_precision(options.callback)
-    method, why = (given, "") if given is not None else chosen_method(problem, options)
-    with double():
-        prepared = prepare(problem, method, options)
-        mesh = prepared.setup.mesh
-        exact = exact_problem(spread(prepared.problem, mesh))
-        simulated = SimulatedClients(exact, prepared.setup, prepared.wider)
-        clients = Asking(simulated, exact)
-        _check_start(prepared, exact, simulated, clients.averages)
-        judgement = _judgement(prepared, options)
-        records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
-        with progress_bar(prepared.rounds, shown=is_writer(mesh)) as show:
+    with compiled_programs_kept():
+        method, why = (given, "") if given is not None else choose_method(problem, options)
+        with double():
+            prepared = prepare(problem, method, options)
+            mesh = prepared.setup.mesh
+            exact = exact_problem(spread(prepared.problem, mesh))
+            simulated = SimulatedClients(exact, prepared.setup, prepared.wider)
+            clients = Conversation(simulated, exact)
+            _check_start(prepared, exact, simulated, clients.averages)
+            judgement = _judgement(prepared, options)
+            records = Records(prepared.problem, exact, prepared.setup, clients, judgement, prepared.start)
+            with progress_bar(prepared.rounds, shown=is_writer(mesh)) as show:
 
-            def tell(record: Record) -> object:
-                show(record)
-                return callback and callback(record)
+                def tell(record: Record) -> object:
+                    show(record)
+                    return callback and callback(record)
 
-            driver = Driver(
-                clients,
-                records,
-                _keeping(prepared, options, RunHooks(append=tell)),
-                stopping=stopping,
-                max_seconds=options.max_seconds,
-                agree=lambda seconds: agreed(mesh, seconds),
-            )
-            reasons = {"steps": prepared.steps, "precision": prepared.precision, "chosen": why}
-            run = driver.run(prepared.start, **reasons, began=started)
-            return replace(run, precision=prepared.precision + _continued(simulated))
+                driver = Driver(
+                    clients,
+                    records,
+                    _keeping(prepared, options, RunHooks(append=tell)),
+                    stopping=stopping,
+                    max_seconds=options.max_seconds,
+                    agree=lambda seconds: agree_on_seconds(mesh, seconds),
+                )
+                reasons = {"steps": prepared.steps, "precision": prepared.precision, "chosen": why}
+                run = driver.run(prepared.start, **reasons, began=started)
+                return replace(run, precision=prepared.precision + _describe_widening(simulated))
 
 
-def _continued(clients: SimulatedClients) -> str:
-    """What became of the precision, if it changed."""
-    if not clients.widened:
+def _describe_widening(clients: SimulatedClients) -> str:
+    """What to add to the sentence about the precision, if it changed during the run."""
+    if not clients.wide_since:
         return ""
-    return f"; float64 after round {clients.widened}, as rounding was no longer far below the noise"
+    return f"; float64 after round {clients.wide_since}, as rounding was no longer far below the noise"
 
 
 def _check_start(
@@ -186,8 +218,8 @@ def _check_start(
     setup = prepared.setup
     start = points_in_domain(exact, setup, prepared.start, averages)["last"]
     # By the program that will be needed anyway: that of the method's own surveys, or of records, which ask in pairs.
-    found = clients.survey([start]) if setup.method.outputs else in_pairs(partial(surveys_at, exact), [start])
-    if not tree.known_finite([one.operator for one in found]):
+    surveys = clients.survey([start]) if setup.method.outputs else map_in_pairs(partial(surveys_at, exact), [start])
+    if not tree.known_finite([survey.operator for survey in surveys]):
         raise FloatingPointError(where_not_finite(prepared.problem, start, "the start"))
 
 

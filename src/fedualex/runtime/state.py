@@ -1,14 +1,12 @@
 """What does not change during a run, what does, and what clients add to it."""
 
-from typing import Any
-
 import equinox as eqx
 from jax.sharding import Mesh
 from jaxtyping import Array
 
 from ..algorithms import AbstractMethod, Method
 from ..problems import AbstractOracle, AbstractProblem
-from ..tree import Tree
+from ..tree import Count, Tree, Vector
 
 
 class Setup(eqx.Module):
@@ -43,7 +41,7 @@ class Sums(eqx.Module):
     """Weighted sums of points behind the outputs that are averages, by the names of these, and their common weight."""
 
     points: dict[str, Tree]
-    weight: Any
+    weight: Vector
 
 
 class State(eqx.Module):
@@ -54,7 +52,7 @@ class State(eqx.Module):
     reference: Tree
     """The previous round's server point, for stale surveys."""
     sums: Sums
-    round: Any
+    round: Count
 
 
 class Contribution(eqx.Module):

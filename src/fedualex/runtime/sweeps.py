@@ -21,7 +21,7 @@ from ..validation import of_type, short
 from .options import Check, RunOptions, SimulatorOptions, fields_of, one_word_of, option, options, takes
 from .outputs import KINDS, structure_of
 from .prepare import FACTORS, build_setup, first_state, prepare, with_steps
-from .rounds import advance, local_rounds
+from .rounds import advance, run_local_steps
 from .run import Run
 from .simulator import simulate
 from .state import Setup, State
@@ -72,7 +72,7 @@ def _client_points(setup: Setup, state: State) -> Tree:
 
     def one(m: Array) -> Tree:
         data = jax.tree.map(lambda leaf: jnp.asarray(leaf)[m][None], setup.problem.data)
-        part, _ = local_rounds(setup, state, None, data, None, m[None], alone, steps)
+        part, _ = run_local_steps(setup, state, None, data, None, m[None], alone, steps)
         return setup.rounds.point(tree.add(state.server, part.message), setup.problem.geometry)
 
     return jax.lax.map(one, jnp.arange(setup.clients))
@@ -98,7 +98,7 @@ def _seeds(name: str, value: Any) -> Any:
 
 
 def not_here(reason: str) -> Check:
-    """Nothing but None, for this reason."""
+    """A check that accepts None alone, for this reason."""
 
     def check(name: str, value: Any) -> None:
         if value is not None:
@@ -167,8 +167,8 @@ class Tuned:
     table: list[tuple[dict[str, float], float]]
 
     def __repr__(self) -> str:
-        found = f"{_text(self.steps)}: certified gap <= {rounded_up(self.score)}"
-        return f"Tuned({type(self.method).__name__} with {found}, best of {len(self.table)})"
+        best = f"{_text(self.steps)}: certified gap <= {rounded_up(self.score)}"
+        return f"Tuned({type(self.method).__name__} with {best}, best of {len(self.table)})"
 
     def _repr_html_(self) -> str:
         """All candidates as a table, for notebooks."""

@@ -1,14 +1,17 @@
 """From a table to a model: a consortium whose parties are in this process, a certified run, and the model to keep."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Encoder, Table, iid
+from ..data import Coding, Encoder, Table, iid
+from ..data.columns import refuse_twins
 from ..data.encoder import LEAST_SPREAD
 from ..data.files import read_table
 from ..data.partitions import held_out_by
@@ -17,25 +20,44 @@ from ..models.store import MODEL
 from ..problems import Problem
 from ..runs.folder import load
 from ..runs.settings import Configuration, ConfigurationError
-from ..runs.solving import CONTENT, describe_method, describe_options, is_finished, solve_into
+from ..runs.solving import CONTENT, describe_difference, describe_method, describe_options, is_finished, solve_into
 from ..runtime import Stop
 from ..runtime.options import SolveOptions
-from ..runtime.prepare import check_simulation, chosen_method
-from ..summaries import Known
+from ..runtime.prepare import check_simulation, choose_method
+from ..storage import write_json
+from ..summaries import Known, merged
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
-from .goals import GOALS, check_groups, check_target, default_tolerance, goal_of, names_of, read_fit, words_of_weights
-from .kept_model import make_model
+from .choosing import PartiesHere
+from .effects import Wanted, find_effects
+from .goals import (
+    GOALS,
+    FitSettings,
+    Selection,
+    check_groups,
+    check_target,
+    default_tolerance,
+    goal_of,
+    names_of,
+    read_fit,
+    words_of_weights,
+)
+from .kept_model import Findings, make_model, solution, weights_of
 from .measures import measured
-from .recipe import TableRecipe, assemble_tables, read_recipe
+from .party import Party, agree, pooled_problem
+from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
+from .recipe import TableRecipe, read_recipe
 
 TABLE_KEYS = ("table", "clients", "ignore")
 """The keys of [fit] that say which rows there are, and whose; all others are those of `FIT_KEYS`."""
 RUN = "run"
 """Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
+Announce = Callable[[str], None]
 GOAL = "goal"
 """The key that the settings of a fit have, and those of a problem of the catalogue have not."""
 MANY = 30
 """Categories of a column from which on a person should know of them, and rows from which on ids can be told."""
+FEW_CODES = 10
+"""Different whole numbers in a column at most, for them to be codes."""
 
 
 # The parties: the rows of one table by whose they are.
@@ -56,16 +78,26 @@ class Source:
     def split(self, table: Table, recipe: TableRecipe) -> "Parties":
         """The rows of each party, in the sorted order of their names. Each holds out what it would choose alone."""
         whose = table[self.clients] if isinstance(self.clients, str) else iid(table.rows, self.clients)
-        number = encode_labels(f"the column of clients {self.clients!r}", whose)[1]
+        named, number = encode_labels(f"the column of clients {self.clients!r}", whose)
+        refuse_twins(f"the column of clients {self.clients!r}", named.tolist())
         said = [self.clients] if isinstance(self.clients, str) else []
         dropped = [name for name in (*self.ignore, *said) if name not in recipe.beside]
         kept, labels = table.without(*dropped), table.pick(recipe.target)
-        own = rows_of(number)
+        recipe.check_columns(kept, whose.tolist() if said else None)
+        used, every = recipe.used_rows(kept), rows_of(number)
+        own = [rows[used[rows]] for rows in every]
+        if gone := [str(name) for name, rows in zip(named, own, strict=True) if not len(rows)]:
+            raise ConfigurationError(f"every row of {_some(gone)} misses a value, so that missing = drop leaves none")
         held = [rows[held_out_by(labels[rows], self.holdout)] for rows in own]
         test = np.sort(np.concatenate(held))
+        left = [np.setdiff1d(rows, out) for rows, out in zip(own, held, strict=True)]
+        trained = [kept.take(rows) for rows in left]
+        places = [np.searchsorted(rows, some) for rows, some in zip(own, left, strict=True)]
+        lost = [len(rows) - len(some) for rows, some in zip(every, own, strict=True)]
+        tables = [replace(part, dropped=count) for part, count in zip(trained, lost, strict=True)]
         return Parties(
-            tuple(str(whose[rows[0]]) for rows in own),
-            tuple(kept.take(np.setdiff1d(rows, out)) for rows, out in zip(own, held, strict=True)),
+            tuple(map(str, named)),
+            tuple(Party(recipe, m, *part) for m, part in enumerate(zip(tables, map(str, named), places, strict=True))),
             kept.take(test) if len(test) else None,
             whose[test],
         )
@@ -73,23 +105,23 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Parties:
-    """What each party trains on, and the rows that they hold out, with the name of whose each is."""
+    """The parties, and the rows that they hold out, with the name of whose each is."""
 
     names: tuple[str, ...]
-    trained: tuple[Table, ...]
+    members: tuple[Party, ...]
     held_out: Table | None
     owners: NDArray[Any]
 
     def column(self, name: str) -> NDArray[Any]:
         """A column of all rows to train on."""
-        return np.concatenate([own[name] for own in self.trained])
+        return np.concatenate([own.trained[name] for own in self.members])
 
 
 def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
     """The problem of a fit once more, from the settings that its run folder keeps."""
     recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
     parties = source.split(read_table(source.table, folder), recipe)
-    return assemble_tables(recipe, parties.trained)[1]
+    return pooled_problem(parties.members, agree(parties.members))
 
 
 # What will be fitted, before anything is solved.
@@ -97,12 +129,39 @@ def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
 
 @dataclass(frozen=True)
 class PlannedFit:
-    """What will be fitted, before anything is computed but the summaries of the parties."""
+    """What will be fitted, before anything is computed but the summaries of the parties.
+
+    checksum: of the table. folder: from which relative paths start.
+    """
 
     recipe: TableRecipe
+    source: Source
     parties: Parties
-    known: list[Known]
-    configuration: Configuration
+    known: Sequence[Known]
+    wanted: FitSettings
+    checksum: str
+    folder: Path
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The run, of the penalty that has been chosen."""
+        wanted, problem = self.wanted, pooled_problem(self.parties.members, self.known)
+        method, _ = choose_method(problem, SolveOptions(rounds=wanted.rounds))
+        rows = self.recipe.counts(self.known).sum()
+        tol = default_tolerance(self.goal, method, rows) if wanted.tol is None else wanted.tol
+        options = SolveOptions(rounds=wanted.rounds, tol=tol)
+        check_simulation(problem, method, options)
+        resolved = {
+            "problem": {**self.recipe.settings(self.known), **vars(self.source), CONTENT: self.checksum},
+            "method": describe_method(method),
+            "run": describe_options(options),
+            "folder": str(self.folder.resolve()),
+        }
+        return Configuration(problem, method, options, resolved)
+
+    def ask_effects(self, asked: Known) -> Known:
+        """The sums of all parties for the table of effects."""
+        return merged(party.effects(self.known, asked) for party in self.parties.members)
 
     @property
     def encoder(self) -> Encoder:
@@ -123,7 +182,7 @@ class PlannedFit:
     def words(self) -> str:
         """The goal, and how much there is to fit it to, in one line."""
         held = 0 if self.parties.held_out is None else self.parties.held_out.rows
-        clients, rows = len(self.parties.names), sum(own.rows for own in self.parties.trained)
+        clients, rows = len(self.parties.names), sum(own.trained.rows for own in self.parties.members)
         features = len(self.encoder.features)
         size = f"{rows} rows of {clients} client{'s' * (clients != 1)}, {features} features, {held} rows held out"
         return f"{self.goal} ({GOALS[self.goal].words}): {size}"
@@ -131,7 +190,7 @@ class PlannedFit:
     @property
     def notes(self) -> list[str]:
         """What a person should know of the data: limits, columns that take no part, holes, clients too small."""
-        problem = self.configuration.resolved["problem"]
+        problem = self.recipe.settings(self.known)
         limited = (
             [f"the mean loss of {self.recipe.target} = {problem['limited']} is limited to {problem['limit']:g}"]
             if self.recipe.limits_classes
@@ -147,31 +206,25 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     wanted = read_fit(settings, TABLE_KEYS)
     table, target = read_table(name, folder), wanted.target
     clients, ignore = _clients(settings.get("clients")), settings.get("ignore") or []
-    _check_columns(table, target, {"clients": clients, "groups": wanted.groups, "weights": wanted.weights}, ignore)
+    beside = {"clients": clients, **{key: getattr(wanted, key) for key in ("groups", "weights", "id")}}
+    _check_columns(table, target, beside, ignore)
     goal = goal_of(wanted.goal, table.pick(target))
     check_groups(goal, wanted.groups)
     for column in names_of(target):
         check_target(goal, column, table[column])
     columns = target if isinstance(target, str) else tuple(target)
-    recipe = TableRecipe(goal, columns, wanted.groups, wanted.weights, wanted.options)
+    coding = Coding(tuple(wanted.categories), wanted.reference, wanted.missing)
+    selection = Selection(wanted.folds, wanted.choose)
+    told = (goal, columns, wanted.groups, wanted.weights, wanted.options)
+    recipe = TableRecipe(*told, coding=coding, id=wanted.id, selection=selection)
     source = Source(name, clients, ignore, wanted.holdout)
     parties = source.split(table, recipe)
     if wanted.weights is not None:
         weights = parties.column(wanted.weights)
         row_weights(weights, len(weights), f"the column {wanted.weights!r}")
-    known, problem = assemble_tables(recipe, parties.trained)
-    method, _ = chosen_method(problem, SolveOptions(rounds=wanted.rounds))
-    tol = default_tolerance(goal, method, recipe.counts(known).sum()) if wanted.tol is None else wanted.tol
-    options = SolveOptions(rounds=wanted.rounds, tol=tol)
-    check_simulation(problem, method, options)
-    kept = {**recipe.settings(known), **vars(source), CONTENT: table.checksum}
-    resolved = {
-        "problem": kept,
-        "method": describe_method(method),
-        "run": describe_options(options),
-        "folder": str(folder.resolve()),
-    }
-    return PlannedFit(recipe, parties, known, Configuration(problem, method, options, resolved))
+    planned = PlannedFit(recipe, source, parties, agree(parties.members), wanted, table.checksum, folder)
+    _ = planned.configuration  # refuses what cannot be run
+    return planned
 
 
 def _clients(given: Any) -> str | int:
@@ -217,13 +270,19 @@ def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
     notes += [f"if these columns number the rows, leave them out by ignore: {_some(numbered)}"] if numbered else []
     many = [f"{name} ({len(words)})" for name, words in encoder.categories.items() if len(words) > MANY]
     notes += [f"columns with many categories, each of which is a feature: {_some(many)}"] if many else []
+    for name in encoder.numbers:
+        if few := _few_whole_numbers(parties.column(name)):
+            notes.append(f"{name} holds few whole numbers ({few}): if they are codes, name it in categories")
     holes = [name for name in (*encoder.numbers, *encoder.categories) if missing(parties.column(name)).any()]
-    return [*notes, *([f"missing values count as the mean, or as no category: {_some(holes)}"] if holes else [])]
+    every = zip(parties.names, parties.members, strict=True)
+    lost = [f"{name} {own.trained.dropped}" for name, own in every if own.trained.dropped]
+    notes += [f"rows with missing values are left out: {_some(lost)}"] if lost else []
+    return [*notes, *([f"missing values count as the mean: {_some(holes)}"] if holes else [])]
 
 
 def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
     """Clients too small or too uniform to be judged alone."""
-    owned = {name: own.pick(recipe.target) for name, own in zip(parties.names, parties.trained, strict=True)}
+    owned = {name: own.trained.pick(recipe.target) for name, own in zip(parties.names, parties.members, strict=True)}
     single = [name for name, labels in owned.items() if len(labels) == 1]
     notes = [f"clients with one row: {_some(single)}"] if single else []
     if not recipe.reading.labelled:
@@ -242,15 +301,25 @@ def _may_number_rows(column: NDArray[Any]) -> bool:
     return len(np.unique(column)) == len(column) >= MANY and bool(np.all(column == np.floor(column)))
 
 
+def _few_whole_numbers(column: NDArray[Any]) -> str:
+    """The values of a column of 3 to FEW_CODES whole numbers, which may be codes of categories; else empty."""
+    found = np.unique(column[~missing(column)])
+    if not 2 < len(found) <= FEW_CODES or np.any(found != np.round(found)):
+        return ""
+    return ", ".join(f"{value:g}" for value in found.tolist())
+
+
 def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def fit_into(path: Path, planned: PlannedFit) -> Model:
-    """Run what was planned and keep run and model below `path`.
+def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: None) -> Model:
+    """Choose the penalty if it is to be chosen, run what was planned, and keep run and model below `path`.
 
-    An unfinished run of the same settings in it is resumed, and a finished one is not run again.
+    An unfinished run of the same settings in it is resumed, and a finished one is not run again; nor is a choice made
+    again. announce: is told what is done.
     """
+    planned = _with_penalty(path, planned, announce)
     if not is_finished(path / RUN, planned.configuration):
         run = solve_into(path / RUN, planned.configuration)
         if run.stop is Stop.INTERRUPTED:
@@ -259,12 +328,40 @@ def fit_into(path: Path, planned: PlannedFit) -> Model:
     status: Mapping[str, Any] = stored.status or {}
     if status["stop"] == Stop.INFEASIBLE.name:
         raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
+    penalty, wanted = told_penalty(recipe, planned.known, path / PENALTY), planned.wanted
 
     def measure(model: Model) -> Mapping[str, Any] | None:
         if parties.held_out is None:
             return None
-        return measured(model, parties.held_out, parties.owners, recipe.limits_classes).plain()
+        found = measured(model, parties.held_out, parties.owners, recipe.limits_classes, wanted.confidence)
+        return found.plain()
 
-    model = make_model(recipe, planned.known, stored, parties.names, measure)
+    own = wanted.site_intercepts
+    own = isinstance(planned.source.clients, str) and len(parties.names) > 1 if own is None else own
+    about = Wanted(wanted.confidence, own)
+    effects = find_effects(recipe, planned.known, solution(stored), weights_of(stored), planned.ask_effects, about)
+    model = make_model(recipe, planned.known, stored, parties.names, Findings(penalty, effects, measure))
     save(model, path / MODEL)
     return model
+
+
+def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> PlannedFit:
+    """The fit with its penalty, which is kept: a fit that is resumed has the same."""
+    if not planned.recipe.chooses:
+        return planned
+    recipe, known, file = planned.recipe, planned.known, path / PENALTY
+    asked = json.loads(json.dumps({"problem": planned.configuration.resolved["problem"]}))
+    kept = json.loads(file.read_text()) if file.exists() else {}
+    if kept.get("asked") != asked:
+        if (path / RUN / "manifest.json").exists() and kept:
+            other = describe_difference(kept["asked"], asked)
+            raise ConfigurationError(f"{path / RUN} already holds a finished run{other}: choose another --out")
+        announce(f"{GOALS[recipe.goal].structure.penalty} is being chosen by held-out rows")
+        found = choose_penalty(
+            recipe, known, lambda: PartiesHere([own.folded(known) for own in planned.parties.members])
+        )
+        kept = {**found.plain(), "asked": asked}
+        path.mkdir(parents=True, exist_ok=True)
+        write_json(file, kept)
+    announce(kept["sentence"])
+    return replace(planned, known=[*known, chosen_known(kept)])

@@ -1,4 +1,4 @@
-"""What a person can want from a table, and the problem of the catalogue that it is."""
+"""What a person can want from a table: a family of losses, and the structure of the objective."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -8,13 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import problems
 from ..algorithms import Method
-from ..problems import AbstractRecipe
+from ..data.columns import code_of
+from ..data.encoder import MEAN as FILLED, MISSING
+from ..problems import (
+    AbstractRecipe,
+    AgnosticRecipe,
+    AucRecipe,
+    ConstrainedRecipe,
+    LowRankRecipe,
+    RobustRecipe,
+    SparseGlmRecipe,
+)
 from ..problems.readings import Reading
-from ..problems.recipe import sources_of
 from ..runs.settings import ConfigurationError, check_keys
-from ..validation import classes, hint, missing
+from ..validation import classes, hint, missing, short
 
 LEAST_SHARE = 0.05
 MOST_ROWS = 2000
@@ -35,92 +43,96 @@ class OverRows:
         return self.share / min(rows, MOST_ROWS)
 
 
-@dataclass(frozen=True)
-class Goal:
-    """problem, arguments: the catalogue's. options: which of its arguments people may choose, with their defaults.
+LIMIT = 0.1
+LIMITED = "limited"
+"""The option that names the class whose loss is limited."""
+PENALTY = {"l1": OverRows(0.5), "l2": OverRows(1.0)}
+AUTO = "auto"
+"""A penalty that held-out rows choose."""
 
+
+@dataclass(frozen=True)
+class Structure:
+    """How the losses of rows become an objective.
+
+    recipe: the catalogue's. family: its argument that names the family of losses; "" where it has one of its own.
+    fixed: other arguments. options: which arguments people may choose, with their defaults where the penalty is given.
+    penalty: the one of them that is found by held-out rows if it is AUTO, the default; "" where none can be.
     two: whether the target must have two classes. several: whether there may be several targets.
     grouped: whether groups of rows can stand in for clients.
-    tol: the certified gap at which a fit ends, in units of the objective.
+    tol: the certified gap at which a fit without second derivatives ends, in units of the objective.
     """
 
-    words: str
-    problem: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    recipe: type[AbstractRecipe]
+    family: str = ""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=lambda: PENALTY)
+    penalty: str = "l1"
     tol: float = 1e-2
     two: bool = False
     several: bool = False
     grouped: bool = False
 
+
+MEAN = Structure(SparseGlmRecipe, "family", tol=1e-3)
+"""The mean loss of all rows."""
+WORST = Structure(AgnosticRecipe, "loss", options=PENALTY | {"cvar": None}, grouped=True)
+"""The loss of the client or group that is served worst."""
+LIMITED_CLASS = Structure(
+    ConstrainedRecipe,
+    "loss",
+    {"groups": "classes", "limits": LIMIT},
+    PENALTY | {"limit": LIMIT, "limited": None},
+    two=True,
+)
+"""The loss of one class, while that of the other is limited."""
+PAIRS = Structure(AucRecipe, fixed={"saddle": False}, options={"l1": 1e-3, "l2": 1e-2}, two=True)
+"""Squares of pairs of rows, one of each class."""
+SHARED = Structure(LowRankRecipe, options={"nuclear": 1e-2}, penalty="nuclear", tol=1e-3, several=True)
+"""Squares of several targets whose coefficients share few directions."""
+DEVIATIONS = Structure(RobustRecipe, penalty="")
+"""Absolute deviations, with a dual variable for each row."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a person can want: a structure, of the losses of a family. words: what is minimized."""
+
+    words: str
+    structure: Structure
+    family: str = ""
+
     @cached_property
     def reading(self) -> Reading:
         """What the scores mean, as the recipe says."""
-        return self.make_recipe({**self.arguments, **self.defaults(1)}).reading
-
-    @property
-    def recipe_class(self) -> type[Any]:
-        """The catalogue's class of recipes for the problem."""
-        sources: Any = sources_of(getattr(problems, self.problem))
-        kind: type[Any] = sources.recipe
-        return kind
+        return self.make_recipe(self.defaults(1)).reading
 
     def make_recipe(self, arguments: Mapping[str, Any]) -> AbstractRecipe:
-        """The recipe with those arguments of the problem that it takes."""
-        kind = self.recipe_class
-        made: AbstractRecipe = kind(**{one.name: arguments[one.name] for one in fields(kind) if one.name in arguments})
-        return made
+        """The recipe with those of the arguments that it takes."""
+        kind = self.structure.recipe
+        named = {self.structure.family: self.family} if self.structure.family else {}
+        given = {**self.structure.fixed, **named, **arguments}
+        return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})  # type: ignore[arg-type]
 
     def defaults(self, rows: int) -> dict[str, Any]:
         """What the options are for so many rows, if nothing is chosen."""
-        return {key: value.of(rows) if isinstance(value, OverRows) else value for key, value in self.options.items()}
+        options = self.structure.options.items()
+        return {key: value.of(rows) if isinstance(value, OverRows) else value for key, value in options}
 
+    def with_numbers(self, options: Mapping[str, Any], rows: int) -> dict[str, Any]:
+        """Options with a number in place of AUTO, for what does not depend on it."""
+        return {key: self.defaults(rows)[key] if value == AUTO else value for key, value in options.items()}
 
-LIMIT = 0.1
-LIMITED = "limited"
-"""The option that names the class whose loss is limited."""
-PENALTY = {"l1": OverRows(0.5), "l2": OverRows(1.0)}
 
 GOALS: dict[str, Goal] = {
-    "logistic": Goal(
-        "the least mean loss over all rows, sparse",
-        "sparse_glm",
-        {"family": "logistic"},
-        PENALTY,
-        tol=1e-3,
-    ),
-    "fair": Goal(
-        "the least loss of the client that is served worst",
-        "agnostic",
-        {},
-        PENALTY | {"cvar": None},
-        grouped=True,
-    ),
-    "auc": Goal("the best ranking of two classes", "auc", {"saddle": False}, {"l1": 1e-3, "l2": 1e-2}, two=True),
-    "neyman-pearson": Goal(
-        "the least loss of one class while that of the other is limited",
-        "constrained",
-        {"groups": "classes", "limits": LIMIT},
-        PENALTY | {"limit": LIMIT, "limited": None},
-        two=True,
-    ),
-    "lasso": Goal("the least squares, sparse", "sparse_glm", {"family": "squared"}, PENALTY, tol=1e-3),
-    "fair-regression": Goal(
-        "the least squares of the client that is served worst",
-        "agnostic",
-        {"loss": "squared"},
-        PENALTY,
-        grouped=True,
-    ),
-    "robust": Goal("the least absolute deviations, which outliers cannot pull", "robust_regression", {}, PENALTY),
-    "low-rank": Goal(
-        "the least squares of several targets that share few directions",
-        "low_rank",
-        {},
-        {"nuclear": 1e-2},
-        tol=1e-3,
-        several=True,
-    ),
+    "logistic": Goal("the least mean loss over all rows, sparse", MEAN, "logistic"),
+    "fair": Goal("the least loss of the client that is served worst", WORST, "logistic"),
+    "auc": Goal("the best ranking of two classes", PAIRS),
+    "neyman-pearson": Goal("the least loss of one class while that of the other is limited", LIMITED_CLASS, "logistic"),
+    "lasso": Goal("the least squares, sparse", MEAN, "squared"),
+    "fair-regression": Goal("the least squares of the client that is served worst", WORST, "squared"),
+    "robust": Goal("the least absolute deviations, which outliers cannot pull", DEVIATIONS),
+    "low-rank": Goal("the least squares of several targets that share few directions", SHARED),
 }
 CLOSE, PER_ROW = 1e-6, 1e-11
 """The gap at which printed digits hold, and what the rounding of sums over rows may add to it for each row."""
@@ -128,10 +140,10 @@ CLOSE, PER_ROW = 1e-6, 1e-11
 
 def default_tolerance(goal: str, method: Method, rows: int) -> float:
     """The certified gap at which a run ends that nobody chose: a small one where few more exchanges reach it."""
-    return max(CLOSE, PER_ROW * rows) if method.asks_curvature else GOALS[goal].tol
+    return max(CLOSE, PER_ROW * rows) if method.asks_curvature else GOALS[goal].structure.tol
 
 
-OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.options))
+OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.structure.options))
 
 
 def target_of(goal: str | None, given: Any) -> str | list[str]:
@@ -139,14 +151,14 @@ def target_of(goal: str | None, given: Any) -> str | list[str]:
 
     Without a goal several names are what low-rank takes.
     """
-    several = GOALS[goal].several if goal in GOALS else isinstance(given, list)
+    several = GOALS[goal].structure.several if goal in GOALS else isinstance(given, list)
     if isinstance(given, str) and not several:
         return given
     names = given.split(",") if isinstance(given, str) else given
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigurationError(f"target must be the name of a column, or for low-rank a list of names, got {given!r}")
     if not several:
-        able = ", ".join(name for name, other in GOALS.items() if other.several)
+        able = ", ".join(name for name, other in GOALS.items() if other.structure.several)
         raise ConfigurationError(f"the goal {goal} predicts one column, got target {given!r}; several are for {able}")
     if len(set(names)) < len(names):
         raise ConfigurationError(f"target must name every column once, got {given!r}")
@@ -174,8 +186,9 @@ def goal_of(name: str | None, labels: NDArray[Any]) -> str:
 
 def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
     """Refuse a target with holes, and labels that are not of the kind that the goal predicts, whosever they are."""
-    if gone := int(missing(labels).sum()):
-        raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {gone}")
+    if gone := int(np.sum(there := missing(labels))):
+        where = f"{gone}, first in row {int(np.argmax(there)) + 1} of {len(labels)}"
+        raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {where}")
     reading = GOALS[name].reading
     if reading.labelled and labels.dtype.kind == "f" and np.any(parts := labels != np.round(labels)):
         able = ", ".join(other for other, goal in GOALS.items() if not goal.reading.labelled)
@@ -190,31 +203,78 @@ def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
     if not GOALS[name].reading.labelled:
         return
     found = np.unique(labels)
-    if len(found) < 2 or (len(found) > 2 and GOALS[name].two):
-        need = "two classes" if GOALS[name].two else "at least two classes"
+    if len(found) < 2 or (len(found) > 2 and GOALS[name].structure.two):
+        need = "two classes" if GOALS[name].structure.two else "at least two classes"
         raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
 
 
+def chooses_penalty(name: str, chosen: Mapping[str, Any]) -> bool:
+    """Whether held-out rows are to choose the penalty of a goal, as they do unless it is given."""
+    penalty = GOALS[name].structure.penalty
+    return bool(penalty) and chosen.get(penalty, AUTO) == AUTO
+
+
 def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
-    """All options of a goal for so many rows to train on, with their defaults; refused if it does not have one."""
-    goal = GOALS[name]
-    for key in chosen:
-        if key not in goal.options:
-            raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(goal.options)}")
+    """All options of a goal for so many rows to train on, with their defaults; refused if it does not have one.
+
+    A penalty that is to be chosen is AUTO, and no other penalty stands beside it unless it is given.
+    """
+    goal, able = GOALS[name], GOALS[name].structure.options
+    for key, value in chosen.items():
+        if key not in able:
+            raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(able)}")
+        if value == AUTO and key != goal.structure.penalty:
+            raise ConfigurationError(f"{key} of the goal {name} must be a number, got {AUTO!r}")
     options = {**goal.defaults(rows), **chosen}
+    if chooses_penalty(name, chosen):
+        options |= {"l2": chosen.get("l2", 0.0)} if "l2" in options else {}
+        options[goal.structure.penalty] = AUTO
     if LIMITED in options:
         first = classes("the target", labels)[0].tolist()[0] if options[LIMITED] is None else options[LIMITED]
         options[LIMITED] = str(first)
     return options
 
 
-def arguments_of(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
-    """The arguments of a goal's problem for so many rows to train on."""
-    options = complete_options(name, chosen, labels, rows)
-    if LIMITED in options:
-        options["limits"] = {options.pop(LIMITED): options.pop("limit")}
-    return {**GOALS[name].arguments, **{key: value for key, value in options.items() if value is not None}}
+def check_options(name: str, chosen: Mapping[str, Any]) -> None:
+    """Refuse options that the goal does not have, and bad values, before there is data."""
+    options = complete_options(name, chosen, np.array(["0", "1"]), rows=1)
+    GOALS[name].make_recipe(arguments_of(GOALS[name].with_numbers(options, 1)))
 
+
+def arguments_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a goal's problem from all of its options."""
+    found = {key: value for key, value in options.items() if value is not None}
+    if LIMITED in found:
+        found["limits"] = {found.pop(LIMITED): found.pop("limit")}
+    return found
+
+
+SITES = "sites"
+ONE_ERROR, BEST = "one-standard-error", "best"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How held-out rows choose a penalty.
+
+    folds: how many parts the rows of each party are dealt into; SITES leaves out one party after the other.
+    choose: ONE_ERROR is the largest penalty within one standard error of the best, BEST the best.
+    """
+
+    folds: int | str = 5
+    choose: str = ONE_ERROR
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.folds, int) and not isinstance(self.folds, bool) and 2 <= self.folds <= MOST_FOLDS
+        if not whole and self.folds != SITES:
+            raise ConfigurationError(
+                f"folds must be a whole number from 2 to {MOST_FOLDS}, or {SITES!r}, got {self.folds!r}"
+            )
+        if self.choose not in (ONE_ERROR, BEST):
+            raise ConfigurationError(f"choose must be {ONE_ERROR!r} or {BEST!r}, got {self.choose!r}")
+
+
+MOST_FOLDS = 20
 
 # What [fit] and the command line say, whether the table is here or at several sites.
 
@@ -228,10 +288,22 @@ class FitSettings:
     """None: what the target holds decides."""
     groups: str | None = None
     weights: str | None = None
+    id: str | None = None
+    """The column that names rows."""
+    categories: Sequence[str] = ()
+    """Columns of numbers that are categories."""
+    reference: Mapping[str, str] = field(default_factory=dict)
+    """For a column of categories, the one that the others are compared with."""
+    missing: str = FILLED
     holdout: float = 0.2
     rounds: int = 1000
     tol: float | None = None
     """None: that of the goal."""
+    folds: int | str = 5
+    choose: str = ONE_ERROR
+    confidence: float = 0.95
+    site_intercepts: bool | None = None
+    """Of the table of effects. None: where it is said whose a row is."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -248,14 +320,38 @@ def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
     if goal is not None and goal not in GOALS:
         raise ConfigurationError(f"there is no goal {goal!r}; {hint(goal, GOALS)}")
     chosen = {key: given[key] for key in FIT_KEYS if given.get(key) is not None}
+    chosen["reference"] = _reference(chosen.get("reference", {}))
+    _check_coding(chosen)
     options = {key: chosen.pop(key) for key in OPTIONS if key in chosen}
-    return FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
+    found = FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
+    if isinstance(found.confidence, bool) or not isinstance(found.confidence, float) or not 0 < found.confidence < 1:
+        raise ConfigurationError(f"confidence must be a number between 0 and 1, as 0.95, got {found.confidence!r}")
+    if found.site_intercepts not in (None, True, False):
+        raise ConfigurationError(f"site_intercepts must be true or false, got {found.site_intercepts!r}")
+    return found
+
+
+def _reference(given: Any) -> dict[str, str]:
+    """For columns of categories their references as text; numbers of files are codes."""
+    if not isinstance(given, Mapping) or not all(isinstance(level, str | int | float) for level in given.values()):
+        raise ConfigurationError(f'reference must be a table such as {{ thal = "3" }}, got {short(given)}')
+    return {str(name): code_of(level) if not isinstance(level, str) else level for name, level in given.items()}
+
+
+def _check_coding(chosen: Mapping[str, Any]) -> None:
+    names = chosen.get("categories", [])
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ConfigurationError(f'categories must be a list of columns such as ["thal"], got {short(names)}')
+    if (how := chosen.get("missing", FILLED)) not in MISSING:
+        raise ConfigurationError(f"missing must be one of {', '.join(MISSING)}, got {short(how)}")
+    if not isinstance(key := chosen.get("id", ""), str):
+        raise ConfigurationError(f"id must be the name of a column, got {short(key)}")
 
 
 def check_groups(goal: str, groups: str | None) -> None:
     """Refuse groups for a goal that serves none."""
-    if groups is not None and not GOALS[goal].grouped:
-        able = ", ".join(name for name, other in GOALS.items() if other.grouped)
+    if groups is not None and not GOALS[goal].structure.grouped:
+        able = ", ".join(name for name, other in GOALS.items() if other.structure.grouped)
         raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")
 
 
@@ -268,7 +364,7 @@ SPREAD = 0.1
 
 def weighs_clients(name: str, grouped: bool) -> bool:
     """Whether the adversary of a goal weighs clients, as it does unless rows have groups."""
-    return GOALS[name].grouped and not grouped
+    return GOALS[name].structure.grouped and not grouped
 
 
 def with_limited_weights(arguments: Mapping[str, Any], clients: int) -> dict[str, Any]:

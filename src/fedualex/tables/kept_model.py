@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data import Standardizer
 from ..data.sources import TableRows
@@ -30,14 +31,29 @@ Measure = Callable[[Model], Mapping[str, Any] | None]
 """How a model fares on rows that were held out, as JSON has it; None where there are none."""
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What was found beside a run's answer, as JSON has it: how the penalty came about, and the table of effects.
+
+    measure: how a model fares on held-out rows.
+    """
+
+    penalty: Mapping[str, Any]
+    effects: Mapping[str, Any]
+    measure: Measure
+
+
 def make_model(
-    recipe: TableRecipe, known: Sequence[Known], stored: StoredRun, parties: Iterable[str], measure: Measure
+    recipe: TableRecipe, known: Sequence[Known], stored: StoredRun, parties: Iterable[str], beside: Findings
 ) -> Model:
     """The model of a run's answer. known: merged summaries; parties: the names of those who sent them, in order."""
     model = recipe.model(known, solution(stored), certificate=certificate_of(stored))
     rows = dict(zip(parties, map(int, recipe.counts(known)), strict=True))
     weighs = words_of_weights(recipe.goal, len(rows), recipe.groups is not None)
-    return describe_training(model, stored, rows, measure, goal=recipe.goal, weighs=weighs)
+    done = recipe.describe_columns(known, list(rows))
+    said = {"goal": recipe.goal, "weighs": weighs, "done": done, "id": recipe.id}
+    found = {"penalty": dict(beside.penalty), "effects": dict(beside.effects)}
+    return describe_training(model, stored, rows, beside.measure, **said, **found)
 
 
 def describe_training(model: Model, stored: StoredRun, rows: Mapping[str, int], measure: Measure, **more: Any) -> Model:
@@ -64,6 +80,12 @@ def solution(stored: StoredRun) -> dict[str, Any]:
     """The weights of a run's answer, and its bias where it has one."""
     z, _ = stored.points((stored.status or {})["output"])
     return {name: z[leaf] for name, leaf in LEAVES.items() if leaf in z}
+
+
+def weights_of(stored: StoredRun) -> NDArray[Any]:
+    """The y of a run's answer, by which it weighs losses; empty where there is none."""
+    z, _ = stored.points((stored.status or {})["output"])
+    return np.concatenate([np.zeros(0), *(np.ravel(value) for leaf, value in z.items() if leaf.startswith("y"))])
 
 
 # The model of a file that names a problem of the catalogue, the source of its rows and their partition.

@@ -1,44 +1,289 @@
-"""The model that a run on a table leaves, and how good it is on rows that were held out."""
+"""How good a model is on rows that it was not fitted to: sums over each party's rows, and what all of them say."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Table
+from ..data.columns import CellError, column_of_kind, complete_rows, plain_column, refuse_twins
+from ..data.encoder import DROP
+from ..inference.measures import (
+    Interval,
+    calibrate,
+    calibration_curve,
+    measure,
+    roc_points,
+    summarize_answers,
+    summarize_calibration,
+    summarize_numbers,
+    summarize_ranks,
+    summarize_risks,
+)
+from ..inference.sums import Sums, add_up
 from ..models import Model
-from ..problems.readings import MEANS, NEUTRAL, OF, SMALLER_IS_BETTER, Measured
+from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER, Measured
+from ..validation import hint, missing
+from .goals import LIMITED
 
-# How a model fares on rows that it was not fitted to, in all and for each client.
+CONFIDENCE = 0.95
+ALL = "all clients"
+
+# At one party: sums over its rows, the same names and shapes whatever rows it has.
+
+
+def sum_measures(model: Model, table: Table | None) -> Sums:
+    """What a party's rows add to the measures of all; zeros of a party that has none for this."""
+    truth, scores = _truth_and_scores(model, table)
+    if model.answers.reading.labelled:
+        return _sum_classes(model, truth, scores)
+    if isinstance(model.target, str):
+        return _sum_numbers(model, truth, scores)
+    parts = zip(model.parts(), truth.T, scores.T, strict=True)
+    found = {f"{part.target}/{name}": value for part, *own in parts for name, value in _sum_numbers(part, *own).items()}
+    return found | {"rows": np.asarray(float(len(truth)))}
+
+
+def sum_calibration(model: Model, table: Table | None, beta: NDArray[Any], meat: bool) -> Sums:
+    """What a party's rows add to the calibration of all, at (intercept, slope)."""
+    truth, scores = _truth_and_scores(model, table)
+    known = np.isin(truth, model.classes)
+    return summarize_calibration(scores[known], truth[known] == model.classes[1], beta, meat)
+
+
+def has_calibration(model: Model) -> bool:
+    """Whether it predicts the probability of one of two classes."""
+    return model.answers.reading.has_probabilities and len(model.classes) == 2
+
+
+def _truth_and_scores(model: Model, table: Table | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    if table is not None:
+        return table.pick(model.target), model.decision_function(table)
+    shape = np.shape(model.weights)[1:]
+    truth = model.classes[:0] if model.answers.reading.labelled else np.zeros((0, *shape))
+    return truth, np.zeros((0, *shape))
+
+
+def _sum_classes(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sums:
+    reading, answers = model.answers.reading, model.answers.of(scores)
+    member = truth == model.classes[:, None]
+    known = member.any(axis=0)
+    # With one score s, those of the two classes are 0 and s.
+    each = scores if scores.ndim > 1 else np.stack([np.zeros_like(scores), scores], axis=1)
+    losses = np.logaddexp.reduce(each, axis=1) - np.sum(each * member.T, axis=1)
+    sums = summarize_answers(answers == truth, np.where(known, losses, 0.0) if reading.has_probabilities else None)
+    sums |= {"unknown": np.asarray(float(np.sum(~known))), "of_class": member.sum(axis=1).astype(float)}
+    sums |= {"wrong_of_class": np.sum(member & (answers != truth), axis=1).astype(float)}
+    if len(model.classes) != 2:
+        return sums
+    sums |= summarize_ranks(scores[known], member[1][known])
+    if not has_calibration(model):
+        return sums
+    return sums | summarize_risks(reading.probabilities(scores[known])[:, 1], member[1][known])
+
+
+def _sum_numbers(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sums:
+    answers, given = model.answers, np.asarray(truth, float)
+    sums = summarize_numbers(given, np.asarray(answers.of(scores), float), float(answers.center), float(answers.scale))
+    family = getattr(answers.reading, "family", None)
+    if family is None:
+        return sums
+    losses = np.asarray(family.loss(scores, given))
+    return sums | {"loss_sum": np.asarray(losses.sum()), "loss_squares": np.asarray(np.sum(losses**2))}
+
+
+# From the sums of some rows to their measures.
+
+
+Intervals = dict[str, Interval | None]
+
+
+def read_measures(model: Model, sums: Sums, by_class: bool = False, confidence: float = CONFIDENCE) -> Intervals:
+    """Every measure by its name, with its interval; None where the rows do not define it.
+
+    by_class: whether to add the errors of each class, which are the share of its rows that get another answer.
+    """
+    if not model.answers.reading.labelled:
+        return _read_numbers(model, sums, confidence)
+    found = measure(sums, confidence)
+    if sums["unknown"] >= 0.5 and "loss" in found:  # a class that was not there in training
+        found["loss"] = None
+    if len(model.classes) == 2:
+        share = _share(sums["of_class"][1], sums["rows"], confidence)
+        found = {"positives": share, **found}
+    if by_class:
+        parts = zip(model.classes.tolist(), sums["wrong_of_class"], sums["of_class"], strict=True)
+        found |= {f"errors{OF}{label}": _share(wrong, own, confidence) for label, wrong, own in parts}
+    return found
+
+
+def _share(count: Any, rows: Any, confidence: float) -> Interval | None:
+    return measure({"rows": rows, "right": count}, confidence)["accuracy"]
+
+
+def _read_numbers(model: Model, sums: Sums, confidence: float) -> Intervals:
+    if isinstance(model.target, str):
+        return measure(sums, confidence, float(model.answers.scale))
+    each: dict[str, Intervals] = {}
+    for part in model.parts():
+        own = {name.removeprefix(f"{part.target}/"): value for name, value in sums.items()}
+        each[str(part.target)] = measure(own, confidence, float(part.answers.scale))
+    r2 = [one.value for of_target in each.values() if (one := of_target["r2"]) is not None]
+    mean = float(np.mean(r2)) if len(r2) == len(each) else None
+    found: Intervals = {"r2": None if mean is None else Interval(mean, np.nan, np.nan, np.nan)}
+    for name, of_target in each.items():
+        found |= {f"{what}{OF}{name}": of_target[what] for what in ("r2", "mae")}
+    return found
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Numbers by name: of all rows, and of each client by its name. None where a client's rows do not define one."""
+    """How a model fares on some rows: of all of them, and of each client by its name where that is known.
 
-    rows: int
-    overall: dict[str, float | None]
-    clients: dict[str, dict[str, float | None]]
+    sums: of each; by_class, confidence: as for `read_measures`. calibration: of all, and of each.
+    """
+
+    model: Model
+    sums: Sums
+    clients: Mapping[str, Sums]
+    calibration: Mapping[str, Any] = field(default_factory=dict)
+    by_class: bool = False
+    confidence: float = CONFIDENCE
+    dropped: int = 0
+    """Rows with missing values that were not measured."""
+
+    @property
+    def values(self) -> dict[str, Measured]:
+        """The numbers alone: of all clients, then of each."""
+        found = {ALL: self.sums, **self.clients}
+        return {name: _values(sums, self._read(sums)) for name, sums in found.items()}
+
+    def columns(self) -> dict[str, list[Any]]:
+        """As a file has it: a row for all clients, and one for each."""
+        found = self.values
+        return {"client": list(found), **{name: [own.get(name) for own in found.values()] for name in found[ALL]}}
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"rows": self.rows, "overall": self.overall, "clients": self.clients}
+        """As JSON has it: values, intervals, and where there are probabilities calibration and curves."""
+        whole, each = self._read(self.sums), {name: self._read(own) for name, own in self.clients.items()}
+        found = {
+            "rows": round(float(self.sums["rows"])),
+            "overall": _values(self.sums, whole),
+            "clients": {name: _values(self.clients[name], own) for name, own in each.items()},
+            "confidence": self.confidence,
+            "intervals": {"overall": _ends(whole), "clients": {name: _ends(own) for name, own in each.items()}},
+        }
+        if not has_calibration(self.model):
+            return found
+        curves = {
+            "overall": self._curves(self.sums),
+            "clients": {n: self._curves(own) for n, own in self.clients.items()},
+        }
+        return found | {"calibration": dict(self.calibration), "curves": curves}
+
+    def _read(self, sums: Sums) -> Intervals:
+        return read_measures(self.model, sums, self.by_class, self.confidence)
+
+    def _curves(self, sums: Sums) -> dict[str, Any]:
+        return {
+            "bins": list(map(list, calibration_curve(sums, self.confidence))),
+            "roc": list(map(list, roc_points(sums))),
+        }
 
 
-def measured(model: Model, table: Table, clients: NDArray[Any], by_class: bool = False) -> Measures:
-    """rows, and what the model's reading measures; for several targets the mean of their r2, and r2 and mae of each.
+def _values(sums: Sums, found: Intervals) -> Measured:
+    values = {name: None if one is None else one.value for name, one in found.items()}
+    return {"rows": round(float(sums["rows"])), **values}
 
-    by_class: whether to add the errors of each class, which are the share of its rows that get another answer.
+
+def _ends(found: Intervals) -> dict[str, list[float]]:
+    known = {name: one for name, one in found.items() if one is not None and np.isfinite(one.lower + one.upper)}
+    return {name: [one.lower, one.upper] for name, one in known.items()}
+
+
+# All parties together.
+
+
+Ask = Callable[[NDArray[Any], bool], Mapping[str, NDArray[Any]]]
+
+
+def measured(
+    model: Model, table: Table, clients: NDArray[Any], by_class: bool = False, confidence: float = CONFIDENCE
+) -> Measures:
+    """Of rows in this process. clients: whose each row is."""
+    parts = {str(name): table.take(clients == name) for name in np.unique(clients)}
+    sums = {name: sum_measures(model, part) for name, part in parts.items()}
+    calibration = calibrations(model, list(parts.values()), confidence)
+    if calibration:
+        calibration |= {"clients": {name: _calibrated(model, [part], confidence) for name, part in parts.items()}}
+    return Measures(model, add_up(list(sums.values())), sums, calibration, by_class, confidence)
+
+
+def calibrations(model: Model, parts: Sequence[Table], confidence: float) -> dict[str, Any]:
+    """Of all parts together; nothing of a model without probabilities."""
+    return {"overall": _calibrated(model, parts, confidence), "clients": {}} if has_calibration(model) else {}
+
+
+def _calibrated(model: Model, parts: Sequence[Table], confidence: float) -> dict[str, Any]:
+    return calibration_by(
+        lambda beta, meat: add_up([sum_calibration(model, part, beta, meat) for part in parts]), confidence
+    )
+
+
+def calibration_by(ask: Ask, confidence: float) -> dict[str, Any]:
+    """Intercept and slope with their intervals, from sums that somebody is asked for, as JSON has it."""
+    found = calibrate(ask, confidence)
+
+    def ends(one: Interval | None) -> list[float] | None:
+        return None if one is None else [one.value, one.lower, one.upper]
+
+    return {"intercept": ends(found.intercept), "slope": ends(found.slope), "sentence": found.sentence}
+
+
+def evaluated(model: Model, table: Table, clients: str | None, confidence: float = CONFIDENCE) -> Measures:
+    """How a model fares on a table that it was not fitted to. clients: the column that says whose each row is.
+
+    Rows with missing values are left out if they were left out in training.
     """
-    truth, scores = table.pick(model.target), model.decision_function(table)
+    for name in (*model.targets, *([] if clients is None else [clients])):
+        if name not in table:
+            raise ValueError(f"{table.source} has no column {name!r}; {hint(name, table)}")
+        if gone := int(np.sum(there := missing(table[name]))):
+            said = f"the column {name!r} must be known in every row, but it is missing in {gone}, first"
+            raise CellError(int(np.argmax(there)), said)
+    _check_truth(model, table)
+    model.decision_function(table)  # refuses wrong cells while rows have the numbers of the file
+    whole = {name: table[name] for name in model.columns}
+    kept = complete_rows(whole) if model.encoder.missing == DROP else np.ones(table.rows, bool)
+    if not kept.any():
+        raise ValueError(f"every row of {table.source} misses a value, and such rows were left out in training")
+    used, lost = table.take(kept), int((~kept).sum())
+    owners = np.full(used.rows, "all rows") if clients is None else used[clients]
+    refuse_twins("the column of clients", np.unique(owners).tolist())
+    found = measured(model, used, owners, LIMITED in _problem_of(model), confidence)
+    if clients is None:
+        found = replace(found, clients={}, calibration={**found.calibration, "clients": {}})
+    return replace(found, dropped=lost)
 
-    def of(rows: Any) -> Measured:
-        found = _measures(model, truth[rows], scores[rows])
-        return found | _errors(model, truth[rows], scores[rows]) if by_class else found
 
-    return Measures(len(truth), of(slice(None)), {str(name): of(clients == name) for name in np.unique(clients)})
+def _problem_of(model: Model) -> Mapping[str, Any]:
+    """The settings of the problem that a model was fitted by; none if it does not tell."""
+    found: Mapping[str, Any] = model.training.get("configuration", {}).get("problem", {})
+    return found
+
+
+def _check_truth(model: Model, table: Table) -> None:
+    """Refuse a target that is not of the kind that the model predicts, by row and value."""
+    for name in model.targets:
+        column = table[name]
+        if not model.answers.reading.labelled:
+            column_of_kind(name, plain_column(name, column), text=False)
+        elif np.any(odd := ~np.isin(column, model.classes)):
+            row = int(np.argmax(odd))
+            known = ", ".join(map(str, model.classes.tolist()))
+            raise CellError(row, f"the target {name!r} must hold {known}, as in training, got {column[row].item()!r}")
 
 
 def worst(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> float | None:
@@ -47,34 +292,3 @@ def worst(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> float
     if not known or name in NEUTRAL:
         return None
     return max(known) if name.partition(OF)[0] in SMALLER_IS_BETTER else min(known)
-
-
-def mean_over_rows(name: str, clients: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Of all rows, from each client's number; what is no mean over rows, such as an AUC, cannot be had from these."""
-    counts = [found["rows"] for found in clients.values()]
-    values = [found.get(name) for found in clients.values()]
-    if name == "rows":
-        return sum(counts)
-    if name.partition(OF)[0] not in MEANS or None in values:
-        return None
-    return float(np.average(np.array(values, float), weights=counts))
-
-
-def _measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Measured:
-    if isinstance(model.target, str):
-        return {"rows": len(truth), **model.answers.reading.measures(truth, scores, model.answers)}
-    each = {
-        part.target: part.answers.reading.measures(truth[:, t], scores[:, t], part.answers)
-        for t, part in enumerate(model.parts())
-    }
-    r2 = [own["r2"] for own in each.values() if own["r2"] is not None]
-    found: Measured = {"rows": len(truth), "r2": float(np.mean(r2)) if len(r2) == len(each) else None}
-    for name, own in each.items():
-        found |= {f"{measure}{OF}{name}": own[measure] for measure in ("r2", "mae")}
-    return found
-
-
-def _errors(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Measured:
-    wrong = model.answers.of(scores) != truth
-    owned = {label: wrong[truth == label] for label in model.classes.tolist()}
-    return {f"errors{OF}{label}": float(own.mean()) if own.size else None for label, own in owned.items()}

@@ -1,27 +1,34 @@
 """A goal for tables that nobody has seen: from each party's columns to a problem, and from its solution to a model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Encoder, Standardizer, Table
+from ..data import Coding, Encoder, Standardizer, Table
+from ..data.columns import complete_rows, naming_rows, refuse_odd_cells, refuse_twins
+from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..models import Answers, Model
 from ..models.model import standardized
-from ..problems import AbstractRecipe, Problem, gather
+from ..problems import AbstractRecipe, Problem
+from ..problems.families import Family, family_of
 from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
+from ..runs.settings import ConfigurationError
 from ..summaries import Known, Summary, merged
-from ..validation import row_weights
+from ..validation import hint, row_weights
 from .goals import (
     GOALS,
+    LIMITED_CLASS,
     OPTIONS,
     Goal,
+    Selection,
     arguments_of,
     check_labels,
     check_target,
+    chooses_penalty,
     complete_options,
     names_of,
     weighs_clients,
@@ -31,7 +38,9 @@ from .goals import (
 TARGET = "target "
 """Before the names of what is said of the target."""
 CLASSES_OF_TARGET = TARGET + "classes"
-ROWS = "rows"
+ROWS, DROPPED = "rows", "dropped"
+CHOSEN = "chosen "
+"""Before the name of an option whose value held-out rows have chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +50,11 @@ class TableRecipe:
     goal, options: one of GOALS, and what was chosen of its options. target, groups, weights: names of columns, of a
     target perhaps several; of weights numbers >= 0, in proportion to which rows count.
     smooth: whether theory chooses step sizes, for which parties tell how fast their operators change.
+    selection: how the penalty is chosen where it is AUTO.
+    coding: how columns become features. id: the column that names rows, which is no feature.
     The exchanges are those of the encoder, in which the target's classes or moments travel as well, those of the
-    goal's own recipe, and one for smoothness. No method but `summarize`, `rows` and `examples` sees a row.
+    goal's own recipe, and one for smoothness. What has been chosen since is the last that all parties know. No method
+    but `summarize_columns`, `rows` and `labels` sees a row.
     """
 
     goal: str
@@ -51,12 +63,19 @@ class TableRecipe:
     weights: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     smooth: bool = False
+    selection: Selection = field(default_factory=Selection)
+    coding: Coding = PLAIN
+    id: str | None = None
 
     @property
     def exchanges(self) -> int:
         """How many summaries each party sends."""
-        own: int = self._goal.recipe_class.exchanges
-        return Encoder.exchanges + own + self.smooth
+        return Encoder.exchanges + self._goal.structure.recipe.exchanges + self.smooth
+
+    @property
+    def chooses(self) -> bool:
+        """Whether held-out rows choose the penalty."""
+        return chooses_penalty(self.goal, self.options)
 
     @property
     def _goal(self) -> Goal:
@@ -74,28 +93,22 @@ class TableRecipe:
     @property
     def limits_classes(self) -> bool:
         """Whether the goal limits the loss of a class."""
-        return self._goal.arguments.get("groups") == "classes"
+        return self._goal.structure is LIMITED_CLASS
 
     @property
     def weighs_parties(self) -> bool:
         """Whether the dual variable weighs the parties, as where they are the groups of a worst-case loss."""
         return weighs_clients(self.goal, self.groups is not None)
 
-    def summarize(self, table: Table, known: Sequence[Known], client: int) -> Summary:
-        """At party number `client`: its next summary, from the rows that it trains on."""
-        if len(known) < Encoder.exchanges:
-            return self.summarize_columns(table, known)
-        own, before = self.recipe(known), known[Encoder.exchanges :]
-        summarize = own.summarize if len(before) < own.exchanges else own.smoothness
-        return summarize(self.rows(table, known), before, client)
-
     def summarize_columns(self, table: Table, known: Sequence[Known]) -> Summary:
         """At one party: what its columns and its target hold, in the first exchanges, before there are features."""
         labels, weight = self.labels(table), self._row_weights(table)
-        columns = Encoder.summarize(self._features(table), known, weight)
+        columns = Encoder.summarize(self._features(table), known, weight, self.coding)
         if not known:
             columns = _with(columns, sums={ROWS: np.asarray(float(len(labels)))})
-        if self.reading.standardized:
+            if self.coding.missing == DROP:
+                columns = _with(columns, each={DROPPED: np.asarray(float(table.dropped))})
+        if self.reading.standardized and len(known) < Standardizer.exchanges:
             moments = Standardizer.summarize(labels.reshape(len(labels), -1), _target_known(known), weight)
             return _with(columns, sums={TARGET + name: value for name, value in moments.sums.items()})
         if known or not self.reading.labelled:
@@ -104,7 +117,7 @@ class TableRecipe:
 
     def recipe(self, known: Sequence[Known]) -> AbstractRecipe:
         """The recipe of the catalogue, once it is known which classes there are."""
-        arguments = arguments_of(self.goal, self.options, self._classes(known), self._count(known))
+        arguments = arguments_of(self._goal.with_numbers(self._options(known), self._count(known)))
         if self.weighs_parties and len(known) > Encoder.exchanges:  # before that no summary depends on it
             arguments = with_limited_weights(arguments, self.counts(known).size)
         grouped = {"grouped": True} if self.groups is not None else {}
@@ -112,9 +125,30 @@ class TableRecipe:
 
     def settings(self, known: Sequence[Known]) -> dict[str, Any]:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
-        options = complete_options(self.goal, self.options, self._classes(known), self._count(known))
+        options = self._options(known)
         target = self.target if isinstance(self.target, str) else list(self.target)
-        return {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights, **options}
+        told = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights, "id": self.id}
+        chosen = asdict(self.selection) if self.chooses else {}
+        return {**told, **plain_coding(self.coding), **options, **chosen}
+
+    def _options(self, known: Sequence[Known]) -> dict[str, Any]:
+        """All options; those that have been chosen have their values."""
+        options = complete_options(self.goal, self.options, self._classes(known), self._count(known))
+        found = known[self.exchanges] if len(known) > self.exchanges else {}
+        return options | {name.removeprefix(CHOSEN): float(value) for name, value in found.items()}
+
+    def why_not_chosen(self, part: Known) -> str:
+        """Why the last that all parties know is no choice of a penalty; empty if it is one."""
+        names = {CHOSEN + name for name in (self._goal.structure.penalty, "l2")}
+        if not self.chooses or not part or not part.keys() <= names:
+            return f"it names {', '.join(part) or 'nothing'}"
+        if not all(np.shape(value) == () and np.isfinite(value) and value >= 0 for value in part.values()):
+            return "a penalty is a number >= 0"
+        return ""
+
+    def own_known(self, known: Sequence[Known]) -> Sequence[Known]:
+        """What the goal's own recipe knows."""
+        return known[Encoder.exchanges : self.exchanges]
 
     def _classes(self, known: Sequence[Known]) -> NDArray[Any]:
         """The labels of all parties, checked; none of a target that has no labels."""
@@ -141,25 +175,21 @@ class TableRecipe:
         y = class_column(labels, len(X)) if self.reading.labelled else np.asarray(labels, float)
         return Rows(X, y, weight, y if self.limits_classes else group)
 
-    def examples(self, table: Table, known: Sequence[Known], client: int) -> Any:
-        """At one party: its examples, for `problem`."""
-        return self.recipe(known).examples(self.rows(table, known), known[Encoder.exchanges :], client)
-
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
         """Anywhere: the problem with the examples of all parties, of one of them, or with data "elsewhere"."""
-        return self.recipe(known).problem(known[Encoder.exchanges :], data)
+        return self.recipe(known).problem(self.own_known(known), data)
 
     def party_weights(self, known: Sequence[Known]) -> NDArray[Any]:
         """The weight of each party in the objective."""
-        return self.recipe(known).client_weights(known[Encoder.exchanges :])
+        return self.recipe(known).client_weights(self.own_known(known))
 
     def encoder(self, known: Sequence[Known]) -> Encoder:
         """From columns to features."""
-        return Encoder.from_known(known[: Encoder.exchanges])
+        return Encoder.from_known(known[: Encoder.exchanges], self.coding)
 
     def scale(self, known: Sequence[Known]) -> Standardizer:
         """Of a target of numbers."""
-        found = Standardizer.from_known(_target_known(known[: Encoder.exchanges]))
+        found = Standardizer.from_known(_target_known(known[: Standardizer.exchanges]))
         if not np.all(np.isfinite(found.mean + found.deviation)):
             raise ValueError(
                 f"the target {self.target!r} must have a variance that float64 can hold: divide it by its size"
@@ -169,10 +199,15 @@ class TableRecipe:
     def model(self, known: Sequence[Known], x: Mapping[str, Any], **about: Any) -> Model:
         """The model of a solution x. about: what `Model` keeps beside, as its certificate."""
         recipe = self.recipe(known)
-        bias = recipe.bias(known[Encoder.exchanges :], x)
-        return Model(self.encoder(known), np.asarray(x["weights"]), bias, self._answers(known), self.target, **about)
+        bias = recipe.bias(self.own_known(known), x)
+        return Model(self.encoder(known), np.asarray(x["weights"]), bias, self.answers(known), self.target, **about)
 
-    def _answers(self, known: Sequence[Known]) -> Answers:
+    def family(self, known: Sequence[Known]) -> Family:
+        """The losses of rows, for goals whose structure leaves that open."""
+        return family_of("family", self._goal.family).settled(self.own_known(known))
+
+    def answers(self, known: Sequence[Known]) -> Answers:
+        """How a model of these tables answers."""
         if not self.reading.standardized:
             return Answers(self.reading, known[0].get(CLASSES_OF_TARGET, np.zeros(0)))
         return standardized(self.reading, self.scale(known), not isinstance(self.target, str))
@@ -180,7 +215,46 @@ class TableRecipe:
     @property
     def beside(self) -> tuple[str, ...]:
         """The columns that are no features."""
-        return (*names_of(self.target), *(name for name in (self.groups, self.weights) if name is not None))
+        others = (self.groups, self.weights, self.id)
+        return (*names_of(self.target), *dict.fromkeys(name for name in others if name is not None))
+
+    def check_columns(self, table: Table, owners: Sequence[Any] | None = None) -> None:
+        """At whoever has a whole table: refuse it by column, row and value. owners: whose each row is, by name."""
+        features = self._features(table)
+        for key, names in (("categories", self.coding.categories), ("reference", self.coding.reference)):
+            for name in names:
+                if name in self.beside:
+                    raise ConfigurationError(f"{key} must name features, got {name!r}")
+                if name not in features:
+                    raise ConfigurationError(f"{key}: {table.source} has no column {name!r}; {hint(name, features)}")
+        with naming_rows(table, self.id, owners):
+            refuse_odd_cells(features, self.coding.categories)
+        if self.groups is not None:
+            refuse_twins(f"the column {self.groups!r}", np.unique(table[self.groups]).tolist())
+
+    def used_rows(self, table: Table) -> NDArray[np.bool_]:
+        """At one party: the rows that take part, which are all unless those with holes are left out."""
+        return complete_rows(self._features(table)) if self.coding.missing == DROP else np.ones(table.rows, bool)
+
+    def describe_columns(self, known: Sequence[Known], parties: Sequence[str]) -> list[str]:
+        """What was done with the columns and with missing values, in sentences."""
+        encoder = self.encoder(known)
+        compared = [f"{name} with {level}" for name, level in encoder.references.items() if level]
+        said = [f"Coefficients of categories compare with a reference: {', '.join(compared)}."] if compared else []
+        said += [f"Columns of numbers that are categories: {', '.join(encoder.codes)}."] if encoder.codes else []
+        if gone := known_holes(known, self.coding):
+            mean = f"Missing values count as the mean of their column: {', '.join(gone)}"
+            shown = ", ".join(f"'{', '.join(group)} missing'" for group in encoder.indicators)
+            said.append(f"{mean}; columns say where: {shown}." if shown else f"{mean}.")
+        if self.coding.missing == DROP:
+            counts = zip(parties, known[0][DROPPED].tolist(), strict=True)
+            lost = ", ".join(f"{name} {count:.0f}" for name, count in counts if count)
+            said.append(f"Rows with missing values were left out: {lost or 'none'}.")
+        if encoder.standardizer is not None:
+            still = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
+            said += [f"Columns that do not vary have no coefficient: {', '.join(still)}."] if still else []
+        out = [f"{name} ({what})" for name, what in encoder.left_out.items()]
+        return [*said, *([f"Columns of text that take no part: {', '.join(out)}."] if out else [])]
 
     def _features(self, table: Table) -> Table:
         return table.without(*self.beside)
@@ -200,23 +274,44 @@ class TableRecipe:
         return table.pick(self.target)
 
 
-def assemble_tables(recipe: TableRecipe, tables: Sequence[Table]) -> tuple[list[Known], Problem]:
-    """What parties in this process agree on, as it is between sites, and their problem. A table is encoded once."""
-    known: list[Known] = []
-    for _ in range(Encoder.exchanges):
-        known.append(merged(recipe.summarize_columns(table, known) for table in tables))
-    rows = [recipe.rows(table, known) for table in tables]
-    later = gather(recipe.recipe(known), rows)
-    own = recipe.recipe([*known, *later])  # which may depend on how many parties there are
-    examples = [own.examples(part, later, m) for m, part in enumerate(rows)]
-    return [*known, *later], own.problem(later, examples)
+def merge_named(parts: Mapping[str, Summary]) -> dict[str, NDArray[Any]]:
+    """The summaries of all parties as one. What does not fit together is refused by who has it."""
+    found = merged(parts.values())
+    for i, column in enumerate(found["columns"].tolist() if "columns" in found else ()):
+        texts = [name for name, one in parts.items() if one.largest["text"][i] == 2]
+        numbers = [name for name, one in parts.items() if one.largest["number"][i] == 1]
+        if texts and numbers:
+            both = f"text at {_some(texts)} and numbers at {_some(numbers)}"
+            raise ConfigurationError(
+                f"the column {column!r} must hold text at all clients or numbers at all, got {both}"
+            )
+    for label in next(iter(parts.values())).labels:
+        own = {name: set(np.asarray(one.labels[label]).tolist()) for name, one in parts.items()}
+        named = f"the column {label.removeprefix(CATEGORIES)!r}" if label.startswith(CATEGORIES) else label
+        if label != "columns":
+            refuse_twins("the target" if label == CLASSES_OF_TARGET else named, found[label].tolist(), own)
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def plain_coding(coding: Coding) -> dict[str, Any]:
+    """How columns are coded, as files keep it."""
+    return {"categories": list(coding.categories), "reference": dict(coding.reference), "missing": coding.missing}
 
 
 def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecipe:
     """The recipe of settings that a run folder or the folder of a deployment keeps. smooth: as of `TableRecipe`."""
     target = settings["target"] if isinstance(settings["target"], str) else tuple(settings["target"])
     options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
-    return TableRecipe(settings["goal"], target, settings["groups"], settings["weights"], options, smooth)
+    coding = Coding(tuple(settings.get("categories", ())), settings.get("reference", {}), settings.get("missing", MEAN))
+    selection = Selection(**{one.name: settings[one.name] for one in fields(Selection) if one.name in settings})
+    beside = {"groups": settings["groups"], "weights": settings["weights"], "id": settings.get("id")}
+    return TableRecipe(
+        settings["goal"], target, options=options, smooth=smooth, selection=selection, coding=coding, **beside
+    )
 
 
 def _with(columns: Summary, **parts: Mapping[str, Any]) -> Summary:

@@ -125,7 +125,7 @@ def outputs(game: Game, method: AbstractMethod, clients: int, local_steps: int, 
 def gap(problem: AbstractProblem, points: dict[str, Tree]) -> float:
     """The smallest certified gap of all outputs that are finite."""
     finite = {name: z for name, z in points.items() if bool(tree.is_finite(z))}
-    found = Evaluator(exact_problem(problem)).outputs(finite)
+    found = Evaluator(exact_problem(problem)).project_and_certify(finite)
     gaps = [] if isinstance(found, Missing) else [output.gap for output in found.values()]
     return min((value for value in gaps if value is not None), default=np.inf)
 
@@ -194,7 +194,7 @@ def declared_laws(method: AbstractMethod) -> Conditions:
 
 def round_laws(method: AbstractMethod, game: Game, kind: Any) -> Conditions:
     """One round of one client, function by function: structures, shapes and precision stay what they are."""
-    seen: Any = jax.eval_shape(lambda: one_round(method, game, kind, 0.0))
+    seen: Any = jax.eval_shape(lambda: run_round(method, game, kind, 0.0))
     z = jax.eval_shape(lambda: tree.cast(game.start, kind))
     laws = {
         "a point has the shapes and precision of z": same_arrays(seen["point"], z),
@@ -215,7 +215,7 @@ def round_laws(method: AbstractMethod, game: Game, kind: Any) -> Conditions:
 
 def sample_laws(method: AbstractMethod, game: Game) -> Conditions:
     """What one local step does with its samples: a linear one is pushed forth and back."""
-    pushed = eqx.filter_jit(lambda push: one_round(method, game, np.float64, push))
+    pushed = eqx.filter_jit(lambda push: run_round(method, game, np.float64, push))
     behind, here, ahead = (pushed(jnp.asarray(push)) for push in (-1.0, 0.0, 1.0))
     laws = {"a probe's weight is >= 0 and finite": holds(0 <= float(here["weight"]) < np.inf)}
     if method.linear_sample is not None:
@@ -226,7 +226,7 @@ def sample_laws(method: AbstractMethod, game: Game) -> Conditions:
     return laws
 
 
-def one_round(method: AbstractMethod, game: Game, kind: Any, push: Any) -> dict[str, Tree]:
+def run_round(method: AbstractMethod, game: Game, kind: Any, push: Any) -> dict[str, Tree]:
     """What each function of a method returns in one round of one client, whose linear sample is pushed along z."""
     problem, own = tree.cast_module(game.problem, kind), tree.cast_module(method, kind)
     geometry, z = problem.geometry, tree.cast(game.start, kind)

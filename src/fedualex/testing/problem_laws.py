@@ -139,7 +139,7 @@ def _margin(problem: AbstractProblem, floor: Floor, z: Saddle) -> float:
 def _descend(problem: AbstractProblem, at: Saddle) -> tuple[Saddle, Array]:
     """The best of some points along the projected gradient in x, and how large f may be at this one."""
     found = problem.survey(at)
-    above = found.value + problem.value_error(at, found).size
+    above = jnp.asarray(found.value + problem.value_error(at, found).size)
     g, y = found.operator, tree.depend_on(at.y, above)
     length = jnp.sqrt(tree.dot(at.x, at.x) / jnp.maximum(tree.dot(g.x, g.x), 1e-300))
     steps = jnp.concatenate([jnp.zeros(1), jnp.asarray(SIZES), jnp.asarray(SIZES) * length])

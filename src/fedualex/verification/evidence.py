@@ -24,7 +24,7 @@ from ..regularizers.fenchel import UNIT
 from ..runs.folder import StoredRun, finite
 from ..runs.settings import ConfigurationError
 from ..runtime import Stop
-from ..runtime.driver import Examination, asked, infeasible, proof
+from ..runtime.driver import Examination, bound_violation, infeasibility_text, prove_infeasible
 from ..runtime.outputs import exact_problem, survey_at
 from ..tree import Saddle
 from . import recheck
@@ -379,7 +379,7 @@ def convexity_checks(run: StoredRun, reached: Reached) -> list[Check]:
     points = [point_of(problem, z) for z in stored if all(np.all(np.isfinite(array)) for array in z.values())]
     with double():
         examination = Examination(problem, trust=settings.get("convexity") == "trust")
-        found = examination.reason([problem.validate_point(point) for point in points])
+        found = examination.examine([problem.validate_point(point) for point in points])
     if said:
         return [Check("", "why the run ended (DISPROVED)", _said(status), found, True if found else None)]
     return [Check("", "what was seen of f", _said(status), examination.sentence, _said(status) == examination.sentence)]
@@ -429,8 +429,8 @@ def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
         checks.append(_violation_check(name, output["violation"], here, *run.points(name)))
     if is_deployment(run.manifest["configuration"]) or status["stop"] == Stop.INTERRUPTED.name:
         return checks
-    again = asked(problem, status["outputs"][status["output"]]["violation"])
-    found, kept = again.lower if again is not None and proof(again) else None, status["least_violation"]
+    again = bound_violation(problem, status["outputs"][status["output"]]["violation"])
+    found, kept = again.lower if again is not None and prove_infeasible(again) else None, status["least_violation"]
     same = (found is not None) == said == (kept is not None)
-    agrees = same and (found is None or (kept <= CLOSE * found and status["stop_meaning"] == infeasible(kept)))
+    agrees = same and (found is None or (kept <= CLOSE * found and status["stop_meaning"] == infeasibility_text(kept)))
     return [*checks, Check("", "limits that cannot be met", kept, found, agrees)]

@@ -20,7 +20,7 @@ from ..runs.folder import StoredRun, describe, other_versions
 from ..runs.settings import ConfigurationError
 from ..runtime import NONZERO, Stop, checkpoint as checkpoints
 from ..runtime.driver import without_gaps
-from ..runtime.outputs import exact_problem, operator_at, points_of, polishing, project
+from ..runtime.outputs import exact_problem, operator_at, points_of, polished_kinds, project
 from ..runtime.state import State
 from ..runtime.status import answer_of, status_of, stop_of
 from ..tree import Saddle, Tree
@@ -117,7 +117,7 @@ def _expected(run: StoredRun) -> set[str]:
     if own:
         return set(own)
     kept = averages(configuration)
-    points = {"last", *kept, *(kind.name for kind in polishing(kept))}
+    points = {"last", *kept, *(kind.name for kind in polished_kinds(kept))}
     certified = any(outputs[name]["gap"] is not None for name in points & set(outputs))
     recorded = any(record.get("gap_bounds") is not None for record in run.history)
     return points | ({"bounds"} if certified and recorded else {"bounds"} & set(outputs))

@@ -36,7 +36,7 @@ def check_goal(name: str) -> None:
 
 
 def _has_row_duals(goal: Goal) -> bool:
-    return bool(goal.recipe_class.row_duals)
+    return bool(goal.structure.recipe.row_duals)
 
 
 def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
@@ -110,7 +110,7 @@ def is_of_run(model: Model, recipe: TableRecipe, known: Sequence[Known]) -> bool
     """Whether a model differs from those of this run in its weights and its bias alone."""
     own = recipe.model(known, {"weights": model.weights, "bias": model.bias})
     (said, numbers), (same, others) = to_parts(model), to_parts(own)
-    fixed = ("target", "answers", "numbers", "categories")
+    fixed = ("target", "answers", "numbers", "categories", "codes", "indicators", "missing")
     return {key: said[key] for key in fixed} == {key: same[key] for key in fixed} and all(
         np.array_equal(numbers[name], others[name]) for name in others if name not in ("weights", "bias")
     )

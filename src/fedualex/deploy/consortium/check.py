@@ -13,9 +13,10 @@ from ...precision import double
 from ...runs.settings import ConfigurationError, build_method
 from ...summaries import Known, Summary, merged
 from ...tables.goals import names_of
+from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ..policy import Policy, Release, read_policy
-from ..secure.masks import OFF, has_keys
+from ..secure.sums import OFF, has_keys
 from ..site import declare_curvature, declare_round, declare_survey, reply_like
 from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
@@ -77,7 +78,7 @@ class Checked:
     @property
     def summarized(self) -> list[int]:
         """How many numbers leave in each summary, by the count of rules and ledger."""
-        return [Release("summary").counted(pack_summary(one)).numbers or 0 for one in self.summaries]
+        return [Release("summary").count_numbers(pack_summary(one)).numbers or 0 for one in self.summaries]
 
     @property
     def _then(self) -> str:
@@ -155,11 +156,12 @@ def _summarized(
     """What would be known if all sites had this table, by which shapes are those of the run; its own summaries too."""
     known: list[Known] = []
     sites = list(settings["sites"])
+    everybody = [Party(recipe, m, table.trained) for m in range(len(sites))]
     for _ in range(recipe.exchanges):
-        own = recipe.summarize(table.trained, known, sites.index(settings["site"]))
+        own = everybody[sites.index(settings["site"])].summarize(known)
         summaries.append(own)
-        others = range(len(sites)) if recipe.weighs_parties else ()
-        known.append(merged([recipe.summarize(table.trained, known, m) for m in others] or [own] * len(sites)))
+        sent = [party.summarize(known) for party in everybody] if recipe.weighs_parties else [own] * len(sites)
+        known.append(merged(sent))
     return known
 
 

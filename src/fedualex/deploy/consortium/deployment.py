@@ -19,11 +19,10 @@ from ...storage import read_arrays, write_atomically, write_json
 from ...summaries import Known
 from .. import Engine, Guard, RunHooks, Site, SiteFacts
 from ..engines import ENGINES, control_of
-from ..guard import guarded, prepare_site
+from ..guard import guard_site, prepare_site
 from ..party import LOAD_SITE, SERVE, SERVER, Layout
 from ..policy import read_policy
-from ..secure.masks import can_make_keys
-from ..secure.sums import FEWEST
+from ..secure.sums import FEWEST, can_make_keys
 from ..task import FencedError
 from .agreement import has_tables
 from .server import TableServer
@@ -67,7 +66,7 @@ def _serve(engine: Engine, party: Path) -> Run:
     settings, path, begun = settings_of(party), party / RUN, find_unfinished(party)
     roster = roster_of(settings, party)
     tables = TableServer(engine, party, settings, roster) if has_tables(settings) else None
-    known = None if tables is None else tables.agree()
+    known = None if tables is None else tables.choose(tables.agree())
     problem = server_problem(settings, party)
     task = task_of(settings, problem, known)
     resolved = {key: settings[key] for key in ("problem", "method", "run", "sites", "privacy", "has_data")} | {
@@ -95,12 +94,12 @@ def load_site(party: Path) -> Guard:
         least = read_policy(party).least_held_out
         tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known), least)
         facts = facts_of(tables.table.trained, tables.recipe, tables.agreed)
-        return guarded(party, tables.name, tables, facts)
+        return guard_site(party, tables.name, tables, facts)
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = party_problem(settings, data, party)
     site, rows = _site(settings, problem), None if problem.data is None else int(problem.data.counts.sum())
     goal = settings["problem"].get("name") or settings["problem"].get("entry")
-    return guarded(party, settings["site"], site, SiteFacts(rows, None, goal, site.privacy, kit=site.agreed))
+    return guard_site(party, settings["site"], site, SiteFacts(rows, None, goal, site.privacy, kit=site.agreed))
 
 
 def _site(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Site:

@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ...runs.settings import (
     METHODS,
@@ -17,7 +16,17 @@ from ...runs.settings import (
     with_defaults,
 )
 from ...storage import write_atomically, write_json
-from ...tables.goals import GOALS, arguments_of, check_groups, default_tolerance, names_of, read_fit, weighs_clients
+from ...tables.goals import (
+    GOALS,
+    Selection,
+    check_groups,
+    check_options,
+    chooses_penalty,
+    default_tolerance,
+    names_of,
+    read_fit,
+    weighs_clients,
+)
 from .. import DeploymentOptions
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST
@@ -57,9 +66,10 @@ def plan_deployment(
     built = build_method(method)  # refuses what is no method
     parties = server_settings(server)
     check_parties(parties, sites)
-    arguments = arguments_of(goal, wanted.options, np.array(["0", "1"]), rows=1)
-    GOALS[goal].make_recipe(arguments)  # refuses bad values
-    told = {key: getattr(wanted, key) for key in ("goal", "target", "groups", "weights", "holdout")}
+    check_options(goal, wanted.options)
+    told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
+    told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
+    told |= asdict(Selection(wanted.folds, wanted.choose)) if chooses_penalty(goal, wanted.options) else {}
     tol = default_tolerance(goal, built, rows=0) if wanted.tol is None else wanted.tol
     return {
         "problem": {**told, **wanted.options},
@@ -72,15 +82,27 @@ def plan_deployment(
     }
 
 
+PLAIN_KEYS = (
+    "goal",
+    "target",
+    "groups",
+    "weights",
+    "id",
+    "missing",
+    "holdout",
+    "confidence",
+    "site_intercepts",
+)
+"""Of [fit], what all parties are told as it is."""
 TABLES = ("fit", "method", "server", "run", "sites")
 """The tables of a file; all but [fit] may be left out."""
 LEAVES = """First the names of its columns; if all sites have the same, {exchanges} summaries of its rows: which
-categories and classes there are, counts, sums and sums of squares, sums of the rows of each class (the page on recipes
-lists them all). Then, in every exchange, its mean loss and the gradient of it at a point: as many numbers as the model
-has coefficients, two, and for a worst-case goal one for each group; with FeDualNewton also its second derivatives,
-weighted second moments of the rows, one for each pair of coefficients; with a method of local steps also what these
-changed. At the end a few measures on the rows that it held out. Nothing else: no row. This is not anonymous: sums over
-few rows can reveal them.
+categories and classes there are and how often, counts, sums and sums of squares, sums of the rows of each class (the
+page on recipes lists them all). Then, in every exchange, its mean loss and the gradient of it at a point: as many
+numbers as the model has coefficients, two, and for a worst-case goal one for each group; with FeDualNewton also its
+second derivatives, weighted second moments of the rows, one for each pair of coefficients; with a method of local steps
+also what these changed. At the end a few measures on the rows that it held out. Nothing else: no row. This is not
+anonymous: sums over few rows can reveal them.
 Where the parties' folders have keys in `secure/`, sums, losses, gradients and measures leave under masks: the server
 sees what all sites add up to. What a site lets leave is its own decision, in `policy.toml`; what left is in
 `ledger.jsonl`."""

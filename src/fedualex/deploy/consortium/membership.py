@@ -18,7 +18,7 @@ from .. import engines
 from ..ledger import HEAD, LEDGER
 from ..party import SERVER, Layout, check_name
 from ..policy import POLICY
-from ..secure.masks import SECURE
+from ..secure.sums import SECURE
 from .agreement import has_tables
 from .deployment import provision
 from .messages import KNOWN

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...models import Model
 from ...models.store import SCHEMA, from_parts, to_parts
@@ -24,9 +25,9 @@ from ..wire import MessageError, pack_json, pack_known, unpack_known
 KNOWN = "known.npz"
 
 
-def read_known(party: Path) -> list[Known] | None:
-    """The merged summaries that a party keeps; None if there are none yet."""
-    file = party / KNOWN
+def read_known(party: Path, what: str = "known") -> list[Known] | None:
+    """The merged summaries that a party keeps; None if there are none yet. what: "known", or "folds"."""
+    file = party / f"{what}.npz"
     if not file.exists():
         return None
     try:
@@ -35,11 +36,11 @@ def read_known(party: Path) -> list[Known] | None:
         raise ConfigurationError(f"{file} cannot be read as merged summaries: {error}") from None
 
 
-def write_known(party: Path, known: Sequence[Known]) -> None:
+def write_known(party: Path, known: Sequence[Known], what: str = "known") -> None:
     """Keep them."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **pack_known(known))
-    write_atomically(party / KNOWN, buffer.getvalue())
+    write_atomically(party / f"{what}.npz", buffer.getvalue())
 
 
 def digest_known(agreed: str, known: Sequence[Known]) -> str:
@@ -71,16 +72,16 @@ def check_columns(columns: Mapping[str, Collection[str]]) -> None:
 DOCUMENT = "document"
 
 
-def pack_model(model: Model) -> Arrays:
-    """A model as arrays."""
+def pack_model(model: Model, **beside: Any) -> Arrays:
+    """A model as arrays. beside: what is asked of it."""
     document, arrays = to_parts(model)
-    return pack_known([{**arrays, DOCUMENT: np.array([json.dumps(document, allow_nan=False)])}])
+    return pack_known([{**arrays, DOCUMENT: np.array([json.dumps(document, allow_nan=False)])}, beside])
 
 
 def unpack_model(arrays: Mapping[str, Any]) -> Model:
     """The model again; a MessageError if it is none that this version can read."""
     try:
-        (parts,) = map(dict, unpack_known(arrays))
+        parts = dict(unpack_known(arrays)[0])
         document = json.loads(parts.pop(DOCUMENT)[0])
         if (document["schema"], document["kind"]) != (SCHEMA, "model"):
             raise ValueError("it is of another version")
@@ -89,6 +90,15 @@ def unpack_model(arrays: Mapping[str, Any]) -> Model:
         raise
     except Exception as error:  # what is no model can fail in many ways
         raise MessageError(f"this is no model: {type(error).__name__}: {error}") from None
+
+
+def unpack_place(arrays: Mapping[str, Any]) -> tuple[NDArray[Any], bool]:
+    """At which (intercept, slope) a model's calibration is asked for, and whether with the sums of the sandwich."""
+    try:
+        beside = unpack_known(arrays)[1]
+        return np.asarray(beside["beta"], float).reshape(2), bool(beside["meat"])
+    except (IndexError, KeyError, ValueError, TypeError) as error:
+        raise MessageError(f"this is no place of a calibration: {type(error).__name__}") from None
 
 
 def digest_model(model: Model) -> str:

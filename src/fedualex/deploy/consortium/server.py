@@ -1,21 +1,32 @@
 """The server of a deployment of tables: columns and summaries before the run, the model after it."""
 
+import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ...inference.sums import add_up
 from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.folder import StoredRun
+from ...storage import write_json
 from ...summaries import Known, merged
-from ...tables.kept_model import make_model
-from ...tables.measures import mean_over_rows
+from ...tables.effects import Wanted, find_effects
+from ...tables.kept_model import Findings, make_model, solution, weights_of
+from ...tables.measures import Measures, calibration_by, has_calibration
+from ...tables.penalty import PENALTY, choose_penalty, default_penalty, told_penalty
+from ...tables.recipe import merge_named
 from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
+from ..policy import CALIBRATE, EFFECTS, MEASURE
+from ..secure.sums import quantization
 from ..wire import MessageError, pack_known, unpack_json, unpack_summary
 from .agreement import agreement, recipe_of_goal
-from .held_out import measures_of
+from .folds import SitesWithFolds
 from .messages import check_columns, pack_model, read_known, write_known
 
 log = logging.getLogger(__name__)
@@ -30,6 +41,9 @@ class TableServer:
     def __init__(self, engine: Engine, party: Path, settings: Mapping[str, Any], roster: str = ""):
         self.party, self.settings, self.recipe = party, settings, recipe_of_goal(settings)
         sites, timeout = list(settings["sites"]), settings["run"]["timeout"]
+        problem = settings["problem"]
+        own = problem["site_intercepts"] is not False  # the sites are whose rows they are
+        self.wanted = Wanted(problem["confidence"], own)
         self.exchange = Exchange(engine, sites, f"{agreement(settings)}-tables", timeout, roster)
 
     def agree(self) -> list[Known]:
@@ -43,40 +57,81 @@ class TableServer:
             check_columns(self.exchange.ask_all("columns", {}, 0, _column_names))
             for number in range(self.recipe.exchanges):
                 parts = self.exchange.ask_all("summary", pack_known(known), number, unpack_summary)
-                known.append(merged(parts.values()))
+                known.append(merge_named(parts))
                 log.info("summary %d of %d: all sites have answered", number + 1, self.recipe.exchanges)
             write_known(self.party, known)
         self.exchange.ask_all("begin", pack_known(known), 0, _done("ready"))
         return known
 
+    def choose(self, known: Sequence[Known]) -> list[Known]:
+        """What all parties know once held-out rows have chosen the penalty; the curve is kept beside it."""
+        if not self.recipe.chooses or len(known) > self.recipe.exchanges:
+            return list(known)
+        error = quantization(len(self.exchange.order)) if self.exchange.roster else 0.0
+        try:
+            found = choose_penalty(
+                self.recipe, known, lambda: SitesWithFolds(self.exchange, self.recipe), sum_error=error
+            )
+        except SilentSitesError as silent:
+            found = default_penalty(self.recipe, known, str(silent))
+        log.info("penalty: %s", found.sentence)
+        known = [*known, found.chosen]
+        write_json(self.party / PENALTY, found.plain())
+        write_known(self.party, known)
+        self.exchange.ask_all("begin", pack_known(known), 1, _done("ready"))
+        return known
+
     def keep_model(self, known: Sequence[Known], stored: StoredRun) -> Model:
         """The model of a finished run, measured at the sites, and kept here and where a site wants it."""
-        model = make_model(self.recipe, known, stored, self.exchange.order, self._measures)
+        penalty = told_penalty(self.recipe, known, self.party / PENALTY)
+        found = Findings(penalty, self._effects(known, stored), self._measures)
+        model = make_model(self.recipe, known, stored, self.exchange.order, found)
         save(model, self.party / MODEL)
         kept = self.exchange.ask("model", pack_model(model), 0, list(self.exchange.order), 0, _done("kept"))
         log.info("the model is kept at the server and at %d sites", len(kept))
         return model
 
-    def _measures(self, model: Model) -> dict[str, Any] | None:
-        """The measures of all sites, and of each where they do not come in sums; None if some site does not answer.
+    def _effects(self, known: Sequence[Known], stored: StoredRun) -> dict[str, Any]:
+        count = itertools.count()
 
-        In the clear those of all are means over rows, and what is no such mean is None; so it is in sums.
-        """
-        masked = bool(self.exchange.roster)
-        read = unpack_summary if masked else lambda arrays: unpack_json(arrays, "measures")[0]
+        def ask(asked: Known) -> Known:
+            parts = self.exchange.ask_all(EFFECTS, pack_known([asked]), next(count), unpack_summary)
+            return merged(parts.values())
+
         try:
-            found = self.exchange.ask_all("measure", pack_model(model), 0, read)
+            return find_effects(self.recipe, known, solution(stored), weights_of(stored), ask, self.wanted)
+        except SilentSitesError as error:
+            log.warning("there is no table of effects: %s", error)
+            return {"refused": f"there is no table of effects: {error}"}
+
+    def _measures(self, model: Model) -> dict[str, Any] | None:
+        """The measures of all sites, and of each where sums come in the clear; None if some site does not answer."""
+        try:
+            found = self.exchange.ask_all(MEASURE, pack_model(model), 0, _read_sums)
+            total = add_up(list(found.values()))
+            if not total["rows"]:
+                return None
+            calibration = self._calibration(model) if has_calibration(model) else {}
         except SilentSitesError as error:
             log.warning("there is no test on held-out rows: %s", error)
             return None
-        if masked:
-            sums = measures_of(model, merged(found.values()), self.recipe.limits_classes)
-            return None if sums is None else {"rows": sums["rows"], "overall": sums, "clients": {}}
-        sites = {site: one for site, one in found.items() if one is not None}
-        if not sites:
-            return None
-        overall = {name: mean_over_rows(name, sites) for name in next(iter(sites.values()))}
-        return {"rows": overall["rows"], "overall": overall, "clients": sites}
+        each = {} if self.exchange.roster else {site: own for site, own in found.items() if own["rows"]}
+        by_class, confidence = self.recipe.limits_classes, self.wanted.confidence
+        return Measures(model, total, each, calibration, by_class, confidence).plain()
+
+    def _calibration(self, model: Model) -> dict[str, Any]:
+        """Of all sites together: a site's own would be one more request for each."""
+        count = itertools.count(1)
+
+        def ask(beta: NDArray[Any], meat: bool) -> Any:
+            arrays = pack_model(model, beta=beta, meat=np.asarray(int(meat)))
+            return add_up(list(self.exchange.ask_all(CALIBRATE, arrays, next(count), _read_sums).values()))
+
+        return {"overall": calibration_by(ask, self.wanted.confidence), "clients": {}}
+
+
+def _read_sums(arrays: Arrays) -> dict[str, NDArray[Any]]:
+    return dict(unpack_summary(arrays).sums)
 
 
 def _column_names(arrays: Arrays) -> list[str]:

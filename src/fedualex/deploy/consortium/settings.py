@@ -26,7 +26,7 @@ from ...validation import short
 from .. import DeploymentOptions, Privacy, Task
 from ..engines import ENGINES
 from ..party import check_address, check_name
-from ..secure.masks import chosen_roster, why_not_secure
+from ..secure.sums import choose_roster, why_not_secure
 from .agreement import has_tables, server_view, site_weights
 
 SETTINGS = "deployment.json"
@@ -116,7 +116,7 @@ def roster_of(settings: Mapping[str, Any], party: Path) -> str:
     run, sites = settings["run"], list(settings["sites"])
     reason = why_not_secure(build_method(settings["method"]), len(sites), run["cohort"], run["min_replies"])
     try:
-        return chosen_roster(party, sites, run["secure_sums"], reason)
+        return choose_roster(party, sites, run["secure_sums"], reason)
     except ValueError as error:
         raise ConfigurationError(f"[run] {error}") from None
 

@@ -9,24 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data import Table
-from ...data.encoder import is_text, plain_column
+from ...data.columns import is_text, plain_column
 from ...data.files import read_table
 from ...data.partitions import held_out_by
-from ...models import save
+from ...models import Model, save
 from ...models.store import MODEL
 from ...precision import double
 from ...runs.settings import ConfigurationError, check_keys, read_toml
+from ...runtime.status import Code
 from ...summaries import Known, Summary
-from ...tables.measures import measured
+from ...tables.folds import FoldedRows, known_by_fold
+from ...tables.measures import sum_calibration, sum_measures
+from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
-from ..policy import CURVATURE, MEASURE, Release
+from ..engine import RefusedError
+from ..policy import CALIBRATE, CURVATURE, EFFECTS, LEAST_FOLD, MEASURE, PATH, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
 from .agreement import agreement, is_of_run, recipe_of_goal, why_not_merged, why_not_spread
-from .held_out import sum_measures
-from .messages import digest_known, digest_model, read_known, unpack_model, write_known
+from .folds import FOLD_LOSSES, FOLD_SUMMARY, FOLDS, summarize_surveys, unpack_points, unpack_surveys
+from .messages import digest_known, digest_model, read_known, unpack_model, unpack_place, write_known
 
 # A site's own table: which file it is, and how its columns are called elsewhere. Nobody else is told.
 
@@ -45,10 +49,11 @@ ignore = []              # columns of it that take no part, such as ids
 
 @dataclass(frozen=True, eq=False)
 class OwnTable:
-    """The rows that a site trains on, and those that it holds out."""
+    """The rows that a site trains on, and those that it holds out. places: where the former stand among all."""
 
     trained: Table
     held_out: Table | None
+    places: NDArray[Any]
 
     @property
     def rows(self) -> int:
@@ -66,9 +71,14 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable
             raise ConfigurationError(f"{table.source} has no column {name!r}, which all sites need: {where}")
     if recipe.weights is not None:  # a site none of whose rows count has nothing to say
         row_weights(table[recipe.weights], table.rows, f"the column {recipe.weights!r}")
-    test = held_out_by(recipe.labels(table), holdout)
-    train: NDArray[Any] = np.setdiff1d(np.arange(table.rows), test)
-    return OwnTable(table.take(train), table.take(test) if len(test) else None)
+    recipe.check_columns(table)
+    used = np.flatnonzero(recipe.used_rows(table))
+    if not len(used):
+        raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
+    whole = replace(table.take(used), dropped=table.rows - len(used))
+    test = held_out_by(recipe.labels(table)[used], holdout)
+    train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
+    return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train)
 
 
 def _settings(file: Path) -> dict[str, Any]:
@@ -112,13 +122,14 @@ def facts_of(table: Table, recipe: TableRecipe, kit: str) -> SiteFacts:
 
 
 def smallest_groups(table: Table, recipe: TableRecipe) -> dict[str, int]:
-    """For the target's classes, for groups and for each column of text: the rows of its rarest value.
+    """For the target's classes, for groups and for each column of categories: the rows of its rarest value.
 
     An id counts as well, whose every value has one row: whether it is one is seen by all sites together. `ignore` in
     site.toml takes it out.
     """
-    columns = {name: plain_column(name, table[name]) for name in table}
     named = {recipe.groups, recipe.target} if recipe.reading.labelled else {recipe.groups}
+    used = [name for name in table if name in named or name not in recipe.beside]
+    columns = {name: plain_column(name, table[name], name in recipe.coding.categories) for name in used}
     return {name: _smallest(column) for name, column in columns.items() if name in named or is_text(column)}
 
 
@@ -148,7 +159,9 @@ class TableSite:
         self.name, self.sites = settings["site"], list(settings["sites"])
         self.client, self.holdout = self.sites.index(self.name), settings["problem"]["holdout"]
         self.table, self.least_held_out = read_own_table(party, self.recipe, self.holdout), least_held_out
+        self.answers = Party(self.recipe, self.client, self.table.trained, self.name, self.table.places)
         self._site: Site | None = None
+        self._settled: FoldedRows | None = None
         self._believed: set[str] = set()
 
     def work(self, request: Request) -> Arrays:
@@ -161,9 +174,8 @@ class TableSite:
 
     def declare(self, request: Request) -> Release:
         """What would leave if this were answered; of a loss that weighs sites, with what each counts at each point."""
-        if request.task == MEASURE:
-            subject, held = digest_model(unpack_model(request.arrays)), self._enough_held_out()
-            return Release(MEASURE, 1, weights=(tuple(map(float, held)),), subject=subject)
+        if request.task in DECLARED:
+            return DECLARED[request.task](self, request)
         if request.task in ANSWERS:
             return Release(request.task)
         asked = self.site().declare(request)
@@ -171,8 +183,40 @@ class TableSite:
             return asked
         problem: Any = self.site().problem
         with double():
-            shares = np.asarray(problem.f.shares(self.site().y_asked(request)))
+            shares = np.asarray(problem.f.shares(self.site().asked_y(request)))
         return replace(asked, weights=tuple(map(tuple, shares.tolist())))
+
+    def declare_model(self, request: Request) -> Release:
+        """One model, on the rows of the sites that hold out enough; its calibration at one place."""
+        subject, held = digest_model(unpack_model(request.arrays)), self._enough_held_out()
+        if request.task == CALIBRATE:
+            beta, _ = unpack_place(request.arrays)
+            subject = f"{subject} at {beta.tolist()}"
+        return Release(request.task, 1, weights=(tuple(map(float, held)),), subject=subject)
+
+    def declare_path(self, request: Request) -> Release:
+        """A survey of each point, with second derivatives; weighed as the points say where they weigh sites."""
+        folded = self.settled_folds()
+        places = [(f, point) for f, survey in unpack_surveys(request.arrays, folded.like) for point in survey.points]
+        parameters = max((np.size(x) for f, _ in places for x in folded.like(f).x.values()), default=0)
+        asked = Release(PATH, len(places), parameters=parameters)
+        if not self.recipe.weighs_parties:
+            return asked
+        problem: Any = self.site().problem
+        with double():
+            shares = np.asarray(problem.f.shares(np.stack([point.y for _, point in places])))
+        return replace(asked, weights=tuple(map(tuple, shares.tolist())))
+
+    def declare_effects(self, request: Request) -> Release:
+        """One sum at a point, with second derivatives; rows are weighed as a solution weighs them."""
+        (asked,) = unpack_known(request.arrays)
+        release = Release(EFFECTS, 1, parameters=int(np.size(asked["beta"])))
+        if not self.recipe.weighs_parties:
+            return release
+        problem: Any = self.site().problem
+        with double():
+            shares = np.asarray(problem.f.shares(np.asarray(asked["y"])[None]))
+        return replace(release, mixed=False, weights=tuple(map(tuple, shares.tolist())))
 
     def factors(self, task: str) -> Mapping[str, float]:
         """What its arrays are multiplied by in sums over all sites; those of summaries and measures by nothing."""
@@ -202,7 +246,7 @@ class TableSite:
         """Its next summary."""
         known = unpack_known(request.arrays)
         self._check_known(known)
-        return pack_summary(self.recipe.summarize(self.table.trained, known, self.client))
+        return pack_summary(self.answers.summarize(known))
 
     def begin(self, request: Request) -> Arrays:
         """Take what all summaries have become, if it is made of this site's own too, and get ready for the run."""
@@ -215,18 +259,85 @@ class TableSite:
         return pack_json(ready=True)
 
     def measure(self, request: Request) -> Arrays:
-        """How a model of this run fares on the rows that this site held out: a few numbers, or sums for masks."""
-        model, held_out = unpack_model(request.arrays), self.table.held_out
-        if held_out is not None and held_out.rows < self.least_held_out:
-            held_out = None
-        if (known := read_known(self.party)) is None or not is_of_run(model, self.recipe, known):
+        """Sums by which a model of this run is measured on the rows that this site held out."""
+        return pack_summary(Summary(sums=sum_measures(self._own_model(request), self._measured_rows())))
+
+    def calibrate(self, request: Request) -> Arrays:
+        """Sums by which such a model is calibrated, at one (intercept, slope)."""
+        model, (beta, meat) = self._own_model(request), unpack_place(request.arrays)
+        return pack_summary(Summary(sums=sum_calibration(model, self._measured_rows(), beta, meat)))
+
+    def _own_model(self, request: Request) -> Model:
+        model = unpack_model(request.arrays)
+        if not is_of_run(model, self.recipe, self._known()):
             raise DisagreementError("this site measures models with the encoder and the answers of its own run")
-        if request.nonce:
-            return pack_summary(Summary(sums=sum_measures(model, held_out)))
-        if held_out is None:
-            return pack_json(measures=None)
-        owners = np.full(held_out.rows, self.name)
-        return pack_json(measures=measured(model, held_out, owners, self.recipe.limits_classes).overall)
+        return model
+
+    def _measured_rows(self) -> Table | None:
+        held_out = self.table.held_out
+        return None if held_out is None or held_out.rows < self.least_held_out else held_out
+
+    def _known(self) -> list[Known]:
+        if (known := read_known(self.party)) is None:
+            raise DisagreementError("this site has not been told what the parties have agreed on")
+        return known
+
+    # The choice of a penalty: summaries without each fold, surveys of all losses, losses of held-out folds.
+
+    def summarize_folds(self, request: Request) -> Arrays:
+        """Its next summary of the rows without each fold, and of all; none in the clear of folds of few rows."""
+        if not request.nonce and self._folds().least < LEAST_FOLD:
+            text = f"this site tells of folds of {LEAST_FOLD} rows or more, or under masks"
+            raise RefusedError(text, Code.NOT_RELEASED)
+        return pack_summary(self._folds().summarize(self._known_by_fold(unpack_known(request.arrays))))
+
+    def keep_folds(self, request: Request) -> Arrays:
+        """Take what these summaries have become, and keep it until the penalty is chosen."""
+        joined = unpack_known(request.arrays)
+        folded = self._folds()
+        for number, part in enumerate(joined):
+            own = folded.summarize(self._known_by_fold(joined[:number]))
+            if reason := why_not_merged(own, part, self.client, len(self.sites)):
+                raise DisagreementError(f"what the server has merged is not made of this site's rows: {reason}")
+        write_known(self.party, joined, FOLDS)
+        self._settled = None
+        return pack_json(ready=True)
+
+    def survey_folds(self, request: Request) -> Arrays:
+        """Its part of surveys of several losses."""
+        folded = self.settled_folds()
+        requests = unpack_surveys(request.arrays, folded.like)
+        with double():
+            return pack_summary(summarize_surveys(requests, folded.survey(requests)))
+
+    def measure_folds(self, request: Request) -> Arrays:
+        """Sums of losses of held-out folds."""
+        folded = self.settled_folds()
+        return pack_summary(folded.held_out(unpack_points(request.arrays, folded.like)))
+
+    def settled_folds(self) -> FoldedRows:
+        """Its rows in folds, with what all parties know of each."""
+        if self._settled is None:
+            if (joined := read_known(self.party, FOLDS)) is None:
+                raise DisagreementError("this site has not been told what the parties know of the folds")
+            folded = self._folds()
+            folded.settle(self._known_by_fold(joined))
+            self._settled = folded
+        return self._settled
+
+    def _folds(self) -> FoldedRows:
+        return self.answers.folded(self._known())
+
+    def _known_by_fold(self, joined: Sequence[Known]) -> list[list[Known]]:
+        count = self._folds().folds + 1
+        parts = [known_by_fold(part, count) for part in joined]
+        return [[part[k] for part in parts] for k in range(count)]
+
+    def effects(self, request: Request) -> Arrays:
+        """Sums over its rows for the table of effects."""
+        (asked,) = unpack_known(request.arrays)
+        with double():
+            return pack_summary(self.answers.effects(self._known(), asked))
 
     def keep(self, request: Request) -> Arrays:
         """Keep the model in this site's folder."""
@@ -236,14 +347,22 @@ class TableSite:
     def _check_known(self, known: Sequence[Known]) -> None:
         """Refuse merged summaries that this site's own are no part of."""
         for number, part in enumerate(known):
+            if number == self.recipe.exchanges:
+                self._check_chosen(part)
+                continue
             if (seen := digest_known(self.agreed, known[: number + 1])) in self._believed:
                 continue
-            own = self.recipe.summarize(self.table.trained, known[:number], self.client)
+            own = self.answers.summarize(known[:number])
             if reason := why_not_merged(own, part, self.client, len(self.sites)):
                 raise DisagreementError(
                     f"what the server has merged is not made of this site's rows: {reason}; begin anew"
                 )
             self._believed.add(seen)
+
+    def _check_chosen(self, part: Known) -> None:
+        """Refuse what was chosen unless it is penalties of this goal."""
+        if reason := self.recipe.why_not_chosen(part):
+            raise DisagreementError(f"what the server says was chosen is no penalty: {reason}")
 
     def _enough_held_out(self) -> list[bool]:
         """Which sites hold out enough rows to be measured on, as far as can be told from the rows they train on."""
@@ -253,17 +372,29 @@ class TableSite:
         return [bool(count >= self.least_held_out) for count in np.round(held)]
 
     def _made(self, known: Sequence[Known]) -> Site:
-        examples = self.recipe.examples(self.table.trained, known, self.client)
-        return self.make_site(self.recipe.problem(known, [examples]), known)
+        return self.make_site(self.recipe.problem(known, [self.answers.examples(known)]), known)
 
 
 ANSWERS: dict[str, Callable[[TableSite, Request], Arrays]] = {
     "columns": TableSite.columns,
     "summary": TableSite.summary,
     "begin": TableSite.begin,
-    "measure": TableSite.measure,
+    FOLD_SUMMARY: TableSite.summarize_folds,
+    FOLDS: TableSite.keep_folds,
+    PATH: TableSite.survey_folds,
+    FOLD_LOSSES: TableSite.measure_folds,
+    EFFECTS: TableSite.effects,
+    MEASURE: TableSite.measure,
+    CALIBRATE: TableSite.calibrate,
     "model": TableSite.keep,
 }
 """What is asked of a site outside of a run's rounds and surveys."""
+DECLARED: dict[str, Callable[[TableSite, Request], Release]] = {
+    MEASURE: TableSite.declare_model,
+    CALIBRATE: TableSite.declare_model,
+    PATH: TableSite.declare_path,
+    EFFECTS: TableSite.declare_effects,
+}
+"""What would leave, where it is more than one sum."""
 BEFORE = ("columns", "summary", "begin")
 """What is asked before the parties have agreed."""

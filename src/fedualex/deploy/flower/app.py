@@ -26,7 +26,7 @@ from ...runtime.status import Code, Failure
 from ...storage import write_json
 from ..engine import NOT_CONNECTED, Inbox, collect
 from ..party import Layout, read_entry, read_settings, write_log
-from ..wire import CarriedEngine, answering
+from ..wire import CarriedEngine, make_answerer
 from .keys import names_by_key
 from .layout import OUTCOME, stop_file
 
@@ -207,7 +207,7 @@ def serve(grid: Grid, context: Context) -> None:
 def work(message: Message, context: Context) -> Message:
     """Answer one request."""
     request, ticket = unpack(message.content)
-    return Message(pack(_answering(site_folder(context))(request), ticket), reply_to=message)
+    return Message(pack(_answerer_of(site_folder(context))(request), ticket), reply_to=message)
 
 
 @client.query()
@@ -229,7 +229,7 @@ def site_folder(context: Context) -> Path:
 
 
 @functools.cache
-def _answering(folder: Path) -> Callable[[bytes], bytes]:
+def _answerer_of(folder: Path) -> Callable[[bytes], bytes]:
     """The site of a folder, loaded once in the life of this process, which in a deployment is one message long."""
     write_log(folder)
-    return answering(lambda: read_entry(folder)(folder))
+    return make_answerer(lambda: read_entry(folder)(folder))

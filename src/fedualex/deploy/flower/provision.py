@@ -10,7 +10,7 @@ from ..party import (
     check_address,
     check_entry,
     check_sites,
-    private_folder,
+    make_private_folder,
     write_entry,
     write_file,
     write_unit,
@@ -110,11 +110,11 @@ def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve
     certificate = keys.certificate_pem(authority)
     server_certificate = keys.server_certificate(server_key, host, authority, authority_key)
 
-    private_folder(layout.authority)
+    make_private_folder(layout.authority)
     write_file(layout.authority / "ca.key", keys.private_pem(authority_key), 0o600)
     write_file(layout.authority / "ca.crt", certificate)
 
-    server = private_folder(layout.server)
+    server = make_private_folder(layout.server)
     for name in ("app", "keys"):
         (server / name).mkdir()
     write_file(server / "ca.crt", certificate)
@@ -127,7 +127,7 @@ def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve
     write_entry(server, SERVER, serve)
 
     for name in sites:
-        key, home = keys.new_key(), private_folder(layout.site(name))
+        key, home = keys.new_key(), make_private_folder(layout.site(name))
         write_file(server / "keys" / f"{name}.pub", keys.public_ssh(key))
         write_file(home / "node.key", keys.private_ssh(key), 0o600)
         write_file(home / "ca.crt", certificate)

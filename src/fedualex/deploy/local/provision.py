@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..party import SERVER, Layout, check_entry, check_sites, private_folder, write_entry, write_file
+from ..party import SERVER, Layout, check_entry, check_sites, make_private_folder, write_entry, write_file
 
 KEY, KEYS = "site.key", "keys"
 """A site's key in its own folder, and the folder of all at the server."""
@@ -22,13 +22,13 @@ def provision(folder: Path, sites: Sequence[str], *, serve: str, site: str) -> N
     check_entry(site)
     layout = Layout(folder)
     layout.refuse_existing()
-    private_folder(layout.server)
-    private_folder(layout.server / KEYS)
+    make_private_folder(layout.server)
+    make_private_folder(layout.server / KEYS)
     write_entry(layout.server, SERVER, serve, sites=list(sites))
     write_file(layout.server / "start.sh", START.format(who="the server", module="server"), 0o700)
     for name in sites:
         key, home = secrets.token_bytes(32), layout.site(name)
-        private_folder(home)
+        make_private_folder(home)
         write_file(home / KEY, key, 0o600)
         write_file(layout.server / KEYS / name, key, 0o600)
         write_entry(home, name, site)

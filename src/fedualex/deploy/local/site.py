@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from ..party import read_entry, read_settings, write_log
-from ..wire import answering
+from ..wire import make_answerer
 from .carrier import ADDRESS, Link, introduce
 from .provision import KEY
 
@@ -22,7 +22,7 @@ def main(folder: Path) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which lets its sites finish
     write_log(folder)
     host, _, port = os.environ[ADDRESS].rpartition(":")
-    answer = answering(lambda: read_entry(folder)(folder))
+    answer = make_answerer(lambda: read_entry(folder)(folder))
     link = Link(socket.create_connection((host, int(port)), timeout=60.0))
     introduce(link, read_settings(folder)["name"], (folder / KEY).read_bytes())
     log.info("connected to %s:%s", host, port)

@@ -25,7 +25,7 @@ from ..party import (
     check_entry,
     check_name,
     check_sites,
-    private_folder,
+    make_private_folder,
     read_settings,
     write_entry,
     write_file,
@@ -196,7 +196,7 @@ def provision(
     check_entry(site)
     layout = Layout(folder)
     layout.refuse_existing()
-    authority = private_folder(layout.authority)
+    authority = make_private_folder(layout.authority)
     project = _project(sites, host, port, viewers)
     write_file(authority / "project.yml", json.dumps(project, indent=1))  # JSON is YAML
     kits = _make_kits(authority, project)
@@ -204,7 +204,7 @@ def provision(
     parties |= {name: layout.site(name) for name in sites}
     parties |= {_viewer(name): layout.viewer(name) for name in viewers}
     for name, party in parties.items():
-        shutil.move(kits / name, private_folder(party) / KIT)
+        shutil.move(kits / name, make_private_folder(party) / KIT)
         for path in [path for path in (party / KIT).rglob("*") if path.name in UNUSED]:
             path.unlink()
     shutil.rmtree(kits)

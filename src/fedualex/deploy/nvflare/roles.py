@@ -9,7 +9,7 @@ from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from ...runtime.status import Code, Failure
 from ..engine import STOPPED, TIMEOUT
 from ..party import RESULT, copy_result, read_entry, write_log
-from ..wire import CarriedEngine, answering
+from ..wire import CarriedEngine, make_answerer
 
 # What carries messages: NVFlare's Collab calls, from inside the server's job.
 
@@ -80,7 +80,7 @@ class SiteRole:
         """Load the site before the first round."""
         folder = _folder()
         write_log(folder)
-        self._answer = answering(lambda: read_entry(folder)(folder))
+        self._answer = make_answerer(lambda: read_entry(folder)(folder))
 
     @collab.publish
     def work(self, message: bytes) -> bytes:

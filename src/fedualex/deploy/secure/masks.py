@@ -1,12 +1,10 @@
 """Masks of a site's answer: for every pair of sites a stream of random words that one adds and the other subtracts."""
 
 import json
-import logging
 import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,73 +17,27 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from numpy.typing import NDArray
 
-from ...algorithms import Method
 from ...runtime.status import Code
 from ...storage import write_atomically, write_json
 from ..engine import Arrays, RefusedError, Request
 from ..ledger import content_digest, digest
 from ..party import Layout
 from ..wire import Factors
-from .sums import CHECK, CHECK_WORDS, FEWEST, MOST_SITES, WORDS, RangeError, encoded, first_part, is_summed
-
-# Where the keys of secure sums are in a party's folder, and whether a run uses them.
-
-
-log = logging.getLogger(__name__)
-
-SECURE, ROSTER, AUTHORITY, KEY = "secure", "roster.json", "authority.pub", "key.pem"
-"""A folder with the list of all public keys, the public key of whoever signed it, and the party's own private key."""
-AUTO, ON, OFF = "auto", "on", "off"
-"""Secure sums where they are possible; or a refusal where they are not; or never."""
-
-
-def can_make_keys() -> bool:
-    """Whether the package that has all the cryptography is installed here."""
-    return find_spec("cryptography") is not None
-
-
-def has_keys(party: Path) -> bool:
-    """Whether a party's folder has a list of keys."""
-    return (party / SECURE / ROSTER).exists()
-
-
-def why_not_secure(method: Method, sites: int, cohort: int | None, min_replies: int | None) -> str:
-    """Why a run cannot have secure sums, in which all sites take part or nobody; empty if it can."""
-    if not FEWEST <= sites <= MOST_SITES:
-        return f"they are of {FEWEST} to {MOST_SITES} sites, got {sites}"
-    if method.rounds.lead is not None:
-        return f"{type(method).__name__} has local steps of one site, and a sum of one hides nothing"
-    if (cohort or sites) < sites or (min_replies or sites) < sites:
-        return "all sites are in every sum, so that cohort and min_replies must be left out"
-    return ""
-
-
-def check_choice(choice: str, method: Method, sites: int, cohort: int | None, min_replies: int | None) -> None:
-    """Refuse secure sums where they were asked for and cannot be."""
-    if choice == ON and (reason := why_not_secure(method, sites, cohort, min_replies)):
-        raise ValueError(f"secure_sums = {ON!r}: {reason}")
-
-
-def chosen_roster(party: Path, sites: Sequence[str], choice: str, why_not: str) -> str:
-    """The digest of the server's list of keys, if a run of these sites has secure sums; else nothing.
-
-    why_not: why such a run cannot have them; empty if it can.
-    """
-    if choice == OFF:
-        return ""
-    missing = "" if has_keys(party) else f"{party} has no keys; `deploy init` makes them for {FEWEST} sites or more"
-    if reason := why_not or missing:
-        if choice == ON:
-            raise ValueError(f"secure_sums = {ON!r}: {reason}")
-        log.info("no secure sums, so that the server sees each site's numbers: %s", reason)
-        return ""
-
-    roster = read_roster(party)
-    if set(roster.keys) != set(sites):
-        others = ", ".join(sorted(roster.keys))
-        raise ValueError(f"the list of keys in {party / SECURE} must be of the sites of the run, got {others}")
-    return roster.digest
-
+from .sums import (
+    AUTHORITY,
+    CHECK,
+    CHECK_WORDS,
+    FEWEST,
+    KEY,
+    MOST_SITES,
+    ROSTER,
+    SECURE,
+    WORDS,
+    RangeError,
+    encode_words,
+    first_part,
+    is_summed,
+)
 
 # Who adds up: the public keys of all sites, signed by the authority of the deployment.
 
@@ -105,11 +57,11 @@ class Roster:
 
     @property
     def digest(self) -> str:
-        """What two parties compare."""
+        """The word by which two parties compare their lists."""
         return digest(self._content())
 
-    def signed(self, authority: Ed25519PrivateKey) -> "Roster":
-        """The same, with the authority's word for it."""
+    def sign(self, authority: Ed25519PrivateKey) -> "Roster":
+        """The list with the authority's signature."""
         return replace(self, signature=authority.sign(self._content()).hex())
 
     def check(self, authority: Ed25519PublicKey) -> None:
@@ -128,7 +80,7 @@ def read_roster(party: Path) -> Roster:
     """The list of keys in a party's folder, which its authority must have signed."""
     folder = party / SECURE
     try:
-        roster = _parsed((folder / ROSTER).read_bytes())
+        roster = _parse((folder / ROSTER).read_bytes())
         roster.check(_authority(folder))
     except (OSError, ValueError) as error:
         raise UntrustedKeysError(f"{folder / ROSTER}: {error}") from None
@@ -147,11 +99,11 @@ def _authority(folder: Path) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex((folder / AUTHORITY).read_text()))
 
 
-def _parsed(content: bytes) -> Roster:
-    found: Any = json.loads(content)
-    if not isinstance(found, dict) or found.keys() != {one.name for one in fields(Roster)}:
+def _parse(content: bytes) -> Roster:
+    table: Any = json.loads(content)
+    if not isinstance(table, dict) or table.keys() != {one.name for one in fields(Roster)}:
         raise UntrustedKeysError(f"a list of keys has {', '.join(one.name for one in fields(Roster))}, and no more")
-    roster = Roster(**found)
+    roster = Roster(**table)
     words = [roster.deployment, roster.signature, *roster.keys, *roster.keys.values()]
     if not all(isinstance(word, str) for word in words):
         raise UntrustedKeysError("a list of keys has words, and nothing else")
@@ -163,7 +115,7 @@ def _parsed(content: bytes) -> Roster:
 
 def make_keys(layout: Layout, sites: Sequence[str]) -> None:
     """A key for each site and the authority's, each in its own folder, and everywhere the list that it signed."""
-    authority, roster, own = new_keys(sites)
+    authority, roster, own = generate_keys(sites)
     for party in (layout.authority, layout.server, *map(layout.site, sites)):
         write_roster(party, roster, authority.public_key())
     _write_key(layout.authority, authority)
@@ -171,13 +123,13 @@ def make_keys(layout: Layout, sites: Sequence[str]) -> None:
         _write_key(layout.site(site), key)
 
 
-def new_keys(sites: Sequence[str]) -> tuple[Ed25519PrivateKey, Roster, dict[str, X25519PrivateKey]]:
+def generate_keys(sites: Sequence[str]) -> tuple[Ed25519PrivateKey, Roster, dict[str, X25519PrivateKey]]:
     """An authority, the list that it signed, and the private key of each site."""
     if len(sites) > MOST_SITES:
         raise ValueError(f"secure sums are of at most {MOST_SITES} sites, got {len(sites)}")
     authority, own = Ed25519PrivateKey.generate(), {site: X25519PrivateKey.generate() for site in sites}
     public = {site: key.public_key().public_bytes_raw().hex() for site, key in own.items()}
-    return authority, Roster(secrets.token_hex(16), public).signed(authority), own
+    return authority, Roster(secrets.token_hex(16), public).sign(authority), own
 
 
 class SiteKeys:
@@ -221,7 +173,7 @@ def _write_key(party: Path, key: X25519PrivateKey | Ed25519PrivateKey) -> None:
 Words = NDArray[np.uint64]
 
 
-class Masking:
+class Masker:
     """Puts masks on the answers of one site.
 
     keys: the site's. factors: what its arrays are multiplied by before they are added; 1 where there is none. told: of
@@ -241,11 +193,11 @@ class Masking:
         factors = self.factors(request.task)
         plain = {CHECK: np.zeros(CHECK_WORDS, np.uint64)}
         for name in sorted(filter(is_summed, arrays)):
-            plain[name] = _weighted(name, arrays[name], factors.get(first_part(name), 1.0))
+            plain[name] = _weigh(name, arrays[name], factors.get(first_part(name), 1.0))
         clear = {name: array for name, array in arrays.items() if not is_summed(name)}
-        return clear | self._masked(request, plain)
+        return clear | self._mask(request, plain)
 
-    def _masked(self, request: Request, plain: dict[str, Words]) -> Arrays:
+    def _mask(self, request: Request, plain: dict[str, Words]) -> Arrays:
         total = np.concatenate([array.reshape(-1) for array in plain.values()])
         about = context_of(self.keys.roster.deployment, request, self.told(request.task))
         zeros = bytes(total.nbytes)
@@ -277,13 +229,13 @@ def stream(secret: bytes, about: bytes, zeros: bytes) -> Words:
     return np.frombuffer(content, "<u8")
 
 
-def _weighted(name: str, array: NDArray[np.generic], factor: float) -> Words:
+def _weigh(name: str, array: NDArray[np.generic], factor: float) -> Words:
     """A site's share of the sum, multiplied as the server would multiply it."""
     plain = np.asarray(array)
     if not np.all(np.isfinite(plain)):
         raise RefusedError(f"{name} is not finite", Code.NOT_FINITE)
     try:
         share = plain.dtype.type(factor) * plain if plain.dtype.kind == "f" else factor * plain
-        return encoded(name, share, WORDS[first_part(name)])
+        return encode_words(name, share, WORDS[first_part(name)])
     except RangeError as error:
         raise RefusedError(str(error), Code.TOO_LARGE) from None

@@ -51,11 +51,13 @@ class Family(eqx.Module):
     loss too, which gives a box of the bias.
 
     name: in files and arguments. one_score: whether a row has one score. exact_second: whether `slope` is affine in the
-    score, so that `second` at one score holds at all.
+    score, so that `second` at one score holds at all. self_concordant: whether |phi'''| <= phi'', by which one point
+    can prove how far the optimum is (docs/inference.md).
     """
 
     name: ClassVar[str]
     exact_second: ClassVar[bool] = False
+    self_concordant: ClassVar[bool] = False
     one_score: ClassVar[bool] = True
 
     @property

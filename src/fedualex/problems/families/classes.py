@@ -61,6 +61,7 @@ class Logistic(ClassFamily):
     """log(1 + exp(-sign score)), sign = -1 for the first of two labels in sorted order and +1 for the second."""
 
     name: ClassVar[str] = "logistic"
+    self_concordant: ClassVar[bool] = True
 
     def settled(self, known: Sequence[Known]) -> Family:
         return self if known_classes(known).size == 2 else Softmax()
@@ -138,6 +139,7 @@ class Softmax(ClassFamily):
     """logsumexp(scores) - scores_c, c the number of the class; the scores of a row are along the last axis."""
 
     name: ClassVar[str] = "multiclass"
+    self_concordant: ClassVar[bool] = True
     one_score: ClassVar[bool] = False
 
     def outputs(self, known: Sequence[Known]) -> tuple[int, ...]:

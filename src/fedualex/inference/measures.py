@@ -1,0 +1,255 @@
+"""How sure a measure of a model is: intervals from sums over rows, which add over parties.
+
+Means of losses, squares and absolute errors have normal intervals; shares have Wilson's; r2 that of the delta method.
+An AUC is that of the pairs within parties, with DeLong's variance: pairs of two parties would need their rows side by
+side.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problems.families import Logistic
+from .newton import Ask, Estimate, estimate
+from .sums import Design, Sums, summarize_effects
+from .table import check_confidence
+
+BINS = 10
+"""Of the calibration curve, of equal width in predicted risk."""
+THRESHOLDS = np.linspace(0.0, 1.0, 101)
+"""Predicted risks at which a point of the ROC curve is drawn."""
+
+Given = Mapping[str, NDArray[Any]]
+
+
+class Interval(NamedTuple):
+    """A measure with its standard error and interval; the error is nan where the rows are too few to have one."""
+
+    value: float
+    error: float
+    lower: float
+    upper: float
+
+
+class Bin(NamedTuple):
+    """Rows of similar predicted risk: how many, their mean prediction, the share with the outcome and its interval."""
+
+    rows: int
+    predicted: float
+    observed: float
+    lower: float
+    upper: float
+
+
+class RocPoint(NamedTuple):
+    """The shares of negative and of positive rows whose predicted risk is at least the threshold."""
+
+    threshold: float
+    false_positive: float
+    true_positive: float
+
+
+class Calibration(NamedTuple):
+    """Of the logistic regression of the outcome on the score: 0 and 1 if predicted risks are right.
+
+    None where there is none, and then `sentence` says why.
+    """
+
+    intercept: Interval | None
+    slope: Interval | None
+    sentence: str
+
+
+# At a party.
+
+
+def summarize_answers(right: NDArray[Any], losses: NDArray[Any] | None = None) -> Sums:
+    """Sums for accuracy, and for the mean loss. right: whether the answer is. losses: of each row, where it has one."""
+    sums = {"rows": np.asarray(float(len(right))), "right": np.asarray(np.sum(right, dtype=float))}
+    return sums if losses is None else sums | _moments("loss", losses)
+
+
+def summarize_ranks(scores: NDArray[Any], positive: NDArray[Any]) -> Sums:
+    """Sums for the AUC: the pairs, those that are ranked rightly, and DeLong's variance of their number.
+
+    Zeros where there are no pairs. A class of one row has no variance that could be seen; it counts with the largest.
+    """
+    above, below = scores[positive], scores[~positive]
+    pairs = float(len(above) * len(below))
+    if not pairs:
+        return {name: np.zeros(()) for name in ("pairs", "ranked", "ranked_variance")}
+    wins, losses = _shares_below(above, below), 1 - _shares_below(below, above)
+    auc = float(wins.mean())
+    variance = sum(_variance_of_mean(shares) for shares in (wins, losses))
+    sums = {"pairs": pairs, "ranked": pairs * auc, "ranked_variance": pairs**2 * variance}
+    return {name: np.asarray(number) for name, number in sums.items()}
+
+
+def summarize_risks(risk: NDArray[Any], positive: NDArray[Any]) -> Sums:
+    """Sums for the calibration curve and the ROC curve. risk: the predicted probability of being positive."""
+    number = np.clip((risk * BINS).astype(int), 0, BINS - 1)
+    place = np.searchsorted(THRESHOLDS, risk, side="right")  # so many thresholds are at most the risk
+
+    def reached(some: NDArray[Any]) -> NDArray[Any]:
+        return np.bincount(place[some], minlength=len(THRESHOLDS) + 1)[::-1].cumsum()[::-1][1:].astype(float)
+
+    return {
+        "bin_rows": np.bincount(number, minlength=BINS).astype(float),
+        "bin_risk": np.bincount(number, risk, BINS),
+        "bin_positive": np.bincount(number, positive, BINS),
+        "reached_positive": reached(positive),
+        "reached_negative": reached(~positive),
+        "classes": np.array([np.sum(~positive), np.sum(positive)], float),
+    }
+
+
+def summarize_numbers(truth: NDArray[Any], answers: NDArray[Any], center: float = 0.0, scale: float = 1.0) -> Sums:
+    """Sums for r2, mae and mse. center, scale: of the truth, roughly, alike at all parties: digits are kept by them."""
+    apart, spread = (truth - answers) / scale, (truth - center) / scale
+    square = apart**2
+    powers = {f"truth_{k}": np.asarray(np.sum(spread**k)) for k in (1, 2, 3, 4)}
+    crossed = {f"crossed_{k}": np.asarray(np.sum(square * spread**k)) for k in (1, 2)}
+    sums = {"rows": np.asarray(float(len(truth))), **_moments("mae", np.abs(apart)), **_moments("mse", square)}
+    return sums | powers | crossed
+
+
+def summarize_calibration(scores: NDArray[Any], positive: NDArray[Any], beta: NDArray[Any], meat: bool) -> Sums:
+    """The answer of a party to `calibrate`."""
+    sign = np.where(positive, 1.0, -1.0)
+    return summarize_effects(Logistic(), Design(scores[:, None], sign, np.ones(len(sign))), beta, meat=meat)
+
+
+# From the sums of all.
+
+
+def measure(sums: Given, confidence: float = 0.95, scale: float = 1.0) -> dict[str, Interval | None]:
+    """Every measure that the sums are of, by name; None where the rows do not define it.
+
+    scale: as given to `summarize_numbers`.
+    """
+    z = normal_quantile(confidence)
+    rows = float(sums["rows"])
+    found: dict[str, Interval | None] = {}
+    if "right" in sums:
+        found["accuracy"] = wilson_interval(float(sums["right"]), rows, z)
+    if "pairs" in sums:
+        found["auc"] = _auc(sums, z)
+    if "truth_1" in sums:
+        found["r2"] = _r2(sums, rows, z)
+    for name, unit in (("loss", 1.0), ("mae", scale), ("mse", scale**2)):
+        if f"{name}_sum" in sums:
+            found[name] = _mean(name, sums, rows, z, unit)
+    return found
+
+
+def wilson_interval(count: float, rows: float, z: float) -> Interval | None:
+    """Wilson's interval of a share. z: the normal quantile."""
+    if rows == 0:
+        return None
+    share = count / rows
+    middle = (share + z**2 / (2 * rows)) / (1 + z**2 / rows)
+    half = z / (1 + z**2 / rows) * np.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2))
+    error = float(np.sqrt(share * (1 - share) / rows))
+    return Interval(share, error, max(float(middle - half), 0.0), min(float(middle + half), 1.0))
+
+
+def calibration_curve(sums: Given, confidence: float = 0.95) -> list[Bin]:
+    """One for each tenth of predicted risk that has rows, with Wilson's intervals."""
+    z, curve = normal_quantile(confidence), []
+    for rows, risk, positive in zip(sums["bin_rows"], sums["bin_risk"], sums["bin_positive"], strict=True):
+        if (share := wilson_interval(positive, rows, z)) is not None:
+            curve.append(Bin(round(rows), float(risk / rows), float(share.value), share.lower, share.upper))
+    return curve
+
+
+def roc_points(sums: Given) -> list[RocPoint]:
+    """The ROC curve at 101 predicted risks; nothing where there is one class only."""
+    negatives, positives = sums["classes"]
+    if not negatives or not positives:
+        return []
+    shares = zip(THRESHOLDS, sums["reached_negative"] / negatives, sums["reached_positive"] / positives, strict=True)
+    return [RocPoint(*map(float, point)) for point in shares]
+
+
+def calibrate(ask: Ask, confidence: float = 0.95) -> Calibration:
+    """Intercept and slope of the logistic regression of outcome on score, by Newton's method on sums.
+
+    ask: the sums of all parties at (intercept, slope), each `summarize_calibration`.
+    """
+    found = estimate(ask, np.array([0.0, 1.0]), names=("intercept", "slope"), exact=False, self_concordant=True)
+    if found.model_based is None:
+        return Calibration(None, None, found.sentence)
+    intercept, slope = (_normal(found, j, normal_quantile(confidence)) for j in (0, 1))
+    return Calibration(intercept, slope, "")
+
+
+def normal_quantile(confidence: float) -> float:
+    """By how many errors a two-sided interval reaches."""
+    from scipy.special import ndtri  # a site of a deployment starts without it
+
+    return float(ndtri((1 + check_confidence(confidence)) / 2))
+
+
+def _normal(found: Estimate, j: int, z: float) -> Interval:
+    assert found.model_based is not None
+    value, error = float(found.beta[j]), float(np.sqrt(found.model_based[j, j]))
+    return Interval(value, error, value - z * error, value + z * error)
+
+
+def _moments(name: str, values: NDArray[Any]) -> Sums:
+    return {f"{name}_sum": np.asarray(np.sum(values)), f"{name}_squares": np.asarray(np.sum(values**2))}
+
+
+def _mean(name: str, sums: Given, rows: float, z: float, unit: float) -> Interval | None:
+    """The mean with its normal interval, whose lower end is not below 0."""
+    if rows == 0:
+        return None
+    mean = float(sums[f"{name}_sum"]) / rows
+    spread = max(float(sums[f"{name}_squares"]) / rows - mean**2, 0.0)
+    error = float(np.sqrt(spread / (rows - 1))) if rows > 1 else np.nan
+    return Interval(unit * mean, unit * error, unit * max(mean - z * error, 0.0), unit * (mean + z * error))
+
+
+def _r2(sums: Given, rows: float, z: float) -> Interval | None:
+    """1 - mse / variance, with the variance of its first-order change with each row.
+
+    With e the error and u the truth less its mean, that is ((u^2 - v) mse / v - (e^2 - mse)) / v, v the mean of u^2.
+    """
+    if rows < 2:
+        return None
+    t1, t2, t3, t4 = (float(sums[f"truth_{k}"]) / rows for k in (1, 2, 3, 4))
+    variance = t2 - t1**2
+    if not variance > 0:
+        return None
+    mse, fourth = float(sums["mse_sum"]) / rows, float(sums["mse_squares"]) / rows
+    crossed = [float(sums[f"crossed_{k}"]) / rows for k in (1, 2)]
+    kurtosis = t4 - 4 * t1 * t3 + 6 * t1**2 * t2 - 3 * t1**4
+    both = crossed[1] - 2 * t1 * crossed[0] + t1**2 * mse
+    ratio = mse / variance
+    spread = ratio**2 * (kurtosis - variance**2) - 2 * ratio * (both - mse * variance) + fourth - mse**2
+    error = float(np.sqrt(max(spread, 0.0) / rows)) / variance
+    value = 1 - ratio
+    return Interval(value, error, value - z * error, min(value + z * error, 1.0))
+
+
+def _auc(sums: Given, z: float) -> Interval | None:
+    pairs = float(sums["pairs"])
+    if not pairs:
+        return None
+    value = float(sums["ranked"]) / pairs
+    error = float(np.sqrt(float(sums["ranked_variance"]))) / pairs
+    return Interval(value, error, max(value - z * error, 0.0), min(value + z * error, 1.0))
+
+
+def _shares_below(some: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
+    """For each of some, the share of others below it, ties counted half."""
+    ordered = np.sort(others)
+    below, up_to = (np.searchsorted(ordered, some, side) for side in ("left", "right"))
+    return (below + up_to) / (2 * len(others))
+
+
+def _variance_of_mean(values: NDArray[Any]) -> float:
+    """Of shares, whose variance is at most 1/4."""
+    return float(values.var(ddof=1) / len(values)) if len(values) > 1 else 1 / 4

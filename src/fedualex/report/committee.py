@@ -1,0 +1,575 @@
+"""What a committee reads of a fitted model: the sentence, effects, held-out rows, the penalty, and who is served worst.
+
+Everything is from the model and what it keeps of its training; a part that is not kept is left out, or one sentence
+says why it is not there.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..display import escaped, rounded_up
+from ..models import Model
+from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER
+from . import charts
+from .charts import Axis
+from .numbers import chance_text, estimate_texts, number_text, ratio_texts
+
+MOST_EFFECTS, MOST_CLIENTS, MOST_CURVES = 40, 20, 12
+"""How many effects have a row in the forest plot, how many clients are shown before the fold, and how many clients may
+be for their curves to be unfolded."""
+NAMES = {"auc": "AUC", "r2": "R²", "mae": "mean absolute error", "mse": "mean squared error"}
+MAIN, SERVED = ("auc", "r2", "accuracy", "mae", "loss"), ("loss", "auc", "mae", "r2", "accuracy")
+"""The measure of the first sentence, and that by which clients are compared: the first of these that there is."""
+PERCENT = 95
+"""Of the intervals of measures, unless they say otherwise."""
+CALIBRATED = (
+    "Risks that are right have the intercept 0 and the slope 1; a slope below 1 says that they are too extreme."
+)
+
+Plain = Mapping[str, Any]
+
+
+def committee_section(model: Model) -> str:
+    """All sections, as HTML."""
+    parts = (effects_part, measures_part, path_part, served_part, coding_part, certificate_part, settings_part)
+    return "\n".join(filter(None, (part(model) for part in parts)))
+
+
+def _section(name: str, title: str, body: str) -> str:
+    return f'<section class="committee {name}" aria-labelledby="{name}"><h2 id="{name}">{title}</h2>{body}</section>'
+
+
+def _paragraph(text: str, kind: str = "") -> str:
+    return f'<p class="{kind}">{escaped(text)}</p>' if kind else f"<p>{escaped(text)}</p>"
+
+
+def _list(texts: Iterable[Any]) -> str:
+    return "<ul>" + "".join(f"<li>{escaped(str(text))}</li>" for text in texts) + "</ul>"
+
+
+def _fold(summary: str, body: str, is_open: bool = False) -> str:
+    return f"<details{' open' if is_open else ''}><summary>{escaped(summary)}</summary>{body}</details>"
+
+
+def _ended(text: str) -> str:
+    """A sentence with its full stop."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _part(model: Model, name: str) -> Plain:
+    """A part of what is kept of the training; an empty one where there is none."""
+    found = model.training.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+# The first sentence.
+
+
+def first_sentence(model: Model) -> str:
+    """What is predicted from what, how well, with what penalty, and that it is certified."""
+    sentences = [f"This model {_predicts(model)}{_from_rows(model)}.", _how_good(model), _penalty(model)]
+    gap = model.certificate.get("gap")
+    if gap is None:
+        sentences.append("It is not certified.")
+    else:
+        sentences.append(f"Its objective is certified to be within {rounded_up(gap, 2)} of the best possible one.")
+    return " ".join(filter(None, sentences))
+
+
+def _predicts(model: Model) -> str:
+    labels, targets = [str(label) for label in model.classes.tolist()], " and ".join(model.targets)
+    if len(labels) == 2:
+        if model.answers.reading.has_probabilities:
+            return f"predicts the probability that {targets} is {labels[1]}"
+        return f"ranks rows by how likely {targets} is {labels[1]}"
+    return f"predicts which of {len(labels)} classes {targets} is" if labels else f"predicts {targets}"
+
+
+def _from_rows(model: Model) -> str:
+    rows, clients = model.training.get("rows"), _part(model, "clients")
+    if rows is None:
+        return ""
+    return f", from {_count(rows, 'row')}" + (f" of {_count(len(clients), 'client')}" if clients else "")
+
+
+def _how_good(model: Model) -> str:
+    held = _part(model, "held_out")
+    overall = held.get("overall") or {}
+    name = _first_measure(MAIN, overall)
+    if not name:
+        return "Nothing was measured on held-out rows."
+    value, interval = estimate_texts(overall[name], _ends(held, name))
+    interval = f" ({_percent(held)}% interval {interval})" if interval else ""
+    return f"On {_count(held['rows'], 'row')} that took no part in the fit, its {_name(name)} is {value}{interval}."
+
+
+def _penalty(model: Model) -> str:
+    sentence = _part(model, "penalty").get("sentence")
+    return f"Penalty: {_ended(sentence)}" if sentence else ""
+
+
+def _first_measure(wanted: Sequence[str], values: Plain) -> str:
+    """The first of these that has a value, or else any that is said of a model; "" if there is none."""
+    known = [name for name, value in values.items() if value is not None and name not in NEUTRAL]
+    return next((name for name in (*wanted, *known) if name in known), "")
+
+
+def _name(measure: str) -> str:
+    name, of, rest = measure.partition(OF)
+    return f"{NAMES.get(name, name)}{of}{rest}"
+
+
+def _percent(held: Plain) -> str:
+    return f"{100 * held['confidence']:g}" if "confidence" in held else str(PERCENT)
+
+
+def _ends(held: Plain, measure: str, client: str | None = None) -> Sequence[float] | None:
+    """The interval of a measure, of all rows or of a client's; None where there is none."""
+    found = held.get("intervals") or {}
+    own = found.get("overall") if client is None else (found.get("clients") or {}).get(client)
+    return (own or {}).get(measure)
+
+
+# Effects: a table whose last column is the forest plot.
+
+
+def effects_part(model: Model) -> str:
+    """Effects with intervals, or the model's coefficients and why they have none."""
+    effects = _part(model, "effects")
+    if not effects.get("rows"):
+        reason = effects.get("refused") or "This model was kept without estimates that have intervals."
+        body = _paragraph(f"There are no intervals. {_ended(str(reason))}", "note") + _coefficients(model)
+        return _section("effects", "Effects", body)
+    rows = effects["rows"]
+    shown = [row for row in rows if row["name"] in model.encoder.features and row["estimate"] is not None]
+    chosen = sorted(shown, key=lambda row: -abs(row["z"] or 0.0))[:MOST_EFFECTS]
+    names = {row["name"] for row in chosen}
+    first = [row for row in rows if row["name"] in names]
+    axis = _effects_axis(effects, first)
+    if len(shown) <= MOST_EFFECTS:
+        body = _legend(effects) + _effects_table(model, effects, rows, axis, names)
+    else:
+        rest = [row for row in rows if row["name"] not in names]
+        body = _legend(effects) + _effects_table(model, effects, first, axis, names)
+        body += _paragraph(
+            f"The plot shows the {MOST_EFFECTS} effects of {len(shown)} that are largest beside their errors "
+            f"({'t' if effects.get('degrees') is not None else 'z'}).",
+            "note",
+        )
+        body += _fold(f"The other {len(rest)}", _effects_table(model, effects, rest, None))
+    return _section("effects", "Effects", body + _list(effects.get("words") or ()))
+
+
+def _is_ratio(effects: Plain) -> bool:
+    return effects.get("effect") not in ("", "difference", None)
+
+
+def _effect_name(effects: Plain) -> str:
+    return effects.get("effect") or "coefficient"
+
+
+def _legend(effects: Plain) -> str:
+    neutral = "1, where there is no effect" if _is_ratio(effects) else "0, where there is no effect"
+    scale = " The scale is logarithmic." if _is_ratio(effects) else ""
+    penalized = "exp of the penalized coefficient" if _is_ratio(effects) else "the penalized coefficient"
+    key = {"square": f"{_effect_name(effects)}, with its {_effects_percent(effects)}% interval", "hollow": penalized}
+    marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
+    return f'<p class="keys">{marks}<span>The upright line is at {neutral}.{scale}</span></p>'
+
+
+def _effects_percent(effects: Plain) -> str:
+    return f"{100 * effects.get('confidence', PERCENT / 100):g}"
+
+
+def _effects_axis(effects: Plain, rows: Sequence[Plain]) -> Axis | None:
+    """Wide enough for all estimates; intervals that are much longer than the others go beyond it."""
+    if not rows:
+        return None
+    values = [abs(row[name]) for row in rows for name in ("estimate", "penalized") if row[name] is not None]
+    ends = sorted(abs(row[name]) for row in rows for name in ("lower", "upper") if row[name] is not None)
+    largest, usual = max(ends, default=1.0), max(1.2 * max(values), 4 * ends[len(ends) // 2] if ends else 0.0)
+    reach = largest if largest <= 1.5 * usual else usual
+    numbers = [row[name] for row in rows for name in ("lower", "upper", "penalized") if row[name] is not None]
+    low, high = (min(max(limit, -reach), reach) for limit in (min(0.0, *numbers), max(0.0, *numbers)))
+    room = 0.04 * ((high - low) or 1.0)
+    return (charts.log_axis if _is_ratio(effects) else charts.linear_axis)(low - room, high + room)
+
+
+def _effects_table(
+    model: Model, effects: Plain, rows: Sequence[Plain], axis: Axis | None, plotted: Collection[str] = ()
+) -> str:
+    """plotted: the names of those that are in the plot."""
+    percent, effect = _effects_percent(effects), _effect_name(effects)
+    names = ["", "penalized coefficient", effect, f"{percent}% interval", "p", *([""] if axis else [])]
+    head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escaped(name)}</th>' for name in names)
+    levels = {f"{name}={c}": (name, c) for name, known in model.encoder.categories.items() for c in known}
+    lines, group = [], None
+    for row in rows:
+        column, level = levels.get(row["name"], (None, row["name"]))
+        if column is not None and column != group:
+            lines.append(_group_row(column, row.get("reference"), len(names)))
+        group = column
+        lines.append(_effect_row(effects, row, level, column is not None, axis, row["name"] in plotted))
+    foot = ""
+    if axis:
+        foot = f'<tfoot><tr><td colspan="5"></td><td class="plotted">{charts.row_axis(axis)}</td></tr></tfoot>'
+    caption = f"<caption>{escaped(effect)} of each column, with intervals</caption>"
+    table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>{foot}</table>"
+    return f'<div class="forest{"" if axis else " bare"}">{table}</div>'
+
+
+def _group_row(column: str, reference: str | None, width: int) -> str:
+    against = f' <span class="muted">against {escaped(reference)}</span>' if reference else ""
+    return f'<tr class="group"><th scope="rowgroup" colspan="{width}">{escaped(column)}{against}</th></tr>'
+
+
+def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axis | None, is_plotted: bool) -> str:
+    if row["estimate"] is None:
+        value, interval, chance = "dropped", "", ""
+    else:
+        if _is_ratio(effects):
+            value, interval = ratio_texts(row["ratio"], row["ratio_lower"], row["ratio_upper"])
+        else:
+            value, interval = estimate_texts(row["estimate"], (row["lower"], row["upper"]))
+        chance = chance_text(row["p"])
+    cells = [("penalized coefficient", number_text(row["penalized"])), (_effect_name(effects), value)]
+    cells += [("interval", interval), ("p", chance)]
+    numbers = "".join(f'<td class="number" data-label="{escaped(key)}">{escaped(text)}</td>' for key, text in cells)
+    drawn = _effect_picture(effects, row, axis, value, interval) if axis and is_plotted else ""
+    plotted = f'<td class="plotted">{drawn}</td>' if axis else ""
+    kind = ' class="level"' if is_level else ""
+    return f'<tr><th scope="row"{kind}>{escaped(name)}</th>{numbers}{plotted}</tr>'
+
+
+def _effect_picture(effects: Plain, row: Plain, axis: Axis, value: str, interval: str) -> str:
+    body, title = "", f"{row['name']}: {_effect_name(effects)} {value}, {interval}"
+    if row["lower"] is not None and row["upper"] is not None:
+        body += charts.whisker(axis, row["lower"], row["upper"], 50, "first")
+    body += charts.mark(charts.SQUARE, axis.place(row["estimate"]), 50, "full first", title)
+    if row["penalized"] is not None:
+        body += charts.dot(axis.place(row["penalized"]), 50, "hollow second", 4.5)
+    return charts.row_picture(title, axis, body, 0.0)
+
+
+def _coefficients(model: Model) -> str:
+    """What each feature adds, where nothing else is known of it."""
+    used = [one for one in model.coefficients if one.size > 0]
+    zeros = len(model.encoder.features) - len(used)
+    scores = [str(label) for label in (model.classes.tolist() or model.targets)] if model.weights.ndim > 1 else [""]
+    head = "".join(
+        f'<th scope="col" class="number">{escaped(f"{word} {score}".strip())}</th>'
+        for word in ("per unit", "per deviation")
+        for score in scores
+    )
+
+    def table(some: Sequence[Any]) -> str:
+        lines = []
+        for one in some:
+            cells = "".join(f'<td class="number">{number_text(x)}</td>' for x in (*one.per_unit, *one.per_deviation))
+            lines.append(f'<tr><th scope="row">{escaped(one.feature)}</th>{cells}</tr>')
+        return _scrolled("Coefficients", f"<tr><th></th>{head}</tr>", lines)
+
+    said = f"What each column adds to {model.adds_to}; {zeros} of {len(model.encoder.features)} columns add nothing."
+    rest = used[MOST_EFFECTS:]
+    return (
+        _paragraph(said)
+        + (table(used[:MOST_EFFECTS]) if used else "")
+        + (_fold(f"The other {len(rest)}", table(rest)) if rest else "")
+    )
+
+
+def _scrolled(name: str, head: str, lines: Sequence[str]) -> str:
+    table = f"<table><caption>{name}</caption><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">{table}</div>'
+
+
+# Held-out rows: discrimination and calibration, in all and of each client.
+
+
+def measures_part(model: Model) -> str:
+    """Measures with intervals and their curves, in all and for each client."""
+    held = _part(model, "held_out")
+    if not held.get("overall"):
+        body = _paragraph("No rows were held out of the fit, so nothing is known of how well this model does.", "note")
+        return _section("measures", "Discrimination and calibration", body)
+    clients = held.get("clients") or {}
+    said = f"On {_count(held['rows'], 'row')} that took no part in the fit" + (
+        f", with {_percent(held)}% intervals." if held.get("intervals") else "."
+    )
+    if not clients:
+        said += " Numbers are of all clients together: those of single clients were not revealed."
+    body = _paragraph(said) + _measures_tables(model, held) + _curves(held)
+    return _section("measures", "Discrimination and calibration", body)
+
+
+def _measures_tables(model: Model, held: Plain) -> str:
+    clients = held.get("clients") or {}
+    names = [name for name in held["overall"] if name != "rows"]
+    calibration = held.get("calibration") or {}
+    trained = _part(model, "clients")
+    parts = [("calibration intercept", "intercept"), ("calibration slope", "slope")] if calibration else []
+    titles = ["rows trained on", "rows held out", *map(_name, names), *(title for title, _ in parts)]
+    head = "<tr><th></th>" + "".join(f'<th scope="col" class="number">{escaped(one)}</th>' for one in titles) + "</tr>"
+
+    def line(client: str | None) -> str:
+        values = held["overall"] if client is None else clients[client]
+        rows = model.training.get("rows") if client is None else trained.get(client)
+        cells = [_cell(_whole(rows), ""), _cell(_whole(held["rows"] if client is None else values.get("rows")), "")]
+        for name in names:
+            value = values.get(name)
+            cells.append(_cell("–", "") if value is None else _cell(*estimate_texts(value, _ends(held, name, client))))
+        own = calibration.get("overall") if client is None else (calibration.get("clients") or {}).get(client)
+        for _, key in parts:
+            found = (own or {}).get(key)
+            cells.append(_cell(*estimate_texts(found[0], found[1:])) if found else _cell("–", ""))
+        title, kind = ("all clients", ' class="all"') if client is None else (client, "")
+        return f'<tr{kind}><th scope="row">{escaped(title)}</th>{"".join(cells)}</tr>'
+
+    listed = list(clients) if len(clients) > 1 else []
+    body = _scrolled("Held-out rows", head, [line(client) for client in (None, *listed[:MOST_CLIENTS])])
+    if rest := listed[MOST_CLIENTS:]:
+        body += _fold(
+            f"The other {_count(len(rest), 'client')}", _scrolled("More clients", head, list(map(line, rest)))
+        )
+    body += _paragraph(CALIBRATED, "small") if parts else ""
+    return body + _why_not_calibrated(calibration)
+
+
+def _whole(count: Any) -> str:
+    return "–" if count is None else f"{int(count):,}"
+
+
+def _cell(value: str, interval: str) -> str:
+    below = f'<br><span class="muted">{escaped(interval)}</span>' if interval else ""
+    return f'<td class="number">{escaped(value)}{below}</td>'
+
+
+def _why_not_calibrated(calibration: Plain) -> str:
+    own = {"All clients": calibration.get("overall"), **(calibration.get("clients") or {})}
+    said = [f"{name}: {_ended(one['sentence'])}" for name, one in own.items() if one and one.get("sentence")]
+    return _list(said) if said else ""
+
+
+def _curves(held: Plain) -> str:
+    curves = held.get("curves") or {}
+    overall, clients = curves.get("overall") or {}, curves.get("clients") or {}
+    clients = clients if len(clients) > 1 else {}
+    others = {name: own.get("roc") or [] for name, own in clients.items()}
+    body = _pair(overall, others, "all clients", charts.PLOT)
+    figures = [_pair(own, {}, name, charts.SMALL) for name, own in clients.items()]
+    figures = [f"<h3>{escaped(name)}</h3>{one}" for name, one in zip(clients, figures, strict=True) if one]
+    if not figures:
+        return body
+    grid = '<div class="sites">' + "".join(f"<div>{figure}</div>" for figure in figures) + "</div>"
+    return body + _fold("The curves of each client", grid, is_open=len(figures) <= MOST_CURVES)
+
+
+def _pair(own: Plain, others: Mapping[str, Any], title: str, height: float) -> str:
+    """The ROC curve and the calibration curve side by side, those that there are."""
+    figures = []
+    if own.get("roc"):
+        text = "ROC curve" + (", thin lines: of each client" if any(others.values()) else "")
+        figures.append((text, charts.draw_roc(own["roc"], others, title, height)))
+    if own.get("bins"):
+        text = "Calibration, with intervals; larger marks are of more rows"
+        text = text if height == charts.PLOT else "Calibration"
+        figures.append((text, charts.draw_calibration(own["bins"], title, height)))
+    drawn = "".join(f"<figure><figcaption>{text}</figcaption>{figure}</figure>" for text, figure in figures)
+    return f'<div class="pair">{drawn}</div>' if drawn else ""
+
+
+# The penalty.
+
+
+def path_part(model: Model) -> str:
+    """What held-out rows said at every value of the penalty."""
+    penalty = _part(model, "penalty")
+    if not penalty:
+        return ""
+    sentence = penalty.get("sentence") or f"{penalty.get('name')} = {number_text(penalty.get('value'))}"
+    body = _paragraph(_ended(sentence))
+    curve = penalty.get("curve")
+    if curve and len(curve["values"]) > 1:
+        key = "Line: the mean over folds; band: one standard error of it to both sides."
+        gap = f"Every value was solved to a certified gap of at most {rounded_up(max(curve['gaps']), 2)}."
+        body += f"<figure>{charts.draw_path(curve)}</figure>" + _paragraph(f"{key} {gap}", "small")
+    elif curve is None:
+        body += _paragraph("The penalty was given and not chosen from the data, so there is no path to show.", "note")
+    return _section("path", "The penalty", body)
+
+
+# Who is served worst.
+
+
+def served_part(model: Model) -> str:
+    """Each client's measure, the worst first, beside the ordinary model at the same penalty."""
+    held, ordinary = _part(model, "held_out"), _part(model, "ordinary")
+    other = ordinary.get("held_out") or {}
+    name = _first_measure(SERVED, held.get("overall") or {})
+    known, beside = _of_clients(held, name), _of_clients(other, name)
+    said = [*model.training.get("weighs", ()), *([_ended(ordinary["sentence"])] if ordinary.get("sentence") else [])]
+    if len(known) < 2:
+        body = _list(said) if said else ""
+        return _section("served", "Who is served worst", body) if body else ""
+    sign = 1 if name.partition(OF)[0] in SMALLER_IS_BETTER else -1
+    order = sorted(known, key=lambda client: -sign * known[client])
+    body = _paragraph(_worst_sentence(name, known, beside, sign)) + _served_table(name, order, held, other)
+    return _section("served", "Who is served worst", body + (_list(said) if said else ""))
+
+
+def _of_clients(held: Plain, name: str) -> dict[str, float]:
+    found = held.get("clients") or {}
+    return {client: values[name] for client, values in found.items() if values.get(name) is not None}
+
+
+def _worst_sentence(name: str, known: Mapping[str, float], beside: Mapping[str, float], sign: int) -> str:
+    """Both worst values, and which is better."""
+    worst = max(known, key=lambda client: sign * known[client])
+    best = min(known, key=lambda client: sign * known[client])
+    text = (
+        f"Served worst is {worst}, with the {_name(name)} {number_text(known[worst])} on held-out rows; served best "
+        f"is {best}, with {number_text(known[best])}."
+    )
+    if not beside:
+        return text
+    other = max(beside, key=lambda client: sign * beside[client])
+    change = sign * (beside[other] - known[worst])
+    verdict = "better" if change > 0 else "worse"
+    difference = f"the worst is {verdict} by {number_text(abs(change), 2)} here" if change else "the worst is the same"
+    return (
+        f"{text} With the ordinary model at the same penalty the worst is {other}, with "
+        f"{number_text(beside[other])}: {difference}."
+    )
+
+
+def _served_table(name: str, order: Sequence[str], held: Plain, other: Plain) -> str:
+    """Rows with a mark of this model and one of the ordinary model over one axis."""
+    models = {"this model": held, **({"ordinary model": other} if other.get("clients") else {})}
+    axis = _served_axis(name, order, models.values())
+    titles = [f"{_name(name)}, {title}" for title in models]
+    head = "".join(f'<th scope="col" class="number">{escaped(title)}</th>' for title in titles)
+    head = f'<tr><th scope="col">client</th>{head}<th></th></tr>'
+    foot = (
+        f'<tfoot><tr><td colspan="{1 + len(models)}"></td><td class="plotted">{charts.row_axis(axis)}</td></tr></tfoot>'
+    )
+
+    def table(clients: Sequence[str]) -> str:
+        lines = "".join(_served_row(name, client, models, axis, client == order[0]) for client in clients)
+        caption = f"<caption>{escaped(_name(name))} of each client, the worst first</caption>"
+        rows = f"<thead>{head}</thead><tbody>{lines}</tbody><tfoot><tr>{foot}</tr></tfoot>"
+        return f'<div class="forest"><table>{caption}{rows}</table></div>'
+
+    marks = {"dotted": "this model", **({"diamond": "the ordinary model"} if len(models) > 1 else {})}
+    keys = "".join(f'<span><i class="key {kind}"></i>{text}</span>' for kind, text in marks.items())
+    lines = f"<span>Lines: {_percent(held)}% intervals.</span>" if _ends(held, name, order[0]) else ""
+    body = f'<p class="keys">{keys}{lines}</p>' + table(order[:MOST_CLIENTS])
+    rest = order[MOST_CLIENTS:]
+    return body + (_fold(f"The other {_count(len(rest), 'client')}", table(rest)) if rest else "")
+
+
+def _served_axis(name: str, order: Sequence[str], models: Iterable[Plain]) -> Axis:
+    numbers: list[float] = []
+    for held in models:
+        for client in order:
+            value = held["clients"].get(client, {}).get(name)
+            numbers += [x for x in (value, *(_ends(held, name, client) or ())) if x is not None and math.isfinite(x)]
+    room = 0.05 * ((max(numbers) - min(numbers)) or 1.0)
+    return charts.linear_axis(min(numbers) - room, max(numbers) + room, 4)
+
+
+def _served_row(name: str, client: str, models: Mapping[str, Plain], axis: Axis, is_worst: bool) -> str:
+    cells, body = "", ""
+    for place, (title, held) in enumerate(models.items()):
+        value, ends = held["clients"].get(client, {}).get(name), _ends(held, name, client)
+        text, interval = ("–", "") if value is None else estimate_texts(value, ends)
+        shown = f'{text} <span class="muted">{escaped(interval)}</span>' if interval else text
+        cells += f'<td class="number" data-label="{title}">{shown}</td>'
+        if value is None:
+            continue
+        y, kind = (50.0, "first") if len(models) == 1 else ((32.0, "first"), (70.0, "second"))[place]
+        if ends and None not in ends:
+            lower, upper = ends
+            body += charts.whisker(axis, lower, upper, y, kind)
+        words = f"{client}, {title}: {text}"
+        at = axis.place(value)
+        body += (
+            charts.mark(charts.DIAMOND, at, y, "hollow second", words)
+            if place
+            else charts.dot(at, y, "full first", 4.5, words)
+        )
+    worst = ' <span class="worst">worst</span>' if is_worst else ""
+    plotted = charts.row_picture(f"{_name(name)} of {client}", axis, body)
+    return f'<tr><th scope="row">{escaped(client)}{worst}</th>{cells}<td class="plotted">{plotted}</td></tr>'
+
+
+# What was done to the rows, what is certified, and the settings.
+
+
+def coding_part(model: Model) -> str:
+    """Missing values and categories, as they were told."""
+    said = model.training.get("done")
+    return _section("coding", "Missing values and categories", _list(said)) if said else ""
+
+
+def certificate_part(model: Model) -> str:
+    """Three sentences: what is certified, what is proved, and what is neither."""
+    sentences = {
+        "Certified": _certified(model.certificate),
+        "Proved": _proved(_part(model, "effects")),
+        "Neither": "Intervals and p-values rest on assumptions that no computation can certify: that rows, or clients, "
+        "are independent draws, and that the model is right as far as its errors need it; measures on held-out rows "
+        "speak of rows like these, and of no others.",
+    }
+    lines = "".join(f"<dt>{name}</dt><dd>{escaped(text)}</dd>" for name, text in sentences.items())
+    return _section("certified", "How the numbers were certified", f"<dl>{lines}</dl>")
+
+
+def _certified(certificate: Plain) -> str:
+    gap, tol, violation = (certificate.get(name) for name in ("gap", "tol", "violation"))
+    if gap is None:
+        return f"Nothing: {certificate.get('meaning') or 'this model was kept without a certificate'}."
+    exchanges = certificate.get("exchanges")
+    text = (
+        f"The objective of this model is at most {rounded_up(gap, 2)} above the least that any choice of its "
+        "coefficients could reach on these rows with these settings, a bound computed outside the method that found "
+        "them, with the errors of rounding added"
+    )
+    text += f", after {_count(exchanges, 'exchange')} with the clients" if exchanges else ""
+    text += f"; limits are exceeded by at most {rounded_up(violation, 2)}" if violation is not None else ""
+    text += f"; the tolerance {tol:g} was not reached" if tol is not None and gap > tol else ""
+    return f"{text}."
+
+
+def _proved(effects: Plain) -> str:
+    rows = [row for row in effects.get("rows") or () if row["estimate"] is not None]
+    bounds = [row["bound"] for row in rows if row.get("bound") is not None]
+    if not bounds:
+        return "Nothing is proved of single coefficients, beyond what the certificate of all of them together says."
+    whose = "Every estimate" if len(bounds) == len(rows) else f"Each of {len(bounds)} of the {len(rows)} estimates"
+    return (
+        f"{whose} without penalty is within a bound of its own of the exact one, and none of these bounds is larger "
+        f"than {rounded_up(max(bounds), 2)}."
+    )
+
+
+def settings_part(model: Model) -> str:
+    """All settings, behind a fold."""
+    found = list(_flat(_part(model, "configuration")))
+    if not found:
+        return ""
+    lines = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in found)
+    body = f'<dl class="settings">{lines}</dl>'
+    return f'<section class="committee settings">{_fold("Settings", body)}</section>'
+
+
+def _flat(settings: Plain, before: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", "none" if value is None else str(value)

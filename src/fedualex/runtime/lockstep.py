@@ -1,0 +1,219 @@
+"""Many problems over the same rows, solved and certified together: each exchange carries what all of them ask for."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from ..algorithms.base import Facts, Survey
+from ..algorithms.newton import FeDualNewton, NewtonServer, Place, entries_of, point_of
+from ..certificates.certificate import Measured, certificate_of
+from ..certificates.surveys import Curvature, Surveyed, measure_bounds
+from ..compiling import compiled
+from ..model_problem import solve_model
+from ..precision import double
+from ..problems import AbstractProblem
+from ..tree import Saddle
+from .outputs import exact_problem
+
+NUMBERS = 4_000_000
+"""What one exchange carries of every party at most, unless a single member needs more."""
+PATIENCE, BETTER = 8, 0.9
+"""Exchanges after which a member leaves whose gap is not below BETTER times what it was before them."""
+FAR_BELOW = 0.1
+"""The share of the tolerance below which a gap cannot help any more: what is left of it is rounding."""
+
+Ask = Callable[[Sequence[tuple[int, Survey]]], list[list[Surveyed]]]
+"""One exchange: for each (f, survey) its answers, added up over all parties."""
+
+
+class Member(NamedTuple):
+    """One of the problems.
+
+    f: the number of its loss, which several members may share. problem: with its own penalty; its data may be
+    elsewhere. start: a point; or a place of another member, whose model is solved with the own penalty first; or None
+    for the place of the last member before it with the same f, if that has one.
+    """
+
+    f: int
+    problem: AbstractProblem
+    start: Saddle | Place | None = None
+
+
+class Solved(NamedTuple):
+    """A member's answer.
+
+    point, gap: a pair (x, y) and its certified gap, rounding included. value: an upper bound of the optimal value.
+    met: whether the gap is within the tolerance. place: the last center, for others to start from.
+    """
+
+    point: Saddle
+    gap: float
+    value: float
+    met: bool
+    place: Place
+
+
+class Together(NamedTuple):
+    """All answers in the order of the members, and how many exchanges they took."""
+
+    solved: list[Solved]
+    exchanges: int
+
+
+def solve_together(
+    members: Sequence[Member],
+    ask: Ask,
+    *,
+    tol: float,
+    most_exchanges: int = 100,
+    numbers_per_exchange: float = NUMBERS,
+    sum_error: float = 0.0,
+) -> Together:
+    """Every member by FeDualNewton, all in the same exchanges.
+
+    members: in an order in which one is a good start of the next. A member leaves when its gap is at most tol, or no
+    longer falls. As many are under way as fit in one exchange, and as members leave, the next ones enter.
+    ask: asks all parties. most_exchanges: after which the rest leaves as it is, those that never entered included.
+    numbers_per_exchange: how many numbers a party may send at once. sum_error: by how much each entry of a survey may
+    be off because of the way in which it was added up.
+    """
+    waiting, under_way = deque(enumerate(members)), dict[int, _Walk]()
+    solved, exchanges = dict[int, Solved](), 0
+    with double():
+        while waiting or under_way:
+            _admit(waiting, under_way, members, solved, tol, sum_error, numbers_per_exchange)
+            if exchanges >= most_exchanges:
+                break
+            walks = list(under_way.values())
+            answers = ask([(walk.member.f, walk.ask()) for walk in walks])
+            exchanges += 1
+            for number, answer in zip(list(under_way), answers, strict=True):
+                if (ended := under_way[number].tell(answer)) is not None:
+                    solved[number] = ended
+                    del under_way[number]
+        solved |= {number: walk.ended() for number, walk in under_way.items()}
+    if waiting:
+        raise RuntimeError(
+            f"most_exchanges={most_exchanges} ended before {len(waiting)} of {len(members)} problems had begun"
+        )
+    return Together([solved[number] for number in range(len(members))], exchanges)
+
+
+def numbers_of(problem: AbstractProblem) -> int:
+    """What a party sends for one point: operator, value, second derivatives, and a dual cut."""
+    x, y = (sum(np.size(leaf) for leaf in jax.tree.leaves(part)) for part in (problem.like.x, problem.like.y))
+    return x + y + 1 + x * (x + 1) // 2 + x * y + y * (y + 1) // 2 + x + 1
+
+
+def _admit(
+    waiting: deque[tuple[int, Member]],
+    under_way: dict[int, "_Walk"],
+    members: Sequence[Member],
+    solved: dict[int, Solved],
+    tol: float,
+    sum_error: float,
+    most: float,
+) -> None:
+    """Let in as many as fit beside those under way, each with its start."""
+    total = sum(numbers_of(walk.member.problem) for walk in under_way.values())
+    while waiting:
+        number, member = waiting[0]
+        total += numbers_of(member.problem)
+        if under_way and total > most:
+            return
+        waiting.popleft()
+        if member.start is None:
+            before = (m for m in reversed(range(number)) if m in solved and members[m].f == member.f)
+            nearest = next(before, None)
+            member = member if nearest is None else member._replace(start=solved[nearest].place)
+        under_way[number] = _Walk(member, tol, sum_error)
+
+
+class _Walk:
+    """One member under way."""
+
+    def __init__(self, member: Member, tol: float, sum_error: float):
+        self.member, self.tol, self.sum_error = member, tol, np.asarray(sum_error)
+        self.method, self.facts = FeDualNewton(), Facts(member.problem, 1)
+        start = member.problem.like if member.start is None else member.start
+        if isinstance(start, Place):
+            start = _predicted(self.facts, start)
+        # From near a solution whole steps are quick: longer ones beside them would be surveyed in vain.
+        quick = 0 if member.start is None else 2
+        self.server: NewtonServer = self.method.init(self.facts, start)._replace(quick=quick)
+        self.gaps: list[float] = []
+
+    def ask(self) -> Survey:
+        return self.method.ask(self.facts, self.server)
+
+    def tell(self, answer: list[Surveyed]) -> Solved | None:
+        """The answer, if this was the last exchange that it needs."""
+        self.server = self.method.learn(self.facts, self.server, answer)
+        if (ended := self._last()) is None:
+            self.server = self.method.plan(self.facts, self.server)
+        return ended
+
+    def _last(self) -> Solved | None:
+        self.gaps.append(self.server.bounds.gap)
+        if self.gaps[-1] <= self.tol:
+            ended = self.ended()
+            return ended if ended.met or self.gaps[-1] <= FAR_BELOW * self.tol else None
+        stalled = len(self.gaps) > PATIENCE and self.gaps[-1] > BETTER * self.gaps[-1 - PATIENCE]
+        return self.ended() if stalled else None
+
+    def ended(self) -> Solved:
+        """The pair of the best bounds, with what float64 may have lost."""
+        bounds = self.server.bounds
+        if not bounds.known:
+            return Solved(self.server.at, np.inf, np.inf, False, self.server.best)
+        measured, shift = _measured(exact_problem(self.member.problem), bounds, self.sum_error)
+        gap = certificate_of(measured, estimated=True, shift=float(shift)).gap
+        point = point_of(self.facts.flat, np.concatenate([bounds.upper.point, bounds.lower.point]))
+        certified = np.inf if gap is None else gap
+        return Solved(point, certified, float(bounds.upper.bound), certified <= self.tol, self.server.best)
+
+
+@compiled
+def _measured(problem: AbstractProblem, bounds: Any, sum_error: Any) -> tuple[Measured, Array]:
+    return measure_bounds(problem, bounds, sum_error)
+
+
+def _predicted(facts: Facts, place: Place) -> Saddle:
+    """The solution of another member's model with the own penalty, which asks nobody."""
+    found = solve_model(facts.blocks, place.operator, place.jacobian, place.point)
+    return point_of(facts.flat, found.point)
+
+
+# Losses that one survey tells everything of.
+
+
+class Quadratic:
+    """f(x) = value + <g, x - c> + (x - c)' H (x - c) / 2 from one survey with second derivatives, at c."""
+
+    def __init__(self, point: Saddle, found: Surveyed):
+        assert found.curvature is not None
+        self.center, self.slope, self.value = entries_of(point), entries_of(found.operator), float(found.value)
+        self.curvature: Curvature = found.curvature
+
+    def survey(self, request: Survey) -> list[Surveyed]:
+        """What all parties would answer, but for rounding; a dual cut of a quadratic would be its tangent."""
+        return [self._at(point) for point in request.points]
+
+    def _at(self, point: Saddle) -> Surveyed:
+        step = entries_of(point) - self.center
+        bent = self.curvature.xx @ step
+        leaves, structure = jax.tree.flatten(point)
+        ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
+        parts = zip(np.split(self.slope + bent, ends), leaves, strict=True)
+        operator: Saddle = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in parts])
+        value = self.value + float((self.slope + bent / 2) @ step)
+        return Surveyed(operator, np.asarray(value), self.curvature)
+
+
+def is_quadratic(problem: AbstractProblem) -> bool:
+    """Whether one survey with second derivatives tells everything of f: squares of scores, and no y."""
+    return problem.like.y is None and bool(getattr(getattr(problem, "f", None), "quadratic", False))

@@ -1,0 +1,455 @@
+"""The penalty, chosen on held-out rows: a path of values, each solved and certified with and without every fold."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, Protocol
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithms.base import Survey
+from ..algorithms.newton import Place
+from ..certificates.surveys import Surveyed
+from ..problems import AbstractRecipe, Problem
+from ..problems.rows import Rows
+from ..runtime.lockstep import NUMBERS, Member, Quadratic, Solved, is_quadratic, solve_together
+from ..summaries import Known, merged
+from ..tree import Saddle
+from .folds import HELD_OUT, FoldedRows, added_surveys, check_folds, fold_of, known_by_fold
+
+Rule = Literal["one-standard-error", "best"]
+COUNT, FOLDS = 30, 5
+SHARE, WIDE_SHARE = 1e-3, 1e-2
+"""The least value of a path as a share of its largest; the second where there are fewer rows than columns."""
+STRIDE = 4
+"""Of the path with all rows, every so many-th value is solved first, and those between start from these."""
+HUGE = 1e6
+"""A penalty at which no weight is worth having, where features and targets are of the order of 1."""
+TOL, MOST = 1e-6, 400
+"""The gap at which an answer of the path ends, and the most exchanges of a search."""
+NULL = 1e-5
+"""The share of that gap for the null model, from whose slope all values follow."""
+ROOM = 1e-6
+"""By how much the largest value is above what the null model says, which is known up to its own gap."""
+NONZERO = 1e-9
+"""The size, relative to the largest, from which on a weight counts as one."""
+
+# The values that are tried.
+
+
+def penalty_grid(largest: float, count: int = COUNT, share: float = SHARE) -> NDArray[Any]:
+    """`count` values from `largest` down to `share` times it, each the same part of the one before."""
+    if not (np.isfinite(largest) and largest > 0):
+        raise ValueError(f"the largest penalty must be a finite number > 0, got {largest}: no feature tells anything")
+    return np.asarray(largest * share ** (np.arange(count) / max(count - 1, 1)))
+
+
+def share_of(rows: float, columns: int) -> float:
+    """The least value of a path as a share of its largest."""
+    return WIDE_SHARE if rows < columns else SHARE
+
+
+def penalty_name(recipe: AbstractRecipe) -> str:
+    """The argument that is chosen: `nuclear` where a recipe has it, `group` where weights have groups, else `l1`."""
+    names = {one.name for one in fields(recipe)}  # type: ignore[arg-type]
+    if "nuclear" in names:
+        return "nuclear"
+    return "group" if getattr(recipe, "groups", None) is not None else "l1"
+
+
+def least_zero_penalty(recipe: AbstractRecipe, slope: NDArray[Any]) -> float:
+    """The dual norm of the slope by the weights: the least penalty at which no weight is worth having."""
+    kind = penalty_name(recipe)
+    if kind == "nuclear":
+        return float(np.linalg.norm(slope, 2))
+    if kind == "l1":
+        return float(np.max(np.abs(slope)))
+    _, group = np.unique(np.asarray(getattr(recipe, "groups")), return_inverse=True)  # noqa: B009
+    squares = np.bincount(group, np.sum(np.square(slope).reshape(len(group), -1), axis=1))
+    sizes = np.bincount(group) * (slope.size // len(group))
+    return float(np.max(np.sqrt(squares / sizes)))
+
+
+# Which value is chosen.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What was measured on held-out rows at each value, and which value was chosen.
+
+    values: falling. measure, error: the mean over folds and its standard error. excess: by how much limits are exceeded
+    on held-out rows, less one standard error; 0 where there are none. nonzeros: of the model of all rows. gaps: the
+    largest certified gap of a value, of all folds and of all rows. what: what is measured. said: what a person should
+    know beside.
+    """
+
+    name: str
+    values: list[float]
+    measure: list[float]
+    error: list[float]
+    excess: list[float]
+    nonzeros: list[int]
+    gaps: list[float]
+    tol: float
+    folds: int
+    exchanges: int
+    what: str
+    rule: Rule
+    best: int
+    chosen: int
+    said: str = ""
+
+    @property
+    def value(self) -> float:
+        """The one that was chosen."""
+        return self.values[self.chosen]
+
+    @property
+    def sentence(self) -> str:
+        """What was chosen, how, and among what."""
+        how = "the least" if self.rule == "best" else "the largest within one standard error of the least"
+        text = (
+            f"{self.name} = {self.value:.4g}, {how} {self.what} on {self.folds} folds of held-out rows among the "
+            f"{len(self.values)} values tried"
+        )
+        return f"{text}; {self.said}" if self.said else text
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any]) -> "Curve":
+        """From what `plain` gave."""
+        return cls(**{one.name: plain[one.name] for one in fields(cls)})
+
+
+class Measured(NamedTuple):
+    """Of each value: the measure, its standard error over folds, and by how much limits are exceeded."""
+
+    mean: NDArray[Any]
+    error: NDArray[Any]
+    excess: NDArray[Any]
+    what: str
+
+
+def choose(measured: Measured, rule: Rule) -> tuple[int, int, str]:
+    """The index of the best value, of the chosen one, and what should be said: values fall, so the first is largest.
+
+    Where limits are exceeded at every value, the one that exceeds them least is both.
+    """
+    if rule not in ("one-standard-error", "best"):
+        raise ValueError(f"the rule must be 'one-standard-error' or 'best', got {rule!r}")
+    fine = measured.excess <= 0
+    if not fine.any():
+        least = int(np.argmin(measured.excess))
+        return least, least, "no value keeps the limit on held-out rows, and this one exceeds it least"
+    mean = np.where(fine, measured.mean, np.inf)
+    best = int(np.argmin(mean))
+    within = mean <= mean[best] + measured.error[best]
+    return best, best if rule == "best" else int(np.argmax(within)), ""
+
+
+def measure_folds(recipe: AbstractRecipe, known: Sequence[Known], sums: NDArray[Any]) -> Measured:
+    """The measure of a recipe from the sums of `held_out`, of shape (folds, values, 2, parts)."""
+    mass, total = sums[:, 0, 0], np.moveaxis(sums[:, :, 1], 0, 1)  # (folds, parts), (values, folds, parts)
+    pooled, error = _pooled(mass, total)
+    values, nothing = np.arange(len(pooled)), np.zeros(len(pooled))
+    if recipe.measure == "mean":
+        what = "1 - AUC" if recipe.bias_is_known else "mean loss"
+        return Measured(pooled[:, 0], error[:, 0], nothing, what)
+    if recipe.measure == "worst":
+        worst = np.argmax(pooled, axis=1)
+        return Measured(pooled[values, worst], error[values, worst], nothing, "loss of the worst group")
+    over = pooled[:, 1:] - recipe.limits_of(known) - error[:, 1:]
+    what = "loss under the limit"
+    return Measured(pooled[:, 0], error[:, 0], np.maximum(over.max(axis=1), 0.0), what)
+
+
+def _pooled(mass: NDArray[Any], total: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The mean of each value and part over all held-out rows, and its standard error over the folds that have some."""
+    there = mass > 0
+    each = np.where(there, total / np.where(there, mass, 1.0), np.nan)
+    counts = there.sum(axis=0)
+    if np.any(counts < 2):
+        raise ValueError(
+            "every group and class must have held-out rows in two folds at least: choose a penalty by hand"
+        )
+    error = np.nanstd(each, axis=1, ddof=1) / np.sqrt(counts)
+    return total.sum(axis=1) / mass.sum(axis=0), error
+
+
+# Parties that are asked, in this process or elsewhere.
+
+
+class Parties(Protocol):
+    """All parties together. `summaries`, `surveys` and `held_out` are one exchange each."""
+
+    @property
+    def folds(self) -> int:
+        """How many there are."""
+        ...
+
+    def summaries(self, known: Sequence[Sequence[Known]]) -> Known:
+        """The summaries of all parties' `FoldedRows.summarize`, merged; known: of each loss, so far."""
+        ...
+
+    def settle(self, known: Sequence[Sequence[Known]]) -> None:
+        """Tell parties what all summaries became, with the next exchange."""
+        ...
+
+    def surveys(self, requests: Sequence[tuple[int, Survey]]) -> list[list[Surveyed]]:
+        """The parts of all parties' `FoldedRows.survey`, by `added_surveys`."""
+        ...
+
+    def held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
+        """The summaries of all parties' `FoldedRows.held_out`, merged."""
+        ...
+
+
+class PartiesHere:
+    """Parties whose rows are in this process, in the order of their numbers."""
+
+    def __init__(self, members: Sequence[FoldedRows]):
+        self.members, self.folds = members, members[0].folds
+
+    def summaries(self, known: Sequence[Sequence[Known]]) -> Known:
+        """One after the other."""
+        return merged(party.summarize(known) for party in self.members)
+
+    def settle(self, known: Sequence[Sequence[Known]]) -> None:
+        """Everybody."""
+        for party in self.members:
+            party.settle(known)
+
+    def surveys(self, requests: Sequence[tuple[int, Survey]]) -> list[list[Surveyed]]:
+        """One after the other."""
+        return added_surveys(party.survey(requests) for party in self.members)
+
+    def held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
+        """One after the other."""
+        return merged(party.held_out(requests) for party in self.members)
+
+
+def fold_rows(
+    recipe: AbstractRecipe,
+    parts: Sequence[Rows],
+    *,
+    folds: int | Literal["sites"] = FOLDS,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+) -> PartiesHere:
+    """Rows of parties in folds.
+
+    folds: how many, or "sites" to leave one party out at a time. seed: by which rows are assigned to folds. names: of
+    the parties.
+    """
+    sites, names = folds == "sites", names or [f"client {m}" for m in range(len(parts))]
+    count, members = checked_folds(folds, len(parts)), []
+    for m, (name, rows) in enumerate(zip(names, parts, strict=True)):
+        number = np.full(len(rows.y), m) if sites else fold_of(len(rows.y), name, count, seed)
+        members.append(FoldedRows(recipe, rows, number, count, m, name, sites=sites))
+    return PartiesHere(members)
+
+
+def checked_folds(folds: object, parties: int) -> int:
+    """How many folds there are."""
+    if folds == "sites":
+        if parties < 3:
+            raise ValueError(f"folds='sites' leaves one site out at a time and needs at least three, got {parties}")
+        return parties
+    if not isinstance(folds, int) or folds < 2:
+        raise ValueError(f"folds must be a whole number >= 2, or 'sites', got {folds!r}")
+    return folds
+
+
+# The search.
+
+
+class Search(NamedTuple):
+    """The curve, and for every value the answer with all rows; known: what all rows add up to."""
+
+    curve: Curve
+    solved: list[Solved]
+    known: list[Known]
+
+    @property
+    def chosen(self) -> Solved:
+        """The answer at the chosen value."""
+        return self.solved[self.curve.chosen]
+
+
+def search(
+    recipe: AbstractRecipe,
+    parties: Parties,
+    *,
+    tol: float = TOL,
+    rule: Rule = "one-standard-error",
+    count: int = COUNT,
+    share: float | None = None,
+    most_exchanges: int = MOST,
+    numbers_per_exchange: float = NUMBERS,
+    sum_error: float = 0.0,
+) -> Search:
+    """The penalty of a recipe, chosen on held-out rows among `count` values.
+
+    recipe: with any penalty, which is replaced. tol: the gap at which an answer of the path ends. share: of the largest
+    value, the least one; as `share_of` says unless given. The other arguments are those of `solve_together`.
+    """
+    walk = _Search(recipe, parties, tol, most_exchanges, numbers_per_exchange, sum_error)
+    null = walk.begin()
+    known, shape = walk.known[-1], np.shape(null.point.x["weights"])
+    slope = null.place.operator[walk.weights]
+    rows = float(known[0]["rows"].sum())
+    largest = (1 + ROOM) * least_zero_penalty(recipe, slope.reshape(shape))
+    values = penalty_grid(largest, count, share_of(rows, shape[0]) if share is None else share)
+    path = walk.path(values, null.place)
+    folded = walk.folded(values, path)
+    sums = walk.held_out(folded)
+    measured = measure_folds(recipe, known, sums)
+    best, chosen, said = choose(measured, rule)
+    gaps = np.max([[one.gap for one in own] for own in (path, *folded)], axis=0)
+    curve = Curve(
+        name=penalty_name(recipe),
+        values=values.tolist(),
+        measure=measured.mean.tolist(),
+        error=measured.error.tolist(),
+        excess=measured.excess.tolist(),
+        nonzeros=[count_nonzeros(recipe, one.point.x["weights"]) for one in path],
+        gaps=gaps.tolist(),
+        tol=tol,
+        folds=parties.folds,
+        exchanges=walk.exchanges,
+        what=measured.what,
+        rule=rule,
+        best=best,
+        chosen=chosen,
+        said=said,
+    )
+    return Search(curve, path, known)
+
+
+def count_nonzeros(recipe: AbstractRecipe, weights: NDArray[Any]) -> int:
+    """How many weights there are; of a nuclear norm the rank."""
+    sizes = np.linalg.svd(weights, compute_uv=False) if penalty_name(recipe) == "nuclear" else np.abs(weights)
+    return int(np.sum(sizes > NONZERO * max(1.0, float(np.max(sizes)))))
+
+
+class _Search:
+    """The exchanges of a search, counted."""
+
+    def __init__(
+        self,
+        recipe: AbstractRecipe,
+        parties: Parties,
+        tol: float,
+        most_exchanges: int,
+        numbers_per_exchange: float,
+        sum_error: float,
+    ):
+        self.recipe, self.parties, self.name = recipe, parties, penalty_name(recipe)
+        self.tol, self.most, self.numbers, self.sum_error = tol, most_exchanges, numbers_per_exchange, sum_error
+        self.exchanges = 0
+        self.known: list[list[Known]] = [[] for _ in range(parties.folds + 1)]
+        self.quadratics: list[Quadratic] = []
+
+    def begin(self) -> Solved:
+        """Summaries of all losses, and the null model of all rows: no weight is worth having at HUGE."""
+        for exchange in range(self.recipe.exchanges):
+            found = known_by_fold(self.parties.summaries(self.known), len(self.known))
+            self.exchanges += 1
+            if exchange == 0:
+                check_folds(found)
+            for own, part in zip(self.known, found, strict=True):
+                own.append(part)
+        self.parties.settle(self.known)
+        whole = self.parties.folds
+        null = self.problem(whole, HUGE)
+        start = null_point(null, self.known[whole])
+        if is_quadratic(null):
+            self._learn(start)
+        return self.solve([Member(whole, null, start)], NULL * self.tol)[0]
+
+    def _learn(self, point: Saddle) -> None:
+        """All losses, from one exchange."""
+        request = Survey((point,), (True,))
+        answers = self.parties.surveys([(f, request) for f in range(len(self.known))])
+        self.exchanges += 1
+        self.quadratics = [Quadratic(point, found) for (found,) in answers]
+
+    @property
+    def weights(self) -> slice:
+        """Where the weights are among the entries of a point."""
+        like, before = self.problem(self.parties.folds, HUGE).like.x, 0
+        for name in sorted(like):
+            if name == "weights":
+                return slice(before, before + np.size(like[name]))
+            before += np.size(like[name])
+        raise KeyError("weights")
+
+    def problem(self, f: int, value: float) -> Problem:
+        """Loss number f with this penalty, its data elsewhere."""
+        own: Any = replace(self.recipe, **{self.name: value})  # type: ignore[type-var]
+        found: Problem = own.problem(self.known[f], "elsewhere")
+        return found
+
+    def path(self, values: NDArray[Any], null: Place) -> list[Solved]:
+        """All rows: every STRIDE-th value from the null model, then those between from these."""
+        whole, last = self.parties.folds, len(values) - 1
+        first = sorted({*range(0, last, STRIDE), last})
+        coarse = [Member(whole, self.problem(whole, values[v]), null) for v in first]
+        found = dict(zip(first, self.solve(coarse), strict=True))
+        rest = [v for v in range(len(values)) if v not in found]
+        nearest = [min(first, key=lambda at, v=v: abs(at - v)) for v in rest]  # type: ignore[misc]
+        members = [
+            Member(whole, self.problem(whole, values[v]), found[at].place) for v, at in zip(rest, nearest, strict=True)
+        ]
+        found |= dict(zip(rest, self.solve(members), strict=True))
+        return [found[v] for v in range(len(values))]
+
+    def folded(self, values: NDArray[Any], path: list[Solved]) -> list[list[Solved]]:
+        """Every fold's answers, from those of all rows at the same value."""
+        pairs = [(f, v) for v in range(len(values)) for f in range(self.parties.folds)]
+        members = [Member(f, self.problem(f, values[v]), path[v].point) for f, v in pairs]
+        found = dict(zip(pairs, self.solve(members), strict=True))
+        return [[found[f, v] for v in range(len(values))] for f in range(self.parties.folds)]
+
+    def held_out(self, folded: list[list[Solved]]) -> NDArray[Any]:
+        """(folds, values, 2, parts)."""
+        found = self.parties.held_out([(k, one.point.x) for k, own in enumerate(folded) for one in own])
+        self.exchanges += 1
+        sums = np.asarray(found[HELD_OUT])
+        return sums.reshape(len(folded), -1, *sums.shape[1:])
+
+    def solve(self, members: Sequence[Member], tol: float | None = None) -> list[Solved]:
+        """By all parties, or without them where everything is known."""
+        ask = self._locally if self.quadratics else self.parties.surveys
+        found = solve_together(
+            members,
+            ask,
+            tol=self.tol if tol is None else tol,
+            most_exchanges=self.most - self.exchanges,
+            numbers_per_exchange=self.numbers,
+            sum_error=self.sum_error,
+        )
+        self.exchanges += 0 if self.quadratics else found.exchanges
+        return found.solved
+
+    def _locally(self, requests: Sequence[tuple[int, Survey]]) -> list[list[Surveyed]]:
+        return [self.quadratics[f].survey(request) for f, request in requests]
+
+
+def null_point(problem: Problem, known: Sequence[Known]) -> Saddle:
+    """No weights, and a bias near the best constant: log-odds of classes, or the middle of what it can be."""
+    point = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), problem.like)
+    if "bias" in point.x:
+        box = problem.geometry.parts.x["bias"].regularizer
+        masses = known[-1].get("class_mass")
+        if masses is None or masses.ndim > 1:
+            bias = np.broadcast_to((np.asarray(box.lower) + np.asarray(box.upper)) / 2, np.shape(point.x["bias"]))
+        else:
+            logs = np.log(masses)
+            bias = logs[1] - logs[0] if point.x["bias"].ndim == 0 else logs - logs.mean()
+        point.x["bias"] = np.asarray(bias, float)
+    return point

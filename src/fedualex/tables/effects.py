@@ -1,0 +1,158 @@
+"""The table of effects of a model: the optimum without penalty, found from sums of all parties, with intervals."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inference.newton import Estimate, Outcome, estimate
+from ..inference.table import Effect, Effects, tabulate
+from ..models import Model
+from ..problems.families import Family
+from ..runs.settings import ConfigurationError
+from ..summaries import Known
+from .goals import DEVIATIONS, GOALS, MEAN, PAIRS, SHARED
+from .recipe import TableRecipe
+
+Ask = Callable[[Known], Mapping[str, NDArray[Any]]]
+"""What is asked of `Party.effects`, to the sums of all parties: one exchange."""
+INTERCEPT = "(intercept)"
+WHY_NONE = {
+    PAIRS.recipe: "a ranking of pairs has no standard errors here",
+    SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
+    DEVIATIONS.recipe: "absolute deviations have no second derivatives",
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """confidence: of intervals. own_intercepts: whether each party has an intercept of its own."""
+
+    confidence: float = 0.95
+    own_intercepts: bool = False
+
+
+def find_effects(
+    recipe: TableRecipe, known: Sequence[Known], x: Mapping[str, Any], y: NDArray[Any], ask: Ask, wanted: Wanted
+) -> dict[str, Any]:
+    """What a model keeps: the table, its exchanges, and the table by other errors; or why there is none.
+
+    x, y: the certified solution, from which the search begins and at which rows are weighed.
+    """
+    structure = GOALS[recipe.goal].structure
+    if why := WHY_NONE.get(structure.recipe):
+        return {"refused": f"there is no table of effects: {why}"}
+    layout = _Layout(recipe, known, x, wanted.own_intercepts)
+    asked = {"y": np.asarray(y, float), "own_intercept": np.asarray(int(wanted.own_intercepts))}
+    found = estimate(
+        lambda beta, meat: ask({**asked, "beta": beta, "meat": np.asarray(int(meat))}),
+        layout.start,
+        names=layout.names,
+        exact=layout.family.exact_second,
+        self_concordant=layout.family.self_concordant,
+        drop=True,
+    )
+    if found.outcome is not Outcome.DONE:
+        return {"refused": found.sentence, "exchanges": found.exchanges}
+    conditional = structure is not MEAN or recipe.weights is not None
+    return layout.tables(found, conditional, wanted.confidence)
+
+
+class _Layout:
+    """Which parameter is which coefficient, and how each is reported."""
+
+    def __init__(self, recipe: TableRecipe, known: Sequence[Known], x: Mapping[str, Any], own_intercepts: bool):
+        self.recipe, self.known, self.own = recipe, known, own_intercepts
+        encoder, weights = recipe.encoder(known), np.asarray(x["weights"], float)
+        self.family: Family = recipe.family(known)
+        columns, bias = weights.reshape(len(weights), -1), np.asarray(x["bias"], float).reshape(1, -1)
+        whole = columns if own_intercepts else np.concatenate([bias, columns])
+        self.labels = recipe.answers(known).labels.tolist() if whole.shape[1] > 1 else []
+        if self.labels:  # against the first class
+            whole = whole[:, 1:] - whole[:, :1]
+        levels = [f"{name}={level}" for name, level in encoder.contrasts]
+        rest = encoder.features[len(encoder.numbers) + len(levels) :]
+        self.features = [*([] if own_intercepts else [INTERCEPT]), *encoder.numbers, *levels, *rest]
+        self.start = whole.ravel()
+        self.units = self._units(encoder, whole.shape[1])
+        self.references = {f"{name}={level}": encoder.references[name] for name, level in encoder.contrasts}
+
+    @property
+    def names(self) -> list[str]:
+        """One for each parameter."""
+        if not self.labels:
+            return self.features
+        return [f"{feature}, {label}" for feature in self.features for label in self.labels[1:]]
+
+    def _units(self, encoder: Any, scores: int) -> NDArray[Any]:
+        """From parameters to what is reported: per unit of a column and of the target, at a row of zeros."""
+        deviation, mean = np.ones(len(encoder.features)), np.zeros(len(encoder.features))
+        if encoder.standardizer is not None:
+            numbers = slice(0, len(encoder.numbers))
+            deviation[numbers], mean[numbers] = encoder.standardizer.deviation, encoder.standardizer.mean
+        per_unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+        matrix = np.diag(per_unit)
+        if not self.own:
+            matrix = np.block([[np.ones((1, 1)), -(mean * per_unit)[None]], [np.zeros((len(matrix), 1)), matrix]])
+        scale = float(self.recipe.answers(self.known).scale)
+        return scale * np.kron(matrix, np.eye(scores))
+
+    def tables(self, found: Estimate, conditional: bool, confidence: float) -> dict[str, Any]:
+        """The table with its main errors, and with others."""
+        kinds = ["sandwich"] if conditional else ["model-based", "sandwich"]
+        kinds += ["clustered"] if found.clustered is not None else []
+        offset = None
+        if not self.own and self.recipe.reading.standardized:
+            offset = np.zeros(len(self.names))
+            offset[0] = float(self.recipe.answers(self.known).center)
+        made = {
+            kind: tabulate(
+                found,
+                penalized=self.units @ self.start + (0.0 if offset is None else offset),
+                effect=self.recipe.reading.effect,
+                kind=kind,
+                confidence=confidence,
+                conditional=conditional,
+                units=self.units,
+                offset=offset,
+                names=self.names,
+                references=self.references,
+            ).plain()
+            for kind in kinds
+        }
+        first, *others = kinds
+        return {
+            **made[first],
+            "exchanges": found.exchanges,
+            "own_intercepts": self.own,
+            "others": {kind: made[kind] for kind in others},
+        }
+
+
+# What a model keeps, read again.
+
+
+def effects_of(model: Model, kind: str | None = None) -> dict[str, Any]:
+    """The table of effects that a model keeps. kind: of its errors; None is the one that is shown first."""
+    kept: Mapping[str, Any] | None = model.training.get("effects")
+    if kept is None:
+        raise ConfigurationError("this model has no table of effects: fit it again with this version")
+    if kind is None or "refused" in kept or kind == kept["kind"]:
+        return dict(kept)
+    if kind not in kept["others"]:
+        known = ", ".join([kept["kind"], *kept["others"]])
+        raise ConfigurationError(f"errors must be one of {known}, which this model has, got {kind!r}")
+    about = {name: kept[name] for name in ("exchanges", "own_intercepts")}
+    return {**kept["others"][kind], **about, "others": {}}
+
+
+def read_effects(kept: Mapping[str, Any]) -> Effects:
+    """As an object."""
+    return Effects.read({one.name: kept[one.name] for one in fields(Effects)})
+
+
+def effect_columns(kept: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """As a file has it, one row for each effect."""
+    return {name: [row[name] for row in kept["rows"]] for name in Effect._fields}

@@ -1,0 +1,214 @@
+"""Folds of rows, which stay where they are when rows are appended, and what one party says of all folds at once."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithms.base import Survey
+from ..certificates.surveys import Surveyed
+from ..problems import AbstractRecipe
+from ..problems.curvature import Surveyor, surveyor_of
+from ..problems.rows import Rows
+from ..summaries import Known, Summary
+from ..tree import Saddle
+
+# Which fold a row is in: decided by the row's own key, and nothing else.
+
+
+_GOLDEN, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def fold_of(keys: Any, salt: str, folds: int = 5, seed: int = 0) -> NDArray[np.int64]:
+    """The fold of each row, 0 to folds - 1: a hash of its key, its site and the seed, alike on every machine.
+
+    keys: an id for each row, or how many rows there are, whose keys are then their positions. salt: the site's name.
+    """
+    values = np.arange(keys) if isinstance(keys, int | np.integer) else np.asarray(keys)
+    start = _mixed(_hashed(np.asarray([salt]))[0] ^ _mixed(np.uint64(seed)))
+    return (_mixed(_hashed(values) ^ start) % np.uint64(folds)).astype(np.int64)
+
+
+def _hashed(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """64 bits of each value; of text character by character, however wide the column is."""
+    if values.dtype.kind in "biu":
+        return _mixed(values.astype(np.int64).view(np.uint64))
+    if values.dtype.kind == "f":
+        return _mixed((values.astype(np.float64) + 0.0).view(np.uint64))
+    text = np.asarray(values, str)
+    letters = text.reshape(-1, 1).view(np.uint32).reshape(len(text), -1).astype(np.uint64)
+    found = np.zeros(len(text), np.uint64)
+    for letter in letters.T:  # padding is 0, which changes nothing
+        found = np.where(letter > 0, _mixed(found ^ letter), found)
+    return found
+
+
+def _mixed(number: Any) -> Any:
+    """One step of splitmix64."""
+    with np.errstate(over="ignore"):
+        z = number + _GOLDEN
+        z = (z ^ (z >> np.uint64(30))) * _FIRST
+        z = (z ^ (z >> np.uint64(27))) * _SECOND
+        return z ^ (z >> np.uint64(31))
+
+
+HELD_OUT = "held out"
+"""The name of the sums over held-out rows."""
+
+# Summaries of all folds in one: the name of a fold is before the names in it.
+
+
+def _prefix(fold: int) -> str:
+    return f"fold {fold}/"
+
+
+def joined_folds(parts: Sequence[Summary]) -> Summary:
+    """The summaries of one party, one for each fold, as one."""
+
+    def join(kind: str) -> dict[str, Any]:
+        return {_prefix(k) + name: value for k, part in enumerate(parts) for name, value in getattr(part, kind).items()}
+
+    return Summary(**{kind: join(kind) for kind in ("sums", "largest", "labels", "each")})
+
+
+def joined_known(known: Sequence[Sequence[Known]]) -> list[Known]:
+    """What is known of each loss as one list, the fold before each name: the opposite of `known_by_fold`."""
+    return [
+        {_prefix(k) + name: value for k, own in enumerate(known) for name, value in own[number].items()}
+        for number in range(len(known[0]))
+    ]
+
+
+def known_by_fold(known: Known, count: int) -> list[dict[str, NDArray[Any]]]:
+    """What a merged one says of each of so many folds."""
+    return [
+        {name.removeprefix(_prefix(k)): value for name, value in known.items() if name.startswith(_prefix(k))}
+        for k in range(count)
+    ]
+
+
+def check_folds(first: Sequence[Known]) -> None:
+    """Refuse folds that lack a class or a group. first: what the first summaries of all folds became."""
+    for name in ("classes", "groups"):
+        whole = first[-1].get(name)
+        for k, known in enumerate(first[:-1]):
+            if whole is not None and len(known[name]) < len(whole):
+                lost = np.setdiff1d(whole, known[name])[0]
+                kind = "class" if name == "classes" else "group"
+                raise ValueError(
+                    f"folds must leave rows of every {kind}, but all rows of the {kind} {lost!s} are in fold {k}: "
+                    "choose fewer folds, another seed, or a penalty by hand"
+                )
+
+
+class FoldedRows:
+    """One party's rows, of which fold k is left out of loss number k; loss number `folds` has all rows.
+
+    recipe: of the catalogue, whatever its penalty: no loss depends on it. fold: of each row. client: the number of the
+    party; name: what it is called in refusals. sites: whether folds are parties. Nothing of what it answers grows with
+    its rows.
+    """
+
+    def __init__(
+        self,
+        recipe: AbstractRecipe,
+        rows: Rows,
+        fold: NDArray[Any],
+        folds: int,
+        client: int,
+        name: str = "",
+        sites: bool = False,
+    ):
+        if recipe.row_duals:
+            raise ValueError("a penalty cannot be chosen where every row has a dual number of its own: give l1")
+        self.name, count = name or f"client {client}", len(rows.y)
+        if not sites and count < folds:
+            raise ValueError(f"{self.name} must have at least {folds} rows, one for each fold, got {count}")
+        self.recipe, self.rows, self.fold, self.folds, self.client = recipe, rows, np.asarray(fold), folds, client
+        self._known: list[list[Known]] = [[] for _ in range(folds + 1)]
+        self._surveyors: dict[int, tuple[float, Surveyor]] = {}
+
+    def summarize(self, known: Sequence[Sequence[Known]]) -> Summary:
+        """The recipe's next summary of every loss, `fold 3/` before the names of number 3. known: of each, so far."""
+        parts = [self.recipe.summarize(self._without(k), known[k], self.client) for k in range(self.folds + 1)]
+        return joined_folds(parts)
+
+    def settle(self, known: Sequence[Sequence[Known]]) -> None:
+        """What all parties have added up to for each loss, before the first survey."""
+        self._known, self._surveyors = [list(own) for own in known], {}
+
+    def survey(self, requests: Sequence[tuple[int, Survey]]) -> list[list[Surveyed]]:
+        """Its weighted part of each survey, second derivatives as triangles."""
+        return [[self._part(f, *at) for at in _points(request)] for f, request in requests]
+
+    @property
+    def least(self) -> int:
+        """The rows of its smallest fold that has some."""
+        counts = np.bincount(self.fold, minlength=1)
+        return int(counts[counts > 0].min())
+
+    def like(self, f: int) -> Saddle:
+        """The shapes of a point of loss number f."""
+        found: Saddle = self._surveyor(f)[1].problem.like
+        return found
+
+    def held_out(self, requests: Sequence[tuple[int, Any]]) -> Summary:
+        """What the goal's measure needs of the rows of fold k, at each (k, x): one row of sums for each request."""
+        parts = [self.recipe.held_out(self._of(k), self._known[k], self.client, x) for k, x in requests]
+        return Summary(sums={HELD_OUT: np.stack(parts)})
+
+    def _part(self, f: int, point: Any, curvature: bool, start: Any) -> Surveyed:
+        weight, surveyor = self._surveyor(f)
+        found = surveyor.survey(point, curvature=curvature, start=start)
+        if found.curvature is not None:
+            found = found._replace(curvature=found.curvature.triangles())
+        part: Surveyed = jax.tree.map(lambda leaf: weight * np.asarray(leaf), found)
+        return part
+
+    def _surveyor(self, f: int) -> tuple[float, Surveyor]:
+        if f not in self._surveyors:
+            known = self._known[f]
+            examples = self.recipe.examples(self._without(f), known, self.client)
+            weight = float(self.recipe.client_weights(known)[self.client])
+            self._surveyors[f] = weight, surveyor_of(self.recipe.problem(known, [examples]))
+        return self._surveyors[f]
+
+    def _of(self, k: int) -> Rows:
+        return _some(self.rows, self.fold == k)
+
+    def _without(self, k: int) -> Rows:
+        """The rows of loss number k; of a party that has none, all of its rows without weight."""
+        if k == self.folds:
+            return self.rows
+        if (kept := self.fold != k).any():
+            return _some(self.rows, kept)
+        if not isinstance(self.recipe.weights, str) or self.recipe.weights != "samples":
+            raise ValueError(
+                f"all {len(kept)} rows of {self.name} are in fold {k}, and clients count alike or by given numbers "
+                "here: such a fold cannot be left out"
+            )
+        return self.rows._replace(weight=np.zeros(len(kept)))
+
+
+def _some(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
+    kept: Rows = Rows._make(None if part is None else part[chosen] for part in rows)
+    return kept
+
+
+def _points(request: Survey) -> Iterable[tuple[Any, bool, Any]]:
+    count = len(request.points)
+    return zip(request.points, request.curvature or (False,) * count, request.starts or (None,) * count, strict=True)
+
+
+def added_surveys(parts: Iterable[list[list[Surveyed]]]) -> list[list[Surveyed]]:
+    """The parts of all parties added up, second derivatives as squares again."""
+    total: Any = None
+    for part in parts:
+        total = part if total is None else jax.tree.map(np.add, total, part)
+    return [[_squared(found) for found in answers] for answers in total]
+
+
+def _squared(found: Surveyed) -> Surveyed:
+    return found if found.curvature is None else found._replace(curvature=found.curvature.squares())

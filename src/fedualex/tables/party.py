@@ -1,0 +1,100 @@
+"""One party of several that hold tables: what it answers, in this process as at a site. Nothing else leaves it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..data import Encoder, Table
+from ..inference.sums import Design, summarize_effects
+from ..precision import double
+from ..problems import Problem
+from ..problems.curvature import ScoreSurveyor, surveyor_of
+from ..problems.rows import Rows
+from ..problems.scores import ScoreSum
+from ..summaries import Known, Summary
+from .choosing import checked_folds
+from .folds import FoldedRows, fold_of
+from .goals import SITES
+from .recipe import TableRecipe, merge_named
+
+
+class Party:
+    """Party number `client` with the rows that it trains on. A table is encoded once.
+
+    name: what others call it. places: where its rows stand among all of its rows, held-out ones counted. By these, or
+    by its id if it has one, a row stays in its fold when others are appended.
+    """
+
+    def __init__(self, recipe: TableRecipe, client: int, trained: Table, name: str = "", places: Any = None):
+        self.recipe, self.client, self.trained, self.name = recipe, client, trained, name
+        self.places = np.arange(trained.rows) if places is None else places
+        self._rows: Rows | None = None
+        self._sum: ScoreSum | None = None
+
+    def summarize(self, known: Sequence[Known]) -> Summary:
+        """Its next summary."""
+        recipe = self.recipe
+        if len(known) < Encoder.exchanges:
+            return recipe.summarize_columns(self.trained, known)
+        own, before = recipe.recipe(known), recipe.own_known(known)
+        summarize = own.summarize if len(before) < own.exchanges else own.smoothness
+        return summarize(self.rows(known), before, self.client)
+
+    def rows(self, known: Sequence[Known]) -> Rows:
+        """Its rows as the catalogue takes them. What the encoder is made of never changes once it is known."""
+        if self._rows is None:
+            self._rows = self.recipe.rows(self.trained, known)
+        return self._rows
+
+    def examples(self, known: Sequence[Known]) -> Any:
+        """Its examples, for `TableRecipe.problem`."""
+        recipe = self.recipe
+        return recipe.recipe(known).examples(self.rows(known), recipe.own_known(known), self.client)
+
+    def folded(self, known: Sequence[Known]) -> FoldedRows:
+        """Its rows in folds, for the choice of a penalty."""
+        recipe, parties = self.recipe, len(self.recipe.counts(known))
+        count, sites = checked_folds(recipe.selection.folds, parties), recipe.selection.folds == SITES
+        number = np.full(self.trained.rows, self.client) if sites else fold_of(self._keys, self.name, count)
+        return FoldedRows(recipe.recipe(known), self.rows(known), number, count, self.client, self.name, sites)
+
+    @property
+    def _keys(self) -> Any:
+        return self.places if self.recipe.id is None else self.trained[self.recipe.id]
+
+    def effects(self, known: Sequence[Known], asked: Known) -> Summary:
+        """Sums over its rows for the table of effects: at parameters `beta`, rows weighed as `y` weighs them.
+
+        asked: {"beta", "y", "own_intercept", "meat"}, the last two 0 or 1.
+        """
+        weight, rows = float(self.recipe.party_weights(known)[self.client]), float(self.recipe.counts(known).sum())
+        own = self._losses(known)
+        design = Design(np.asarray(own.rows.rows), own.target, rows * weight * own.coefficients(asked["y"]))
+        return Summary(
+            sums=summarize_effects(
+                own.family, design, asked["beta"], bool(asked["own_intercept"]), meat=bool(asked["meat"])
+            )
+        )
+
+    def _losses(self, known: Sequence[Known]) -> ScoreSum:
+        """Its rows as losses of scores, which the goals with a table of effects have."""
+        if self._sum is None:
+            with double():
+                surveyor = surveyor_of(self.recipe.problem(known, [self.examples(known)]))
+            assert isinstance(surveyor, ScoreSurveyor)
+            ((_, self._sum),) = surveyor.parts
+        return self._sum
+
+
+def agree(parties: Sequence[Party]) -> list[Known]:
+    """What parties in this process know after all summaries, as it is between sites."""
+    known: list[Known] = []
+    for _ in range(parties[0].recipe.exchanges):
+        known.append(merge_named({party.name or f"client {party.client}": party.summarize(known) for party in parties}))
+    return known
+
+
+def pooled_problem(parties: Sequence[Party], known: Sequence[Known]) -> Problem:
+    """Their problem."""
+    return parties[0].recipe.problem(known, [party.examples(known) for party in parties])

@@ -1,0 +1,98 @@
+"""The penalty of a table's model: chosen by held-out rows of all parties, or what is said where it cannot be."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..algorithms.newton import why_no_curvature
+from ..summaries import Known
+from .choosing import Curve, Parties, Rule, search
+from .goals import BEST, GOALS
+from .recipe import CHOSEN, TableRecipe
+
+PENALTY = "penalty.json"
+"""Where the choice is kept, beside the run."""
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """name, value: which penalty it is, and how large. others: further penalties with their values.
+
+    curve: what was measured along the path; None where the penalty was not chosen so. sentence: how it came about.
+    """
+
+    name: str
+    value: float
+    others: Mapping[str, float]
+    sentence: str
+    curve: Curve | None = None
+
+    @property
+    def chosen(self) -> Known:
+        """As all parties know it."""
+        return chosen_known(self.plain())
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        curve = None if self.curve is None else self.curve.plain()
+        return {"name": self.name, "value": self.value, **self.others, "sentence": self.sentence, "curve": curve}
+
+
+def choose_penalty(
+    recipe: TableRecipe, known: Sequence[Known], parties: Callable[[], Parties], *, sum_error: float = 0.0
+) -> Penalty:
+    """By held-out rows. Where that cannot be and nobody asked for it, the default number, and why."""
+    asked = GOALS[recipe.goal].structure.penalty in recipe.options
+    rule: Rule = "best" if recipe.selection.choose == BEST else "one-standard-error"
+    try:
+        if why := why_not_chosen(recipe, known):
+            raise ValueError(why)
+        curve = search(recipe.recipe(known), parties(), rule=rule, sum_error=sum_error).curve
+    except ValueError as error:
+        if asked:
+            raise
+        return default_penalty(recipe, known, str(error))
+    return Penalty(curve.name, curve.value, {}, curve.sentence, curve)
+
+
+def why_not_chosen(recipe: TableRecipe, known: Sequence[Known]) -> str:
+    """What keeps held-out rows from choosing; empty if nothing does."""
+    return why_no_curvature(recipe.problem(known, "elsewhere"))
+
+
+def default_penalty(recipe: TableRecipe, known: Sequence[Known], why: str) -> Penalty:
+    """The number that is used where nobody and nothing has chosen one."""
+    structure, rows = GOALS[recipe.goal].structure, int(recipe.counts(known).sum())
+    defaults = GOALS[recipe.goal].defaults(rows)
+    others = {"l2": recipe.options.get("l2", defaults["l2"])} if "l2" in defaults else {}
+    value = defaults[structure.penalty]
+    text = f"{structure.penalty} = {value:.4g}, a default that was not chosen by held-out rows: {why}"
+    return Penalty(structure.penalty, value, others, text)
+
+
+def given_penalty(recipe: TableRecipe, known: Sequence[Known]) -> Penalty:
+    """The penalty that was given, or that a goal has which cannot choose."""
+    name = GOALS[recipe.goal].structure.penalty or "l1"
+    options = recipe.settings(known)
+    others = {"l2": float(options["l2"])} if "l2" in options and name != "l2" else {}
+    how = "as given" if name in recipe.options else "the default of the goal"
+    return Penalty(name, float(options[name]), others, f"{name} = {options[name]:.4g}, {how}")
+
+
+def chosen_known(plain: Mapping[str, Any]) -> Known:
+    """A choice, from what `Penalty.plain` gave, as all parties know it."""
+    names = [plain["name"], *(["l2"] if "l2" in plain else [])]
+    values = {plain["name"]: plain["value"], "l2": plain.get("l2")}
+    return {CHOSEN + name: np.asarray(float(values[name])) for name in names}
+
+
+def told_penalty(recipe: TableRecipe, known: Sequence[Known], file: Path) -> dict[str, Any]:
+    """How the penalty of a run came about, as JSON has it. file: where a choice was kept."""
+    if not recipe.chooses:
+        return given_penalty(recipe, known).plain()
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
