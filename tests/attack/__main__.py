@@ -7,7 +7,7 @@ from .harness import Part, Tally, attack
 
 
 def parts() -> list[Part]:
-    """All parts, in the order in which they are encode_labels: a new one goes to the end."""
+    """All parts, in the order in which they are numbered: a new one goes to the end."""
     from . import (
         calls,
         configurations,

@@ -18,9 +18,9 @@ from support.patients import columns, write
 import fedualex as fx
 from fedualex import models
 from fedualex.cli import main
-from fedualex.data import Encoder
+from fedualex.data import Coding, Encoder
 from fedualex.models import Answers, Model
-from fedualex.models.store import MOST_ARRAYS, MOST_JSON, _checksums
+from fedualex.models.store import MOST_ARRAYS, MOST_JSON, WITHOUT_CHECKSUMS, _checksums
 from fedualex.problems.families import reading_of
 
 from .configurations import check
@@ -80,7 +80,8 @@ def table() -> Any:
 def originals() -> list[Path]:
     """A model of each kind, in a folder of its own, and once within the folder of a fit."""
     features = fx.data.Table({name: table()[name] for name in FEATURES}, "t")
-    encoder, rng, found = Encoder.fit(features), np.random.default_rng(1), []
+    encoder = Encoder.fit(features, coding=Coding(missing="indicator"))
+    rng, found = np.random.default_rng(1), []
     for number, (kind, outputs) in enumerate(KINDS):
         labels = {
             "numbers": [],
@@ -148,7 +149,7 @@ def _same(folder: Path, original: Path, repro: str) -> None:
     expected = _scores(document, arrays)
     near = np.allclose(scores, expected, rtol=1e-9, atol=1e-9 * float(np.max(np.abs(expected), initial=1e-300)))
     require(bool(np.all(np.isfinite(scores))) and near, "a wrong number", repro)
-    if document.get("schema") == 2:
+    if document.get("schema") != WITHOUT_CHECKSUMS:
         words = {key: value for key, value in document.items() if key != "checksums"}
         own = _checksums(words, (folder / "model.npz").read_bytes())
         require(document["checksums"] == own, "a changed model is read as if it were whole", repro)
@@ -163,8 +164,13 @@ def _scores(document: dict[str, Any], arrays: dict[str, Any]) -> Any:
         for j, name in enumerate(document["numbers"]):
             value = raw[name][i]
             row.append(0.0 if value is None or not deviation[j] > 0 else (value - mean[j]) / deviation[j])
-        for name, known in document["categories"].items():
-            row += [float(raw[name][i] == category) for category in known]
+        for name, own in document["categories"].items():
+            known = raw[name][i] in own["levels"]
+            for level, share in zip(own["levels"], own["shares"], strict=True):
+                if level != own["reference"]:
+                    row.append(float(raw[name][i] == level) if known else float(share))
+        for group in document.get("indicators", ()):
+            row.append(float(np.mean([raw[name][i] in (None, "") for name in group])))
         found.append(np.asarray(row) @ weights + np.asarray(arrays["bias"], float))
     return np.asarray(found)
 
@@ -180,7 +186,7 @@ def _sign(rng: Rng, folder: Path) -> bool:
     try:
         document = json.loads((folder / "model.json").read_text())
         if rng.random() < 0.3:
-            document["schema"] = 1
+            document["schema"] = WITHOUT_CHECKSUMS
         document["checksums"] = _checksums(document, (folder / "model.npz").read_bytes())
         (folder / "model.json").write_text(json.dumps(document))
     except Exception:  # there is nothing left to sign

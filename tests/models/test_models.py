@@ -246,6 +246,10 @@ TOWN = {"levels": ["Oslo", "Rome"], "shares": [0.5, 0.5], "reference": "Rome"}
     [
         ({"training": [0]}, "training must be a table"),
         ({"training": {"held_out": 5}}, "training.held_out must be a table"),
+        ({"training": {"done": "all"}}, "training.done must be a list of sentences"),
+        ({"training": {"id": 5}}, "training.id must be the name of a column"),
+        ({"training": {"effects": []}}, "training.effects must be a table"),
+        ({"training": {"penalty": {}}}, "training.penalty must be a table with a sentence"),
         ({"certificate": {"gap": "small"}}, "certificate.gap must be a number"),
         ({"certificate": {"gap": 10**400}}, "certificate.gap must be a number"),
         ({"numbers": "age"}, "numbers must be a list of names"),

@@ -53,6 +53,14 @@ def _check_coding(document: Mapping[str, Any], names: list[str]) -> None:
 def _check_training(training: Mapping[str, Any]) -> None:
     weighs, clients, held_out = (training.get(key) for key in ("weighs", "clients", "held_out"))
     _require(weighs is None or _is_words(weighs), "training.weighs", weighs, "a list of sentences")
+    done, name = training.get("done"), training.get("id")
+    told = done is None or (isinstance(done, list) and all(map(_is_word, done)))
+    _require(told, "training.done", done, "a list of sentences")
+    _require(name is None or _is_word(name), "training.id", name, "the name of a column")
+    penalty, effects = (training.get(key) for key in ("penalty", "effects"))
+    _require(effects is None or isinstance(effects, dict), "training.effects", effects, "a table")
+    told = penalty is None or (isinstance(penalty, dict) and _is_word(penalty.get("sentence")))
+    _require(told, "training.penalty", penalty, "a table with a sentence")
     _require(clients is None or isinstance(clients, dict | list), "training.clients", clients, "a table")
     if held_out is None:
         return
@@ -62,6 +70,11 @@ def _check_training(training: Mapping[str, Any]) -> None:
     alike = isinstance(each, dict) and all(map(_is_measures, each.values()))
     _require(alike, "training.held_out.clients", each, "numbers by name for each client")
     _require(_is_number(rows), "training.held_out.rows", rows, "a number")
+    for key in ("intervals", "calibration", "curves"):
+        found = held_out.get(key, {})
+        _require(isinstance(found, dict), f"training.held_out.{key}", found, "a table")
+    confidence = held_out.get("confidence", 0.95)
+    _require(_is_number(confidence), "training.held_out.confidence", confidence, "a number")
 
 
 def _require(holds: bool, name: str, given: Any, accepted: str) -> None:

@@ -249,7 +249,8 @@ class _Rows(NamedTuple):
         scores, reach = block.scores(x), sizes.scores(np.abs(x))
         off = (_terms(block) + 16) * UNIT * reach
         losses, slopes = per_row(family.loss(scores, target)), family.slope(scores, target)
-        accuracy = family.accuracy(scores, target)
+        if (accuracy := family.accuracy(scores, target)) is None:
+            raise NotImplementedError(f"{type(family).__name__} defines accuracy, but does not say how accurate it is")
         curved = np.asarray(family.curvature(scores - off, scores + off, target))
         curved = columns(np.broadcast_to(curved, target.shape[:1] if curved.ndim < 2 else curved.shape))
         apart = np.linalg.norm(columns(off), axis=1, keepdims=True)
