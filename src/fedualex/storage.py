@@ -6,6 +6,7 @@ import json
 import math
 import os
 import secrets
+import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -71,22 +72,28 @@ class TooLargeError(ValueError):
 
 
 def read_within(path: Path, most: int) -> bytes:
-    """The bytes of a file, of which there are at most so many."""
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size > most:
+    """The bytes of a file, of which there are at most so many; a pipe or a device, which may never end, is refused."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise ValueError(f"{path.name} is no regular file")
+        if about.st_size > most:
             raise TooLargeError(f"{path.name} has more than {most} bytes")
-        return file.read()
+        content = file.read(about.st_size + 1)
+        if len(content) != about.st_size:
+            raise ValueError(f"{path.name} was changed while it was read")
+        return content
 
 
-def read_arrays_within(path: Path, most: int) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz file that take at most so many bytes, packed and unpacked, which is seen before they do.
+def arrays_within(content: bytes, most: int) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file that take at most so many bytes when they are unpacked, which is seen before they do.
 
     Other failures are those of `read_arrays`.
     """
-    with zipfile.ZipFile(io.BytesIO(read_within(path, most))) as archive:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         parts = archive.infolist()
         if sum(part.file_size for part in parts) > most or len(parts) > MOST_ARRAYS:
-            raise TooLargeError(f"{path.name} holds more than {most} bytes or {MOST_ARRAYS} arrays")
+            raise TooLargeError(f"the archive holds more than {most} bytes or {MOST_ARRAYS} arrays")
         return {part.filename.removesuffix(".npy"): _array_within(archive.read(part)) for part in parts}
 
 

@@ -7,8 +7,20 @@ from .harness import Part, Tally, attack
 
 
 def parts() -> list[Part]:
-    """All parts, in the order in which they are encode_labels: a new one goes to the end."""
-    from . import calls, configurations, convexity, folders, games, identities, liars, losses, reconstruction
+    """All parts, in the order in which they are numbered: a new one goes to the end."""
+    from . import (
+        calls,
+        configurations,
+        convexity,
+        folders,
+        games,
+        identities,
+        liars,
+        losses,
+        models,
+        reconstruction,
+        rounding,
+    )
 
     return [
         Part("points", "a certificate is never below the gap of a game", 4.0, games.attack_points),
@@ -22,6 +34,8 @@ def parts() -> list[Part]:
         Part("folders", "a changed run folder is not verified", 2.0, folders.attack),
         Part("reconstruction", "no row follows from all that a server holds", 4.0, reconstruction.attack),
         Part("liars", "a lying server is refused or gets noise", 3.0, liars.attack),
+        Part("rounding", "the gap of a fit is proved, however near rounding it is", 4.0, rounding.attack),
+        Part("models", "a changed model is refused in one line, or read right", 2.0, models.attack),
     ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import fedualex as fx
 
@@ -28,7 +29,7 @@ class Term:
 
 def evaluated(text: str) -> Any:
     """What an expression of a repro stands for."""
-    return eval(text, {"fx": fx, "np": np})
+    return eval(text, {"fx": fx, "np": np, "csr_array": csr_array})
 
 
 def array(values: Any) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import tracemalloc
 import zipfile
@@ -229,7 +230,7 @@ def long_header(path, zeros):
             lambda folder: (folder / "model.json").write_text('{"kind": ' + "[" * 40 + "]" * 40 + "}"),
             f"lie more than {DEEPEST} deep",
         ),
-        (lambda folder: bomb(folder / "model.npz", MOST_ARRAYS + 1), "holds more than 268435456 bytes"),
+        (lambda folder: bomb(folder / "model.npz", MOST_ARRAYS + 1), "the archive holds more than 268435456 bytes"),
         (lambda folder: long_header(folder / "model.npz", 10**11), "longer or shorter than its header says"),
         (lambda folder: (folder / "model.npz").write_bytes(b"no archive"), "is damaged: BadZipFile"),
     ],
@@ -244,6 +245,83 @@ def test_a_huge_deep_or_foreign_model_is_refused_within_stated_limits(table, tmp
     tracemalloc.stop()
     assert "\n" not in str(refused.value)
     assert peak < 2 * MOST_JSON + 2**20
+
+
+TOWN = {"levels": ["Oslo", "Rome"], "shares": [0.5, 0.5], "reference": "Rome"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"training": [0]}, "training must be a table"),
+        ({"training": {"held_out": 5}}, "training.held_out must be a table"),
+        ({"training": {"done": "all"}}, "training.done must be a list of sentences"),
+        ({"training": {"id": 5}}, "training.id must be the name of a column"),
+        ({"training": {"effects": []}}, "training.effects must be a table"),
+        ({"training": {"penalty": {}}}, "training.penalty must be a table with a sentence"),
+        ({"certificate": {"gap": "small"}}, "certificate.gap must be a number"),
+        ({"certificate": {"gap": 10**400}}, "certificate.gap must be a number"),
+        ({"numbers": "age"}, "numbers must be a list of names"),
+        ({"categories": ["town"]}, "categories must be a table"),
+        ({"categories": {"town": "Rome"}}, "categories.town must be a table of levels, shares and reference"),
+        (
+            {"categories": {"town": TOWN | {"levels": ["Rome", "Rome"]}}},
+            "town.levels must be a list of different words",
+        ),
+        ({"categories": {"town": TOWN | {"shares": [0.5]}}}, "'town' must have a share for each category, and one as"),
+        (
+            {"categories": {"town": TOWN | {"shares": [0.5, "x"]}}},
+            "'town' must have a share for each category, and one as",
+        ),
+        (
+            {"categories": {"town": TOWN | {"reference": "Lima"}}},
+            "'town' must have a share for each category, and one as",
+        ),
+        ({"codes": ["age"]}, "codes must be a list of columns of categories"),
+        ({"indicators": [["age"], ["age"]]}, "indicators must be lists of columns, each column in one"),
+        ({"indicators": "age"}, "indicators must be lists of columns, each column in one"),
+        ({"missing": "guess"}, "missing must be one of mean, indicator, drop"),
+        ({"target": []}, "target must be a name"),
+    ],
+)
+def test_entries_of_a_wrong_kind_are_named(table, tmp_path, changes, match):
+    folder = models.save(model_of(table, "classes"), tmp_path / "m")
+    changed = json.loads((folder / "model.json").read_text()) | changes
+    changed["checksums"] = _checksums(changed, (folder / "model.npz").read_bytes())
+    (folder / "model.json").write_text(json.dumps(changed))
+    with pytest.raises(ValueError, match=match) as refused:
+        models.load(folder)
+    assert "\n" not in str(refused.value)
+
+
+def test_labels_of_another_model_are_refused(table, tmp_path):
+    folder, other = (models.save(model_of(table, kind), tmp_path / kind) for kind in ("classes", "numbers"))
+    changed = json.loads((folder / "model.json").read_text())
+    changed["checksums"] = _checksums(changed, (other / "model.npz").read_bytes())
+    (folder / "model.json").write_text(json.dumps(changed))
+    shutil.copy(other / "model.npz", folder / "model.npz")
+    with pytest.raises(ValueError, match="labels must be 2 for weights"):
+        models.load(folder)
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.npz"])
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero", "/dev/null"])
+def test_what_never_ends_is_no_model(table, tmp_path, name, kind):
+    folder = models.save(model_of(table, "classes"), tmp_path / "m")
+    (folder / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to(kind)
+    with pytest.raises(ValueError, match="is no regular file"):
+        models.load(folder)
+
+
+def test_scores_beyond_float64_are_refused(table):
+    model = model_of(table, "classes")
+    huge = replace(model, weights=np.full_like(model.weights, 1.7e308))
+    with pytest.raises(ValueError, match="is beyond it"):
+        huge.predict(table)
 
 
 @pytest.mark.parametrize("schema", [1, 2])

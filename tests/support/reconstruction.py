@@ -64,6 +64,10 @@ class Held:
     """The rows of all sites as the loss sees them."""
     alone: list = field(default_factory=list)
     """(site, name, array) of each answer before masks."""
+    told: list = field(default_factory=list)
+    """(site, task, number, arrays) of each request to a site."""
+    rows_of: dict = field(default_factory=dict)
+    """The same rows by site."""
 
 
 def hold(folder: Path, goal: str, masked: bool, rows: dict[str, int], seed: int = 0, **options) -> Held:
@@ -78,12 +82,15 @@ def hold(folder: Path, goal: str, masked: bool, rows: dict[str, int], seed: int 
         guard._work = _noting(held.alone, name, guard._work)
     serve(thread_engine(noting(seen)({name: guard.work for name, guard in sites.items()})), root / "server")
     held.asked = [(request.task, request.round, request.arrays) for _, request, _ in seen]
+    held.told = [(name, request.task, request.round, request.arrays) for name, request, _ in seen]
     seen.sort(key=lambda one: one[0])  # sites answer at the same time, in any order
     held.answered = _sums(seen) if masked else [(q.task, q.round, arrays) for _, q, arrays in seen]
     held.files = _arrays_of(root / "server")
     known = read_known(root / "server")
     own = [TableSite(root / "sites" / name, json.loads(_settings(root, name)), None) for name in HOSPITALS]
-    held.rows = np.concatenate([site.recipe.rows(site.table.trained, known).X for site in own])
+    each = (site.recipe.rows(site.table.trained, known).X for site in own)
+    held.rows_of = dict(zip(HOSPITALS, each, strict=True))
+    held.rows = np.concatenate(list(held.rows_of.values()))
     return held
 
 
@@ -234,14 +241,18 @@ def found_gradients(held: Held) -> int:
 
     One that all sites have alike, as at 0 where it follows from merged summaries, is no site's own.
     """
-    own = {
-        site: np.concatenate([_windows(a) for name, key, a in held.alone if name == site and "operators" in key])
-        for site in HOSPITALS
-    }
-    sent = np.concatenate([_windows(a) for *_, arrays in held.answered for a in arrays.values() if a.dtype.kind == "f"])
+    own = [(name, array) for name, key, array in held.alone if "operators" in key]
+    return found_vectors(own, [a for *_, arrays in held.answered for a in arrays.values() if a.dtype.kind == "f"])
+
+
+def found_vectors(own: list, arrays: list) -> int:
+    """How many runs of FEATURES entries of (site, array) are among arrays, but for a factor, and no other site's too."""
+    sites = sorted({site for site, _ in own})
+    each = {site: np.concatenate([_windows(a) for name, a in own if name == site]) for site in sites}
+    sent = np.concatenate([np.zeros((0, FEATURES)), *map(_windows, arrays)])
     count = 0
-    for site, vectors in own.items():
-        others = np.concatenate([other for name, other in own.items() if name != site])
+    for site, vectors in each.items():
+        others = np.concatenate([other for name, other in each.items() if name != site])
         vectors = vectors[np.linalg.norm(vectors, axis=1) > 1e-9]
         count += int(np.sum((_nearest(vectors, sent) < SAME) & (_nearest(vectors, others) > SAME)))
     return count

@@ -16,7 +16,7 @@ from ..compiling import compiled
 from ..geometry import Product
 from ..regularizers import for_reports
 from ..regularizers.fenchel import UNIT
-from ..tree import Saddle, Scalar, Tree
+from ..tree import Saddle, Scalar, Tree, Vector
 from .certificate import Measured, measure
 from .rounding import LossError, Majorized, OperatorError
 
@@ -67,6 +67,13 @@ class Minorant(NamedTuple):
     offset: Scalar
 
 
+class BoundErrors(NamedTuple):
+    """What rounding may have done to both bounds: entries of (lower.slope, upper.slope), and the offsets together."""
+
+    slope: NDArray[np.float64]
+    offset: float
+
+
 class Surveyed(NamedTuple):
     """What all clients together say of one point: g(z) = sum_m p_m g_m(z) and f(z) = sum_m p_m f_m(z), exact.
 
@@ -105,6 +112,7 @@ class CertifiableProblem(Protocol):
     def clients(self) -> int | None: ...
     @property
     def floor(self) -> KnownValue | None: ...
+    def without_data(self) -> "CertifiableProblem": ...
     def survey(self, z: Saddle) -> Surveyed: ...
     def operator_error(self, z: Saddle, g: Saddle) -> OperatorError: ...
     def value_error(self, z: Saddle, found: Surveyed) -> LossError: ...
@@ -135,6 +143,52 @@ def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]
     z = bounds.point
     g = jnp.concatenate([bounds.lower.slope, bounds.upper.slope])
     return flat.point(z), flat.point(g), bounds.upper.offset - bounds.lower.offset - jnp.vdot(g, z)
+
+
+def measure_proved(
+    problem: CertifiableProblem, bounds: Bounds, slope_error: Vector, offset_error: Scalar
+) -> tuple[Measured, Array]:
+    """The numbers of the certificate of the pair, and its shift, from bounds of their errors; compilable.
+
+    With (t, s) <= slope_error, entry by entry, and a + b <= offset_error, for all v
+
+        f(x, v) <= upper.offset - <upper.slope, v> + a + <s, |v|>,
+        f(v, y) >= lower.offset + <lower.slope, v> - b - <t, |v|>.
+
+    As |v| <= |z| + |v - z|, slope_error is an error of g, as `measure` takes it, and costs <slope_error, |z|> beside.
+    """
+    flat = flat_of(problem)
+    z, g, shift = pair_with_slopes(flat, bounds)
+    measured = measure(problem.geometry, z, g, flat.point(slope_error))
+    at = jnp.abs(bounds.point)
+    summed = jnp.abs(bounds.upper.offset) + jnp.abs(bounds.lower.offset) + jnp.vdot(jnp.abs(flat.vector(g)), at)
+    adding = (at.size + 64) * UNIT * (summed + jnp.abs(measured.x) + jnp.abs(measured.y))
+    more = jnp.asarray(offset_error) + jnp.vdot(jnp.asarray(slope_error), at) + adding
+    return measured._replace(rounding=(1 + 64 * UNIT) * (measured.rounding + more)), shift
+
+
+def measure_pair(
+    problem: CertifiableProblem, bounds: Bounds, errors: BoundErrors | None, sum_error: Scalar
+) -> tuple[tuple[Saddle, Saddle, Array], Measured]:
+    """`pair_with_slopes` and the numbers of its certificate, compiled. errors: as they are proved; None to estimate."""
+    if errors is None:
+        return _measure_estimated_pair(problem, bounds, sum_error)
+    # Without the data one program will do, however many rows there are.
+    return _measure_proved_pair(problem.without_data(), bounds, errors.slope, np.asarray(errors.offset))
+
+
+@compiled
+def _measure_estimated_pair(
+    problem: CertifiableProblem, bounds: Bounds, sum_error: Scalar
+) -> tuple[tuple[Saddle, Saddle, Array], Measured]:
+    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
+
+
+@compiled
+def _measure_proved_pair(
+    problem: CertifiableProblem, bounds: Bounds, slope_error: Vector, offset_error: Scalar
+) -> tuple[tuple[Saddle, Saddle, Array], Measured]:
+    return pair_with_slopes(flat_of(problem), bounds), measure_proved(problem, bounds, slope_error, offset_error)[0]
 
 
 def measure_bounds(problem: CertifiableProblem, bounds: Bounds, sum_error: Scalar = 0.0) -> tuple[Measured, Array]:

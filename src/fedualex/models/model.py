@@ -147,7 +147,12 @@ class Model:
         """
         if not hasattr(table, "__getitem__") or not hasattr(table, "keys"):
             raise TypeError(f"table must map the names of columns to columns, got {short(table)}")
-        return np.asarray(self.encoder.transform(table) @ self.weights + self.bias)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.asarray(self.encoder.transform(table) @ self.weights + self.bias)
+        if not np.all(np.isfinite(scores)):
+            row = int(np.argmin(np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)))
+            raise ValueError(f"table must have numbers whose scores float64 holds; that of row {row} is beyond it")
+        return scores
 
     def predict(self, table: Any) -> NDArray[Any]:
         """The class or the number of each row; one column for each of several targets."""

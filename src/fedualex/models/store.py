@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from ..data import Encoder, Standardizer
 from ..data.encoder import MEAN
 from ..problems.families import reading_of
-from ..storage import read_arrays_within, read_within, write_atomically, write_json
+from ..storage import arrays_within, read_within, write_atomically, write_json
 from ..validation import short
+from .checks import check_document
 from .model import Answers, Model
 
 SCHEMA, WITHOUT_REFERENCES, WITHOUT_CHECKSUMS = 3, 2, 1
@@ -88,7 +89,7 @@ def load(folder: str | Path) -> Model:
     if not file.exists():
         raise ValueError(f"{str(folder)!r} is no model: it has no {JSON}")
     try:
-        document = json.loads(read_within(file, MOST_JSON))
+        document = json.loads(read_within(file, MOST_JSON), parse_constant=_refuse_constant)
         _check_depth(document)
         schema = document["schema"] if document["kind"] == "model" else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -99,12 +100,17 @@ def load(folder: str | Path) -> Model:
         why = "whose categories had no reference: fit it again, or use the version of fedualex that made it"
         raise ValueError(f"{file} is a model of schema {schema}, {why}")
     try:
-        arrays = read_arrays_within(path / ARRAYS, MOST_ARRAYS)
-        if schema != WITHOUT_CHECKSUMS and document[CHECKSUMS] != _checksums(document, (path / ARRAYS).read_bytes()):
+        content = read_within(path / ARRAYS, MOST_ARRAYS)
+        arrays = arrays_within(content, MOST_ARRAYS)
+        if schema != WITHOUT_CHECKSUMS and document[CHECKSUMS] != _checksums(document, content):
             raise ValueError("its files are not those that were written together: a checksum differs")
         return from_parts(document, arrays)
     except Exception as error:  # a damaged file can fail in many ways
         raise ValueError(f"{str(folder)!r} is damaged: {type(error).__name__}: {error}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _check_depth(document: Any) -> None:
@@ -119,35 +125,61 @@ def _check_depth(document: Any) -> None:
 
 def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
     """The model of `to_parts`; what is no model can fail in many ways."""
-    numbers = tuple(map(str, document["numbers"]))
-    scale = Standardizer(arrays["mean"], arrays["deviation"]) if numbers else None
+    check_document(document)
+    numbers = tuple(document["numbers"])
+    scale = Standardizer(*(_real(key, arrays[key]) for key in ("mean", "deviation"))) if numbers else None
     if scale is not None and not scale.mean.shape == scale.deviation.shape == (len(numbers),):
         raise ValueError(f"mean and deviation must be {len(numbers)} numbers each")
-    given = document["answers"]
+    if scale is not None and not np.all(scale.deviation >= 0):
+        raise ValueError("deviation must be numbers >= 0")
+    given, weights, bias = document["answers"], _real("weights", arrays["weights"]), _real("bias", arrays["bias"])
     answers = Answers(
         reading_of(given["kind"]),
         arrays["labels"],
         float(given["threshold"]),
-        *(np.array(given[key], float) for key in OF_TARGETS),
+        *(_real(key, np.array(given[key], float)) for key in OF_TARGETS),
     )
     encoder = _encoder(numbers, scale, document)
     target, certificate, training = document["target"], document["certificate"], document["training"]
-    target = tuple(map(str, target)) if isinstance(target, list) else str(target)
-    return Model(encoder, arrays["weights"], arrays["bias"], answers, target, certificate, training)
+    target = tuple(target) if isinstance(target, list) else target
+    model = Model(encoder, weights, bias, answers, target, certificate, training)
+    _check_answers(model)
+    return model
 
 
 def _encoder(numbers: tuple[str, ...], scale: Standardizer | None, document: Mapping[str, Any]) -> Encoder:
     """Models of earlier schemas have no categories, or were refused."""
-    found = {str(name): own for name, own in document["categories"].items()}
-    levels = {name: tuple(map(str, own["levels"])) for name, own in found.items()}
-    shares = {name: tuple(map(float, own["shares"])) for name, own in found.items()}
-    references = {name: str(own["reference"]) for name, own in found.items()}
-    for name, own in levels.items():
-        if len(shares[name]) != len(own) or (own and references[name] not in own):
-            raise ValueError(f"the column {name!r} must have a share for each category, and one as its reference")
-    codes = tuple(map(str, document.get("codes", ())))
-    indicators = tuple(tuple(map(str, group)) for group in document.get("indicators", ()))
-    if unknown := {name for group in (codes, *indicators) for name in group} - {*numbers, *levels}:
-        raise ValueError(f"{sorted(unknown)[0]!r} must be a column of the model")
-    missing = str(document.get("missing", MEAN))
+    categories = document["categories"]
+    levels = {name: tuple(own["levels"]) for name, own in categories.items()}
+    shares = {name: tuple(map(float, own["shares"])) for name, own in categories.items()}
+    references = {name: own["reference"] for name, own in categories.items()}
+    indicators = tuple(map(tuple, document.get("indicators", ())))
+    codes, missing = tuple(document.get("codes", ())), document.get("missing", MEAN)
     return Encoder(numbers, levels, scale, {}, references, shares, indicators, codes, missing)
+
+
+def _real(name: str, given: Any) -> NDArray[np.float64]:
+    """Finite numbers."""
+    if np.asarray(given).dtype.kind not in "fiu":
+        raise ValueError(f"{name} must be real numbers, got {np.asarray(given).dtype}")
+    numbers = np.asarray(given, np.float64)
+    if not np.all(np.isfinite(numbers)):
+        raise ValueError(f"{name} must be finite")
+    return numbers
+
+
+def _check_answers(model: Model) -> None:
+    """Labels, one for each score or two for one, and coefficients that float64 holds."""
+    labels, several = model.answers.labels, model.weights.shape[1:]
+    if labels.ndim != 1 or labels.dtype.kind not in "Ubfiu" or len(np.unique(labels)) != len(labels):
+        raise ValueError(f"labels must be different words or numbers, got {short(labels)}")
+    wanted = (several[0] if several else 2) if model.answers.reading.labelled else 0
+    if len(several) > 1 or len(labels) != wanted:
+        raise ValueError(f"labels must be {wanted} for weights of shape {model.weights.shape}, got {len(labels)}")
+    targets = () if isinstance(model.target, str) else (len(model.target),)
+    if any(np.shape(getattr(model.answers, key)) not in ((), targets) for key in OF_TARGETS):
+        raise ValueError("center and scale must be one number, or one for each target")
+    with np.errstate(all="ignore"):
+        shown = [model.intercept, *(coefficient.per_unit for coefficient in model.coefficients)]
+    if not all(np.all(np.isfinite(numbers)) for numbers in shown):
+        raise ValueError("its coefficients are beyond float64")

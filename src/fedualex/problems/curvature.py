@@ -112,25 +112,22 @@ class Surveyor:
 class ScoreSurveyor(Surveyor):
     """Of losses of scores, in closed form."""
 
-    def __init__(self, problem: Any, sums: list[ScoreSum]):
+    def __init__(self, problem: Any, parts: list[tuple[float, ScoreSum]]):
         super().__init__(problem)
-        self.outputs = int(np.prod(np.shape(problem.like.x["weights"])[1:], dtype=int))
-        # Several targets of which there is one have a score each, as one target has.
-        flat = [own._replace(target=own.target.reshape(len(own.target))) if self.outputs == 1 else own for own in sums]
-        self.parts = list(zip(np.asarray(problem.weights, float), flat, strict=True))
+        self.parts = parts
 
     def survey(
         self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None, columns: Columns = None
     ) -> Surveyed:
         """Added up over clients and blocks of rows."""
-        x, y = self._vectors(z)
+        x, y = score_vectors(self.problem.like, z)
         whole = AllSquares(x.shape, y.size) if columns is None else SomeSquares(x.shape[1], y.size, columns)
         total = _Totals(x.shape, y.size, whole if curvature else None)
-        begun = None if start is None else self._vectors(start)
+        begun = None if start is None else score_vectors(self.problem.like, start)
         for weight, own in self.parts:
             coefficients = weight * own.coefficients(y)
             before = None if begun is None else weight * own.coefficients(begun[1])
-            for part in _blocks(len(coefficients)):
+            for part in blocks_of_rows(len(coefficients)):
                 rows, target = Block.of(own.rows, part), own.target[part]
                 losses = RowLosses(rows, own.family, target, rows.scores(x), coefficients[part])
                 total.add(losses, None if own.mixed is None else weight * own.mixed[part])
@@ -140,10 +137,16 @@ class ScoreSurveyor(Surveyor):
                 total.add_level(weight * own.level, y)
         return total.surveyed(self.problem.like)
 
-    def _vectors(self, z: Saddle) -> tuple[NDArray[Any], NDArray[Any]]:
-        """x with a column for each score, and y."""
-        x, y = (np.concatenate([np.zeros(0), *map(_flat, jax.tree.leaves(part))]) for part in (z.x, z.y))
-        return x.reshape(-1, self.outputs), y
+
+def score_vectors(like: Saddle, z: Saddle) -> tuple[NDArray[Any], NDArray[Any]]:
+    """x with a column for each score, and y."""
+    x, y = (np.concatenate([np.zeros(0), *map(_flat, jax.tree.leaves(part))]) for part in (z.x, z.y))
+    return x.reshape(-1, _outputs(like)), y
+
+
+def _outputs(like: Saddle) -> int:
+    """How many scores a row has."""
+    return int(np.prod(np.shape(like.x["weights"])[1:], dtype=int))
 
 
 class RowLosses(NamedTuple):
@@ -156,6 +159,19 @@ class RowLosses(NamedTuple):
     counts: NDArray[Any]
 
 
+def newton_slopes(at: RowLosses, origin: NDArray[Any], before: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The a_i of the dual cut of a step from scores `origin` with coefficients `before`, and the sizes of their terms.
+
+    a_i = phi'(origin) + (before_i / counts_i) phi''(origin) (the change of the score), clipped; the ratio is 0 where a
+    row has lost its weight. Any a_i in dom phi^* would be valid.
+    """
+    ratio = np.divide(before, at.counts, out=np.zeros_like(before), where=at.counts > LEAST * before)
+    second, step = at.family.second(origin, at.target), at.scores - origin
+    bent = np.einsum("nij,nj->ni", second, step) if second.ndim > step.ndim else second * step
+    slope, change = at.family.slope(origin, at.target), (ratio * bent.T).T
+    return at.family.clipped(slope + change, at.target), np.abs(slope) + np.abs(change)
+
+
 class _Totals:
     """What is added up over the rows."""
 
@@ -165,7 +181,10 @@ class _Totals:
 
     def add(self, at: RowLosses, mixed: Any) -> None:
         """Value and operator, and second derivatives where they are wanted."""
-        losses, slopes = _per_row(at.family.loss(at.scores, at.target)), _columns(at.family.slope(at.scores, at.target))
+        losses, slopes = (
+            per_row(at.family.loss(at.scores, at.target)),
+            as_columns(at.family.slope(at.scores, at.target)),
+        )
         self.value += float(at.counts @ losses)
         self.slope += at.rows.add_up(at.counts[:, None] * slopes)
         if mixed is not None:
@@ -174,19 +193,10 @@ class _Totals:
             self.squares.add(at, slopes, mixed)
 
     def add_cut(self, at: RowLosses, origin: NDArray[Any], before: NDArray[Any]) -> None:
-        """The dual cut of a step from scores `origin` with coefficients `before`: any a_i in dom phi^* would be valid.
-
-        a_i = phi'(origin) + (before_i / counts_i) phi''(origin) (the change of the score), clipped; the ratio
-        is 0 where a row has lost its weight.
-        Then f(., y) >= <sum counts_i a_i row_i, .> - sum counts_i phi^*(a_i) + <level, y>.
-        """
-        ratio = np.divide(before, at.counts, out=np.zeros_like(before), where=at.counts > LEAST * before)
-        second, step = at.family.second(origin, at.target), at.scores - origin
-        bent = np.einsum("nij,nj->ni", second, step) if second.ndim > step.ndim else second * step
-        a = at.family.slope(origin, at.target) + (ratio * bent.T).T
-        a = at.family.clipped(a, at.target)
-        self.cut += at.rows.add_up(at.counts[:, None] * _columns(a))
-        self.offset -= float(at.counts @ _per_row(at.family.conjugate(a, at.target)))
+        """f(., y) >= <sum counts_i a_i row_i, .> - sum counts_i phi^*(a_i) + <level, y>, a_i those of a step."""
+        a, _ = newton_slopes(at, origin, before)
+        self.cut += at.rows.add_up(at.counts[:, None] * as_columns(a))
+        self.offset -= float(at.counts @ per_row(at.family.conjugate(a, at.target)))
         self.has_cut = True
 
     def add_level(self, level: NDArray[Any], y: NDArray[Any]) -> None:
@@ -217,7 +227,7 @@ class AllSquares:
         """sum_i counts_i r_i r_i^T phi_i'', and sum_i mixed_i r_i^T phi_i'."""
         second, scores = at.family.second(at.scores, at.target), self.xx.shape[1]
         if second.ndim < 3:  # a score by itself
-            second = _columns(second)
+            second = as_columns(second)
             alike = bool(np.all(second == second[:, :1]))
             common = at.rows.squares(at.counts * second[:, 0]) if alike else None
             for k in range(scores):
@@ -249,7 +259,7 @@ class SomeSquares:
         """As for all entries."""
         rows = [at.rows.picked(self.columns[own]) for own in self.of_score]
         second = at.family.second(at.scores, at.target)
-        apart = _columns(second) if second.ndim < 3 else None
+        apart = as_columns(second) if second.ndim < 3 else None
         for k, other in _pairs(len(rows)) if apart is None else ((k, k) for k in range(len(rows))):
             weight = at.counts * (second[:, k, other] if apart is None else apart[:, k])
             found = rows[k].T @ (weight[:, None] * rows[other])
@@ -310,11 +320,20 @@ def _jacobian(problem: Any, z: Saddle, kept: Any) -> Any:
 
 def surveyor_of(problem: Any) -> Surveyor:
     """The surveyor of a problem with its data."""
+    parts = score_sums(problem)
+    return DifferentiatedSurveyor(problem) if parts is None else ScoreSurveyor(problem, parts)
+
+
+def score_sums(problem: Any) -> list[tuple[float, ScoreSum]] | None:
+    """The weight of each client, and its f as a sum of losses of scores; None where f is no such sum."""
     score_sum = getattr(getattr(problem, "f", None), "score_sum", None)
-    if score_sum is None or problem.data is None:
-        return DifferentiatedSurveyor(problem)
-    sums = [score_sum(client, problem.like) for client in _clients(problem.data)]
-    return DifferentiatedSurveyor(problem) if None in sums else ScoreSurveyor(problem, sums)
+    if score_sum is None or problem.data is None or problem.clients == 0:
+        return None
+    sums: list[ScoreSum | None] = [score_sum(client, problem.like) for client in _clients(problem.data)]
+    # Several targets of which there is one have a score each, as one target has.
+    flat = _outputs(problem.like) == 1
+    found = [own._replace(target=own.target.reshape(len(own.target))) if flat else own for own in sums if own]
+    return list(zip(np.asarray(problem.weights, float).tolist(), found, strict=True)) if None not in sums else None
 
 
 KINKS = {"abs", "clamp", "max", "min", "reduce_max", "reduce_min", "relu", "select_n", "sign", "sort"}
@@ -356,7 +375,8 @@ def _kinks(program: Any, names_only: bool = False) -> Iterator[str]:
             yield from _kinks(inner, names_only or name == "custom_jvp_call") if hasattr(inner, "eqns") else ()
 
 
-def _blocks(count: int) -> Iterator[slice]:
+def blocks_of_rows(count: int) -> Iterator[slice]:
+    """BLOCK rows after the other."""
     return (slice(start, start + BLOCK) for start in range(0, count, BLOCK))
 
 
@@ -370,11 +390,12 @@ def _flat(leaf: Any) -> NDArray[Any]:
     return np.ravel(np.asarray(leaf, np.float64))
 
 
-def _columns(a: NDArray[Any]) -> NDArray[Any]:
+def as_columns(a: NDArray[Any]) -> NDArray[Any]:
+    """A column for each score."""
     return a[:, None] if a.ndim == 1 else a
 
 
-def _per_row(a: NDArray[Any]) -> NDArray[Any]:
+def per_row(a: NDArray[Any]) -> NDArray[Any]:
     """Summed over targets that have a loss each."""
     return a if a.ndim == 1 else a.sum(axis=1)
 

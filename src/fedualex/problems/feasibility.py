@@ -10,7 +10,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..certificates.certificate import Certificate
-from ..certificates.rounding import Majorized
+from ..certificates.rounding import UNSEEN, Majorized
 from ..geometry import EntropicSimplex, Euclidean, Product
 from ..precision import double
 from ..regularizers.fenchel import UNIT
@@ -121,9 +121,17 @@ def lagrangian_of(problem: AbstractProblem) -> Lagrangian | None:
     return problem.f if isinstance(problem, Problem) and isinstance(problem.f, Lagrangian) else None
 
 
-def largest_violation(problem: AbstractProblem, g: Saddle | None) -> float | None:
-    """max_g loss_g(x) - limit_g from the exact operator at (x, lam); None without limits, or without the operator."""
-    return None if g is None or lagrangian_of(problem) is None else float(np.max(excess(g)))
+def largest_violation(problem: AbstractProblem, g: Saddle | None, error: Any = None) -> float | None:
+    """max_g loss_g(x) - limit_g from the exact operator at (x, lam); None without limits, or without the operator.
+
+    error: how far each entry of g in y may be from the exact one, which is added; where nobody knows, an estimate.
+    """
+    if g is None or (f := lagrangian_of(problem)) is None:
+        return None
+    above = excess(g)
+    if error is None:
+        error = UNSEEN * UNIT * (np.abs(above) + 2 * np.abs(np.asarray(f.limits, float)))
+    return float(np.max(above + error))
 
 
 def excess(g: Saddle) -> NDArray[Any]:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -18,12 +18,13 @@ from .. import tree
 from ..algorithms import Method
 from ..bundle import Bounds
 from ..certificates.certificate import Measured, certificate_of
-from ..certificates.surveys import Surveyed, add_surveys, flat_of, measure_bounds, no_trace, pair_with_slopes
+from ..certificates.surveys import Surveyed, add_surveys, flat_of, measure_pair, no_trace
 from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import AbstractGeometry, Product, is_geometry
 from ..problems import AbstractProblem, Certificate
-from ..problems.feasibility import largest_violation
+from ..problems.feasibility import lagrangian_of, largest_violation
+from ..problems.score_rounding import ScoreErrors, score_errors
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Scalar, Tree, Vector
 from .state import Contribution, Setup, State, Sums
@@ -181,7 +182,8 @@ class Output:
     origin: str = ""
     """Which output of which round "best" was; empty for other outputs."""
     violation: float | None = None
-    """A bound on how far x exceeds the limits of the problem; None if it has none, or without the operator."""
+    """By how much x exceeds the limits of the problem at most, its rounding included; None if it has none, or without
+    the operator. Where the data is elsewhere that rounding is an estimate."""
     evidence: Evidence | None = None
     """The surveys that the certificate follows from, where that is not the one at z."""
 
@@ -292,10 +294,12 @@ def structure_of(problem: AbstractProblem, z: Saddle) -> tuple[float | None, tup
     return density, tuple(ranks) or None
 
 
-def measures_of(problem: AbstractProblem, z: Saddle, operator: Saddle | None) -> dict[str, Any]:
+def measures_of(
+    problem: AbstractProblem, z: Saddle, operator: Saddle | None, slope_error: Vector | None
+) -> dict[str, Any]:
     """The fields of an output that describe its point, besides those of its certificate."""
     density, rank = structure_of(problem, z)
-    return {"density": density, "rank": rank, "violation": largest_violation(problem, operator)}
+    return {"density": density, "rank": rank, "violation": largest_violation(problem, operator, slope_error)}
 
 
 # Points projected, certified and measured, in compiled programs.
@@ -331,6 +335,16 @@ class Evaluator:
         self.problem, self.remote, self.sum_error, self.tol = exact, remote, np.asarray(sum_error), tol
         self.reason = exact.why_uncertifiable() or reason
         self.survey = survey
+
+    @cached_property
+    def errors(self) -> ScoreErrors | None:
+        """What bounds of several surveys lose by rounding, where that is proved."""
+        return None if self.remote else score_errors(self.problem)
+
+    @property
+    def limited(self) -> ScoreErrors | None:
+        """The same, where the problem has limits, so that what is violated is told with its rounding."""
+        return None if lagrangian_of(self.problem) is None else self.errors
 
     def project_and_certify(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
         """The outputs of points that are projected onto the domain first."""
@@ -388,20 +402,26 @@ class Evaluator:
 
     def certify_bounds(self, bounds: Bounds) -> Output:
         """The output of the pair of the best bounds of both sides, with the surveys that it follows from."""
-        (z, g, shift), measured = _measure_bounds(self.problem, bounds, self.sum_error)
-        certificate = claim(measured, estimated=True, shift=float(shift))
-        output = self._make_output("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate)
+        proved = None if self.errors is None else self.errors.of(bounds)
+        (z, g, shift), measured = measure_pair(self.problem, bounds, proved, self.sum_error)
+        certificate = claim(measured, estimated=proved is None, shift=float(shift))
+        slope_error = None if self.limited is None else self.limited.of_mean_slopes(bounds)
+        output = self._make_output("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate, slope_error)
         return dataclasses.replace(output, value=None, evidence=_evidence(self.problem, bounds))
 
-    def _make_output(self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate) -> Output:
+    def _make_output(
+        self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate, slope_error: Vector | None = None
+    ) -> Output:
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, None if at is None else at.operator))
+        if slope_error is None and self.limited is not None:
+            slope_error = self.limited.of_slopes(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(point)]))
         return Output(
             name,
             point,
             operator,
             None if at is None else float(at.value),
             certificate,
-            **measures_of(self.problem, point, operator),
+            **measures_of(self.problem, point, operator, slope_error),
             status=status_of(certificate.gap, self.tol),
         )
 
@@ -429,13 +449,6 @@ def _measure(problem: AbstractProblem, sum_error: Scalar, items: tuple[Tree, Tre
 def _measure_each(problem: AbstractProblem, sum_error: Scalar, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
     """What the certificates of points are made of, from the operators there, along the first axis."""
     return jax.lax.map(lambda item: jax.tree.map(jnp.asarray, problem.measure(item[0], item[1], sum_error)), items)
-
-
-@compiled
-def _measure_bounds(
-    problem: AbstractProblem, bounds: Bounds, sum_error: Scalar
-) -> tuple[tuple[Saddle, Saddle, Array], Measured]:
-    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
 
 
 def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..bundle import Bounds, Side
-from ..certificates.surveys import flat_of, measure_bounds
+from ..certificates.surveys import flat_of, measure_bounds, measure_proved
 from ..precision import double
 from ..problems import AbstractProblem
 from ..problems.curvature import surveyor_of
 from ..problems.feasibility import lagrangian_of, largest_violation
 from ..problems.known import Floor
+from ..problems.score_rounding import score_errors
+from ..regularizers.fenchel import UNIT
 from ..runs.folder import StoredRun, finite
 from ..runs.settings import ConfigurationError
 from ..runtime import Stop
@@ -238,7 +240,7 @@ def survey_checks(
     """Slopes, shift and rounding, from surveys of the data."""
     try:
         mixed = _mixed(problem, pair, sizes)
-        rounding = _rounding(problem, pair, mixed)
+        rounding, estimated = _rounding(problem, pair, mixed, stored["estimated"])
     except (ValueError, FloatingPointError) as error:
         return [Check(output, f"surveys of the data ({error})", None, None, False)]
     apart = {leaf: float(np.max(np.abs(mixed.g[leaf] - pair.g[leaf]), initial=0.0)) for leaf in pair.g}
@@ -250,7 +252,7 @@ def survey_checks(
     return [
         *checks,
         Check(output, "shift from the surveys", stored["shift"], mixed.shift, close),
-        rounding_check(output, stored, rounding, estimated=True),
+        rounding_check(output, stored, rounding, estimated),
     ]
 
 
@@ -322,8 +324,11 @@ def _cut(problem: AbstractProblem, point: Arrays, start: Arrays | None) -> tuple
     return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(Saddle(cut.slope))}, float(cut.offset)
 
 
-def _rounding(problem: AbstractProblem, pair: Bounded, mixed: Mixed) -> float:
-    """The rounding that a certificate from these surveys has."""
+def _rounding(problem: AbstractProblem, pair: Bounded, mixed: Mixed, estimated: bool) -> tuple[float, bool]:
+    """The rounding that a certificate from these surveys has, and whether it is an estimate.
+
+    estimated: whether the run called its own one. Then that is what is looked at, as bounds may be larger.
+    """
     with double():
         exact = exact_problem(problem)
         flat, evidence = flat_of(exact), pair.evidence
@@ -341,7 +346,11 @@ def _rounding(problem: AbstractProblem, pair: Bounded, mixed: Mixed) -> float:
         split = flat.split
         upper = side(evidence.upper, 0.0, z[:split], g[split:], mixed.offsets[0])
         lower = side(evidence.lower, evidence.floor, z[split:], g[:split], mixed.offsets[1])
-        return float(measure_bounds(exact, Bounds(upper, lower))[0].rounding)
+        bounds, errors = Bounds(upper, lower), None if estimated else score_errors(exact)
+        proved = None if errors is None else errors.of(bounds)
+        if proved is None:
+            return float(measure_bounds(exact, bounds)[0].rounding), True
+        return float(measure_proved(exact, bounds, proved.slope, proved.offset)[0].rounding), False
 
 
 def _largest(array: Any) -> float:
@@ -387,6 +396,25 @@ CLOSE = 1.01
 """A search for a proof may end a little elsewhere on another machine: a bound up to so many times its own will do."""
 
 
+APART = 100.0
+"""How many times more or less the rounding of a mean over surveys may be than that at the point itself."""
+
+
+def _violation_check(output: str, stored: Any, problem: AbstractProblem, z: Arrays, g: Arrays) -> Check:
+    """From the stored operator, with a rounding that is neither left out nor much more than that at the point."""
+    operator = point_of(problem, g) if g else None
+    least = finite(largest_violation(problem, operator, 0.0))
+    if least is None or stored is None:
+        return Check(output, "violation", stored, least, stored == least)
+    with double():
+        errors = score_errors(exact_problem(problem))
+    vector = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(point_of(problem, z))])
+    own = largest_violation(problem, operator, None if errors is None else errors.of_slopes(vector))
+    rounding = max(float(own or 0.0) - least, 4 * UNIT * abs(least))
+    near = least + rounding / APART <= stored <= least + APART * rounding
+    return Check(output, "violation", stored, own, near)
+
+
 def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
     """Violations from the stored operators, and the proof of infeasibility found again; nothing if nothing is said."""
     status: Mapping[str, Any] = run.status or {}
@@ -396,11 +424,9 @@ def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
         return [Check("", f"why the run ended ({status['stop']}: {why_not})", None, None, None)] if said else []
     if lagrangian_of(problem) is None:
         return [Check("", "INFEASIBLE: the problem has limits", None, None, False)] if said else []
-    checks = []
+    checks, here = [], problem.without_data() if is_deployment(run.manifest["configuration"]) else problem
     for name, output in status["outputs"].items():
-        _, g = run.points(name)
-        found = finite(largest_violation(problem, point_of(problem, g) if g else None))
-        checks.append(Check(name, "violation", output["violation"], found, output["violation"] == found))
+        checks.append(_violation_check(name, output["violation"], here, *run.points(name)))
     if is_deployment(run.manifest["configuration"]) or status["stop"] == Stop.INTERRUPTED.name:
         return checks
     again = bound_violation(problem, status["outputs"][status["output"]]["violation"])

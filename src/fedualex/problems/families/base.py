@@ -6,7 +6,7 @@ Formulas are written once, for arrays of numpy and of jax: where all arguments a
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,6 +26,18 @@ Sums = Mapping[str, NDArray[Any]]
 def namespace(*arrays: Any) -> ModuleType:
     """jax.numpy if any of the arrays is jax's or traced by it, else numpy."""
     return jnp if any(isinstance(array, jax.Array) for array in arrays) else np
+
+
+class Accuracy(NamedTuple):
+    """How far computed numbers may be from the exact ones of the very arguments that were given, in units of UNIT."""
+
+    value: Any
+    slope: Any
+
+
+EXP_LOG = 8.0
+"""The relative error of exp, log and log1p that is assumed of numpy and of jax, in units of UNIT: 4 units in the last
+place. Tests compare them with arithmetic of many digits."""
 
 
 class Family(eqx.Module):
@@ -80,6 +92,18 @@ class Family(eqx.Module):
         If a score is a sum of n terms of total size `reach`, the loss is computed to within (n + 16) UNIT size, and its
         slope to within (n + 16) UNIT times the derivative of `size`.
         """
+
+    def accuracy(self, score: Any, target: Any) -> Accuracy | None:
+        """How far `loss` and `slope` may be off, in numpy or differentiated by jax; None if nobody derived it.
+
+        With it, and with `conjugate_accuracy`, what rounding does to bounds of the optimal value is proved; else it is
+        estimated. An error of the score itself is not part of it.
+        """
+        return None
+
+    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+        """How far `conjugate` may be off, in numpy, at a `clipped` slope, and how near a slope in its domain is."""
+        raise NotImplementedError(f"{type(self).__name__} says how accurate its loss is, but not its conjugate")
 
     @abstractmethod
     def curvature(self, lower: Any, upper: Any, target: Any) -> Any:

@@ -12,7 +12,7 @@ from ...summaries import Known
 from ..bounds import Ball, class_bias_box, class_means, class_shares, known_classes, largest_product, sums_by_class
 from ..readings import ClassReading, Reading
 from ..rows import Rows, class_column
-from .base import Family, Sums, namespace
+from .base import EXP_LOG, Accuracy, Family, Sums, namespace
 
 
 class ClassFamily(Family):
@@ -111,6 +111,16 @@ class Logistic(ClassFamily):
         """1 + reach + reach^2 / 8: the slope is at most 1, and its own slope at most 1/4."""
         return 1 + reach + reach**2 / 8
 
+    def accuracy(self, score: Any, target: Any) -> Accuracy:
+        """An exponential and a logarithm; jax's derivative is exp(-sign score - loss), whose exponent is rounded."""
+        each = 2 * EXP_LOG + 8
+        slope = np.abs(self.slope(score, target))
+        return Accuracy(each * (1 + self.loss(score, target)), each * (1 + np.abs(score)) * slope)
+
+    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+        """Two terms t log t of size 1 / e at most, one of them at 1 - t."""
+        return Accuracy(np.full(np.shape(target), EXP_LOG + 8), np.zeros_like(slope))
+
     def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
         return 1 / 4
 
@@ -170,6 +180,17 @@ class Softmax(ClassFamily):
         """1 + log(classes) + 2 R + R^2, R the sum over the classes."""
         total = namespace(reach).sum(reach, axis=-1)
         return 1 + np.log(reach.shape[-1]) + 2 * total + total**2
+
+    def accuracy(self, score: Any, target: Any) -> Accuracy:
+        """Exponentials of differences, whose sizes they make up for, a sum over the classes, and a logarithm."""
+        each = score.shape[-1] + 2 * EXP_LOG + 16
+        return Accuracy(each * (1 + self.loss(score, target)), np.full(np.shape(score), each))
+
+    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+        """Shares that add up to 1 up to 9 UNIT a class are divided by their sum, which puts them on the simplex."""
+        classes = slope.shape[-1]
+        value = (32 + 2 * EXP_LOG) * (classes + 2) * (1 + np.log(classes))
+        return Accuracy(np.full(np.shape(target), value), np.full(np.shape(slope), 16.0 * classes))
 
     def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
         return 1 / 2

@@ -14,7 +14,7 @@ from ...validation import positive
 from ..bounds import Ball, bias_box, largest_product
 from ..readings import MeanReading, NumberReading, Reading
 from ..rows import Rows, targets
-from .base import Family, Sums, namespace
+from .base import Accuracy, Family, Sums, namespace
 
 
 class NumberFamily(Family):
@@ -168,6 +168,14 @@ class Squared(LocationFamily):
         """(reach + |target|)^2."""
         return (reach + namespace(reach, target).abs(target)) ** 2
 
+    def accuracy(self, score: Any, target: Any) -> Accuracy:
+        """A difference, a square and a half: relative errors, as nothing cancels after the first of them."""
+        return Accuracy(6 * self.loss(score, target), 4 * np.abs(self.slope(score, target)))
+
+    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+        """a (a / 2 + target): a sum and a product."""
+        return Accuracy(6 * np.abs(self.conjugate(slope, target)), np.zeros_like(slope))
+
     def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
         return 1.0
 
@@ -211,6 +219,14 @@ class Huber(LocationFamily):
     def size(self, reach: Any, target: Any) -> Any:
         """(reach + |target|)^2: never less than the square's."""
         return Squared().size(reach, target)
+
+    def accuracy(self, score: Any, target: Any) -> Accuracy:
+        """|u| - |clip(u)| / 2 is at least |u| / 2, so that errors are relative as those of the square are."""
+        return Accuracy(12 * self.loss(score, target), 8 * np.abs(self.slope(score, target)))
+
+    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+        """That of the square: a clipped slope is within delta as it is."""
+        return Squared().conjugate_accuracy(slope, target)
 
     def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
         return 1.0

@@ -1,0 +1,300 @@
+"""How far rounding may have moved the bounds of a loss of scores: a running error analysis over its rows.
+
+A bound from above says f(x, v) <= offset - <slope, v> for all v, one from below f(v, y) >= offset + <slope, v>. With
+slopes and offsets as float64 computed them they hold up to offset error + <slope error, |v|>, and these two are what is
+bounded here. u is UNIT; docs/problems.md has the analysis in words.
+
+- To add n terms in any order costs at most 1.01 n u of the sum of their sizes. COUNT and the numbers of variables and
+  of surveys make up for all else that a term goes through: coefficients, products, weighted means.
+- A score is computed to within `off` = (terms + 16) u of the size of its terms. At such a score a loss differs by at
+  most |slope| off + curvature off^2 / 2, and a slope by curvature off.
+- What a family's formulas lose at the very score that they are given, its `Accuracy` says.
+- A dual cut may have any slopes a_i with a finite conjugate, so what rounding did to a_i itself is no error.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bundle import Bounds, Side
+from ..certificates.surveys import BoundErrors
+from ..geometry import is_geometry
+from ..regularizers.fenchel import TINY, UNIT
+from ..validation import issparse
+from .curvature import Block, RowLosses, as_columns, blocks_of_rows, newton_slopes, per_row, score_sums
+from .scores import ScoreRows, ScoreSum
+
+COUNT = 64
+"""Roundings of a term beside those of the sums over rows, variables and surveys, generously."""
+SECOND = 1.01
+"""What products of errors, and the rounding of these errors themselves, may add."""
+SAME = 2.0**-20
+"""How much of its terms a slope may differ by that another program computes."""
+KEPT = 64
+"""Points whose errors are remembered: the surveys that bounds are made of stay for many records."""
+
+
+class _Errors(NamedTuple):
+    """Of one bound."""
+
+    slope: NDArray[Any]
+    offset: float
+
+
+class ScoreErrors:
+    """The errors of bounds of one problem; `parts` are its clients' weights and sums of losses of scores."""
+
+    def __init__(self, problem: Any, parts: list[tuple[float, ScoreSum]]):
+        self.problem, self.parts = problem, parts
+        self.rows = sum(len(own.target) for _, own in parts)
+        self._kept: dict[Any, _Errors] = {}
+
+    def of(self, bounds: Bounds) -> BoundErrors | None:
+        """None where the domain is unbounded and a mean of several points was rounded."""
+        above = self._side(bounds.upper, self._upper, self._moved_x)
+        below = self._side(bounds.lower, self._lower, self._moved_y)
+        offset = SECOND * (above.offset + below.offset) + TINY
+        slope = SECOND * np.concatenate([below.slope, above.slope]) + TINY
+        return BoundErrors(slope, offset) if np.isfinite(offset) and np.all(np.isfinite(slope)) else None
+
+    def of_slopes(self, point: NDArray[Any]) -> NDArray[Any]:
+        """How far the slope in y of a survey of this point may be from that of f."""
+        return np.asarray(SECOND * self._of_survey(self._upper, point, point).slope + TINY)
+
+    def of_mean_slopes(self, bounds: Bounds) -> NDArray[Any]:
+        """How far the slope in y of f at upper.point may be above -upper.slope, the mean over its surveys."""
+        side, points = bounds.upper, np.asarray(bounds.upper.points)[np.asarray(bounds.upper.weights)[:-1] > 0]
+        own = SECOND * self._side(side, self._upper, lambda *mean: 0.0).slope + TINY
+        moved = self._moved_x(np.asarray(side.point), points, np.ones(self._level.size)) if len(points) > 1 else 0.0
+        return np.asarray(own + 2 * moved)
+
+    def _side(self, side: Side, errors: Any, moved: Any) -> _Errors:
+        """The weighted mean of the errors of its surveys; the floor alone has none."""
+        points, weights = np.asarray(side.points), np.asarray(side.weights)
+        starts = points if side.starts is None else np.asarray(side.starts)
+        used = np.flatnonzero(weights[:-1])
+        known = 0.0 if self.problem.floor is None else abs(float(self.problem.floor.value))
+        slope, offset = np.zeros(np.shape(side.slope)), 2 * self._unit * known * float(weights[-1])
+        for i in used:
+            found = self._of_survey(errors, points[i], starts[i])
+            slope, offset = slope + weights[i] * found.slope, offset + weights[i] * found.offset
+        if np.count_nonzero(weights) == 1 and np.max(weights) == 1:  # one survey, or the floor: nothing was mixed
+            return _Errors(slope, float(offset))
+        # Errors hold one `_unit` of all sizes at least, so that a share of them makes up for the rounding of the mean.
+        more = 1 + 4 * (weights.size + 4) * UNIT / self._unit
+        return _Errors(more * slope, float(more * (offset + moved(np.asarray(side.point), points[used]))))
+
+    def _of_survey(self, errors: Any, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
+        key = errors.__name__, point.tobytes(), start.tobytes()
+        if key not in self._kept:
+            while len(self._kept) >= KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = errors(point, start)
+        return self._kept[key]
+
+    @property
+    def _unit(self) -> float:
+        """What sums over rows and variables, and all that rounds a constant number of times, lose of their terms."""
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(self.problem.like))
+        return (self.rows + 2 * size + COUNT) * UNIT
+
+    # One survey.
+
+    def _upper(self, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
+        """offset = f + <g_y, y> and slope = g_y = -(sum mixed_i loss_i + level) at one point."""
+        x, y = self._vectors(point)
+        value, slope, size = 0.0, np.zeros(y.size), np.zeros(y.size)
+        for rows in self._evaluated(x, y):
+            value += float(rows.counts @ (rows.loss_error + 2 * self._unit * rows.loss))
+            if rows.mixed is not None:
+                slope += np.asarray(rows.mixed.T @ (rows.loss_error + self._unit * rows.loss))
+                size += np.asarray(rows.mixed.T @ rows.loss)
+        slope, size = slope + self._unit * self._level, size + self._level
+        return _Errors(slope, value + float((slope + 4 * self._unit * size) @ np.abs(y)))
+
+    def _lower(self, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
+        """Of the dual cut of a step; one that ends where it begins may be a survey's own cut as well."""
+        step = self._of_step(point, start)
+        if not np.array_equal(point, start):
+            return step
+        survey = self._of_own_cut(point)
+        return _Errors(np.maximum(step.slope, survey.slope), max(step.offset, survey.offset))
+
+    def _of_own_cut(self, point: NDArray[Any]) -> _Errors:
+        """offset = f - <g_x, x> and slope = g_x = sum c_i slope_i row_i."""
+        x, y = self._vectors(point)
+        slope, offset = np.zeros_like(x), 2 * self._unit * float(self._level @ np.abs(y))
+        for rows in self._evaluated(x, y):
+            slope += rows.spread(rows.slope_error + self._unit * np.abs(rows.slope))
+            offset += float(rows.counts @ (rows.loss_error + 2 * self._unit * rows.loss))
+            offset += 2 * self._unit * float(rows.counts @ per_row(np.abs(rows.slope) * rows.reach))
+        return _Errors(slope.ravel(), offset + float(np.vdot(slope, np.abs(x))))
+
+    def _of_step(self, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
+        """offset = <level, y> - sum c_i conjugate(a_i) and slope = sum c_i a_i row_i, with the a_i of a step."""
+        x, y = self._vectors(point)
+        slope, offset = np.zeros_like(x), 2 * self._unit * float(self._level @ np.abs(y))
+        for rows, a, size in self._stepped(x, y, *self._vectors(start)):
+            accuracy = rows.family.conjugate_accuracy(a, rows.target)
+            slope += rows.spread(UNIT * as_columns(accuracy.slope) + self._unit * as_columns(size))
+            conjugate = per_row(np.abs(rows.family.conjugate(a, rows.target)))
+            offset += float(rows.counts @ (UNIT * per_row(accuracy.value) + self._unit * conjugate))
+        return _Errors(slope.ravel(), offset)
+
+    def _evaluated(self, x: NDArray[Any], y: NDArray[Any]) -> Iterator["_Rows"]:
+        """The rows of all clients, block by block, with the sizes and the errors of what they add."""
+        for weight, own in self.parts:
+            counts = weight * _sizes_of_coefficients(own, np.abs(y))
+            for part in blocks_of_rows(len(counts)):
+                mixed = None if own.mixed is None else weight * abs(own.mixed[part])
+                yield _Rows.of(own, part, x, counts[part], mixed)
+
+    def _stepped(
+        self, x: NDArray[Any], y: NDArray[Any], x0: NDArray[Any], y0: NDArray[Any]
+    ) -> Iterator[tuple["_Rows", NDArray[Any], NDArray[Any]]]:
+        """The same with the slopes of a dual cut, and the sizes that they may have elsewhere."""
+        for weight, own in self.parts:
+            counts, before = weight * own.coefficients(y), weight * own.coefficients(y0)
+            sizes = weight * _sizes_of_coefficients(own, np.abs(y))
+            for part in blocks_of_rows(len(counts)):
+                rows = _Rows.of(own, part, x, sizes[part], None)
+                at = RowLosses(rows.block, own.family, rows.target, rows.scores, counts[part])
+                a, terms = newton_slopes(at, rows.block.scores(x0), before[part])
+                yield rows, a, np.abs(a) + SAME * terms
+
+    # A mean of several points is rounded, so that f is wanted beside it.
+
+    def _moved_x(self, point: NDArray[Any], points: NDArray[Any], most: NDArray[Any] | None = None) -> float:
+        """<sup_v |grad_x f(x, v)|, how far x may be from the mean>: by convexity f exceeds the mean's by no more.
+
+        most: how large entries of v are, those of the domain if None.
+        """
+        x, split = point.reshape(self._shape), len(point)
+        if most is None:
+            most = self._farthest(self.problem.like.y, self.problem.geometry.parts.y, points[:, split:])
+        off = self._unit * np.max(np.abs(points[:, :split]), axis=0, initial=0.0)
+        return sum(
+            float(np.vdot(rows.spread(np.abs(rows.slope) + rows.slope_error), off.reshape(x.shape)))
+            for rows in self._evaluated(x, most)
+        )
+
+    def _moved_y(self, point: NDArray[Any], points: NDArray[Any]) -> float:
+        """<sup_v |grad_y f(v, y)|, how far y may be from the mean>; nothing where there is no y."""
+        if not point.size:
+            return 0.0
+        split, known = points.shape[1] - point.size, getattr(self.problem.floor, "y", None)
+        farthest = self._farthest(self.problem.like.x, self.problem.geometry.parts.x, points[:, :split])
+        floor = np.concatenate([np.zeros(0), *map(np.ravel, jax.tree.leaves(known))])
+        entries = np.max(np.abs(points[:, split:]), axis=0, initial=0.0)
+        off = self._unit * (np.maximum(entries, np.abs(floor)) if floor.size else entries)
+        total = float(self._level @ off)
+        for weight, own in self.parts:
+            for part in blocks_of_rows(len(own.target)) if own.mixed is not None else ():
+                reach, target = _sizes_of(own.rows, part).scores(farthest.reshape(self._shape)), own.target[part]
+                steepest = as_columns(np.asarray(own.family.steepest(-reach, reach, target)))
+                start = per_row(own.family.loss(np.zeros_like(reach), target))
+                largest = start + per_row(steepest * per_row(as_columns(reach))[:, None])
+                total += weight * float((abs(own.mixed[part]) @ off) @ largest)
+        return total
+
+    def _farthest(self, like: Any, parts: Any, points: NDArray[Any]) -> NDArray[Any]:
+        """How large the entries of one variable can be in its domain: those of a point of it, and the diameter."""
+        leaves, several = jax.tree.leaves(like), jax.tree.leaves(parts, is_leaf=is_geometry)
+        wide = [np.full(np.size(leaf), float(part.diameter(leaf))) for leaf, part in zip(leaves, several, strict=True)]
+        return np.concatenate([np.zeros(0), *wide]) + np.max(np.abs(points), axis=0, initial=0.0)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """x as a matrix, with a column for each score."""
+        return -1, int(np.prod(np.shape(self.problem.like.x["weights"])[1:], dtype=int))
+
+    def _vectors(self, point: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        split = sum(np.size(leaf) for leaf in jax.tree.leaves(self.problem.like.x))
+        return point[:split].reshape(self._shape), point[split:]
+
+    @property
+    def _level(self) -> NDArray[Any]:
+        """The sizes of what y is multiplied by beside the rows."""
+        entries = sum(np.size(leaf) for leaf in jax.tree.leaves(self.problem.like.y))
+        return sum(
+            (weight * np.abs(own.level) for weight, own in self.parts if own.level is not None), np.zeros(entries)
+        )
+
+
+class _Rows(NamedTuple):
+    """Some rows at one point: scores with the sizes of their terms, losses and slopes with their errors."""
+
+    block: Block
+    sizes: Block
+    family: Any
+    target: NDArray[Any]
+    scores: NDArray[Any]
+    reach: NDArray[Any]
+    counts: NDArray[Any]
+    """The sizes of the coefficients."""
+    mixed: Any
+    """The sizes of what y is multiplied by."""
+    loss: NDArray[Any]
+    slope: NDArray[Any]
+    loss_error: NDArray[Any]
+    slope_error: NDArray[Any]
+
+    @classmethod
+    def of(cls, own: ScoreSum, part: slice, x: NDArray[Any], counts: NDArray[Any], mixed: Any) -> "_Rows":
+        family, target = own.family, own.target[part]
+        block, sizes = Block.of(own.rows, part), _sizes_of(own.rows, part)
+        scores, reach = block.scores(x), sizes.scores(np.abs(x))
+        off = (_terms(block) + 16) * UNIT * reach
+        losses, slopes = per_row(family.loss(scores, target)), family.slope(scores, target)
+        if (accuracy := family.accuracy(scores, target)) is None:
+            raise NotImplementedError(f"{type(family).__name__} defines accuracy, but does not say how accurate it is")
+        curved = np.asarray(family.curvature(scores - off, scores + off, target))
+        curved = as_columns(np.broadcast_to(curved, target.shape[:1] if curved.ndim < 2 else curved.shape))
+        apart = np.linalg.norm(as_columns(off), axis=1, keepdims=True)
+        by_score = per_row(as_columns(np.abs(slopes) * off)) + per_row(curved * apart**2) / 2
+        loss_error = UNIT * per_row(accuracy.value) + by_score
+        slope_error = UNIT * as_columns(accuracy.slope) + curved * apart
+        slopes, reach = as_columns(slopes), as_columns(reach)
+        return cls(block, sizes, family, target, scores, reach, counts, mixed, losses, slopes, loss_error, slope_error)
+
+    def spread(self, sizes: NDArray[Any]) -> NDArray[Any]:
+        """sum_i counts_i sizes_i |row_i|."""
+        return self.sizes.add_up(self.counts[:, None] * sizes)
+
+
+def _sizes_of(rows: ScoreRows, part: slice) -> Block:
+    """|row| + |center| and |beside|: at least the sizes of all that scores and sums over rows are made of."""
+    own, center = abs(rows.rows[part]), None if rows.center is None else np.abs(np.asarray(rows.center, float))
+    beside = np.abs(rows.beside[part])
+    if center is None or issparse(own):
+        return Block(own, beside, None if center is None else -center)
+    return Block(own + center, beside, None)
+
+
+def _terms(block: Block) -> int:
+    """How many terms a score has at most."""
+    features = int(block.rows.shape[1])
+    if issparse(block.rows) and block.center is None:
+        features = int(np.max(np.diff(block.rows.indptr), initial=0))
+    return 2 * features + block.beside.shape[1]
+
+
+def _sizes_of_coefficients(own: ScoreSum, y: NDArray[Any]) -> NDArray[Any]:
+    fixed = np.abs(own.fixed)
+    return fixed if own.mixed is None else fixed + np.asarray(abs(own.mixed) @ y)
+
+
+def score_errors(problem: Any) -> ScoreErrors | None:
+    """The errors of a problem's bounds, if its data is here, f a sum of losses of scores, and all of it analyzed."""
+    sums = score_sums(problem) if problem.geometry.rounding_is_bound else None
+    if sums is None or not all(_is_analyzed(own) for _, own in sums):
+        return None
+    return ScoreErrors(problem, sums)
+
+
+def _is_analyzed(own: ScoreSum) -> bool:
+    """Whether the family's own class says so: one that inherits formulas may have changed some of them."""
+    return "accuracy" in vars(type(own.family))
