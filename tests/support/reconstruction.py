@@ -80,9 +80,11 @@ def hold(folder: Path, goal: str, masked: bool, rows: dict[str, int], seed: int 
     sites = {name: load_site(root / "sites" / name) for name in HOSPITALS}
     for name, guard in sites.items():
         guard._work = _noting(held.alone, name, guard._work)
-    serve(thread_engine(noting(seen)({name: guard.work for name, guard in sites.items()})), root / "server")
+    serve(
+        thread_engine(noting(seen)({name: _telling(held.told, name, guard.work) for name, guard in sites.items()})),
+        root / "server",
+    )
     held.asked = [(request.task, request.round, request.arrays) for _, request, _ in seen]
-    held.told = [(name, request.task, request.round, request.arrays) for name, request, _ in seen]
     seen.sort(key=lambda one: one[0])  # sites answer at the same time, in any order
     held.answered = _sums(seen) if masked else [(q.task, q.round, arrays) for _, q, arrays in seen]
     held.files = _arrays_of(root / "server")
@@ -104,6 +106,16 @@ def pooled(folder: Path, settings: dict) -> dict:
 
 def _settings(root: Path, name: str) -> str:
     return (root / "sites" / name / "deployment.json").read_text()
+
+
+def _telling(told: list, name: str, work):
+    """What a site is told, whether it answers or refuses."""
+
+    def answer(request):
+        told.append((name, request.task, request.round, request.arrays))
+        return work(request)
+
+    return answer
 
 
 def _noting(kept: list, name: str, work):
