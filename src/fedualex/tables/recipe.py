@@ -144,15 +144,6 @@ class TableRecipe:
         found = known[self.exchanges] if len(known) > self.exchanges else {}
         return options | {name.removeprefix(CHOSEN): float(value) for name, value in found.items()}
 
-    def why_not_chosen(self, part: Known) -> str:
-        """Why the last that all parties know is no choice of a penalty; empty if it is one."""
-        names = {CHOSEN + name for name in (self._goal.structure.penalty, "l2")}
-        if not self.chooses or not part or not part.keys() <= names:
-            return f"it names {', '.join(part) or 'nothing'}"
-        if not all(np.shape(value) == () and np.isfinite(value) and value >= 0 for value in part.values()):
-            return "a penalty is a number >= 0"
-        return ""
-
     def own_known(self, known: Sequence[Known]) -> Sequence[Known]:
         """What the goal's own recipe knows."""
         return known[Encoder.exchanges : self.exchanges]

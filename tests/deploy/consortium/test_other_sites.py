@@ -70,7 +70,7 @@ def test_another_site_is_told_merged_summaries_and_of_each_site_its_rows_alone(t
             assert array.shape[:1] != (3,) or array.ndim == 1, f"{name} has a row for each site"
             if array.dtype.kind in "fi" and np.any(array):
                 assert not any(np.array_equal(array, alone) for sums in own.values() for alone in sums), name
-    assert [int(count) for count in known[2]["rows"]] == [len(held.rows_of[site]) for site in HOSPITALS]
+    assert [int(count) for count in known[3]["rows"]] == [len(held.rows_of[site]) for site in HOSPITALS]
 
 
 @KINDS

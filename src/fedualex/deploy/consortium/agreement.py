@@ -93,7 +93,7 @@ def why_not_merged(own: Summary, known: Known, client: int, sites: int) -> str:
         if known[name].shape != np.shape(value):
             return f"{name} has another shape"
         least = np.asarray(value) - (SLACK * np.abs(value) if name in own.sums else 0)
-        if name.rpartition("/")[2] not in SIGNED and np.any(known[name] < least - np.finfo(float).tiny):
+        if name not in SIGNED and np.any(known[name] < least - np.finfo(float).tiny):
             return f"{name} is less than that of this site alone"
     return ""
 

@@ -349,9 +349,6 @@ class TableSite:
     def _check_known(self, known: Sequence[Known]) -> None:
         """Refuse merged summaries that this site's own are no part of."""
         for number, part in enumerate(known):
-            if number == self.recipe.exchanges:
-                self._check_chosen(part)
-                continue
             if (seen := digest_known(self.agreed, known[: number + 1])) in self._believed:
                 continue
             if number < self.recipe.exchanges:
@@ -364,11 +361,6 @@ class TableSite:
                     f"what the server has merged is not made of this site's rows: {reason}; begin anew"
                 )
             self._believed.add(seen)
-
-    def _check_chosen(self, part: Known) -> None:
-        """Refuse what was chosen unless it is penalties of this goal."""
-        if reason := self.recipe.why_not_chosen(part):
-            raise DisagreementError(f"what the server says was chosen is no penalty: {reason}")
 
     def _enough_held_out(self) -> list[bool]:
         """Which sites hold out enough rows to be measured on, as far as can be told from the rows they train on."""
