@@ -21,8 +21,11 @@ def few_values(monkeypatch):
 
 def chosen(settings, folder):
     planned = plan_fit(settings, folder)
-    members = [party.folded(planned.known) for party in planned.parties.members]
-    return choose_penalty(planned.recipe, planned.known, PartiesHere(members))
+
+    def parties():
+        return PartiesHere([party.folded(planned.known) for party in planned.parties.members])
+
+    return choose_penalty(planned.recipe, planned.known, parties)
 
 
 def table(folder, rows=120, columns=3, sites=4, seed=0):
@@ -106,6 +109,7 @@ def test_columns_that_tell_nothing_leave_the_model_without_weights(tmp_path):
 def test_many_variables_are_not_chosen_for_though_some_columns_would_solve_them(tmp_path, monkeypatch):
     """As if three variables were many under l1: problems that are solved together have all columns."""
     monkeypatch.setattr(newton, "MANY", 3)
+    monkeypatch.setattr(newton, "WORKING", 2)
     ignored = {"ignore": ["number", "other", "counts", "site"], "clients": 3}
     settings = {**table(tmp_path), "target": "label", "goal": "logistic", **ignored}
     why = "second derivatives of 4 variables are too many"
