@@ -16,7 +16,7 @@ from ..problems.rows import Rows
 from ..runtime.lockstep import NUMBERS, Member, Quadratic, Solved, is_quadratic, solve_together
 from ..summaries import Known, merged
 from ..tree import Saddle
-from .folds import HELD_OUT, FoldedRows, added_surveys, check_folds, fold_of, known_by_fold
+from .folds import HELD_OUT, FoldedRows, FoldsError, added_surveys, check_folds, fold_of, known_by_fold
 
 Rule = Literal["one-standard-error", "best"]
 COUNT, FOLDS = 30, 5
@@ -180,7 +180,7 @@ def _pooled(mass: NDArray[Any], total: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     each = np.where(there, total / np.where(there, mass, 1.0), np.nan)
     counts = there.sum(axis=0)
     if np.any(counts < 2):
-        raise ValueError(
+        raise FoldsError(
             "every group and class must have held-out rows in two folds at least: choose a penalty by hand"
         )
     error = np.nanstd(each, axis=1, ddof=1) / np.sqrt(counts)
@@ -264,7 +264,7 @@ def checked_folds(folds: object, parties: int) -> int:
     """How many folds there are."""
     if folds == "sites":
         if parties < 3:
-            raise ValueError(f"folds='sites' leaves one site out at a time and needs at least three, got {parties}")
+            raise FoldsError(f"folds='sites' leaves one site out at a time and needs at least three, got {parties}")
         return parties
     if not isinstance(folds, int) or folds < 2:
         raise ValueError(f"folds must be a whole number >= 2, or 'sites', got {folds!r}")

@@ -55,6 +55,10 @@ def _mixed(number: Any) -> Any:
         return z ^ (z >> np.uint64(31))
 
 
+class FoldsError(ValueError):
+    """These rows cannot choose a penalty; says in one sentence why."""
+
+
 HELD_OUT = "held out"
 """The name of the sums over held-out rows."""
 
@@ -98,7 +102,7 @@ def check_folds(first: Sequence[Known]) -> None:
             if whole is not None and len(known[name]) < len(whole):
                 lost = np.setdiff1d(whole, known[name])[0]
                 kind = "class" if name == "classes" else "group"
-                raise ValueError(
+                raise FoldsError(
                     f"folds must leave rows of every {kind}, but all rows of the {kind} {lost!s} are in fold {k}: "
                     "choose fewer folds, another seed, or a penalty by hand"
                 )
@@ -123,10 +127,10 @@ class FoldedRows:
         sites: bool = False,
     ):
         if recipe.row_duals:
-            raise ValueError("a penalty cannot be chosen where every row has a dual number of its own: give l1")
+            raise FoldsError("a penalty cannot be chosen where every row has a dual number of its own: give l1")
         self.name, count = name or f"client {client}", len(rows.y)
         if not sites and count < folds:
-            raise ValueError(f"{self.name} must have at least {folds} rows, one for each fold, got {count}")
+            raise FoldsError(f"{self.name} must have at least {folds} rows, one for each fold, got {count}")
         self.recipe, self.rows, self.fold, self.folds, self.client = recipe, rows, np.asarray(fold), folds, client
         self._known: list[list[Known]] = [[] for _ in range(folds + 1)]
         self._surveyors: dict[int, tuple[float, Surveyor]] = {}
@@ -208,7 +212,7 @@ class FoldedRows:
         if (kept := self.fold != k).any():
             return _some(self.rows, kept)
         if not isinstance(self.recipe.weights, str) or self.recipe.weights != "samples":
-            raise ValueError(
+            raise FoldsError(
                 f"all {len(kept)} rows of {self.name} are in fold {k}, and clients count alike or by given numbers "
                 "here: such a fold cannot be left out"
             )

@@ -11,6 +11,7 @@ import numpy as np
 from ..algorithms.newton import why_no_curvature
 from ..summaries import Known
 from .choosing import Curve, Parties, Rule, search
+from .folds import FoldsError
 from .goals import BEST, GOALS
 from .recipe import CHOSEN, TableRecipe
 
@@ -58,9 +59,9 @@ def choose_penalty(
     rule: Rule = "best" if recipe.selection.choose == BEST else "one-standard-error"
     try:
         if why := why_not_chosen(recipe, known):
-            raise ValueError(why)
+            raise FoldsError(why)
         curve = search(recipe.recipe(known), parties(), rule=rule, sum_error=sum_error, announce=announce).curve
-    except ValueError as error:
+    except FoldsError as error:
         if asked:
             raise
         return default_penalty(recipe, known, str(error))
