@@ -67,6 +67,8 @@ def show(model: Any, most: int | None) -> None:
     if (rate := model.training.get("rate")) is not None:
         echo(rate["sentence"])
     _show_measures(model, model.training.get("held_out"))
+    if (ordinary := model.training.get("ordinary")) is not None:
+        echo(f"{ordinary['sentence']}.")
     for part in model.parts():
         _show_coefficients(part, most)
     if (effects := model.training.get("effects")) is not None:
