@@ -101,7 +101,9 @@ categories and classes there are and how often, counts, sums and sums of squares
 page on recipes lists them all). Then, in every exchange, its mean loss and the gradient of it at a point: as many
 numbers as the model has coefficients, two, and for a worst-case goal one for each group; with FeDualNewton also its
 second derivatives, weighted second moments of the rows, one for each pair of coefficients; with a method of local steps
-also what these changed. At the end a few measures on the rows that it held out. Nothing else: no row. This is not
+also what these changed. Where no penalty is given, the same before the run without each fold of its rows, and losses of
+these folds. At the end the same sums for the table of effects, and sums that measure the model on the rows that it held
+out: counts of right answers and of ranks, sums of losses, counts by predicted risk. Nothing else: no row. This is not
 anonymous: sums over few rows can reveal them.
 Where the parties' folders have keys in `secure/`, sums, losses, gradients and measures leave under masks: the server
 sees what all sites add up to. What a site lets leave is its own decision, in `policy.toml`; what left is in
