@@ -133,7 +133,11 @@ def test_a_reproduction_begins_with_its_verdicts_and_says_if_it_is_small(tmp_pat
 @pytest.fixture
 def model():
     encoder = Encoder(
-        ("age", "dose"), {"site": ("north", "south")}, Standardizer(np.array([40.0, 2.0]), np.array([10.0, 0.5]))
+        ("age", "dose"),
+        {"site": ("east", "north", "south")},
+        Standardizer(np.array([40.0, 2.0]), np.array([10.0, 0.5])),
+        references={"site": "north"},
+        shares={"site": (0.2, 0.4, 0.4)},
     )
     measures = {"rows": 8, "overall": {"accuracy": 0.8}, "clients": {"a": {"accuracy": 0.9}, "b": {"accuracy": None}}}
     training = {"goal": "fair", "clients": {"a": 20, "b": 4}, "held_out": measures}
@@ -157,7 +161,7 @@ def test_the_model_of_a_fit_has_named_signed_coefficients_and_clients(tmp_path, 
     assert [(one["feature"], one["deviation"], one["unit"]) for one in found["coefficients"]] == [
         ("dose", [-1.0], [-2.0]),
         ("age", [0.5], [0.05]),
-        ("site=south", [0.25], [0.25]),
+        ("site=south (against north)", [0.25], [0.25]),
     ]
     assert found["zeros"] == 1
     assert found["intercept"] == [pytest.approx(0.1 - 0.5 * 4 + 1.0 * 4)]

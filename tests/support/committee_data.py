@@ -89,7 +89,13 @@ def full_training(clients: list[str]) -> dict[str, Any]:
 
 def fitted(training: dict[str, Any], features: tuple[str, ...] = ("age", "dose"), kind: str = "classes") -> Model:
     scale = Standardizer(np.zeros(len(features)), np.ones(len(features)))
-    encoder = Encoder(features, {"ward": ("north", "south")}, scale)
+    encoder = Encoder(
+        features,
+        {"ward": ("north", "south")},
+        scale,
+        references={"ward": "north"},
+        shares={"ward": (0.5, 0.5)},
+    )
     weights = np.linspace(0.5, -0.5, len(encoder.features))
     answers = Answers(reading_of(kind), np.array(["no", "yes"]) if kind == "classes" else np.zeros(0))
     certificate = {"gap": 3.2e-7, "status": "OPTIMAL", "meaning": "", "exchanges": 5, "violation": None, "tol": 1e-6}

@@ -1,9 +1,7 @@
 """The domain of a problem: a geometry from what was given as x= and y=, and points checked against its shapes."""
 
-from functools import lru_cache
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,29 +31,13 @@ def build_geometry(x: Tree, y: Tree, like: Saddle) -> Product:
 
 
 def _check_fit(name: str, part: Any, shape: tuple[int, ...]) -> None:
-    leaves, structure = jax.tree.flatten(part)
-    with double():  # a bound of 1e150 is no float32
-        shaped = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) if eqx.is_array(a) else a for a in leaves)
-        try:
-            result = _projected_shape(structure, shaped, shape)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: {error}") from None
-    if result != shape:
-        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: its arrays make it {result}")
-
-
-@lru_cache(maxsize=1000)
-def _projected_shape(structure: Any, leaves: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of the projection of an array, once for all geometries that differ in nothing but the numbers in their arrays."""
-
-    def project(arrays: list[Any], v: Any) -> Any:
-        following = iter(arrays)
-        own = [next(following) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf for leaf in leaves]
-        return jax.tree.unflatten(structure, own).project(v)
-
-    arrays = [leaf for leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)]
-    found: tuple[int, ...] = jax.eval_shape(project, arrays, jax.ShapeDtypeStruct(shape, jnp.float64)).shape
-    return found
+    try:
+        with double():  # a bound of 1e150 is no float32
+            result = jax.eval_shape(part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: {error}") from None
+    if result.shape != shape:
+        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: its arrays make it {result.shape}")
 
 
 def names_of(point: Tree) -> str:

@@ -146,7 +146,9 @@ def effects_part(model: Model) -> str:
         body = _paragraph(f"There are no intervals. {_ended(str(reason))}", "note") + _coefficients(model)
         return _section("effects", "Effects", body)
     rows = effects["rows"]
-    shown = [row for row in rows if row["name"] in model.encoder.features and row["estimate"] is not None]
+    levels = {f"{name}={level}" for name, level in model.encoder.contrasts}
+    columns = {*model.encoder.features, *levels}
+    shown = [row for row in rows if row["name"] in columns and row["estimate"] is not None]
     chosen = sorted(shown, key=lambda row: -abs(row["z"] or 0.0))[:MOST_EFFECTS]
     names = {row["name"] for row in chosen}
     first = [row for row in rows if row["name"] in names]

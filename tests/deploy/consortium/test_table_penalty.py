@@ -7,7 +7,6 @@ import pytest
 from support.reconstruction import GOALS, hold, pooled
 
 from fedualex import models
-from fedualex.deploy.clients import SilentSitesError
 from fedualex.deploy.consortium.agreement import why_no_penalty
 from fedualex.deploy.consortium.folds import FOLD_LOSSES, FOLD_SUMMARY
 from fedualex.deploy.policy import PATH
@@ -32,7 +31,7 @@ def few_values(monkeypatch):
 def test_sites_choose_what_a_fit_of_all_tables_chooses(tmp_path, goal, masked):
     held = hold(tmp_path, goal, masked, ROWS, tol=1e-6, l1="auto")
     server = tmp_path / "deployment" / "server"
-    settings = {"goal": goal, "tol": 1e-6, "l1": "auto", **GOALS[goal]}
+    settings = {"goal": goal, "tol": 1e-6, "l1": "auto", "l2": 0.008, **GOALS[goal]}
     fit = fit_into(tmp_path / "fit", plan_fit(pooled(tmp_path, settings), tmp_path))
     deployed, alone = (json.loads((folder / PENALTY).read_text()) for folder in (server, tmp_path / "fit"))
     assert deployed["curve"]["chosen"] == alone["curve"]["chosen"]
@@ -48,8 +47,10 @@ def test_sites_choose_what_a_fit_of_all_tables_chooses(tmp_path, goal, masked):
 
 
 def test_sites_tell_of_no_small_fold_in_the_clear(tmp_path):
-    with pytest.raises(SilentSitesError, match="folds of 20 rows or more, or under masks"):
-        hold(tmp_path, "lasso", False, FEW, l1="auto")
+    hold(tmp_path, "lasso", False, FEW, l1="auto")
+    said = json.loads((tmp_path / "deployment" / "server" / PENALTY).read_text())["sentence"]
+    assert "a default that was not chosen by held-out rows" in said
+    assert "folds of 20 rows or more, or under masks" in said
 
 
 @pytest.mark.parametrize(
@@ -73,4 +74,5 @@ def test_a_site_takes_a_penalty_and_nothing_else_for_the_choice(told, reason):
 
 
 def test_a_penalty_that_nobody_asked_for_is_refused():
-    assert why_no_penalty(TableRecipe("lasso", "days"), {"chosen l1": np.asarray(0.1)}) == "it has other parts"
+    given = TableRecipe("lasso", "days", options={"l1": 0.2})
+    assert why_no_penalty(given, {"chosen l1": np.asarray(0.1)}) == "it has other parts"
