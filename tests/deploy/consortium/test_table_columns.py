@@ -54,7 +54,7 @@ def test_a_deployment_is_the_fit_of_all_rows(tmp_path, secure_sums, missing):
     sent = [unpack_summary({name: own for name, own in arrays.items() if name != "check"}) for arrays in third]
     assert all({"counts of cp", "counts of thal", "counts of smoker"} <= one.sums.keys() for one in sent)
     assert all(("missing apart" in one.sums) == (missing == "indicator") for one in sent)
-    counts = sum(one.sums["counts of smoker"] for one in sent)
+    counts = sum(np.asarray(one.sums["counts of smoker"], float) for one in sent)
     rows = sum(own.trained.rows for own in planned.parties.members)
     assert (counts.sum() == pytest.approx(rows)) == (secure_sums == "off")  # what leaves is under masks
 
