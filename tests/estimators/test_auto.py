@@ -59,6 +59,7 @@ def test_the_fit_is_the_one_at_the_chosen_value(model):
     assert given.path_ is None
 
 
+@pytest.mark.slow
 def test_the_penalty_is_in_units_of_rows_and_targets_as_given():
     small = FederatedLasso("auto", tol=1.0).fit(X, TARGET, clients=CLIENTS)
     large = FederatedLasso("auto", tol=1e12).fit(100 * X, 1e6 * TARGET, clients=CLIENTS)
@@ -80,6 +81,7 @@ def test_the_least_held_out_loss_is_that_of_a_sparse_model():
     assert sites.path_.folds == 3
 
 
+@pytest.mark.slow
 def test_grid_search_and_pipelines_still_work():
     chain = make_pipeline(StandardScaler(), FederatedLogisticRegression("auto"))
     search = GridSearchCV(chain, {"federatedlogisticregression__l1": ["auto", 0.01]}, cv=2).fit(X, LABEL)

@@ -105,7 +105,7 @@ def exact_conjugate(family, a, target):
     return sum((t * mp.log(t) for t in (-target * a, 1 + target * a) if t > 0), mpf(0))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_no_gap_of_a_fit_is_below_the_true_one_however_near_rounding(seed):
     """Ten of the two thousand problems each; `make attack PARTS=rounding` has the rest."""
     before = dict(rounding.COUNTS)

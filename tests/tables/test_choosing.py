@@ -26,7 +26,11 @@ def searched():
     return of
 
 
-@pytest.mark.parametrize("goal", recipes())
+LONG = ("fair", "neyman-pearson")
+EVERY = [pytest.param(goal, marks=pytest.mark.slow) if goal in LONG else goal for goal in recipes()]
+
+
+@pytest.mark.parametrize("goal", EVERY)
 def test_the_whole_path_and_all_folds_take_at_most_forty_exchanges_and_are_certified(searched, goal):
     found, _ = searched(goal)
     curve = found.curve
@@ -43,14 +47,14 @@ def test_squares_are_surveyed_once(searched, goal):
     assert found.curve.exchanges == recipes()[goal].exchanges + 1 + 1  # summaries, the survey, held-out rows
 
 
-@pytest.mark.parametrize("goal", recipes())
+@pytest.mark.parametrize("goal", EVERY)
 def test_the_choice_is_that_of_a_direct_search(searched, goal):
     found, parties = searched(goal, count=5)
     compare_directly(goal, found, parties)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("goal", recipes())
+@pytest.mark.parametrize("goal", EVERY)
 def test_the_choice_among_thirty_is_that_of_a_direct_search(searched, goal):
     compare_directly(goal, *searched(goal))
 
@@ -64,7 +68,7 @@ def compare_directly(goal, found, parties):
         assert choose(Measured(direct.mean, direct.error, direct.excess, ""), rule)[1] == chosen
 
 
-@pytest.mark.parametrize("goal", recipes())
+@pytest.mark.parametrize("goal", EVERY)
 def test_gaps_hold_against_an_outside_solve(searched, goal):
     found, _ = searched(goal)
     for v in (3, 17, 29):

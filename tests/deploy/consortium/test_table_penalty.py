@@ -26,7 +26,7 @@ def few_values(monkeypatch):
     monkeypatch.setattr(penalty, "search", lambda *given, **options: whole(*given, count=4, **options))
 
 
-@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize("masked", [pytest.param(False, marks=pytest.mark.slow), True], ids=["plain", "masked"])
 @pytest.mark.parametrize("goal", ["logistic", "lasso"])
 def test_sites_choose_what_a_fit_of_all_tables_chooses(tmp_path, goal, masked):
     held = hold(tmp_path, goal, masked, ROWS, tol=1e-6, l1="auto")
