@@ -224,32 +224,6 @@ def peaks(*clients):
     return [float(line) for line in result.stdout.split()]
 
 
-def test_the_users_cache_of_programs_is_untouched(tmp_path, monkeypatch):
-    """A run keeps its programs in a folder; what is compiled before and after it is the caller's."""
-    names = (
-        "jax_compilation_cache_dir",
-        "jax_persistent_cache_min_compile_time_secs",
-        "jax_persistent_cache_min_entry_size_bytes",
-    )
-    monkeypatch.setenv("FEDUALEX_CACHE", str(tmp_path))
-    before, within = [jax.config.values[name] for name in names], []
-
-    def look(record):
-        within.append([jax.config.values[name] for name in names])
-        if len(within) == 1:
-            simulate(rounds=1)  # a run within a run ends before it
-
-    # Of a size that no other test has: what this process has compiled already is not compiled again.
-    odd = fx.problems.bilinear(np.ones((13, 17)), np.ones(13), x=fx.Box(1.0), y=fx.Box(1.0))
-    fx.simulate(odd, fx.FeDualEx(0.1), rounds=2, callback=look)
-    with pytest.raises(RuntimeError):
-        simulate(callback=lambda record: (_ for _ in ()).throw(RuntimeError))
-    assert [jax.config.values[name] for name in names] == before
-    if before[0] is None:
-        assert within == [[str(tmp_path), 0, -1]] * len(within)
-        assert any(tmp_path.iterdir())
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_is_flat_in_clients():
