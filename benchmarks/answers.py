@@ -118,8 +118,8 @@ def measure_fits() -> dict[str, Times]:
     from sklearn.model_selection import cross_val_score
 
     import fedualex as fx
+    from fedualex.compiling import double
     from fedualex.estimators import FederatedLogisticRegression
-    from fedualex.precision import double
     from fedualex.runtime.outputs import exact_problem, survey_at
 
     X, y = make_classification(60, 5, flip_y=0.2, random_state=0)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.runtime.options import RunOptions
 from fedualex.runtime.prepare import build_setup, first_state
 from fedualex.runtime.rounds import advance

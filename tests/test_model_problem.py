@@ -9,11 +9,11 @@ import pytest
 
 import fedualex as fx
 from fedualex.bundle import Flat
+from fedualex.compiling import double
 from fedualex.geometry import Dual, EntropicSimplex, Product
 from fedualex.geometry.base import AbstractGeometry
 from fedualex.model_problem import blocks_of, solve_model
 from fedualex.model_problem.blocks import block_of
-from fedualex.precision import double
 from fedualex.regularizers import AbstractRegularizer
 from fedualex.tree import Saddle
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.random import fold_in, key_of, normal, threefry
 
 # The known answers published with the generator (Random123, threefry2x32 with 20 rounds): key, counter, result.

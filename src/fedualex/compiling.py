@@ -1,7 +1,8 @@
-"""Programs compiled by their size: in a small one, what the optimizer costs is far more than what it saves."""
+"""How jax computes for us: in float64 within our entry points alone, and in programs compiled by their size."""
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -9,6 +10,29 @@ import equinox as eqx
 import jax
 import jax.monitoring
 import numpy as np
+
+
+def double() -> AbstractContextManager[None]:
+    """A scope in which jax computes in float64; the caller's setting returns at its end."""
+    scope: AbstractContextManager[None] = jax.enable_x64(True)
+    return scope
+
+
+def keep_precision(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with the precision that jax has here and now wherever it is called: our scope is not a user's."""
+    setting = double_available()
+
+    def in_that_precision(*arguments: Any) -> Any:
+        with jax.enable_x64(setting):
+            return function(*arguments)
+
+    return in_that_precision
+
+
+def double_available() -> bool:
+    """Whether jax computes in float64 here and now."""
+    return bool(jax.config.read("jax_enable_x64"))
+
 
 QUICK = {
     "xla_backend_optimization_level": 0,

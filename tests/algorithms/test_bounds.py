@@ -20,7 +20,7 @@ from support.twin_cases import (
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.precision import double
+from fedualex.compiling import double
 
 BOUNDED = {
     name: part

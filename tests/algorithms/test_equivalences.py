@@ -46,7 +46,7 @@ from support.twin_cases import (
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.precision import double
+from fedualex.compiling import double
 
 
 @pytest.mark.parametrize("K", [4, pytest.param(1, marks=SLOW), pytest.param(12, marks=SLOW)])

@@ -13,8 +13,8 @@ from fedualex.algorithms.dual import extrapolate
 from fedualex.algorithms.slide import UNTRIED, BlockScale, ModeSelector, Pull, PulledSteps
 from fedualex.bundle import pair_of
 from fedualex.certificates.surveys import flat_of
+from fedualex.compiling import double
 from fedualex.geometry import Product
-from fedualex.precision import double
 from fedualex.runtime.options import SolveOptions
 from fedualex.runtime.outputs import exact_problem
 from fedualex.runtime.prepare import choose_method

@@ -24,7 +24,7 @@ from support.twin_cases import (
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.precision import double
+from fedualex.compiling import double
 
 
 @dataclass(frozen=True)

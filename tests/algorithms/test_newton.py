@@ -16,8 +16,8 @@ from fedualex.algorithms import Facts, newton
 from fedualex.algorithms.newton import LARGEST
 from fedualex.bundle import UNKNOWN
 from fedualex.certificates.surveys import flat_of
+from fedualex.compiling import double
 from fedualex.model_problem import blocks_of, solve_model
-from fedualex.precision import double
 from fedualex.problems.curvature import surveyor_of
 from fedualex.runtime.outputs import exact_problem
 

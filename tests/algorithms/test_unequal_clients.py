@@ -23,7 +23,7 @@ from support.twin_cases import (
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.precision import double
+from fedualex.compiling import double
 
 P = np.array(UNEQUAL) / np.sum(UNEQUAL)
 FREE = {"x": fx.Zero(), "y": fx.Zero()}

@@ -8,7 +8,7 @@ import numpy as np
 from support.rows import GEOMETRIES, REGULARIZERS
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 
 from .exact import Psi
 from .games import LARGE, REFUSALS

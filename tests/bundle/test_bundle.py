@@ -21,7 +21,7 @@ from fedualex.bundle import (
     upper_bound,
 )
 from fedualex.certificates.surveys import flat_of, known_floor
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.runtime.outputs import exact_problem
 
 

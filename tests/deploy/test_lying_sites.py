@@ -8,8 +8,8 @@ from support.deploying import DEAD, NAMES, patience, serve, task_of, works_of  #
 from support.plain_rows import rows
 
 import fedualex as fx
+from fedualex.compiling import double
 from fedualex.deploy.clients import AnswerCheck
-from fedualex.precision import double
 from fedualex.problems import Surveyed
 from fedualex.runtime.outputs import exact_problem
 

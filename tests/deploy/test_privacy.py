@@ -9,9 +9,9 @@ from support.deploying import NAMES, Stop, patience, serve  # noqa: F401
 from support.games import GAME
 
 import fedualex as fx
+from fedualex.compiling import double
 from fedualex.deploy import DeploymentOptions, Request, Task, run as rehearse
 from fedualex.deploy.wire import pack
-from fedualex.precision import double
 
 
 def test_privacy_sends_a_clipped_noisy_increment_and_nothing_else():

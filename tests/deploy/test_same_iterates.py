@@ -20,10 +20,10 @@ from support.deploying import (  # noqa: F401
 from support.games import GAME, PSI
 
 import fedualex as fx
+from fedualex.compiling import double
 from fedualex.deploy import run as rehearse
 from fedualex.deploy.task import POLISH
 from fedualex.deploy.wire import size_of
-from fedualex.precision import double
 from fedualex.runtime.outputs import Evaluator, exact_problem
 
 # --- the simulator's iterates --------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def test_what_cannot_have_secure_sums_is_refused(changes, match):
 @pytest.mark.slow
 def test_the_quantization_is_part_of_the_certificate():
     """The same operators with and without it: the certificate's rounding grows by at least <error, |z|>."""
-    from fedualex.precision import double
+    from fedualex.compiling import double
     from fedualex.runtime.outputs import exact_problem
 
     with double():

@@ -13,8 +13,8 @@ from support.rows import GEOMETRIES, GROUPS, MATRIX, REGULARIZERS, VECTOR, WITHO
 
 import fedualex as fx
 from fedualex import tree
+from fedualex.compiling import double
 from fedualex.geometry import AbstractGeometry, calls_lapack
-from fedualex.precision import double
 from fedualex.testing import Laws, geometry_laws
 
 entries = st.one_of(st.floats(-50, 50, allow_subnormal=False), st.sampled_from([0.0, 0.3, -0.3, 0.5, -0.5, 1.0]))

@@ -26,7 +26,7 @@ from support.solver_rows import (
 )
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 
 pytestmark = pytest.mark.slow
 

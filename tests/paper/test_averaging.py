@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.runs.settings import start_point
 from fedualex.runtime import averaging
 

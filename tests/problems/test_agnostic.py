@@ -11,7 +11,7 @@ from support.references import ball_of, digits, inside, minimize, penalty
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems import agnostic
 from fedualex.problems.agnostic import Weighted
 from fedualex.problems.families import Logistic, Softmax

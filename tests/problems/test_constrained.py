@@ -8,7 +8,7 @@ import pytest
 from support.references import ball_of, box_of, inside, minimize, penalty, random_points, table
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems import active_bounds, client_metrics, constrained, violation
 
 CASES = {

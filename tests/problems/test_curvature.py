@@ -11,7 +11,7 @@ from support.plain_rows import OWNER, ROWS, SCORE, TWO, X, rows
 
 import fedualex as fx
 from fedualex.certificates.surveys import Curvature, flat_of
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems.curvature import DifferentiatedSurveyor, ScoreSurveyor, kink_of, surveyor_of
 from fedualex.problems.known import is_affine
 from fedualex.runtime.outputs import exact_problem

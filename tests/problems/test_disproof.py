@@ -8,7 +8,7 @@ import pytest
 from support.catalogue import CATALOGUE, catalogue
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems.convexity import disproof, unchecked
 from fedualex.tree import cast_module
 

@@ -11,11 +11,11 @@ from support.references import inside, minimize, random_points, table
 
 import fedualex as fx
 from fedualex.cli import main
+from fedualex.compiling import double
 from fedualex.display import rounded_up
 from fedualex.estimators import FederatedClassifier, NeymanPearsonClassifier
-from fedualex.precision import double
 from fedualex.problems import constrained, phase_one, violation
-from fedualex.problems.feasibility import excess, lower_bound
+from fedualex.problems.constrained import excess, lower_bound
 from fedualex.reference import LeastViolation, least_violation
 from fedualex.runtime.driver import UNDECIDED, bound_violation, prove_infeasible
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import fedualex as fx
-from fedualex.precision import double
-from fedualex.problems import user_loss as one_pass
+from fedualex.compiling import double
+from fedualex.problems import general as one_pass
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(400, 6))

@@ -11,7 +11,7 @@ import pytest
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems.rows import padded_length
 
 RNG = np.random.default_rng(0)

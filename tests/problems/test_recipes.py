@@ -13,7 +13,7 @@ from support.pooled import CASES, FEATURES, L1, L2, ROWS, SIZES, owners, tables
 from support.rational import number, numbers, weighted_examples
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems import assemble, gather, split_rows
 from fedualex.regularizers import InBall, split
 from fedualex.summaries import Summary, merged

@@ -13,7 +13,7 @@ from support.rational import exact_certificate, exact_gap, number
 import fedualex as fx
 from fedualex import tree
 from fedualex.certificates.certificate import Measured, certificate_of
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems import Certificate
 from fedualex.regularizers.fenchel import UNIT, fenchel
 from fedualex.runtime.outputs import Evaluator, exact_problem

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems.families import Huber, Logistic, Softmax, Squared
 from fedualex.problems.families.base import EXP_LOG
 from fedualex.problems.score_rounding import score_errors

@@ -7,8 +7,7 @@ from scipy.sparse import csr_array
 from support.pooled import CASES, SIZES, owners, tables
 
 import fedualex as fx
-from fedualex.compiling import quickly
-from fedualex.precision import double
+from fedualex.compiling import double, quickly
 from fedualex.problems import assemble, gather, split_rows
 from fedualex.problems.known import beta_of, slope_of, smoothness_of
 from fedualex.summaries import merged

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from support.pooled import CASES, DELTA, L1, L2, ROWS, owners, tables
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems import Rows, assemble, gather, split_rows
 from fedualex.problems.rows import SparseRow, example_rows
 from fedualex.testing import check_problem

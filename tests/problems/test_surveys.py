@@ -15,9 +15,9 @@ from support.rational import dot, exact_value, number, numbers
 import fedualex as fx
 from fedualex import tree
 from fedualex.certificates.rounding import UNSEEN
+from fedualex.compiling import double
 from fedualex.deploy import thread_engine
 from fedualex.deploy.clients import AnswerCheck, SiteClients
-from fedualex.precision import double
 from fedualex.regularizers.fenchel import UNIT
 from fedualex.runtime import fingerprint
 from fedualex.runtime.clients import SimulatedClients

@@ -8,8 +8,8 @@ import pytest
 from support.rows import GROUPS, REGULARIZERS, Q, kinds_first
 
 import fedualex as fx
+from fedualex.compiling import double
 from fedualex.geometry import calls_lapack
-from fedualex.precision import double
 from fedualex.regularizers import AbstractPenalty
 from fedualex.runs.folder import describe
 

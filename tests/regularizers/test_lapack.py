@@ -13,14 +13,14 @@ import pytest
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.precision import double
+from fedualex.compiling import double
 
 # Both blocks' spectral prox, batched over clients, inside a scan; then both blocks' certificate in one program.
 PROGRAM = """
 import sys
 import jax, jax.numpy as jnp, numpy as np
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.regularizers import for_reports
 
 route, iterations = sys.argv[1], int(sys.argv[2])

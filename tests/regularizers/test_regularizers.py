@@ -14,8 +14,8 @@ from support.rows import GROUPS, REGULARIZERS, WITHOUT_CLOCK, C, Q, kinds_first
 
 import fedualex as fx
 from fedualex import regularizers
+from fedualex.compiling import double
 from fedualex.geometry import calls_lapack
-from fedualex.precision import double
 from fedualex.regularizers.base import AbstractRegularizer
 from fedualex.testing import Laws, check_extremes, regularizer_laws
 

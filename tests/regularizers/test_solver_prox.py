@@ -9,7 +9,7 @@ import pytest
 from support.solver_rows import BOUNDED, ROWS, Row, by_name, check_minimizer, instances, mixtures, orders, solve
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from support.references import digits
 from support.simulating import NAMES, Status, assert_close, few_digits, leaves, simulate, solve, unequal
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.runtime.rounds import draw_cohort
 from fedualex.runtime.state import Setup
 

@@ -8,8 +8,8 @@ import pytest
 
 import fedualex as fx
 from fedualex import tree
+from fedualex.compiling import double
 from fedualex.geometry import AbstractGeometry
-from fedualex.precision import double
 from fedualex.random import normal
 from fedualex.runtime.options import RunOptions
 from fedualex.runtime.prepare import build_setup, first_state

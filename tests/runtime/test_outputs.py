@@ -9,7 +9,7 @@ from support.games import GAME
 from support.simulating import NAMES, Status, simulate, solve
 
 import fedualex as fx
-from fedualex.precision import double
+from fedualex.compiling import double
 
 # --- outputs -------------------------------------------------------------------------------------------------------
 

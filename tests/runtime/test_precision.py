@@ -8,7 +8,7 @@ from support.games import GAME
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems import AbstractOracle
 from fedualex.runtime.clients import is_due
 from fedualex.runtime.options import RunOptions

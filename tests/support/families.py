@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedualex.precision import double
+from fedualex.compiling import double
 
 STEP = 1e-6
 

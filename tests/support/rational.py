@@ -14,8 +14,8 @@ import numpy as np
 from fedualex.geometry import EntropicSimplex
 from fedualex.problems.agnostic import Weighted
 from fedualex.problems.auc import CenteredSquare, PairwiseSquare
+from fedualex.problems.constrained import Lagrangian
 from fedualex.problems.families import Huber, Logistic, Softmax, Squared
-from fedualex.problems.feasibility import Lagrangian
 from fedualex.problems.robust import SignedResidual
 from fedualex.problems.scores import OfScore
 from fedualex.regularizers import (

@@ -9,11 +9,11 @@ import numpy as np
 from support.consortium import deployment, noting
 from support.patients import HOSPITALS, write
 
+from fedualex.compiling import double
 from fedualex.deploy.consortium.deployment import load_site, serve
 from fedualex.deploy.consortium.messages import read_known
 from fedualex.deploy.consortium.site import TableSite
 from fedualex.deploy.threads import thread_engine
-from fedualex.precision import double
 
 FEATURES = 5
 GOALS = {

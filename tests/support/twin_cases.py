@@ -12,7 +12,7 @@ from support import twins_shared
 
 import fedualex as fx
 from fedualex import tree
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.problems import AbstractOracle
 from fedualex.runtime.rounds import draw_cohort
 from fedualex.runtime.state import Setup

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support.patients import columns, write
 
-from fedualex.precision import double
+from fedualex.compiling import double
 from fedualex.runs.settings import ConfigurationError
 from fedualex.runtime.outputs import exact_problem
 from fedualex.tables.fit import plan_fit

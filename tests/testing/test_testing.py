@@ -10,8 +10,8 @@ import fedualex as fx
 from fedualex import tree
 from fedualex.algorithms.base import AbstractMethod, StepSize, step
 from fedualex.algorithms.primal import AbstractPlainMethod, descend
+from fedualex.compiling import double_available
 from fedualex.geometry import Euclidean
-from fedualex.precision import double_available
 from fedualex.regularizers import AbstractPenalty
 from fedualex.runs.settings import PROTOCOL
 

@@ -12,8 +12,8 @@ from support.sliding import Entropic, Flat, certificate, descend, local_point, r
 import fedualex as fx
 from fedualex import theory, tree
 from fedualex.algorithms.dual import extrapolate
+from fedualex.compiling import double
 from fedualex.geometry import Dual
-from fedualex.precision import double
 
 PARTS = {
     "l1 + box": fx.Euclidean(fx.L1(0.1) + fx.Box(0.5)),

@@ -15,7 +15,7 @@ import pytest
 
 import fedualex as fx
 from fedualex import theory, tree
-from fedualex.precision import double
+from fedualex.compiling import double
 
 RUN = {"clients": 100, "local_steps": 1, "rounds": 5000}
 NAMES = {field.name for field in fields(theory.Constants)} - {"how"}

@@ -13,8 +13,8 @@ from support.rows import GEOMETRIES, GROUPS, LOWER, MATRIX, REGULARIZERS, UPPER,
 
 import fedualex as fx
 from fedualex import tree
+from fedualex.compiling import double
 from fedualex.geometry import AbstractGeometry
-from fedualex.precision import double
 from fedualex.regularizers import AbstractRegularizer, InBall, for_reports
 from fedualex.runs.folder import describe
 from fedualex.verification import recheck

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
+from ..regularizers.base import norm
 from ..regularizers.fenchel import UNIT
-from ..regularizers.maps import norm
 from ..tree import Saddle, Scalar, Tree, Vector
 
 SHAKE = 8 * UNIT

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ..algorithms import Method
-from ..precision import keep_precision
+from ..compiling import keep_precision
 from ..problems import AbstractProblem
 from ..problems.known import floor_of_views, smoothness_of, with_floor, with_smoothness
 from ..runtime import Run

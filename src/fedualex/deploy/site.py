@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..certificates.surveys import Curvature, Minorant, Surveyed
-from ..compiling import optimized
-from ..precision import double
+from ..compiling import double, optimized
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
 from ..runtime.outputs import KINDS, no_sums

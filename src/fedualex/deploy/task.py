@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..algorithms import Method
-from ..precision import double
+from ..compiling import double
 from ..problems import AbstractProblem, Minibatch
 from ..runtime import Run, checkpoint as checkpoints, fingerprint
 from ..runtime.clients import Conversation

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ..compiling import double
 from ..inference.newton import Estimate, Outcome, estimate
 from ..inference.sums import Design, add_up, summarize_effects
 from ..inference.table import Effects, tabulate
-from ..precision import double
 from ..problems.curvature import ScoreSurveyor, surveyor_of
 from ..tree import Saddle
 from ..validation import issparse

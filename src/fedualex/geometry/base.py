@@ -9,8 +9,8 @@ from jaxtyping import Array
 
 from .. import tree
 from ..regularizers import is_spectral
+from ..regularizers.base import ModelForm
 from ..regularizers.fenchel import TINY, UNIT, Fenchel
-from ..regularizers.forms import ModelForm
 from ..tree import Scalar, Tree
 
 

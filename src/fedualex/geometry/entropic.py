@@ -10,8 +10,7 @@ from jax.scipy.special import entr, logsumexp, rel_entr, xlogy
 from jaxtyping import Array
 
 from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero, constant_of, split
-from ..regularizers.forms import ModelForm
-from ..regularizers.maps import ascending, capped_profile, nonzero, put_back
+from ..regularizers.base import ModelForm, ascending, capped_profile, nonzero, put_back
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight

@@ -6,9 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..regularizers import AbstractRegularizer, Zero
+from ..regularizers.base import ModelForm, norm
 from ..regularizers.fenchel import Fenchel, fenchel, has_rounding_bound
-from ..regularizers.forms import ModelForm
-from ..regularizers.maps import norm
 from ..tree import Vector, as_real, depend_on
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight

@@ -8,9 +8,7 @@ from jaxtyping import Array
 
 from ..accepted import Number
 from ..regularizers import L1, AbstractRegularizer, Zero
-from ..regularizers.base import Parameter
-from ..regularizers.forms import ModelForm
-from ..regularizers.maps import nonzero
+from ..regularizers.base import ModelForm, Parameter, nonzero
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import real_scalar, short
 from .base import AbstractGeometry, Dual, zero_weight

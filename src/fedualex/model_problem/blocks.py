@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..regularizers.forms import ModelForm
+from ..regularizers.base import ModelForm
 
 Floats = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from ..regularizers.forms import ModelForm
+from ..regularizers.base import ModelForm
 from .blocks import Floats, Separate
 from .cones import Arrows
 from .newton import Model

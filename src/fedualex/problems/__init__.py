@@ -6,16 +6,14 @@ from .active import active_bounds
 from .adversarial import AdversarialRecipe, AttackReport, attack_report, universal_adversarial
 from .agnostic import AgnosticRecipe, agnostic
 from .auc import AucRecipe, auc
-from .base import AbstractProblem
+from .base import AbstractOracle, AbstractProblem, Exact, GaussianNoise, Minibatch
 from .bilinear import Bilinear, bilinear, matrix_game
-from .constrained import ConstrainedRecipe, constrained
+from .constrained import ConstrainedRecipe, constrained, phase_one, violation
 from .convexity import ConvexityCheck, check_convex_concave
-from .feasibility import phase_one, violation
 from .general import Problem
 from .known import Floor
 from .low_rank import LowRankRecipe, low_rank
 from .metrics import ClientMetrics, client_metrics
-from .oracles import AbstractOracle, Exact, GaussianNoise, Minibatch
 from .paper import (
     federated_lasso,
     federated_low_rank,

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
+from ..compiling import double
 from ..geometry import Euclidean, is_geometry
-from ..precision import double
 from ..regularizers import AbstractRegularizer, Box, InBall, InBox, L1Ball, L2Ball, Spectral, split
 from ..tree import Saddle
 from .base import AbstractProblem, as_problem

@@ -14,10 +14,19 @@ from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, of_type, positive, real_array
 from .active import domain_of
-from .bounds import Penalty, class_bias_box, class_means, class_shares, known_classes, sums_by_class, total_mass
 from .families import Logistic
 from .general import Problem
-from .known import Smooth, norm_of_blocks
+from .known import (
+    Penalty,
+    Smooth,
+    class_bias_box,
+    class_means,
+    class_shares,
+    known_classes,
+    norm_of_blocks,
+    sums_by_class,
+    total_mass,
+)
 from .readings import ClassReading, Reading
 from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, checked_weights, class_column, features, labels_of_model, split_rows

@@ -16,10 +16,9 @@ from ..regularizers import KL, CappedSimplex
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
 from ..validation import nonnegative, of_type, positive, real_array, short
-from .bounds import Penalty, known_classes, total_mass
 from .families import Family, family_of
 from .general import Problem
-from .known import Floor, Smooth, norm_of_blocks
+from .known import Floor, Penalty, Smooth, known_classes, norm_of_blocks, total_mass
 from .readings import Reading
 from .recipe import AbstractRecipe, Measure, assemble, built_from
 from .rows import Rows, features, label_column, split_rows

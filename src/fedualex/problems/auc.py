@@ -16,20 +16,22 @@ from ..regularizers.fenchel import UNIT
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
 from ..validation import issparse, nonnegative, of_type
-from .bounds import (
+from .families import Squared
+from .general import Problem
+from .known import (
     Ball,
+    Floor,
+    Smooth,
     class_means,
     known_classes,
     largest_product,
     mean_of,
+    norm_of_blocks,
     penalized,
     sums_by_class,
     total_mass,
     weight_ball,
 )
-from .families import Squared
-from .general import Problem
-from .known import Floor, Smooth, norm_of_blocks
 from .readings import RankReading, Reading
 from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, class_column, features, is_sparse, split_rows

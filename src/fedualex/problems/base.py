@@ -14,14 +14,13 @@ from .. import tree
 from ..certificates.certificate import Certificate, Measured, certificate_of, measure
 from ..certificates.rounding import LossError, OperatorError, unseen_error
 from ..certificates.surveys import Surveyed
-from ..compiling import drop_programs
+from ..compiling import double, drop_programs
 from ..geometry import Product
-from ..precision import double
+from ..random import normal
 from ..regularizers import for_reports
-from ..tree import Saddle, Tree
-from ..validation import of_type
-from .domains import point_like, why_unbounded
-from .known import Floor, Smoothness
+from ..tree import Saddle, Tree, cast_like
+from ..validation import nonnegative, of_type, whole_number
+from .known import Floor, Smoothness, point_like, why_unbounded
 
 # What f itself offers besides its domain: values, operators, how far float64 may be from them, a lower bound.
 
@@ -195,3 +194,54 @@ def where_not_finite(problem: AbstractProblem, z: Saddle, point: str) -> str:
                     whose = "f" if problem.clients is None else f"client {m}'s f (of {count} clients, from 0)"
                     return f"the gradient of {whose} by {name} is not finite ({kind}) at {point}"
     return ""
+
+
+class AbstractOracle(eqx.Module):
+    """A stochastic first-order oracle: an unbiased g_m(z; xi)."""
+
+    gaussian: ClassVar[bool] = False
+    """Whether a sample is g_m(z) plus Gaussian noise of deviation `sigma` in every entry."""
+    noisy: ClassVar[bool] = False
+    """Whether samples differ by far more than by rounding: then rounds are in float32 unless another is asked for."""
+
+    @abstractmethod
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+        """One sample of g_m at z; the key alone decides which."""
+
+
+class Exact(AbstractOracle):
+    """g_m(z) itself."""
+
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+        """g_m(z); the key is not used."""
+        return problem.client_operator(client, z)
+
+
+class GaussianNoise(AbstractOracle):
+    """g_m(z) + N(0, sigma^2) in every entry; the variance of the whole vector is sigma^2 times its length."""
+
+    sigma: Any
+    gaussian = noisy = True
+
+    def __init__(self, sigma: Any):
+        self.sigma = nonnegative("GaussianNoise: sigma", sigma)
+
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+        """g_m(z) with fresh noise from the key, one stream for each leaf."""
+        leaves, structure = jax.tree.flatten(problem.client_operator(client, z))
+        noisy = [g + cast_like(self.sigma, g) * normal(key, g.shape, g.dtype, stream=i) for i, g in enumerate(leaves)]
+        return jax.tree.unflatten(structure, noisy)
+
+
+class Minibatch(AbstractOracle):
+    """The mean operator of `size` of the client's examples, drawn uniformly with replacement."""
+
+    size: int = eqx.field(static=True)
+    noisy = True
+
+    def __init__(self, size: Any):
+        self.size = whole_number("Minibatch: size", size)
+
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+        """The operator of the examples that the key draws."""
+        return problem.minibatch_operator(client, z, self.size, key)

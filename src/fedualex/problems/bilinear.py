@@ -12,14 +12,14 @@ from ..accepted import Numbers
 from ..certificates.certificate import FEASIBLE
 from ..certificates.rounding import LossError, OperatorError
 from ..certificates.surveys import Surveyed
+from ..compiling import double
 from ..geometry import EntropicSimplex, Product
-from ..precision import double
 from ..regularizers import for_reports
 from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree, Vector, cast_like
 from ..validation import real_array
 from .base import AbstractProblem
-from .domains import build_geometry
+from .known import build_geometry
 from .recipe import built_from
 
 

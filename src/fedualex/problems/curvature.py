@@ -18,12 +18,11 @@ from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
 from ..certificates.surveys import Curvature, Minorant, Surveyed
-from ..compiling import compiled
-from ..precision import double
+from ..compiling import compiled, double
 from ..tree import Saddle
 from ..validation import issparse
+from .general import of_example
 from .scores import ScoreRows, ScoreSum
-from .user_loss import of_example
 
 BLOCK = 4096
 """Rows that are looked at together: their products stay in the cache."""

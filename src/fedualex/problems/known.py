@@ -1,6 +1,7 @@
-"""What is known of f before any run: a lower bound, and how smooth it is."""
+"""What is known of a problem before any run: its domain, bounds of its weights, a lower bound of f, how smooth f is."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, no_type_check
 
 import equinox as eqx
@@ -8,15 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
+from .. import tree
+from ..accepted import Number, Numbers
 from ..certificates.certificate import FEASIBLE
-from ..compiling import quickly
-from ..geometry import Product
-from ..precision import double
-from ..regularizers import for_reports
+from ..compiling import double, quickly
+from ..geometry import Product, as_geometry, is_geometry
+from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2, for_reports
+from ..summaries import Known
 from ..tree import Saddle, Tree
-from ..validation import of_type, real_array
-from .domains import point_like
+from ..validation import encode_labels, nonnegative, of_type, positive, real_array, short
+from .rows import Rows
 
 
 @no_type_check  # `checked_floor` refuses what is wrong
@@ -136,3 +140,196 @@ def _largest_slope(problem: Any) -> Array:
     geometry = for_reports(problem.geometry)
     start = geometry.project(jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf)), problem.like))
     return jnp.max(jax.lax.map(lambda client: geometry.dual_norm(problem.client_operator(client, start)), problem.data))
+
+
+def build_geometry(x: Tree, y: Tree, like: Saddle) -> Product:
+    """The product of what was given as x= and y=, checked against the shapes of `like`."""
+    parts = Saddle(as_geometry("x", x), None if like.y is None else as_geometry("y", y))
+    for name in ("x", "y"):
+        spec: Any = jax.tree.structure(getattr(parts, name), is_leaf=is_geometry)
+        shape: Any = jax.tree.structure(getattr(like, name))
+        if spec != shape:
+            raise ValueError(
+                f"{name} must have the structure of like.{name}, with one regularizer or geometry for each array: "
+                f"{names_of(getattr(like, name))}"
+            )
+    named = tree.leaves_with_names(parts, is_leaf=is_geometry)
+    for (name, part), leaf in zip(named, jax.tree.leaves(like), strict=True):
+        _check_fit(name, part, np.shape(leaf))
+    return Product(parts)
+
+
+def _check_fit(name: str, part: Any, shape: tuple[int, ...]) -> None:
+    try:
+        with double():  # a bound of 1e150 is no float32
+            result = jax.eval_shape(part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: {error}") from None
+    if result.shape != shape:
+        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: its arrays make it {result.shape}")
+
+
+def names_of(point: Tree) -> str:
+    """The names of a pytree's leaves, for error messages."""
+    return short([name for name, _ in tree.leaves_with_names(point)])
+
+
+def point_like(like: Saddle, z: Tree, name: str) -> Saddle:
+    """z in float64 with the shapes of `like`; a clear refusal otherwise. Call within `double()`."""
+    of_type(name, z, Saddle, "fx.Saddle(x, y)")
+    structure: Any = jax.tree.structure(like)
+    if jax.tree.structure(z) != structure:
+        raise ValueError(
+            f"{name} must have the structure of `like`, arrays {names_of(like)}, got {names_of(z)}; a list "
+            "of numbers counts as a structure, so make it an array"
+        )
+    leaves = []
+    for (part, shaped), leaf in zip(tree.leaves_with_names(like), jax.tree.leaves(z), strict=True):
+        array = real_array(f"{name}.{part}", leaf)
+        if array.shape != np.shape(shaped):
+            raise ValueError(f"{name}.{part} must have shape {np.shape(shaped)}, got {array.shape}")
+        leaves.append(jax.device_put(array))
+    point: Saddle = jax.tree.unflatten(structure, leaves)
+    return point
+
+
+def why_unbounded(geometry: Product) -> str:
+    """Which parts have no finite conjugate, and what would give them one; empty if all have."""
+    parts = tree.leaves_with_names(geometry.parts, is_leaf=is_geometry)
+    unbounded = [f"{name}={part!r}" for name, part in parts if not part.finite_conjugate]
+    if not unbounded:
+        return ""
+    return f"the domain is unbounded in {', '.join(unbounded)}; a set such as Box(D) or L2Ball(D) would bound it"
+
+
+# Sums over the rows of one client that recipes send, and what is read from them once they are added.
+
+
+def sums_by_class(rows: Rows, labels: NDArray[Any], masses: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """For each class the weight of its rows, and their weighted sum."""
+    member = (rows.numbers(rows.y, labels) == np.arange(len(labels))[:, None]) * masses
+    return {"class_mass": member.sum(axis=1), "class_rows": member @ rows.X}
+
+
+def sums_of_means(rows: Rows, masses: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """The weighted sums of targets and rows."""
+    return {"target_sum": np.asarray(masses @ rows.y), "row_sum": masses @ rows.X}
+
+
+def total_mass(known: Sequence[Known]) -> float:
+    """The weight of all rows, of which each has its share in the objective."""
+    return float(known[0]["mass"].sum())
+
+
+def mean_of(known: Known, name: str, mass: float) -> Any:
+    """A sum divided by the weight of its rows; a number if it is one."""
+    return (known[name] / mass)[()]
+
+
+def known_classes(known: Sequence[Known], two: bool = False) -> NDArray[Any]:
+    """The labels of all clients, of which there must be two, or at least two."""
+    labels = known[0]["classes"]
+    if two and len(labels) != 2:
+        raise ValueError(f"y must hold two classes, but it holds {len(labels)}")
+    if len(labels) < 2:
+        rows = int(known[0]["rows"].sum())
+        raise ValueError(f"y must hold at least two classes, but all its {rows} labels are alike")
+    return labels
+
+
+def class_means(known: Known) -> NDArray[Any]:
+    """The mean row of each class."""
+    return np.asarray(known["class_rows"] / known["class_mass"][:, None])
+
+
+# Penalties of a linear model, and the balls and boxes that hold its solutions.
+
+
+Ball = L1Ball | L2Ball
+
+
+def weight_ball(l1: float, l2: float, radius: object, budget: float, group: float = 0.0) -> Ball:
+    """L2Ball(radius), or the smallest of the balls that each penalty <= budget makes.
+
+    L1Ball(budget / l1), L2Ball(sqrt(2 budget / l2)), and L2Ball(budget / group) for a sum of norms of groups.
+    """
+    if radius is not None:
+        return L2Ball(positive("radius", radius))
+    balls: list[Ball] = [L1Ball(budget / l1)] if l1 > 0 else []
+    balls += [L2Ball(np.sqrt(2 * budget / l2))] if l2 > 0 else []
+    balls += [L2Ball(budget / group)] if group > 0 else []
+    if not balls:
+        raise ValueError("radius must be given if no penalty is > 0: nothing else bounds the weights")
+    return min(balls, key=lambda ball: float(ball.radius))
+
+
+def penalized(ball: Ball, l1: Number, l2: Number, groups: GroupL2 | None = None) -> AbstractRegularizer:
+    """l1 ||w||_1 or a sum of norms of groups, + l2/2 ||w||^2, in the ball."""
+    norm: AbstractRegularizer | None = groups if l1 == 0 else L1(l1)
+    weights: AbstractRegularizer = ball if norm is None else norm + ball
+    return weights if l2 == 0 else weights + SquaredL2(l2)
+
+
+def largest_product(ball: Ball, vectors: NDArray[Any]) -> NDArray[Any]:
+    """The largest |<w, v>| for w in the ball, for each row v."""
+    dual = np.inf if isinstance(ball, L1Ball) else 2
+    return np.asarray(ball.radius * np.linalg.norm(np.atleast_2d(vectors), dual, axis=1))
+
+
+def bias_box(center: Numbers, direction: NDArray[Any], ball: Ball, reach: float) -> Box:
+    """All b with |b + <w, direction> - center| <= reach for some w in the ball."""
+    spread = largest_product(ball, direction)[0] + reach
+    return Box(lower=center - spread, upper=center + spread)
+
+
+def class_shares(masses: NDArray[Any], total: float) -> NDArray[Any]:
+    """The share of each class in the objective, from the weights of their rows and of all rows."""
+    if np.any(masses <= 0):
+        raise ValueError("weights must be > 0 for some client of every class of y")
+    return masses / total
+
+
+def class_bias_box(shares: NDArray[Any], means: NDArray[Any], ball: Ball, budget: float, binary: bool) -> Box:
+    """All biases with which a mean logistic or softmax loss may be within the budget.
+
+    shares: the weight s_c of each class; means: its mean row mu_c. Jensen's inequality and log(1 + e^u) >= u
+    give s_c (b_k - b_c + <w_k - w_c, mu_c>) <= budget. With two classes and one score b stands for the difference:
+    -S(mu_1) - budget / s_1 <= b <= S(mu_0) + budget / s_0, S(v) the largest |<w, v>| for w in the ball. Otherwise
+    biases matter up to a common shift, and no two differ by more than D = max_c S'(mu_c) + budget / s_c, S'(v) the
+    largest |<w_k - w_c, v>|: Box(D / 2) keeps one shift of each solution.
+    """
+    largest = largest_product(ball, means)
+    if binary:
+        above, below = largest + budget / shares
+        return Box(lower=-below, upper=above)
+    # Two columns in an l2 ball differ by at most sqrt(2) times its radius, in an l1 ball by the radius.
+    longest = np.sqrt(2) if isinstance(ball, L2Ball) else 1.0
+    return Box(float(np.max(longest * largest + budget / shares)) / 2)
+
+
+class Penalty:
+    """l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2, in a ball with every w of penalty <= budget."""
+
+    def __init__(self, l1: Any, l2: Any, radius: Any, group: Any = 0.0, groups: Any = None):
+        self.l1, self.l2, self.group = nonnegative("l1", l1), nonnegative("l2", l2), nonnegative("group", group)
+        if self.l1 > 0 and self.group > 0:
+            raise ValueError("l1 and group cannot both be > 0: their sum has no closed form here")
+        if (self.group > 0) != (groups is not None):
+            raise ValueError("group > 0 and groups=, one label for each column of X, belong together")
+        self.groups, self.radius = groups, radius
+        self.ball(1.0)  # refused here, before any data is seen
+
+    def ball(self, budget: float) -> Ball:
+        """The ball of `weight_ball`."""
+        return weight_ball(float(self.l1), float(self.l2), self.radius, budget, float(self.group))
+
+    def regularizer(self, ball: Ball, shape: tuple[int, ...]) -> AbstractRegularizer:
+        """The penalty of weights of this shape, in the ball."""
+        norms = _groups(self.group, self.groups, shape) if self.group > 0 else None
+        return penalized(ball, self.l1, self.l2, norms)
+
+
+def _groups(group: Any, groups: Any, shape: tuple[int, ...]) -> GroupL2:
+    names, label = encode_labels("groups", groups, shape[0])
+    entries = np.broadcast_to(label.reshape(-1, *(1,) * (len(shape) - 1)), shape)
+    return GroupL2(group, np.ascontiguousarray(entries), np.sqrt(np.bincount(entries.ravel(), minlength=len(names))))

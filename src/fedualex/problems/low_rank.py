@@ -12,10 +12,9 @@ from ..regularizers import L1, Box, L1Ball, Spectral
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, positive
-from .bounds import mean_of, sums_of_means, total_mass
 from .families import Squared
 from .general import Problem
-from .known import Floor
+from .known import Floor, mean_of, sums_of_means, total_mass
 from .readings import NumberReading, Reading
 from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, checked_weights, features, matrix, split_rows

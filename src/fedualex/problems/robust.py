@@ -15,9 +15,8 @@ from ..regularizers import Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import of_type
-from .bounds import Penalty, bias_box, mean_of, sums_of_means, total_mass
 from .general import Problem
-from .known import Floor, Smooth
+from .known import Floor, Penalty, Smooth, bias_box, mean_of, sums_of_means, total_mass
 from .readings import NumberReading, Reading
 from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, checked_weights, features, split_rows, targets

@@ -11,10 +11,9 @@ from ..accepted import Column, Matrix, Number, Numbers
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, real_array, short
-from .bounds import Penalty, total_mass
 from .families import Family, family_of
 from .general import Problem
-from .known import Floor
+from .known import Floor, Penalty, total_mass
 from .readings import Reading
 from .recipe import AbstractRecipe, assemble, built_from
 from .rows import Rows, checked_weights, features, split_rows

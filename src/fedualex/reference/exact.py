@@ -10,12 +10,12 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from ..accepted import Whole
+from ..compiling import double
 from ..display import rounded_up
 from ..geometry import AbstractGeometry, Dual
-from ..precision import double
 from ..problems import AbstractProblem, Bilinear, Certificate
 from ..regularizers import for_reports
-from ..regularizers.forms import ModelForm
+from ..regularizers.base import ModelForm
 from ..tree import Saddle
 from ..validation import of_type, positive, whole_number
 

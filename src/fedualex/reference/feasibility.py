@@ -12,10 +12,10 @@ from jaxtyping import Array
 
 from .. import tree
 from ..certificates.certificate import Measured, certificate_of
+from ..compiling import double
 from ..geometry import Product
-from ..precision import double
 from ..problems import AbstractProblem
-from ..problems.feasibility import excess, lower_bound, phase_one
+from ..problems.constrained import excess, lower_bound, phase_one
 from ..tree import Saddle, Tree
 from ..validation import short
 

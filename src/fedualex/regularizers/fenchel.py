@@ -6,8 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..tree import Vector, as_real, cast_like, depend_on
-from .base import AbstractRegularizer
-from .maps import nonzero, norm
+from .base import AbstractRegularizer, nonzero, norm
 from .norms import KL
 from .sets import Box
 from .spectral import Spectral

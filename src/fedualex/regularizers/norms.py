@@ -10,9 +10,18 @@ from jaxtyping import Array
 from ..accepted import Number, Numbers
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import nonnegative, plain_array, real_array, short
-from .base import AbstractPenalty, AbstractRegularizer, Parameter, indicator, relative, show
-from .forms import ModelForm
-from .maps import nonzero, soft, wright
+from .base import (
+    AbstractPenalty,
+    AbstractRegularizer,
+    ModelForm,
+    Parameter,
+    indicator,
+    nonzero,
+    relative,
+    show,
+    soft,
+    wright,
+)
 
 
 class Zero(AbstractPenalty):

@@ -11,9 +11,18 @@ from jaxtyping import Array
 from ..accepted import Number, Numbers
 from ..tree import Vector, as_real, cast_like
 from ..validation import any_real_array, nonnegative, positive, short
-from .base import AbstractSet, Parameter, relative, show
-from .forms import ModelForm
-from .maps import capped_profile, norm, onto_capped_simplex, onto_simplex, radial
+from .base import (
+    AbstractSet,
+    ModelForm,
+    Parameter,
+    capped_profile,
+    norm,
+    onto_capped_simplex,
+    onto_simplex,
+    radial,
+    relative,
+    show,
+)
 
 # Norm balls.
 

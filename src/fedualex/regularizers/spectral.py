@@ -8,12 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..precision import double_available
+from ..compiling import double_available
 from ..tree import Scalar, Vector, as_real
 from ..validation import one_of, short
-from .base import AbstractRegularizer
-from .forms import ModelForm
-from .maps import nonzero
+from .base import AbstractRegularizer, ModelForm, nonzero
 
 T = TypeVar("T")
 

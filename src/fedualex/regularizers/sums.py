@@ -16,9 +16,7 @@ from jaxtyping import Array
 from ..accepted import Number, Numbers
 from ..tree import Scalar, Vector, as_real, cast_like, depend_on
 from ..validation import nonnegative, real_array, short
-from .base import AbstractRegularizer, AbstractSet, Parameter, show
-from .forms import ModelForm
-from .maps import nonzero, norm, soft
+from .base import AbstractRegularizer, AbstractSet, ModelForm, Parameter, nonzero, norm, show, soft
 from .norms import L1, GroupL2, Zero
 from .sets import Box, CappedSimplex, L1Ball, L2Ball, Simplex
 from .spectral import Spectral

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
+from ..compiling import double
 from ..geometry import AbstractGeometry, Product, is_geometry
-from ..precision import double
 from ..problems import AbstractProblem
 from ..regularizers import AbstractRegularizer
 from ..runtime import Output, Run, fingerprint

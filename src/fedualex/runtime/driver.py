@@ -17,8 +17,8 @@ from .. import tree
 from ..certificates.surveys import Surveyed
 from ..display import rounded_down
 from ..problems import AbstractProblem
+from ..problems.constrained import is_doubtful
 from ..problems.convexity import CHECKED, Disproof, disproof, unchecked
-from ..problems.feasibility import is_doubtful
 from ..tree import Saddle
 from . import checkpoint as checkpoints
 from .clients import Conversation

@@ -12,9 +12,8 @@ from ..algorithms.base import Facts, Survey
 from ..algorithms.newton import FeDualNewton, NewtonServer, Place, entries_of, point_of
 from ..certificates.certificate import Measured, certificate_of
 from ..certificates.surveys import Curvature, Surveyed, measure_bounds
-from ..compiling import compiled
+from ..compiling import compiled, double
 from ..model_problem import solve_model
-from ..precision import double
 from ..problems import AbstractProblem
 from ..problems.known import is_affine
 from ..tree import Saddle

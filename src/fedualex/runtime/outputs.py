@@ -23,7 +23,7 @@ from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import AbstractGeometry, Product, is_geometry
 from ..problems import AbstractProblem, Certificate
-from ..problems.feasibility import lagrangian_of, largest_violation
+from ..problems.constrained import lagrangian_of, largest_violation
 from ..problems.score_rounding import ScoreErrors, score_errors
 from ..regularizers import for_reports, is_spectral
 from ..tree import Saddle, Scalar, Tree, Vector

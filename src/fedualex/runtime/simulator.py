@@ -17,9 +17,8 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from .. import tree
 from ..algorithms import Method
-from ..compiling import drop_programs
+from ..compiling import double, drop_programs, keep_precision
 from ..display import rounded_up
-from ..precision import double, keep_precision
 from ..problems import AbstractProblem
 from ..problems.base import where_not_finite
 from . import checkpoint as checkpoints

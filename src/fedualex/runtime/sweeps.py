@@ -12,9 +12,8 @@ from jaxtyping import Array
 
 from .. import tree
 from ..algorithms import Method
-from ..compiling import optimized
+from ..compiling import double, optimized
 from ..display import gap_text, html_table, rounded_up
-from ..precision import double
 from ..problems import AbstractProblem
 from ..tree import Tree
 from ..validation import of_type, short

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from ..compiling import double
 from ..data import Encoder, Table
 from ..inference.sums import Design, summarize_effects
-from ..precision import double
 from ..problems import Problem
 from ..problems.curvature import ScoreSurveyor, surveyor_of
 from ..problems.rows import Rows

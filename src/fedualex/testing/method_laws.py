@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from .. import tree
 from ..algorithms import AbstractMethod, Method
 from ..algorithms.base import Correction
+from ..compiling import double
 from ..geometry import Dual
-from ..precision import double
 from ..problems import AbstractProblem, Problem, bilinear, matrix_game
 from ..regularizers import Box, SquaredL2
 from ..runtime.options import RunOptions

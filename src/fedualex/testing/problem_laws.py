@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
-from ..precision import double
+from ..compiling import double
 from ..problems import AbstractProblem, Floor, Surveyed, check_convex_concave
 from ..regularizers import for_reports
 from ..runtime.outputs import exact_problem, operator_at

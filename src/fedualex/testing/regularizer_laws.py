@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..compiling import double
 from ..geometry import calls_lapack
-from ..precision import double
 from ..regularizers import AbstractRegularizer, SquaredL2
 from ..regularizers.fenchel import fenchel, has_rounding_bound
 from ..tree import Tree

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import tree
+from ..compiling import double
 from ..geometry import Product, calls_lapack, is_geometry
-from ..precision import double
 from ..tree import Tree
 from ..validation import real_array, short, whole_number
 

@@ -12,9 +12,8 @@ from jaxtyping import Array, Float
 
 from .. import tree
 from ..accepted import Whole
-from ..compiling import compiled, quickly
+from ..compiling import compiled, double, quickly
 from ..geometry import Product, is_geometry
-from ..precision import double
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
 from ..problems.base import as_problem, where_not_finite
 from ..problems.known import beta_of, slope_of

@@ -13,8 +13,8 @@ from jaxtyping import Array
 
 from .. import tree
 from ..accepted import Whole
+from ..compiling import double
 from ..geometry import is_geometry
-from ..precision import double
 from ..problems import AbstractProblem
 from ..problems.base import as_problem
 from ..regularizers import for_reports

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from .. import tree
 from ..bundle import Bounds, Side
 from ..certificates.surveys import flat_of, measure_bounds, measure_proved
-from ..precision import double
+from ..compiling import double
 from ..problems import AbstractProblem
+from ..problems.constrained import lagrangian_of, largest_violation
 from ..problems.curvature import surveyor_of
-from ..problems.feasibility import lagrangian_of, largest_violation
 from ..problems.known import Floor
 from ..problems.score_rounding import score_errors
 from ..regularizers.fenchel import UNIT

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..algorithms import Method
+from ..compiling import double
 from ..deploy.consortium.agreement import has_tables, known_at
 from ..deploy.consortium.settings import server_problem, task_of
-from ..precision import double
 from ..problems import AbstractProblem
 from ..runs.folder import StoredRun, other_versions
 from ..runs.settings import build_method, run_options, weighted_problem

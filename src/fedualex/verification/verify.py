@@ -11,9 +11,9 @@ import numpy as np
 
 from .. import tree
 from ..certificates.surveys import flat_of, pair_with_slopes
+from ..compiling import double
 from ..paper import reproduction as protocol
 from ..paper.reproduction import Experiment
-from ..precision import double
 from ..problems import AbstractProblem
 from ..runs import folder, folder as seal
 from ..runs.folder import StoredRun, describe, other_versions

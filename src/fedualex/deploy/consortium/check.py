@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...compiling import double
 from ...data import Encoder
 from ...display import text_table
-from ...precision import double
 from ...runs.settings import ConfigurationError, build_method
 from ...summaries import Known, Summary, merged
 from ...tables.goals import names_of

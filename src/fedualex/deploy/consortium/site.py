@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...compiling import double
 from ...data import Table
 from ...data.columns import is_text, plain_column
 from ...data.files import read_table
 from ...data.partitions import held_out_by
 from ...models import Model, save
 from ...models.store import MODEL
-from ...precision import double
 from ...runs.settings import ConfigurationError, check_keys, read_toml
 from ...runtime.status import Code
 from ...summaries import Known, Summary

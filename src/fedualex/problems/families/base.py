@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...regularizers import Box
 from ...summaries import Known
-from ..bounds import Ball
+from ..known import Ball
 from ..readings import Reading
 from ..rows import Rows
 

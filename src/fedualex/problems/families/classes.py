@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...regularizers import Box
 from ...summaries import Known
-from ..bounds import Ball, class_bias_box, class_means, class_shares, known_classes, largest_product, sums_by_class
+from ..known import Ball, class_bias_box, class_means, class_shares, known_classes, largest_product, sums_by_class
 from ..readings import ClassReading, Reading
 from ..rows import Rows, class_column
 from .base import EXP_LOG, Accuracy, Family, Sums, namespace

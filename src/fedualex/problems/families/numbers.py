@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...regularizers import Box
 from ...summaries import Known
 from ...validation import positive
-from ..bounds import Ball, bias_box, largest_product
+from ..known import Ball, bias_box, largest_product
 from ..readings import MeanReading, NumberReading, Reading
 from ..rows import Rows, targets
 from .base import Accuracy, Family, Sums, namespace
