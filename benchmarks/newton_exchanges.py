@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "newton_exchanges.json"
 FIGURE = ROOT / "docs" / "figures" / "newton-exchanges.png"
 LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
-METHODS = {"FeDualNewton": (fx.FeDualNewton(), 20), "FeDualSlide": (fx.FeDualSlide(), 400)}
+METHODS = {"FeDualNewton": (fx.FeDualNewton(), 30), "FeDualSlide": (fx.FeDualSlide(), 400)}
 BASELINES: dict[str, tuple[int, int, Callable[[float], Any]]] = {
     "FeDualEx": (1, 10, lambda step: fx.FeDualEx(step / 10)),
     "FedDualAvg": (1, 10, lambda step: fx.FedDualAvg(step / 10)),

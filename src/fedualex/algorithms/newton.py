@@ -155,8 +155,8 @@ class FeDualNewton(Method[NewtonServer]):
             served = self._tell_slide(facts, server, answer[0])
             place = served.center._replace(operator=entries_of(answer[0].operator))
             return served._replace(columns=_choose_columns(facts.blocks, served, place), guarded=True)
-        some = server.columns.size != facts.flat.split
-        refused = answer[0].curvature is None and (some or float(server.merit) == UNKNOWN)
+        asked = float(server.merit) == UNKNOWN or not _is_known_everywhere(facts, server)
+        refused = asked and answer[0].curvature is None
         if bool(server.plain) or refused:
             served = self._tell_slide(facts, server, answer[-1])
             return served._replace(guarded=True, plain=True, at=served.guard.at)
