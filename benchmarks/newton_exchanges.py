@@ -38,7 +38,7 @@ BASELINES: dict[str, tuple[int, int, Callable[[float], Any]]] = {
 """Exchanges a round, local steps, and the method with a step of a round."""
 GRID, LAST, EVERY = (0.1, 1.0, 10.0, 100.0), 200, 20
 """Steps times the smoothness of f, and the exchanges of a baseline and of its records."""
-SHOWN = ("logistic, breast cancer, .001", "softmax, digits", "worst client, breast cancer", "Neyman-Pearson")
+SHOWN = ("logistic, breast cancer, .001", "softmax, wine", "worst client, breast cancer", "Neyman-Pearson")
 
 
 def measured(problem: Any, method: Any, rounds: int) -> dict[str, Any]:
