@@ -109,7 +109,8 @@ TABLES = ("fit", "method", "server", "run", "sites")
 LEAVES = """First the names of its columns; if all sites have the same, {exchanges} summaries of its rows: which
 categories and classes there are and how often, counts, sums and sums of squares, sums of the rows of each class (the
 page on recipes lists them all), and the names of columns in which it differs far from the others. Then, in every
-exchange, its mean loss and the gradient of it at a point: as many numbers as the model has coefficients, two, and for a worst-case goal one for each group; with FeDualNewton also its
+exchange, its mean loss and the gradient of it at a point: as many numbers as the model has coefficients, two, and for a
+worst-case goal one for each group; with FeDualNewton also its
 second derivatives, weighted second moments of the rows, one for each pair of coefficients; with a method of local steps
 also what these changed. Where no penalty is given, the same before the run without each fold of its rows, and losses of
 these folds. At the end the same sums for the table of effects, and sums that measure the model on the rows that it held
