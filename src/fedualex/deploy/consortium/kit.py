@@ -17,6 +17,7 @@ from ...runs.settings import (
 from ...storage import write_atomically, write_json
 from ...tables.goals import (
     GOALS,
+    SITES,
     Selection,
     check_groups,
     check_options,
@@ -27,7 +28,7 @@ from ...tables.goals import (
 )
 from ...validation import one_of
 from ..party import SERVER, Layout
-from ..secure.sums import FEWEST
+from ..secure.sums import FEWEST, OFF
 from .agreement import check_goal, recipe_of_goal
 from .deployment import provision, write_deployment, write_readme
 from .differences import GO, STOP
@@ -81,6 +82,11 @@ def plan_deployment(
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
     told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
     told |= asdict(Selection(wanted.folds, wanted.choose)) if chooses_penalty(goal, wanted.options) else {}
+    if told.get("folds") == SITES and {**RUN_DEFAULTS, **run}["secure_sums"] != OFF and len(sites) >= FEWEST:
+        raise ConfigurationError(
+            "folds = 'sites' tells the server of each site alone, which masks are to hide: "
+            "choose a number of folds, or secure_sums = 'off' in [run]"
+        )
     return {
         "problem": {**told, **wanted.options},
         "method": with_defaults(method, METHODS),
