@@ -18,6 +18,8 @@ def check_document(document: Mapping[str, Any]) -> None:
     _require(len(set(names)) == len(names), "numbers and categories", names, "different names")
     _check_coding(document, names)
     _require(isinstance(target, str) or (_is_words(target) and bool(target)), "target", target, "a name, or several")
+    exposure = document.get("exposure")
+    _require(exposure is None or _is_word(exposure), "exposure", exposure, "the name of a column")
     for key in ("answers", "certificate", "training"):
         _require(isinstance(document[key], dict), key, document[key], "a table")
     for key, is_kind in CERTIFICATE.items():

@@ -137,7 +137,8 @@ def sparse_glm(
     family "squared": loss (score - y)^2 / 2, so that l1 is scikit-learn's alpha of Lasso. "logistic": with two classes
         log(1 + exp(-s score)), s = -1 for the first label in sorted order and +1 for the second, so that l1 is
         1 / (C n); with more the softmax loss ("multiclass"), and w has shape (d, classes), b (classes,). "huber":
-        u^2 / 2 of u = score - y for |u| <= 1, |u| - 1/2 beyond; or a `Family`.
+        u^2 / 2 of u = score - y for |u| <= 1, |u| - 1/2 beyond. "poisson": exp(score) - y score + y log y - y, half the
+        deviance of counts y >= 0; of rates with sample_weight = exposure that of counts. Or a `Family`.
     clients: for each row, whose it is; None is one client. weights: "samples" makes all p_i alike (the pooled problem),
         "clients" makes all clients alike; or one number for each client. sample_weight: a number >= 0 for each row,
         in proportion to which rows count in every mean over rows; all alike without it.

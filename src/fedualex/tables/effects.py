@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inference.newton import Estimate, Outcome, estimate
-from ..inference.table import Effect, Effects, tabulate
+from ..inference.table import QUASI, Effect, Effects, tabulate
 from ..models import Model
 from ..problems.families import Family
 from ..runs.settings import ConfigurationError
 from ..summaries import Known
-from .goals import DEVIATIONS, GOALS, MEAN, PAIRS, SHARED
+from .goals import GOALS, MEAN, PAIRS, SHARED
 from .recipe import TableRecipe
 
 Ask = Callable[[Known], Mapping[str, NDArray[Any]]]
@@ -22,7 +22,6 @@ INTERCEPT = "(intercept)"
 WHY_NONE = {
     PAIRS.recipe: "a ranking of pairs has no standard errors here",
     SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
-    DEVIATIONS.recipe: "absolute deviations have no second derivatives",
 }
 
 
@@ -105,7 +104,9 @@ class Layout:
 
     def tables(self, found: Estimate, conditional: bool, confidence: float) -> dict[str, Any]:
         """The table with its main errors, and with others."""
-        kinds = ["sandwich"] if conditional else ["model-based", "sandwich"]
+        kinds = ["sandwich"] if conditional or not self.family.likelihood else ["model-based", "sandwich"]
+        if found.dispersion is not None and not conditional:
+            kinds = [QUASI, *kinds]
         kinds += ["clustered"] if found.clustered is not None else []
         offset = None
         if not self.own and self.recipe.reading.standardized:
