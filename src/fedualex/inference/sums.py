@@ -77,7 +77,7 @@ def summarize_effects(
     sums |= {"uninformative": np.zeros(()), "intercepts": np.asarray(float(own_intercept * losses.intercepts))}
     against, along = losses.along_direction(matrix @ block, own_intercept)
     sums |= {"against": np.asarray(against), "along": np.asarray(along)}
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         sums |= _derivatives(losses, matrix, block, own_intercept, meat)
     return {name: np.clip(np.nan_to_num(part, nan=HUGE), -HUGE, HUGE) for name, part in sums.items()}
 

@@ -92,7 +92,7 @@ class Source:
         own = [rows[used[rows]] for rows in every]
         if gone := [str(name) for name, rows in zip(named, own, strict=True) if not len(rows)]:
             raise ConfigurationError(f"every row of {_some(gone)} misses a value, so that missing = drop leaves none")
-        held = [rows[held_out_by(labels[rows], self.holdout)] for rows in own]
+        held = [rows[held_out_by(labels[rows], self.holdout, recipe.reading.labelled)] for rows in own]
         test = np.sort(np.concatenate(held))
         left = [np.setdiff1d(rows, out) for rows, out in zip(own, held, strict=True)]
         trained = [kept.take(rows) for rows in left]
