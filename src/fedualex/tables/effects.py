@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..inference.newton import Estimate, Outcome, estimate
 from ..inference.table import QUASI, Effect, Effects, tabulate
 from ..models import Model
+from ..problems import RobustRecipe
 from ..problems.families import Family
 from ..runs.settings import ConfigurationError
 from ..summaries import Known
@@ -22,6 +23,7 @@ INTERCEPT = "(intercept)"
 WHY_NONE = {
     PAIRS.recipe: "a ranking of pairs has no standard errors here",
     SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
+    RobustRecipe: "absolute deviations have no second derivatives",
 }
 
 
