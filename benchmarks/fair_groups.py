@@ -1,11 +1,11 @@
-"""Which sets of weights of groups serve the worst group on rows that nobody has seen: `python benchmarks/fair_groups.py [SPLITS]`.
+"""Which sets of weights of groups serve the worst group on rows that nobody has seen.
 
-Six tables, half of the rows of each for training, logistic losses with l2 = 1 / rows. Every choice of weights is solved
-by itself with numpy and scipy alone: min over w of the largest sum_g q_g (loss_g - a_g), q in a set. Printed is the mean
-loss of the group that is served worst on held-out rows (of made surveys on 400 fresh rows of each district), over
+python benchmarks/fair_groups.py [SPLITS]        # HEART=file TCGA=file add two tables; a few minutes
+
+Six tables, half of the rows of each for training, logistic losses with l2 = 1 / rows. Every set of weights is solved
+by itself with numpy and scipy alone: min over w of the largest sum_g q_g (loss_g - a_g), q in the set. Printed is the
+mean loss of the group that is served worst on held-out rows (of made surveys on 400 fresh rows of each district), over
 splits, and on how many tables the mean is below the ordinary model's.
-
-HEART, TCGA: files with these tables, by the environment; the two tables are left out without them.
 """
 
 import os
@@ -32,10 +32,12 @@ class Rows(NamedTuple):
 
 
 def losses_of(w: Array, rows: Rows) -> Array:
+    """The logistic loss of each row."""
     return np.logaddexp(0.0, -rows.y * (rows.X @ w))
 
 
 def by_group(values: Array, group: Array, groups: int) -> Array:
+    """Their mean in each group."""
     return np.bincount(group, values, groups) / np.maximum(np.bincount(group, minlength=groups), 1)
 
 
@@ -186,6 +188,7 @@ def numbers(path: str, target: str, group: str) -> Draw:
 
 
 def tables() -> dict[str, Draw]:
+    """Those that there are."""
     X, label = fx.data.bundled("breast_cancer")
     area = np.digitize(X[:, 3], np.quantile(X[:, 3], [0.2, 0.4, 0.6, 0.8]))
     D, days = fx.data.bundled("diabetes")
@@ -203,6 +206,7 @@ def tables() -> dict[str, Draw]:
 
 
 def main(splits: int) -> None:
+    """All sets on all tables."""
     below: dict[str, int] = {}
     for name, draw in tables().items():
         worst: dict[str, list[float]] = {}
