@@ -87,7 +87,16 @@ NEAR = 1e-3
 """The share by which the ends of a path may differ from those that a server finds, which looks for a best constant."""
 SLACK = 1e-9
 """Of sums under masks, and of the same sums in another order."""
-SIGNED = ("total", "target total", "row_sum", "target_sum", "class_rows", "group_targets")
+SIGNED = (
+    "total",
+    "target total",
+    "row_sum",
+    "target_sum",
+    "class_rows",
+    "group_targets",
+    "tangent_slopes",
+    "tangent_rows",
+)
 """Sums of numbers of both signs, which may be smaller than a site's own part."""
 
 

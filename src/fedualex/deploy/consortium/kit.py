@@ -19,6 +19,7 @@ from ...tables.goals import (
     GOALS,
     SITES,
     Selection,
+    check_exposure,
     check_groups,
     check_options,
     chooses_penalty,
@@ -74,6 +75,7 @@ def plan_deployment(
     if wanted.rate is not None:
         raise ConfigurationError("rate is for fedualex fit: its threshold takes the scores of single rows")
     check_groups(goal, wanted.groups)
+    check_exposure(goal, wanted.exposure)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
     build_method(method)  # refuses what is no method
     parties = server_settings(server)
@@ -103,6 +105,7 @@ PLAIN_KEYS = (
     "target",
     "groups",
     "weights",
+    "exposure",
     "id",
     "missing",
     "holdout",
