@@ -122,12 +122,13 @@ exchange, its mean loss and the gradient of it at a point: as many numbers as th
 worst-case goal one for each group; with FeDualNewton also its
 second derivatives, weighted second moments of the rows, one for each pair of coefficients; with a method of local steps
 also what these changed. Where no penalty is given, the same before the run without each fold of its rows, and losses of
-these folds. At the end the same sums for the table of effects, and sums that measure the model on the rows that it held
-out: counts of right answers and of ranks, sums of losses, counts by predicted risk. Nothing else: no row. This is not
-anonymous: sums over few rows can reveal them.
-Where the parties' folders have keys in `secure/`, sums, losses, gradients and measures leave under masks: the server
-sees what all sites add up to. What a site lets leave is its own decision, in `policy.toml`; what left is in
-`ledger.jsonl`."""
+these folds: the difference of two sums is a sum over one fold. At the end the same sums for the table of effects, with
+a power of two above the longest row, and sums that measure and calibrate the model on the rows that it held out: counts
+of right answers and of ranks, sums of losses, counts by predicted risk, sums of a regression on the score. Nothing
+else: no row. This is not anonymous: sums over few rows can reveal them.
+Where the parties' folders have keys in `secure/`, sums, losses, gradients, second derivatives and measures leave under
+masks: the server sees what all sites add up to, and of each its number of rows, its categories and names of columns.
+What a site lets leave is its own decision, in `policy.toml`; what left is in `ledger.jsonl`."""
 DATA = """Each site names its own table in its `site.toml`, and there gives columns the names that all sites use. Nobody
 else sees this file. `fedualex deploy check sites/NAME` reads the table and shows what would leave, without network."""
 
