@@ -95,7 +95,8 @@ def _profile(squares: Squares) -> Reduced | None:
     inner, cross = squares.second[np.ix_(free, free)], squares.second[free][:, own]
     if np.linalg.eigvalsh(inner)[0] <= SINGULAR * np.max(np.diag(inner)):
         return None
-    linear, best = -np.linalg.solve(inner, cross), -np.linalg.solve(inner, squares.slope[free])
+    linear = np.asarray(-np.linalg.solve(inner, cross), np.float64)
+    best = np.asarray(-np.linalg.solve(inner, squares.slope[free]), np.float64)
     reach = np.abs(cross.T) @ np.abs(linear), np.abs(cross.T) @ np.abs(best)
     return Reduced(
         squares.value + float(squares.slope[free] @ best) / 2,

@@ -217,10 +217,12 @@ class FoldedRows:
         return self._shares[f]
 
     def _compared_share(self, f: int) -> float | None:
-        parts = [getattr(self._surveyor(loss)[1], "parts", None) for loss in (f, self.folds)]
-        if None in parts or self._matrix is None or not isinstance(parts[0][0][1].rows.rows, _SomeRows):
+        there, whole = self._surveyor(f)[1], self._surveyor(self.folds)[1]
+        if not isinstance(there, ScoreSurveyor) or not isinstance(whole, ScoreSurveyor):
             return None
-        own, every = (part[0][1] for part in parts)
+        ((_, own),), ((_, every),) = there.parts, whole.parts
+        if not isinstance(own.rows.rows, _SomeRows):
+            return None
         kept = np.flatnonzero(self.fold != f)
         if own.mixed is not None or own.family != every.family or not np.array_equal(own.target, every.target[kept]):
             return None
