@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..accepted import Column, Numbers
 from ..validation import classes, real_array
+from .risk_sets import concordance_sums
 from .rows import two_classes
 
 OF = " of "
@@ -160,6 +161,33 @@ class NumberReading(Reading):
 
     def adds_to(self, targets: tuple[str, ...], scale: Scale, several: bool) -> str:
         return ", ".join(targets)
+
+    def check_labels(self, what: str, labels: NDArray[Any]) -> None:
+        real_array(what, labels, "real numbers")
+
+
+class RiskReading(Reading):
+    """The logarithm of a hazard, relative to rows of the same stratum whose score is 0."""
+
+    name = "risk"
+    title = "proportional hazards model"
+    effect = "hazard ratio"
+    estimator = ("sklearn.linear_model", "LinearRegression")
+    why_no_probabilities = "its scores are logarithms of relative hazards"
+
+    def predict(self, scores: NDArray[Any], scale: Scale) -> NDArray[Any]:
+        return np.asarray(scores)
+
+    def measures(self, truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> Measured:
+        """c-index: the share of pairs whose order in time scores tell, of those whose order is known."""
+        found = concordance_sums(truth[:, 0], truth[:, 1], scores)
+        return {"c-index": found["concordant"] / found["comparable"] if found["comparable"] > 0 else None}
+
+    def columns(self, scores: NDArray[Any], scale: Scale) -> dict[str, NDArray[Any]]:
+        return {"relative hazard": np.exp(scores)}
+
+    def adds_to(self, targets: tuple[str, ...], scale: Scale, several: bool) -> str:
+        return "the logarithm of the hazard (exp of a coefficient is a hazard ratio)"
 
     def check_labels(self, what: str, labels: NDArray[Any]) -> None:
         real_array(what, labels, "real numbers")
