@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -55,6 +55,7 @@ class MissingSites:
         self._tail = EventTail(Layout(folder).server)
         self._silent: dict[str, _Silence] = {}
         self._refused: set[tuple[str, Code]] = set()
+        self._differences: set[str] = set()
         self._said, self._told = "", 0.0
         self._outside: float | None = None
 
@@ -99,6 +100,7 @@ class MissingSites:
         return self._silent.get(name) or _Silence(f"{datetime.now():%H:%M:%S}", reason)
 
     def _read_events(self) -> None:
+        from ..deploy.consortium.differences import DIFFERS
         from ..deploy.engine import BACK
         from ..runtime.status import REFUSALS, Code
 
@@ -106,10 +108,17 @@ class MissingSites:
             code, site = line["code"], line["party"]
             if code == BACK:
                 self._silent.pop(site, None)
+            elif code == DIFFERS:
+                self._tell_difference(line["text"])
             elif site in self.sites and code in REFUSALS:  # asked again it would say the same
                 self._tell_refusal(site, Code(code), line["text"])
             elif site in self.sites and code != Code.STOPPED:
-                self._silent.setdefault(site, _Silence(_clock(line), line["text"]))
+                self._silent.setdefault(site, _Silence(_last_answer(line), line["text"]))
+
+    def _tell_difference(self, text: str) -> None:
+        if text not in self._differences:
+            self._differences.add(text)
+            echo(text, err=True)
 
     def _tell_refusal(self, site: str, code: "Code", text: str) -> None:
         """Once for each site and reason: the run ends by it, or goes on without that site."""
@@ -129,9 +138,11 @@ class MissingSites:
                 echo(f"{name} has not answered since {self._silent[name].since} ({reason}): {DO}", err=True)
 
 
-def _clock(line: dict[str, Any]) -> str:
-    """The time of a line of a log on this machine's clock."""
-    return f"{datetime.fromisoformat(line['time']).astimezone():%H:%M:%S}"
+def _last_answer(line: dict[str, Any]) -> str:
+    """When a site that failed had answered last, else when it failed, on this machine's clock."""
+    answered, failed = line.get("answered"), datetime.fromisoformat(line["time"])
+    moment = failed if answered is None else datetime.fromtimestamp(answered, UTC)
+    return f"{moment.astimezone():%H:%M:%S}"
 
 
 PATIENCE = 180.0
@@ -296,6 +307,7 @@ table{{border-collapse:collapse}}td,th{{border:1px solid #999;padding:.2rem .6re
 
 def snapshot(folder: Path) -> dict[str, Any]:
     """How a deployment stands: the engine's word, the last record, and what the server's log complains about."""
+    from ..deploy.consortium.differences import DIFFERS
     from ..deploy.engine import BACK
     from ..deploy.party import read_events, read_log
 
@@ -304,7 +316,7 @@ def snapshot(folder: Path) -> dict[str, Any]:
     history, status = stored_run(folder)
     last = history[-1] if history else {}
     complaints = [line for line in read_log(layout_of(folder).server) if line.get("level") in ("WARNING", "ERROR")]
-    failures = [line for line in read_events(layout_of(folder).server) if line["code"] != BACK]
+    failures = [line for line in read_events(layout_of(folder).server) if line["code"] not in (BACK, DIFFERS)]
     of_site = {name: [line for line in failures if line["party"] == name] for name in settings["sites"]}
     gaps = [value for key, value in last.items() if key.startswith("gap_") and value is not None]
     return {

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def load(folder: str | Path) -> Model:
     if not file.exists():
         raise ValueError(f"{str(folder)!r} is no model: it has no {JSON}")
     try:
-        document = json.loads(read_within(file, MOST_JSON), parse_constant=_refuse_constant)
+        document = json.loads(read_within(file, MOST_JSON), parse_constant=_refuse_constant, parse_float=_read_float)
         _check_depth(document)
         schema = document["schema"] if document["kind"] == "model" else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -111,6 +112,12 @@ def load(folder: str | Path) -> Model:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def _read_float(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{short(text)} is beyond float64")
+    return number
 
 
 def _check_depth(document: Any) -> None:

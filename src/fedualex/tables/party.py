@@ -41,6 +41,12 @@ class Party:
         summarize = own.summarize if len(before) < own.exchanges else own.smoothness
         return summarize(self.rows(known), before, self.client)
 
+    def differences(self, known: Sequence[Known]) -> dict[str, list[str]]:
+        """The columns of its features that differ from those of all others by more than parties do, by kind."""
+        recipe = self.recipe
+        own = [recipe.summarize_columns(self.trained, known[:k]) for k in range(Encoder.exchanges)]
+        return recipe.find_differences(self.trained, own, known)
+
     def rows(self, known: Sequence[Known]) -> Rows:
         """Its rows as the catalogue takes them. What the encoder is made of never changes once it is known."""
         if self._rows is None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..data import Coding, Encoder, Standardizer, Table
 from ..data.columns import complete_rows, naming_rows, refuse_odd_cells, refuse_twins
+from ..data.differences import find_differences
 from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..models import Answers, Model
 from ..models.model import standardized
@@ -233,6 +234,11 @@ class TableRecipe:
     def used_rows(self, table: Table) -> NDArray[np.bool_]:
         """At one party: the rows that take part, which are all unless those with holes are left out."""
         return complete_rows(self._features(table)) if self.coding.missing == DROP else np.ones(table.rows, bool)
+
+    def find_differences(self, table: Table, own: Sequence[Summary], known: Sequence[Known]) -> dict[str, list[str]]:
+        """At one party: its features that differ from those of all others, by kind. own: its summaries of columns."""
+        features = self._features(table)
+        return find_differences(features, own, known[: Encoder.exchanges], self.coding, self._row_weights(table))
 
     def describe_columns(self, known: Sequence[Known], parties: Sequence[str]) -> list[str]:
         """What was done with the columns and with missing values, in sentences."""
