@@ -51,8 +51,9 @@ class PartialLikelihood(Smooth):
     """sum_e c_e (log(sum over the risk set of weight exp(<w, row>)) - <w, row_e> - log weight_e) of a whole stratum.
 
     With y, the coefficient of an event of group g is q_g c_e, q = (1 - spread) y + spread prior, and every loss is less
-    what it is at w = 0. An example has {"row", "event", "weight", "last"}, as `RiskSets` orders rows, where "event" has
-    the coefficients; of groups "group" and "null" too. Rows after the last risk set are padding.
+    "null", what it is at w = 0 up to a constant. An example has {"row", "event", "weight", "last"}, as `RiskSets`
+    orders rows, where "event" has the coefficients; of groups "group" and "null" too. Rows after the last risk set are
+    padding.
     """
 
     spread: Any = 0.0
@@ -148,7 +149,10 @@ class RiskSurveyor(Surveyor):
 
     def _shares(self, y: NDArray[Any]) -> NDArray[Any]:
         """q, by group; 1 without y."""
-        return np.asarray(self.problem.f.shares(y), float) if y.size else np.ones(1)
+        prior = self.problem.f.prior
+        if not y.size:
+            return np.ones(1)
+        return y if prior is None else (1 - self._spread) * y + self._spread * np.asarray(prior, float)
 
 
 class _Totals:
@@ -218,7 +222,7 @@ class CoxRecipe(AbstractRecipe):
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Sums over events."""
-        own, _ = _stratum(rows)
+        own, _ = stratum(rows)
         counts = own.event * own.weight
         sums = {"events": counts.sum(), "null": counts @ own.null, "row_sum": rows.shares @ rows.X}
         return self.opening(rows, client, sums={name: np.asarray(value) for name, value in sums.items()})
@@ -238,19 +242,19 @@ class CoxRecipe(AbstractRecipe):
 
     def held_out(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> NDArray[Any]:
         """Of the events among these rows, with risk sets of these rows alone: for each part their weight, and the sum
-        of their losses less those at w = 0.
+        of their losses less those at w = 0, which differ by their number, plus the mean of these in training.
         """
-        own, order = _stratum(rows)
+        own, order = stratum(rows)
         parts = self.held_out_parts(known)
         if not own.event.any():
             return np.zeros((2, parts))
         counts, shares = own.event * own.weight, Shares(own, own.rows @ np.asarray(x["weights"]))
         number = self._numbers(rows, known, client)[order]
-        losses = counts * (shares.losses(own) - own.null)
+        losses = counts * (shares.losses(own) - own.null + self._level(known))
         return np.stack([np.bincount(number, counts, parts), np.bincount(number, losses, parts)])
 
     def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
-        own, _ = _stratum(rows)
+        own, _ = stratum(rows)
         mass = rows.shares.sum()
         event = own.event * own.weight / mass if mass > 0 else np.zeros(len(own.event))
         return {"row": own.rows, "event": event, "weight": own.weight, "last": own.last.astype(np.int32)}
@@ -261,6 +265,10 @@ class CoxRecipe(AbstractRecipe):
             length = padded_length(max(one["event"].shape[1] for one in data), len(data))
             data = [{name: _padded(name, value, length) for name, value in one.items()} for one in data]
         return self.built(f, known, data, by_construction=True, **parts)
+
+    def _level(self, known: Sequence[Known]) -> float:
+        """What is added to the held-out loss of every event."""
+        return float(known[0]["null"] / known[0]["events"])
 
     def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
         """The part that each row is of."""
@@ -296,7 +304,7 @@ class FairCoxRecipe(CoxRecipe):
         if not known:
             named = rows.labels(self._group_of(rows, client))
             return self.opening(rows, client, labels={"groups": named})
-        own, order = _stratum(rows)
+        own, order = stratum(rows)
         number, counts = self._numbers(rows, known, client)[order], own.event * own.weight
         parts = known[0]["groups"].size
         sums = {"group_events": np.bincount(number, counts, parts), "row_sum": rows.shares @ rows.X}
@@ -307,13 +315,11 @@ class FairCoxRecipe(CoxRecipe):
         events, groups = known[1]["group_events"], known[0]["groups"]
         _check_events(events.sum())
         if np.any(events <= 0):
-            kind = "group" if self.grouped else "client number"
-            lost = groups[int(np.argmax(events <= 0))]
+            kind, lost = "group" if self.grouped else "client", groups[int(np.argmax(events <= 0))]
             raise ValueError(
-                f"every {kind[:6]} must have an event for its loss to count, but the {kind} {lost} has none"
+                f"every {kind} must have an event, by which its loss is measured, but {kind} {lost} has none"
             )
-        prior = checked_prior(self.prior, groups.size, "group" if self.grouped else "client")
-        budget = float(prior @ (known[1]["group_null"] / events))
+        prior, budget = self._prior(known), self._level(known)
         features = known[1]["row_sum"].size
         spread = checked_spread(self.spread)
         return self._built(
@@ -323,7 +329,7 @@ class FairCoxRecipe(CoxRecipe):
             x={"weights": self._penalty().regularizer(self._penalty().ball(budget), (features,))},
             y=mixtures(self.kl, prior, self.cvar, self.prior is not None, spread),
             like=Saddle({"weights": np.zeros(features)}, np.zeros(groups.size)),
-            floor=Floor(prior, -budget * (1 + TINY) - TINY),
+            floor=Floor(prior, -TINY * (1 + budget)),
         )
 
     def held_out_parts(self, known: Sequence[Known]) -> int:
@@ -331,12 +337,19 @@ class FairCoxRecipe(CoxRecipe):
         return int(known[0]["groups"].size)
 
     def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
-        own, order = _stratum(rows)
+        own, order = stratum(rows)
         number = self._numbers(rows, known, client)[order] if len(order) else np.zeros(1, np.int32)
         found = super()._example(rows, known, client)
-        events = np.maximum(known[1]["group_events"], TINY)  # where there is none, `problem` refuses
-        scale = (total_mass(known) / events)[number]
-        return {**found, "event": found["event"] * scale, "group": number.astype(np.int32), "null": own.null}
+        scale = (total_mass(known) / _counted(known[1]["group_events"]))[number]
+        null = own.null - self._level(known)
+        return {**found, "event": found["event"] * scale, "group": number.astype(np.int32), "null": null}
+
+    def _prior(self, known: Sequence[Known]) -> NDArray[Any]:
+        return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")
+
+    def _level(self, known: Sequence[Known]) -> float:
+        """The mean loss at w = 0 of an event, at the prior."""
+        return float(self._prior(known) @ (known[1]["group_null"] / _counted(known[1]["group_events"])))
 
     def _group_of(self, rows: Rows, client: int) -> NDArray[Any]:
         return np.full(len(rows.y), client) if rows.group is None or not self.grouped else rows.group
@@ -345,7 +358,7 @@ class FairCoxRecipe(CoxRecipe):
         return rows.numbers(self._group_of(rows, client), known[0]["groups"])
 
 
-def _stratum(rows: Rows) -> tuple[RiskSets, NDArray[np.intp]]:
+def stratum(rows: Rows) -> tuple[RiskSets, NDArray[np.intp]]:
     """Rows that weigh something in the order of `RiskSets`, and where they stood; of none one row without event."""
     used = np.flatnonzero(rows.shares > 0)
     if not used.size:
@@ -354,6 +367,11 @@ def _stratum(rows: Rows) -> tuple[RiskSets, NDArray[np.intp]]:
     X = rows.X[used].toarray() if issparse(rows.X) else rows.X[used]
     time, event = np.asarray(rows.y, float)[used].T
     return RiskSets.of(X, time, event, rows.shares[used]), used[np.argsort(-time, kind="stable")]
+
+
+def _counted(events: NDArray[Any]) -> NDArray[Any]:
+    """Of groups without events, which `problem` refuses, one."""
+    return np.where(events > 0, events, 1.0)
 
 
 def _check_events(events: Any) -> None:
@@ -412,16 +430,16 @@ def fair_cox(
     sample_weight: Numbers | None = None,
     spread: Number = 0.0,
 ) -> Problem:
-    """min_w max_y sum_g q_g (mean over the events e of group g of loss_e(w) - loss_e(0)) + penalties - kl KL(y, prior).
+    """min_w max_y F + sum_g q_g (mean over events e of group g of loss_e(w) - loss_e(0)) + penalty - kl KL(y, prior).
 
     loss_e is that of `cox`, with strata by client whatever the groups are. It is taken less its value without a model,
     the logarithm of the size of the risk set: otherwise the largest client would be the worst one. So the worst group
-    is the one for which the model gains least.
+    is the one for which the model gains least. F is the mean of loss_e(0) at the prior, a constant.
     X, time, event, sample_weight: as for `cox`. groups: for each row its group; clients are the groups without it.
     l1, l2, radius, kl, prior, cvar, spread: as for `agnostic`; y is in the simplex of groups.
 
-    Bounds. At w = 0 the objective is at most 0, and at the prior f is at least -F, F the mean of loss_e(0) there: the
-    floor. So the penalty of a solution is at most F.
+    Bounds. At w = 0 f is F for every y, and at the prior it is >= 0, since losses are: the floor. So the penalty of a
+    solution is at most F.
     """
     recipe = FairCoxRecipe(
         l1, l2, radius=radius, kl=kl, prior=prior, cvar=cvar, grouped=groups is not None, spread=spread

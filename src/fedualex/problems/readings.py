@@ -40,7 +40,8 @@ class Reading(ABC):
     """What scores mean; it has no numbers of its own.
 
     name: as files have it. title: what such a model is called. labelled: whether targets are labels of classes.
-    standardized: whether targets are centered and scaled before a fit. effect: what exp(coefficient), or the
+    standardized: whether targets are centered and scaled before a fit. timed: whether a target is a time and an event.
+    effect: what exp(coefficient), or the
     coefficient itself, is called. estimator: scikit-learn's class with the same predictions, as (module, name).
     """
 
@@ -48,6 +49,7 @@ class Reading(ABC):
     title: ClassVar[str]
     labelled: ClassVar[bool] = False
     standardized: ClassVar[bool] = False
+    timed: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = False
     effect: ClassVar[str] = ""
     estimator: ClassVar[tuple[str, str]]
@@ -170,6 +172,7 @@ class RiskReading(Reading):
     """The logarithm of a hazard, relative to rows of the same stratum whose score is 0."""
 
     name = "risk"
+    timed = True
     title = "proportional hazards model"
     effect = "hazard ratio"
     estimator = ("sklearn.linear_model", "LinearRegression")

@@ -13,7 +13,7 @@ from ..models import Model
 from ..problems.families import Family
 from ..runs.settings import ConfigurationError
 from ..summaries import Known
-from .goals import DEVIATIONS, GOALS, MEAN, PAIRS, SHARED
+from .goals import DEVIATIONS, GOALS, HAZARD, MEAN, PAIRS, SHARED, WORST_HAZARD
 from .recipe import TableRecipe
 
 Ask = Callable[[Known], Mapping[str, NDArray[Any]]]
@@ -22,6 +22,7 @@ INTERCEPT = "(intercept)"
 WHY_NONE = {
     PAIRS.recipe: "a ranking of pairs has no standard errors here",
     SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
+    WORST_HAZARD.recipe: "hazards of the client that is served worst have no standard errors here",
     DEVIATIONS.recipe: "absolute deviations have no second derivatives",
 }
 
@@ -48,7 +49,7 @@ def find_effects(
     found = layout.estimate(y, ask, drop=True)
     if found.outcome is not Outcome.DONE:
         return {"refused": found.sentence, "exchanges": found.exchanges}
-    conditional = structure is not MEAN or recipe.weights is not None
+    conditional = structure not in (MEAN, HAZARD) or recipe.weights is not None
     return layout.tables(found, conditional, wanted.confidence)
 
 
@@ -56,17 +57,18 @@ class Layout:
     """Which parameter is which coefficient, and how each is reported."""
 
     def __init__(self, recipe: TableRecipe, known: Sequence[Known], x: Mapping[str, Any], own_intercepts: bool):
-        self.recipe, self.known, self.own = recipe, known, own_intercepts
+        timed = recipe.reading.timed  # a baseline hazard for each party takes the place of intercepts
+        self.recipe, self.known, self.own = recipe, known, own_intercepts or timed
+        self.family: Family | None = None if timed else recipe.family(known)
         encoder, weights = recipe.encoder(known), np.asarray(x["weights"], float)
-        self.family: Family = recipe.family(known)
-        columns, bias = weights.reshape(len(weights), -1), np.asarray(x["bias"], float).reshape(1, -1)
-        whole = columns if own_intercepts else np.concatenate([bias, columns])
+        columns = weights.reshape(len(weights), -1)
+        whole = columns if self.own else np.concatenate([np.asarray(x["bias"], float).reshape(1, -1), columns])
         self.labels = recipe.answers(known).labels.tolist() if whole.shape[1] > 1 else []
         if self.labels:  # against the first class
             whole = whole[:, 1:] - whole[:, :1]
         levels = [f"{name}={level}" for name, level in encoder.contrasts]
         rest = encoder.features[len(encoder.numbers) + len(levels) :]
-        self.features = [*([] if own_intercepts else [INTERCEPT]), *encoder.numbers, *levels, *rest]
+        self.features = [*([] if self.own else [INTERCEPT]), *encoder.numbers, *levels, *rest]
         self.start = whole.ravel()
         self.units = self._units(encoder, whole.shape[1])
         self.references = {f"{name}={level}": encoder.references[name] for name, level in encoder.contrasts}
@@ -78,8 +80,9 @@ class Layout:
             lambda beta, meat: ask({**asked, "beta": beta, "meat": np.asarray(int(meat))}),
             self.start,
             names=self.names,
-            exact=self.family.exact_second,
-            self_concordant=self.family.self_concordant,
+            exact=self.family is not None and self.family.exact_second,
+            self_concordant=self.family is None or self.family.self_concordant,
+            counted="" if self.family is not None else "events",
             **options,
         )
 
@@ -130,7 +133,7 @@ class Layout:
         return {
             **made[first],
             "exchanges": found.exchanges,
-            "own_intercepts": self.own,
+            "own_intercepts": self.own and self.family is not None,
             "others": {kind: made[kind] for kind in others},
         }
 

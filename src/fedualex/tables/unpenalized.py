@@ -37,10 +37,14 @@ def find_unpenalized(
     if found.outcome is not Outcome.DONE:
         raise ConfigurationError(f"there is no model: {found.why}")
     block = np.nan_to_num(found.beta).reshape(len(layout.features), -1)
+    if layout.own:
+        block = np.concatenate([np.zeros((1, block.shape[1])), block])
     if layout.labels:  # scores of classes matter up to a common shift
         block = np.concatenate([np.zeros((len(block), 1)), block], axis=1)
         block = block - block.mean(axis=1, keepdims=True)
-    x = {"weights": block[1:].reshape(np.shape(like["weights"])), "bias": block[0].reshape(np.shape(like["bias"]))}
+    x = {"weights": block[1:].reshape(np.shape(like["weights"]))}
+    if "bias" in like:
+        x["bias"] = block[0].reshape(np.shape(like["bias"]))
     gap = found.gap / float(recipe.counts(known).sum())
     status = status_of(gap, tol)
     certificate = {
