@@ -154,5 +154,5 @@ def test_a_penalty_is_chosen_and_the_run_verified(tmp_path, goal):
     assert model.certificate["gap"] <= 1e-5
     assert model.certificate["exchanges"] <= 15
     assert model.training["held_out"]["overall"]["c-index"] > 0.55
-    assert "VERIFIED" in cli("verify", tmp_path / "fit").output
+    assert "VERIFIED" in cli("verify", tmp_path / "fit" / "run").output
     assert ("ordinary model" in text) == (goal == "fair-cox")

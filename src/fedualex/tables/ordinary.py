@@ -14,7 +14,7 @@ from .party import Party, agree, pooled_problem
 BESIDE = {WORST.recipe, LIMITED_CLASS.recipe, PAIRS.recipe, WORST_HAZARD.recipe}
 """The structures that have an ordinary model beside them."""
 TOL = 1e-6
-MEASURES = ("loss", "auc", "mse", "c-index")
+MEASURES = ("loss", "deviance", "auc", "mse", "c-index")
 """By the first that both models have they are compared."""
 
 

@@ -76,7 +76,7 @@ class Party:
 
         asked: {"beta", "y", "own_intercept", "meat"}, the last two 0 or 1.
         """
-        weight, rows = float(self.recipe.party_weights(known)[self.client]), float(self.recipe.counts(known).sum())
+        weight, rows = float(self.recipe.party_weights(known)[self.client]), self.recipe.rows_in_units(known)
         if self.recipe.reading.timed:
             every = self.rows(known)
             scale = rows * weight / max(float(every.shares.sum()), np.finfo(float).tiny)
