@@ -25,7 +25,7 @@ def summarize_hazards(own: RiskSets, beta: NDArray[Any], scale: float, meat: boo
         shares = Shares(own, score)
         residuals = _residuals(own, shares, counts)
         slope = slope_of(own, shares, counts)
-        sums = {
+        sums: dict[str, Any] = {
             "value": counts @ shares.losses(own),
             "slope": slope,
             "second": triangle(second_of(own.rows, shares, counts)),

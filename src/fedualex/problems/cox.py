@@ -78,8 +78,8 @@ class PartialLikelihood(Smooth):
         each = (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k]), examples) for k in range(len(examples["event"])))
         bounds = [_events_of(one) for one in each]
         groups = np.concatenate([own.group for own in bounds])
-        curved = np.bincount(groups, np.concatenate([own.count * own.risk.reach**2 for own in bounds]))
-        crossed = np.bincount(groups, np.concatenate([own.count * 2 * own.risk.reach for own in bounds]))
+        curved = np.bincount(groups, np.concatenate([own.counts * own.risk.reach**2 for own in bounds]))
+        crossed = np.bincount(groups, np.concatenate([own.counts * 2 * own.risk.reach for own in bounds]))
         if problem.like.y is None:
             return float(curved.sum()) / len(bounds)
         return norm_of_blocks(float(curved.max()) / len(bounds), (1 - float(self.spread)) * float(crossed.max()))
@@ -97,7 +97,7 @@ class Events(NamedTuple):
     """A stratum, the coefficient of each row's loss, its group, and what its loss is less by."""
 
     risk: RiskSets
-    count: NDArray[np.float64]
+    counts: NDArray[np.float64]
     group: NDArray[np.intp]
     null: NDArray[np.float64]
 
@@ -128,7 +128,7 @@ class RiskSurveyor(Surveyor):
         begun = None if start is None else score_vectors(self.problem.like, start)
         total = _Totals(len(x), y.size, curvature, np.arange(len(x)) if columns is None else columns)
         for weight, own in zip(self.weights, self.parts, strict=True):
-            plain = weight * own.count
+            plain = weight * own.counts
             if not np.any(plain):
                 continue
             counts, scores = plain * self._shares(y)[own.group], own.risk.rows @ x[:, 0]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 SPAN = 300.0
 """By how much the largest score so far may exceed that with which a segment began: exp() of it is finite."""
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 class RiskSets(NamedTuple):
