@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..display import escaped, rounded_up
+from ..inference.table import shown_rows, unit_text
 from ..models import Model
 from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER
 from . import charts
 from .charts import Axis
-from .numbers import chance_text, estimate_texts, number_text, ratio_texts
+from .numbers import chance_text, coefficient_text, estimate_texts, number_text, ratio_texts
 
 MOST_EFFECTS, MOST_CLIENTS, MOST_CURVES = 40, 20, 12
 """How many effects have a row in the forest plot, how many clients are shown before the fold, and how many clients may
@@ -145,7 +146,7 @@ def effects_part(model: Model) -> str:
         reason = effects.get("refused") or "This model was kept without estimates that have intervals."
         body = _paragraph(f"There are no intervals. {_ended(str(reason))}", "note") + _coefficients(model)
         return _section("effects", "Effects", body)
-    rows = effects["rows"]
+    rows = shown_rows(effects)
     levels = {f"{name}={level}" for name, level in model.encoder.contrasts}
     columns = {*model.encoder.features, *levels}
     shown = [row for row in rows if row["name"] in columns and row["estimate"] is not None]
@@ -207,7 +208,8 @@ def _effects_table(
 ) -> str:
     """plotted: the names of those that are in the plot."""
     percent, effect = _effects_percent(effects), _effect_name(effects)
-    names = ["", "penalized coefficient", effect, f"{percent}% interval", "p", *([""] if axis else [])]
+    proved = ["proved"] if _tells_of_penalized(effects) else []
+    names = ["", "penalized coefficient", *proved, effect, f"{percent}% interval", "p", *([""] if axis else [])]
     head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escaped(name)}</th>' for name in names)
     levels = {f"{name}={c}": (name, c) for name, known in model.encoder.categories.items() for c in known}
     lines, group = [], None
@@ -216,13 +218,19 @@ def _effects_table(
         if column is not None and column != group:
             lines.append(_group_row(column, row.get("reference"), len(names)))
         group = column
+        level = f"{level} (per {unit_text(row['shown_per'])})" if row["shown_per"] != 1 else level
         lines.append(_effect_row(effects, row, level, column is not None, axis, row["name"] in plotted))
     foot = ""
     if axis:
-        foot = f'<tfoot><tr><td colspan="5"></td><td class="plotted">{charts.row_axis(axis)}</td></tr></tfoot>'
+        below = f'<td colspan="{len(names) - 1}"></td><td class="plotted">{charts.row_axis(axis)}</td>'
+        foot = f"<tfoot><tr>{below}</tr></tfoot>"
     caption = f"<caption>{escaped(effect)} of each column, with intervals</caption>"
     table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>{foot}</table>"
     return f'<div class="forest{"" if axis else " bare"}">{table}</div>'
+
+
+def _tells_of_penalized(effects: Plain) -> bool:
+    return any(row["penalized_proved"] for row in effects["rows"])
 
 
 def _group_row(column: str, reference: str | None, width: int) -> str:
@@ -239,8 +247,9 @@ def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axi
         else:
             value, interval = estimate_texts(row["estimate"], (row["lower"], row["upper"]))
         chance = chance_text(row["p"])
-    cells = [("penalized coefficient", number_text(row["penalized"])), (_effect_name(effects), value)]
-    cells += [("interval", interval), ("p", chance)]
+    cells = [("penalized coefficient", coefficient_text(row["penalized"], row["penalized_bound"]))]
+    cells += [("proved", row["penalized_proved"])] if _tells_of_penalized(effects) else []
+    cells += [(_effect_name(effects), value), ("interval", interval), ("p", chance)]
     numbers = "".join(f'<td class="number" data-label="{escaped(key)}">{escaped(text)}</td>' for key, text in cells)
     drawn = _effect_picture(effects, row, axis, value, interval) if axis and is_plotted else ""
     plotted = f'<td class="plotted">{drawn}</td>' if axis else ""
@@ -550,13 +559,22 @@ def _certified(certificate: Plain) -> str:
 def _proved(effects: Plain) -> str:
     rows = [row for row in effects.get("rows") or () if row["estimate"] is not None]
     bounds = [row["bound"] for row in rows if row.get("bound") is not None]
-    if not bounds:
-        return "Nothing is proved of single coefficients, beyond what the certificate of all of them together says."
-    whose = "Every estimate" if len(bounds) == len(rows) else f"Each of {len(bounds)} of the {len(rows)} estimates"
-    return (
-        f"{whose} without penalty is within a bound of its own of the exact one, and none of these bounds is larger "
-        f"than {rounded_up(max(bounds), 2)}."
-    )
+    told = (effects.get("coefficients") or {}).values()
+    signs, zeros = (sum(one["proved"] == word for one in told) for word in ("sign", "zero"))
+    texts = []
+    if signs or zeros:
+        texts.append(
+            f"Of the best penalized coefficients {zeros} are proved to be zero and {signs} to have the sign that is "
+            "shown, intercept included, and only digits are shown that the bounds of all of them determine."
+        )
+    if bounds:
+        whose = "Every estimate" if len(bounds) == len(rows) else f"Each of {len(bounds)} of the {len(rows)} estimates"
+        texts.append(
+            f"{whose} without penalty is within a bound of its own of the exact one, and none of these bounds is "
+            f"larger than {rounded_up(max(bounds), 2)}."
+        )
+    nothing = "Nothing is proved of single coefficients, beyond what the certificate of all of them together says."
+    return " ".join(texts) or nothing
 
 
 def settings_part(model: Model) -> str:
