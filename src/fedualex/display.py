@@ -44,14 +44,16 @@ def determined(value: float | None, within: float = math.inf, digits: int = 4, s
     """
     if value is None or math.isnan(value):
         return ""
-    alternate = ""
+    plus = "+" if sign else ""
     if 0 < within < math.inf:
         unit = math.ceil(math.log10(2 * within))
         known = math.floor(math.log10(abs(value))) - unit + 1 if value else 0
         if known < 1:
             return f"±{rounded_up(abs(value) + within, 1)}"
-        digits, alternate = min(digits, known), "#"  # a 0 that is known is shown
-    return f"{value:{'+' if sign else ''}{alternate}.{digits}g}".rstrip(".")
+        if known < digits and -6 <= unit <= 0:
+            return f"{value:{plus}.{-unit}f}"  # a 0 that is known is shown
+        digits = min(digits, known)
+    return f"{value:{plus}.{digits}g}"
 
 
 def gap_text(gap: float | None) -> str:

@@ -24,6 +24,7 @@ MAIN, SERVED = ("auc", "r2", "accuracy", "mae", "loss"), ("loss", "auc", "mae", 
 """The measure of the first sentence, and that by which clients are compared: the first of these that there is."""
 PERCENT = 95
 """Of the intervals of measures, unless they say otherwise."""
+PROVED = "Proved: of the best penalized coefficients on these rows, whose sign is sure, and which are zero."
 CALIBRATED = (
     "Risks that are right have the intercept 0 and the slope 1; a slope below 1 says that they are too extreme."
 )
@@ -110,7 +111,7 @@ def _how_good(model: Model) -> str:
 
 
 def _penalty(model: Model) -> str:
-    sentence = _part(model, "penalty").get("sentence")
+    sentence = str(_part(model, "penalty").get("sentence") or "").partition(";")[0]  # the rest is below
     return f"Penalty: {_ended(sentence)}" if sentence else ""
 
 
@@ -155,17 +156,18 @@ def effects_part(model: Model) -> str:
     first = [row for row in rows if row["name"] in names]
     axis = _effects_axis(effects, first)
     if len(shown) <= MOST_EFFECTS:
-        body = _legend(effects) + _effects_table(model, effects, rows, axis, names)
+        body = _legend(model, effects) + _effects_table(model, effects, rows, axis, names)
     else:
         rest = [row for row in rows if row["name"] not in names]
-        body = _legend(effects) + _effects_table(model, effects, first, axis, names)
+        body = _legend(model, effects) + _effects_table(model, effects, first, axis, names)
         body += _paragraph(
             f"The plot shows the {MOST_EFFECTS} effects of {len(shown)} that are largest beside their errors "
             f"({'t' if effects.get('degrees') is not None else 'z'}).",
             "note",
         )
         body += _fold(f"The other {len(rest)}", _effects_table(model, effects, rest, None))
-    return _section("effects", "Effects", body + _list(effects.get("words") or ()))
+    words = [*(effects.get("words") or ()), *([PROVED] if _tells_of_penalized(effects) else [])]
+    return _section("effects", "Effects", body + _list(words))
 
 
 def _is_ratio(effects: Plain) -> bool:
@@ -176,11 +178,16 @@ def _effect_name(effects: Plain) -> str:
     return effects.get("effect") or "coefficient"
 
 
-def _legend(effects: Plain) -> str:
+def _legend(model: Model, effects: Plain) -> str:
     neutral = "1, where there is no effect" if _is_ratio(effects) else "0, where there is no effect"
     scale = " The scale is logarithmic." if _is_ratio(effects) else ""
     penalized = "exp of the penalized coefficient" if _is_ratio(effects) else "the penalized coefficient"
-    key = {"square": f"{_effect_name(effects)}, with its {_effects_percent(effects)}% interval", "hollow": penalized}
+    labels = model.classes.tolist()
+    on = f" of {model.target} = {labels[1]}" if len(labels) == 2 else ""
+    key = {
+        "square": f"{_effect_name(effects)}{on}, with its {_effects_percent(effects)}% interval",
+        "hollow": penalized,
+    }
     marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
     return f'<p class="keys">{marks}<span>The upright line is at {neutral}.{scale}</span></p>'
 
@@ -324,7 +331,8 @@ def _measures_tables(model: Model, held: Plain) -> str:
     calibration = held.get("calibration") or {}
     trained = _part(model, "clients")
     parts = [("calibration intercept", "intercept"), ("calibration slope", "slope")] if calibration else []
-    titles = ["rows trained on", "rows held out", *map(_name, names), *(title for title, _ in parts)]
+    named = [f"share of {model.classes.tolist()[1]}" if name == "positives" else _name(name) for name in names]
+    titles = ["rows trained on", "rows held out", *named, *(title for title, _ in parts)]
     head = "<tr><th></th>" + "".join(f'<th scope="col" class="number">{escaped(one)}</th>' for one in titles) + "</tr>"
 
     def line(client: str | None) -> str:
