@@ -34,7 +34,9 @@ def parts() -> list[Part]:
         Part("folders", "a changed run folder is not verified", 2.0, folders.attack),
         Part("reconstruction", "no row follows from all that a server holds", 4.0, reconstruction.attack),
         Part("liars", "a lying server is refused or gets noise", 3.0, liars.attack),
-        Part("rounding", "the gap of a fit is proved, however near rounding it is", 4.0, rounding.attack),
+        Part(
+            "rounding", "the gap of a fit is proved, however near rounding it is", 4.0, rounding.attack, rounding.COUNTS
+        ),
         Part("models", "a changed model is refused in one line, or read right", 2.0, models.attack),
     ]
 
@@ -54,6 +56,9 @@ def table(tallies: list[Tally]) -> str:
         part = tally.part
         lines.append(f"{part.name:<16}{tally.cases:>8}{tally.failures:>10}{tally.seconds:>9.0f}  {part.promise}")
         lines += [f"{'':<16}{count:>18}  {kind}" for kind, count in tally.kinds.items()]
+        if tally.part.counts:
+            said = ", ".join(f"{name} {count}" for name, count in tally.part.counts.items())
+            lines.append(f"{'':<16}{said}")
     return "\n".join(lines)
 
 

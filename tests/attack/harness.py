@@ -37,6 +37,8 @@ class Part:
     share: float
     """Of the time, relative to the other parts."""
     attack: Callable[[np.random.Generator], None]
+    counts: dict[str, int] = field(default_factory=dict)
+    """What the part itself counts, shown beside its cases."""
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import tracemalloc
 import zipfile
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from click.testing import CliRunner
+from support.committee_data import effect, effects, full_training, path_curve
 from support.patients import columns, write
 
 import fedualex as fx
@@ -47,6 +49,10 @@ VALUES = [
     -1,
     0,
     10**400,
+    0.5,
+    3,
+    750.0,
+    -1e6,
     1e308,
     -1e308,
     5e-324,
@@ -61,6 +67,7 @@ VALUES = [
     [None],
     ["x", "x"],
     {"a": 1},
+    "\x1b[2J<b onclick=x>",
 ]
 
 
@@ -92,9 +99,27 @@ def originals() -> list[Path]:
         answers = Answers(reading_of(kind), np.array(labels[kind]), 0.3 if kind == "ranking" else 0.0, **scale)
         target = ("days", "cost") if kind == "numbers" and outputs else "outcome"
         weights = rng.normal(size=(len(encoder.features), *outputs))
-        model = Model(encoder, weights, rng.normal(size=outputs), answers, target, {"gap": 0.01}, {"goal": "test"})
+        certificate = {
+            "gap": 0.01,
+            "tol": 1e-6,
+            "exchanges": 5,
+            "violation": 0.1,
+            "status": "MAX_ROUNDS",
+            "meaning": "",
+        }
+        model = Model(encoder, weights, rng.normal(size=outputs), answers, target, certificate, training())
         found.append(models.save(model, place() / f"model-{number}"))
     return found
+
+
+def training() -> dict[str, Any]:
+    """All that a model may keep of its training."""
+    rows = [effect("age", 0.7), effect("dose", None), effect("town=Oslo", -0.3, "Rome"), effect("unit", 1e-4)]
+    table = effects(rows)
+    own = {"exchanges": 5, "own_intercepts": True, "others": {"sandwich": table | {"kind": "sandwich"}}}
+    more = {"id": "hospital", "rate": {"sentence": "P(...) <= 0.05"}, "versions": {"python": "3"}, "created": "today"}
+    penalty = {"name": "l1", "value": 0.05, "sentence": "l1 = 0.05", "curve": path_curve()}
+    return {**full_training(["east", "west"]), "effects": table | own, "penalty": penalty, **more}
 
 
 def attack(rng: Rng) -> None:
@@ -118,6 +143,10 @@ def look(folder: Path, original: Path, repro: str) -> None:
         ["explain", str(folder)],
         ["explain", str(folder), "--json"],
         ["predict", str(folder), str(place() / "t.csv")],
+        ["evaluate", str(folder), str(place() / "t.csv"), "--clients", "hospital"],
+        ["summary", str(folder)],
+        ["summary", str(folder), "--errors", "sandwich", "--json"],
+        ["report", str(folder)],
     ]
     told = []
     for ask in asks:
@@ -130,10 +159,20 @@ def look(folder: Path, original: Path, repro: str) -> None:
             tracemalloc.stop()
         check(result, CODES, repro)
         require(peak <= MOST, f"{ask[0]} took {peak} bytes", repro)
-        require("inf" not in result.stdout.lower().replace("info", ""), "an infinite number is shown", repro)
+        require(not re.search(r"\binf\b", result.stdout, re.IGNORECASE), "an infinite number is shown", repro)
+        require("\x1b" not in result.output, f"{ask[0]} steers the terminal", repro)
         told.append(result.exit_code)
+    if (page := folder / "report.html").exists():
+        _look_at(page.read_text(encoding="utf-8"), repro)
     if 0 in told:
         _same(folder, original, repro)
+
+
+def _look_at(page: str, repro: str) -> None:
+    """The page before its script, whose words are data."""
+    shown = page[: page.index("<script")]
+    require("<b onclick" not in page and "\x1b" not in page, "a name is a tag or steers", repro)
+    require(not re.search(r"[\"\s>](nan|inf)[%\"\s<]", shown, re.IGNORECASE), "what is not finite is drawn", repro)
 
 
 def _same(folder: Path, original: Path, repro: str) -> None:

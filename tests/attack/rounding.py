@@ -23,8 +23,10 @@ from .terms import Rng, array, evaluated
 DIGITS, STEPS = 60, 12
 ROWS, FEATURES, GROUPS = (2, 7, 16, 40), (1, 2, 4, 6), (2, 3)
 """Few different shapes: programs are compiled for each."""
-DROPPED = 200
-"""Cases after which compiled programs are dropped, or they would fill the memory."""
+ALIKE = 8
+"""Fits of a case, of one form and with other numbers: programs are compiled once for all of them."""
+DROPPED = 1000
+"""Fits after which compiled programs are dropped, or they would fill the memory."""
 FAMILIES = ("squared", "logistic", "huber")
 COUNTS = {"runs": 0, "proved": 0, "refused": 0, "below without rounding": 0}
 """What became of the cases so far: `make attack` shows that they are near rounding, where the allowance is needed."""
@@ -179,11 +181,14 @@ def _phi(family: str, score: Any, target: Any) -> tuple[Any, Any, Any]:
 # Random fits.
 
 
-def random_sum(rng: Rng) -> tuple[Sum, Any] | None:
-    """A fit of the catalogue with random rows, penalties, domains and goals; None if it is refused."""
-    kind = str(rng.choice(["plain", "plain", "box", "agnostic", "limits"]))
-    family = str(rng.choice(FAMILIES))
-    rows, features, groups = (int(rng.choice(few)) for few in (ROWS, FEATURES, GROUPS))
+def random_sum(rng: Rng, form: Rng) -> tuple[Sum, Any] | None:
+    """A fit of the catalogue with random rows, penalties, domains and goals; None if it is refused.
+
+    form: decides all that programs are compiled for; rng decides the numbers.
+    """
+    kind = str(form.choice(["plain", "plain", "box", "agnostic", "limits"]))
+    family = str(form.choice(FAMILIES))
+    rows, features, groups = (int(form.choice(few)) for few in (ROWS, FEATURES, GROUPS))
     rows = max(rows, 2 * groups)
     X = _scale(rng) * rng.normal(size=(rows, features)) + (0 if rng.random() < 0.7 else _scale(rng))
     if rng.random() < 0.3:
@@ -193,13 +198,13 @@ def random_sum(rng: Rng) -> tuple[Sum, Any] | None:
     if family != "logistic":
         y = _scale(rng) * rng.normal(size=rows)
     penalty = {
-        "l1": 0.0 if rng.random() < 0.4 else _strength(rng, X, y),
-        "l2": 0.0 if rng.random() < 0.4 else _strength(rng, X, y),
+        "l1": 0.0 if form.random() < 0.4 else _strength(rng, X, y),
+        "l2": 0.0 if form.random() < 0.4 else _strength(rng, X, y),
     }
     if not any(penalty.values()):
         penalty["l2"] = _strength(rng, X, y)
-    weight = np.ones(rows) if rng.random() < 0.6 else rng.uniform(0.1, 3.0, rows)
-    made = _text(rng, kind, family, X, y, number, penalty, weight)
+    weight = np.ones(rows) if form.random() < 0.6 else rng.uniform(0.1, 3.0, rows)
+    made = _text(rng, form, kind, family, X, y, number, penalty, weight)
     return _built(made, kind, family, X, y, number, penalty, weight)
 
 
@@ -213,17 +218,17 @@ def _strength(rng: Rng, X: Any, y: Any) -> float:
 
 
 def _text(
-    rng: Rng, kind: str, family: str, X: Any, y: Any, number: Any, penalty: dict[str, float], weight: Any
+    rng: Rng, form: Rng, kind: str, family: str, X: Any, y: Any, number: Any, penalty: dict[str, float], weight: Any
 ) -> tuple[str, dict[str, Any]]:
     options, more = dict(penalty), {}
     shown = f"{array(X)}"
-    if kind in ("plain", "box") and rng.random() < 0.3:
+    if kind in ("plain", "box") and form.random() < 0.3:
         shown = f"csr_array({shown})"
     if kind in ("plain", "box"):
-        options |= {"intercept": bool(rng.random() < 0.7)}
+        options |= {"intercept": bool(form.random() < 0.7)}
         name, first = "sparse_glm", f"{family!r}, {shown}, {array(y)}, {array(number)}"
     elif kind == "agnostic":
-        more = {"spread": float(rng.choice([0.0, 0.1])), "kl": float(rng.choice([0.0, 0.0, 0.1]))}
+        more = {"spread": float(form.choice([0.0, 0.1])), "kl": float(form.choice([0.0, 0.0, 0.1]))}
         name, first = "agnostic", f"{shown}, {array(y)}, {array(number)}"
         options |= {"loss": family, **more}
     else:
@@ -231,7 +236,7 @@ def _text(
         more = {"limits": {0: float(middle * rng.uniform(0.7, 1.5) + 1e-9)}}
         name, first = "constrained", f"{shown}, {array(y)}, {array(number)}"
         options |= {"loss": family, "multiplier": float(rng.uniform(0.5, 5)), **more}
-    if kind != "box" and rng.random() < 0.3:
+    if kind != "box" and form.random() < 0.3:
         options["radius"] = float(10 ** rng.uniform(-2, 2) / (np.std(X) + 1e-9))
     if not np.all(weight == 1):
         options["sample_weight"] = weight.tolist()
@@ -301,28 +306,34 @@ def in_box(problem: Any, ends: float, penalty: dict[str, float]) -> Any:
     return eqx.tree_at(lambda p: p.geometry.parts.x["weights"], problem, fx.Euclidean(psi))
 
 
-def attack(rng: Rng) -> None:
-    """One fit, solved as far as float64 goes, by one of the two methods of `bounds`."""
-    if (sum(COUNTS.values()) + 1) % DROPPED == 0:
-        jax.clear_caches()
-    with mp.workdps(DIGITS):
-        made = random_sum(rng)
-        if made is None:
+def attack(rng: Rng, several: int = ALIKE) -> None:
+    """Fits of one form, solved as far as float64 goes, by one of the two methods of `bounds`."""
+    seed = int(rng.integers(2**32))
+    method = "fx.FeDualNewton()" if rng.random() < 0.8 else "fx.FeDualSlide()"
+    for _ in range(several):
+        if (sum(COUNTS.values()) + 1) % DROPPED == 0:
+            jax.clear_caches()
+        with mp.workdps(DIGITS):
+            _attack_one(rng, np.random.default_rng(seed), method)
+
+
+def _attack_one(rng: Rng, form: Rng, method: str) -> None:
+    made = random_sum(rng, form)
+    if made is None:
+        COUNTS["refused"] += 1
+        return
+    exact, problem = made
+    tol = float(10 ** rng.uniform(-15, -3))
+    call = f"fx.solve(problem, {method}, rounds=25, tol={tol!r})"
+    repro = f"problem = {exact.text}\nrun = {call}\nprint(run, run.outputs['bounds'].certificate)"
+    with within(120, "a fit near rounding", repro):
+        try:
+            run = eval(call, {"fx": fx, "problem": problem})
+        except REFUSALS as error:
+            require(len(str(error)) <= 500, f"a refusal of {len(str(error))} characters", repro)
             COUNTS["refused"] += 1
             return
-        exact, problem = made
-        method = "fx.FeDualNewton()" if rng.random() < 0.8 else "fx.FeDualSlide()"
-        tol = float(10 ** rng.uniform(-15, -3))
-        call = f"fx.solve(problem, {method}, rounds=25, tol={tol!r})"
-        repro = f"problem = {exact.text}\nrun = {call}\nprint(run, run.outputs['bounds'].certificate)"
-        with within(120, "a fit near rounding", repro):
-            try:
-                run = eval(call, {"fx": fx, "problem": problem})
-            except REFUSALS as error:
-                require(len(str(error)) <= 500, f"a refusal of {len(str(error))} characters", repro)
-                COUNTS["refused"] += 1
-                return
-            check(exact, problem, run, tol, repro)
+        check(exact, problem, run, tol, repro)
 
 
 def check(exact: Sum, problem: Any, run: Any, tol: float, repro: str) -> None:

@@ -89,11 +89,11 @@ def message(header, body=b"", length=None):
     """A message with a right checksum and any header."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     rest = struct.pack("<I", len(text) if length is None else length) + text + body
-    return b"FXM2" + hashlib.sha256(rest).digest() + rest
+    return b"FXM3" + hashlib.sha256(rest).digest() + rest
 
 
 def header(words=(), rows=(), **more):
-    own = {"task": "round", "round": 0, "run_id": "r", "nonce": "", "roster": "", **dict(words)}
+    own = {"task": "round", "round": 0, "run_id": "r", "nonce": "", "roster": "", "version": "0", **dict(words)}
     return {"kind": "Request", "words": own, "arrays": {"arrays": list(rows)}, **more}
 
 

@@ -109,8 +109,8 @@ def exact_conjugate(family, a, target):
 def test_no_gap_of_a_fit_is_below_the_true_one_however_near_rounding(seed):
     """Ten of the two thousand problems each; `make attack PARTS=rounding` has the rest."""
     before = dict(rounding.COUNTS)
-    for index in range(10):
-        rounding.attack(np.random.default_rng([seed, 77, index]))
+    for index in range(2):
+        rounding.attack(np.random.default_rng([seed, 77, index]), several=5)
     new = {key: rounding.COUNTS[key] - before[key] for key in before}
     assert new["runs"] == new["proved"] > 5
 

@@ -24,8 +24,17 @@ from ..validation import (
     rows_of,
     short,
 )
-from .columns import code_of, column_of_kind, complete_rows, holes, is_text, plain_column, plain_table, refuse_twins
-from .tables import Table
+from .columns import (
+    Table,
+    code_of,
+    column_of_kind,
+    complete_rows,
+    holes,
+    is_text,
+    plain_column,
+    plain_table,
+    refuse_twins,
+)
 
 # Means and deviations of features that nobody pools: each client sends sums, and the sums are added.
 
@@ -223,7 +232,7 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
     by their weights if they have some. texts, distinct, dates: how many texts there are, how many different ones, and
     how many dates, where that says something. No text leaves before it is known which columns are categories.
     """
-    names = sorted(table)
+    names, place = sorted(table), {name: i for i, name in enumerate(table)}
     columns = [table[name] for name in names]
     there = [not missing(column).all() for column in columns]
     text = [is_text(column) for column in columns]
@@ -248,7 +257,7 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
         },
         largest=kinds,
         labels={"columns": np.array(names)},
-        each={"place": np.array([list(table).index(name) for name in names])},
+        each={"place": np.array([place[name] for name in names])},
     )
 
 
@@ -294,7 +303,7 @@ def known_holes(known: Sequence[Known], coding: Coding) -> tuple[str, ...]:
     """The columns that take part and miss values somewhere, but not everywhere."""
     names, levels = known[0]["columns"].tolist(), known_levels(known, coding)
     empty, count = (dict(zip(names, known[0][key].tolist(), strict=True)) for key in ("empty", "count"))
-    numbers = [name for name in _numbers(known) if count[name] > 0]
+    numbers = [name for name in known_numbers(known) if count[name] > 0]
     return tuple(name for name in (*numbers, *(name for name in levels if levels[name])) if empty[name] > 0)
 
 
@@ -331,9 +340,9 @@ def known_categories(known: Known, coding: Coding) -> list[str]:
 
 def known_no_categories(known: Known, coding: Coding) -> dict[str, str]:
     """The columns of text that hold no categories, each with what it holds instead; none that is named as one."""
-    found = {}
+    found, place = {}, {name: i for i, name in enumerate(known["columns"].tolist())}
     for name in (name for name, text in known_kinds(known).items() if text and name not in coding.categories):
-        i = known["columns"].tolist().index(name)
+        i = place[name]
         if known["dates"][i] > MOST_DATES * known["texts"][i]:
             found[name] = "dates"
         elif known["distinct"][i] > MOST_DISTINCT * known["texts"][i]:
@@ -433,7 +442,7 @@ class Encoder:
             return summarize_columns(own, weight)
         if len(known) == 2:
             return Summary(sums=summarize_counts(own, known, coding, weight))
-        numbers, words = _numbers(known), summarize_categories(own, known[0], coding)
+        numbers, words = known_numbers(known), summarize_categories(own, known[0], coding)
         if not numbers:
             return Summary(sums={"squares": np.zeros(0)}, labels=words)
         squares = Standardizer.summarize(_matrix(own, numbers), [known_moments(known[0], numbers)], weight)
@@ -442,7 +451,7 @@ class Encoder:
     @classmethod
     def from_known(cls, known: Sequence[Known], coding: Coding = PLAIN) -> "Encoder":
         """From the merged summaries of all exchanges."""
-        numbers, categories, left_out = _numbers(known), known_levels(known, coding), known_left_out(known, coding)
+        numbers, categories, left_out = known_numbers(known), known_levels(known, coding), known_left_out(known, coding)
         for name, levels in categories.items():
             refuse_twins(f"the column {name!r}", levels)
         counts = {name: np.asarray(known[2][COUNTS + name], float) for name in categories}
@@ -513,7 +522,8 @@ def _known_standardizer(known: Sequence[Known], numbers: tuple[str, ...]) -> Sta
     return moments
 
 
-def _numbers(known: Sequence[Known]) -> tuple[str, ...]:
+def known_numbers(known: Sequence[Known]) -> tuple[str, ...]:
+    """The columns of numbers."""
     return tuple(name for name, text in known_kinds(known[0]).items() if not text)
 
 

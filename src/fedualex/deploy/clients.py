@@ -24,7 +24,7 @@ from ..runtime.rounds import draw_cohort, survey_point
 from ..runtime.state import Contribution, Setup, State
 from ..runtime.status import Code, Failure, Missing
 from ..tree import Tree
-from .engine import BACK, Arrays, Engine, Reply, Request, event
+from .engine import BACK, POLL_SECONDS, Arrays, Engine, Reply, Request, event
 from .policy import CURVATURE, Privacy
 from .secure.sums import SUMMED, MaskError, quantization, reveal
 from .site import ALL, reply_like, some_curvature
@@ -142,6 +142,30 @@ TRIES = 3
 """How often all sites are asked when all must answer."""
 
 
+PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds after a failed round, doubled with every failure."""
+
+
+class Patience:
+    """With failures in a row: it is over after so many of them, and so many seconds since the first."""
+
+    def __init__(self, attempts: int, seconds: float):
+        self.attempts, self.seconds, self.failures, self._since = attempts, seconds, 0, 0.0
+
+    def fail(self) -> bool:
+        """Count a failure; whether patience is over."""
+        now = time.monotonic()
+        self._since = self._since if self.failures else now
+        self.failures += 1
+        return self.failures >= self.attempts and now - self._since >= self.seconds
+
+    def pause(self, stopped: Callable[[], bool]) -> None:
+        """Wait, longer after every failure, unless the run is stopped meanwhile."""
+        end = time.monotonic() + min(PAUSE * 2 ** min(self.failures - 1, 10), LONGEST_PAUSE)
+        while (left := end - time.monotonic()) > 0 and not stopped():
+            time.sleep(min(left, POLL_SECONDS))
+
+
 class SilentSitesError(RuntimeError):
     """Not all sites gave a valid answer where all were needed."""
 
@@ -153,8 +177,20 @@ class Exchange:
     is added up comes weighted, and the sum of all is in the reply of the first site, with zeros in those of the others.
     """
 
-    def __init__(self, engine: Engine, sites: Sequence[str], run_id: str, timeout: float, roster: str = ""):
+    def __init__(
+        self,
+        engine: Engine,
+        sites: Sequence[str],
+        run_id: str,
+        timeout: float,
+        roster: str = "",
+        patience: float = 0.0,
+    ):
         self.engine, self.run_id, self.timeout, self.roster = engine, run_id, timeout, roster
+        self.patience = patience
+        """Seconds for which all sites are asked again where all must answer; without any a few times at once."""
+        self._answered: dict[str, float] = {}
+        """When each site answered last, in seconds since 1970."""
         self.order = {site: m for m, site in enumerate(sites)}
         self.traffic = [0, 0, 0]
         """Bytes of arrays up and down so far, and how many increments sites were asked for under privacy."""
@@ -204,6 +240,7 @@ class Exchange:
                 if site in self._misses:
                     about = event(BACK, site, request.task, request.round)
                     log.info("%s %d: %s answers again", request.task, request.round, site, extra=about)
+                self._answered[site] = time.time()
                 for failures in (self._misses, self._skip_until, self.reasons):
                     failures.pop(site, None)
             else:
@@ -225,18 +262,18 @@ class Exchange:
         return self.ask_all(CURVATURE, arrays, self._split_surveys, read)
 
     def ask_all(self, task: str, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
-        """A valid reply of every site: those that did not answer are asked again, a few times, unless they refused."""
+        """A valid reply of every site: those that did not answer are asked again for a while, unless they refused."""
         sites, replies = list(self.order), dict[str, Any]()
-        for attempt in range(TRIES):
-            missing = [site for site in sites if site not in replies]
-            if not missing or self.engine.stopped():
-                break
-            if attempt:
+        patience = Patience(TRIES, self.patience)
+        while (missing := [site for site in sites if site not in replies]) and not self.engine.stopped():
+            if patience.failures:
                 log.info("%s %d: asked again: %s", task, number, ", ".join(missing))
             replies |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
-            if self.refused:
+            if self.refused or (len(replies) < len(sites) and patience.fail()):
                 break
+            if len(replies) < len(sites) and self.patience:
+                patience.pause(self.engine.stopped)
         if missing := [site for site in sites if site not in replies]:
             raise SilentSitesError(f"no valid answer of {self.why_not() or ', '.join(missing)}")
         return {site: replies[site] for site in sites}
@@ -268,12 +305,10 @@ class Exchange:
         self.reasons[site] = why
         misses = self._misses[site] = self._misses.get(site, 0) + 1
         self._skip_until[site] = self._count + min(2 ** (misses - 1), LONGEST_SKIP)
-        about = event(why.code, site, request.task, request.round, why.text)
+        about = event(why.code, site, request.task, request.round, why.text, self._answered.get(site))
         log.warning("%s %d: nothing from %s: %s", request.task, request.round, site, why.text, extra=about)
 
 
-PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds after a failed round, doubled with every failure."""
 UNANSWERED = "not all sites answered when asked for their operators"
 PRIVATE = "sites send noisy increments only, and an exact operator would not be private"
 
@@ -282,7 +317,8 @@ class SiteClients:
     """The sites of a run. The state lives above, and in the checkpoint, never at sites.
 
     sites: their names with their weights. needed: with fewer valid replies a round fails and is done again; all of its
-    cohort if None. attempts: failed rounds in a row after which the run ends. averages: the outputs whose sums
+    cohort if None. attempts, patience: failed rounds in a row after which the run ends, and seconds since the first of
+    them. averages: the outputs whose sums
     sites send parts of. privacy: with it sites send noisy increments and nothing else. plausible: judges surveys.
     roster: of secure sums, as `Exchange` has it.
     """
@@ -299,6 +335,7 @@ class SiteClients:
         timeout: float,
         needed: int | None,
         attempts: int,
+        patience: float = 0.0,
         averages: tuple[str, ...],
         privacy: Privacy | None,
         answer_check: AnswerCheck,
@@ -308,11 +345,11 @@ class SiteClients:
         self.exchange = Exchange(engine, self.sites, run_id, timeout, roster)
         self.adder = Adder(weighted=bool(roster))
         self.sum_error = quantization(len(self.sites)) if roster else 0.0
-        self.needed, self.attempts, self.averages, self.privacy = needed, attempts, averages, privacy
+        self.needed, self.averages, self.privacy = needed, averages, privacy
+        self._patience = Patience(attempts, patience)
         self.answer_check = answer_check
         self.reply_like = reply_like(setup, averages)
         self.unsurveyed = "" if privacy is None else PRIVATE
-        self._failures = 0
 
     def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
         """sum_m p_m g_m and sum_m p_m f_m at each point, from all sites: fewer would be those of another problem."""
@@ -390,22 +427,21 @@ class SiteClients:
         return self.retry(self._round(state))
 
     def retry(self, answer: T | Missing) -> T | Missing:
-        """The answer; one that is missing returns after a pause, and ends the run after so many attempts.
+        """The answer; one that is missing returns after a pause, and ends the run once patience is over.
 
         A refusal is final: where the round cannot be done without the site, it ends the run at once.
         """
         if self.exchange.engine.stopped():
             return Missing(Failure(Code.STOPPED, "the engine was stopped"))
         if not isinstance(answer, Missing):
-            self._failures = 0
+            self._patience.failures = 0
             return answer
-        self._failures += 1
-        if answer.stop is None and (self.exchange.refused or self._failures >= self.attempts):
-            return Missing(Failure(Code.LOST, f"no valid answer of {self.exchange.why_not()}"))
         if answer.stop is None:
-            pause = min(PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
-            log.info("sites are asked again in %.1f s, after failure %d of %d", pause, self._failures, self.attempts)
-            time.sleep(pause)
+            if self._patience.fail() or self.exchange.refused:
+                return Missing(Failure(Code.LOST, f"no valid answer of {self.exchange.why_not()}"))
+            patience = self._patience
+            log.info("sites are asked again, after failure %d of %d", patience.failures, patience.attempts)
+            self._patience.pause(self.exchange.engine.stopped)
         return answer
 
     def count(self, request: Survey | LocalSteps) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+from .. import __version__
 from ..runtime.status import Code, Failure
 
 Arrays = dict[str, NDArray[Any]]
@@ -23,12 +24,16 @@ BACK = "answers"
 """The code of an event: a site that had failed has answered."""
 
 
-def event(code: str, party: str, task: str, number: int, text: str = "") -> dict[str, Any]:
+def event(
+    code: str, party: str, task: str, number: int, text: str = "", answered: float | None = None
+) -> dict[str, Any]:
     """What a line of the log is about, as data: `events.jsonl` of a server keeps it (`party.write_log`).
 
-    code: a `Code`, or another word of an event. number: of the round or the survey that `task` is.
+    code: a `Code`, or another word of an event. number: of the round or the survey that `task` is. answered: when the
+    party answered last, in seconds since 1970; None if it has not yet.
     """
-    return {"event": {"code": str(code), "party": party, "task": task, "number": number, "text": text}}
+    words = {"code": str(code), "party": party, "task": task, "number": number, "text": text}
+    return {"event": {**words, "answered": answered}}
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class Request:
     """A word that is new in every attempt, for secure sums; empty if numbers are asked for as they are."""
     roster: str = ""
     """The digest of the server's list of keys, for secure sums."""
+    version: str = __version__
+    """That of fedualex at the server."""
 
 
 @dataclass(frozen=True)

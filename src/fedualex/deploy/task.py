@@ -66,6 +66,10 @@ def _positive(name: str, value: Any) -> float:
     return float(positive(name, value))
 
 
+def _patience(name: str, value: Any) -> float:
+    return 0.0 if type(value) in (int, float) and value == 0 else _seconds(name, value)
+
+
 def _flag(name: str, value: Any) -> bool:
     return of_type(name, value, bool, "True or False")
 
@@ -94,7 +98,17 @@ class DeploymentOptions(RunOptions, StoppingOptions):
         decides=False,
     )
     attempts: int = option(
-        whole_number, "Failed rounds in a row after which the run ends as CLIENTS_LOST.", default=5, decides=False
+        whole_number,
+        "Failed rounds in a row after which the run ends as CLIENTS_LOST, once `patience` is over too.",
+        default=5,
+        decides=False,
+    )
+    patience: float = option(
+        _patience,
+        "Seconds since the first of these failures before which the run does not end by them; a refusal ends it at "
+        "once. Sites of this process do not come back by themselves: 0; in files 300.",
+        default=0.0,
+        decides=False,
     )
     timeout: float = option(
         _seconds,
@@ -259,6 +273,7 @@ class Task:
                 timeout=options.timeout,
                 needed=options.min_replies,
                 attempts=options.attempts,
+                patience=options.patience,
                 averages=self.averages,
                 privacy=options.privacy,
                 answer_check=AnswerCheck(run.view, options.operator_bound),

@@ -16,17 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import tree
+from .. import __version__, tree
 from ..display import visible
 from ..runtime.state import Setup
 from ..runtime.status import Code, Failure
+from ..storage import is_disk_full
 from ..summaries import Known, Summary
 from ..tree import Tree
 from .engine import NO_ANSWER, Arrays, Carrier, RefusedError, Reply, Request, failure_reply
 
 # Requests and replies as bytes, the same for every engine: a checksum, a JSON header, the arrays' bytes.
 #
-#     "FXM2" | SHA-256 of all that follows | length of the header | header | the arrays' bytes, one after the other
+#     "FXM3" | SHA-256 of all that follows | length of the header | header | the arrays' bytes, one after the other
 #
 # The header holds the plain fields of the dataclass by name, and for each field of arrays their names, dtypes and
 # shapes. Nothing is pickled and nothing compressed: how long a message must be follows from its header, and is compared
@@ -35,7 +36,7 @@ from .engine import NO_ANSWER, Arrays, Carrier, RefusedError, Reply, Request, fa
 
 Message = TypeVar("Message", Request, Reply)
 
-MAGIC = b"FXM2"
+MAGIC = b"FXM3"
 PREFIX = struct.Struct("<4s32sI")
 CHECKED = 36
 """Where the part of a message begins that its checksum covers."""
@@ -51,6 +52,12 @@ class MessageError(ValueError):
     """What arrived is not what was asked for; says in one sentence why."""
 
     code = Code.MALFORMED
+
+
+class OtherVersionError(MessageError):
+    """A message in the format of another version, which cannot be read."""
+
+    code = Code.OTHER_VERSION
 
 
 def request_to_bytes(request: Request) -> bytes:
@@ -117,7 +124,7 @@ def _read(kind: type[Message], content: bytes) -> Message:
         raise MessageError(f"a message has {PREFIX.size} to {LARGEST} bytes, got {len(content)}")
     magic, checksum, length = PREFIX.unpack_from(content)
     if magic != MAGIC and magic[:3] == MAGIC[:3]:
-        raise MessageError("a message of another version of fedualex: install the same version at all parties")
+        raise OtherVersionError(f"a message of another version of fedualex than the {__version__} that is here")
     if magic != MAGIC or checksum != _checksum(memoryview(content)[CHECKED:]):
         raise MessageError("not a message of fedualex, or one that was damaged on its way")
     end = PREFIX.size + length
@@ -314,8 +321,9 @@ def answer(work: Work, message: bytes) -> bytes:
         request = request_from_bytes(message)
     except MessageError as error:
         log.warning("a message is refused: %s", error)
-        return reply_to_bytes(failure_reply("", 0, "", Failure(Code.MALFORMED, f"malformed request: {error}")))
+        return reply_to_bytes(failure_reply("", 0, "", Failure(error.code, f"malformed request: {error}")))
     try:
+        _check_version(request)
         arrays = work(request)
         return reply_to_bytes(Reply("", request.round, request.run_id, arrays))
     except RefusedError as error:
@@ -323,8 +331,19 @@ def answer(work: Work, message: bytes) -> bytes:
         why = Failure(error.code, f"refused: {error}")
     except Exception as error:
         log.exception("%s %d failed", request.task, request.round)
-        why = Failure(Code.RAISED, f"the site raised {type(error).__name__} (its log says more)")
+        raised = Failure(Code.RAISED, f"the site raised {type(error).__name__} (its log says more)")
+        why = DISK_FULL if is_disk_full(error) else raised
     return reply_to_bytes(failure_reply("", request.round, request.run_id, why))
+
+
+def _check_version(request: Request) -> None:
+    """Refuse to work with another version, whose summaries and masks may be others."""
+    if request.version != __version__:
+        text = f"the server runs fedualex {request.version[:40]}, and this site {__version__}"
+        raise RefusedError(text, Code.OTHER_VERSION)
+
+
+DISK_FULL = Failure(Code.DISK_FULL, "the disk of this site is full, so that nothing leaves it")
 
 
 def make_answerer(load: Callable[[], Worker]) -> Callable[[bytes], bytes]:

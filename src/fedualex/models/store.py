@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "kind": "model",
         "target": model.target if isinstance(model.target, str) else list(model.target),
         "answers": answers,
+        "exposure": model.exposure,
         "numbers": list(model.encoder.numbers),
         "categories": {name: _category(model.encoder, name) for name in model.encoder.categories},
         "codes": list(model.encoder.codes),
@@ -89,7 +91,7 @@ def load(folder: str | Path) -> Model:
     if not file.exists():
         raise ValueError(f"{str(folder)!r} is no model: it has no {JSON}")
     try:
-        document = json.loads(read_within(file, MOST_JSON), parse_constant=_refuse_constant)
+        document = json.loads(read_within(file, MOST_JSON), parse_constant=_refuse_constant, parse_float=_read_float)
         _check_depth(document)
         schema = document["schema"] if document["kind"] == "model" else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -111,6 +113,12 @@ def load(folder: str | Path) -> Model:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def _read_float(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{short(text)} is beyond float64")
+    return number
 
 
 def _check_depth(document: Any) -> None:
@@ -142,7 +150,7 @@ def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
     encoder = _encoder(numbers, scale, document)
     target, certificate, training = document["target"], document["certificate"], document["training"]
     target = tuple(target) if isinstance(target, list) else target
-    model = Model(encoder, weights, bias, answers, target, certificate, training)
+    model = Model(encoder, weights, bias, answers, target, certificate, training, document.get("exposure"))
     _check_answers(model)
     return model
 

@@ -148,18 +148,17 @@ def effects_part(model: Model) -> str:
         body = _paragraph(f"There are no intervals. {_ended(str(reason))}", "note") + _coefficients(model)
         return _section("effects", "Effects", body)
     rows = shown_rows(effects)
-    levels = {f"{name}={level}" for name, level in model.encoder.contrasts}
-    columns = {*model.encoder.features, *levels}
+    columns = {*model.encoder.features, *(f"{name}={level}" for name, level in model.encoder.contrasts)}
     shown = [row for row in rows if row["name"] in columns and row["estimate"] is not None]
     chosen = sorted(shown, key=lambda row: -abs(row["z"] or 0.0))[:MOST_EFFECTS]
     names = {row["name"] for row in chosen}
     first = [row for row in rows if row["name"] in names]
-    axis = _effects_axis(effects, first)
+    axis, body = _effects_axis(effects, first), _legend(model, effects)
     if len(shown) <= MOST_EFFECTS:
-        body = _legend(model, effects) + _effects_table(model, effects, rows, axis, names)
+        body += _effects_table(model, effects, rows, axis, names)
     else:
         rest = [row for row in rows if row["name"] not in names]
-        body = _legend(model, effects) + _effects_table(model, effects, first, axis, names)
+        body += _effects_table(model, effects, first, axis, names)
         body += _paragraph(
             f"The plot shows the {MOST_EFFECTS} effects of {len(shown)} that are largest beside their errors "
             f"({'t' if effects.get('degrees') is not None else 'z'}).",
@@ -571,10 +570,8 @@ def _proved(effects: Plain) -> str:
     signs, zeros = (sum(one["proved"] == word for one in told) for word in ("sign", "zero"))
     texts = []
     if signs or zeros:
-        texts.append(
-            f"Of the best penalized coefficients {zeros} are proved to be zero and {signs} to have the sign that is "
-            "shown, intercept included, and only digits are shown that the bounds of all of them determine."
-        )
+        best = f"Of the best penalized coefficients {zeros} are proved to be zero and {signs} to have the sign shown"
+        texts.append(f"{best}, intercept included; only digits are shown that the bounds of all of them determine.")
     if bounds:
         whose = "Every estimate" if len(bounds) == len(rows) else f"Each of {len(bounds)} of the {len(rows)} estimates"
         texts.append(

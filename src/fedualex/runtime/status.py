@@ -58,6 +58,8 @@ class Code(StrEnum):
     LEDGER_DAMAGED = "ledger_damaged"
     KEYS_DIFFER = "keys_differ"
     """The server's list of keys for secure sums is not the site's, or one of them has none."""
+    OTHER_VERSION = "other_version"
+    """Server and site run different versions of fedualex."""
     DISAGREES = "disagrees"
     """Server and site were told different tasks."""
     NOT_LOADED = "not_loaded"
@@ -70,6 +72,8 @@ class Code(StrEnum):
     """Masks are used once, and this attempt has had its answer."""
     RAISED = "raised"
     """The site's work failed; its own log says how."""
+    DISK_FULL = "disk_full"
+    """The site cannot write down what would leave it."""
     MALFORMED = "malformed"
     """What came is not what was asked for."""
     TIMEOUT = "timeout"
@@ -103,7 +107,8 @@ REFUSALS: Mapping[Code, str] = MappingProxyType(
         Code.LEDGER_DAMAGED: "the site's operator runs `fedualex deploy audit SITE --acknowledge NOTE`, then `fedualex "
         "deploy resume`",
         Code.KEYS_DIFFER: "`fedualex deploy renew`, and give every party its new folder",
-        Code.DISAGREES: "give every party its folder of the same kit and the same version of fedualex",
+        Code.OTHER_VERSION: "install the same version of fedualex at both, then `fedualex deploy run`",
+        Code.DISAGREES: "give every party its folder of the same kit",
         Code.NOT_LOADED: "`fedualex deploy check` in the site's folder says what is wrong; then `fedualex deploy run`",
     }
 )

@@ -1,8 +1,8 @@
-"""The table of effects of a model: the optimum without penalty, found from sums of all parties, with intervals."""
+"""The optimum without penalty, found from sums of all parties: a model's table of effects, or the model itself."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from ..inference.coefficients import Point, Proved, bound_coefficients
 from ..inference.newton import Estimate, Outcome, estimate
 from ..inference.sums import from_triangle, largest_constant
-from ..inference.table import Effect, readable_units, tabulate
+from ..inference.table import QUASI, Effect, readable_units, tabulate
 from ..models import Model
+from ..problems import RobustRecipe
 from ..problems.families import Family
 from ..runs.settings import ConfigurationError
+from ..runtime.status import status_of
 from ..summaries import Known
-from .goals import DEVIATIONS, GOALS, MEAN, PAIRS, SHARED
+from .goals import GOALS, MEAN, PAIRS, SHARED
+from .kept_model import Answer
 from .recipe import TableRecipe
 
 Ask = Callable[[Known], Mapping[str, NDArray[Any]]]
@@ -25,10 +28,14 @@ MOST = 1500
 """Columns at most for whose coefficients something is to be proved, which takes eigenvalues."""
 SUMMED = 2.0**-53
 """By how much adding up parties, as under masks, may change an entry of a sum beyond its rounding."""
+SMOOTH = {"logistic": 0.25, "squared": 1.0}
+"""Bounds of the second derivative of a loss, whatever the target."""
+PROOF = "self-concordance"
+"""What proves the gap of a model without penalty, as its certificate keeps it (docs/inference.md)."""
 WHY_NONE = {
     PAIRS.recipe: "a ranking of pairs has no standard errors here",
     SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
-    DEVIATIONS.recipe: "absolute deviations have no second derivatives",
+    RobustRecipe: "absolute deviations have no second derivatives",
 }
 
 
@@ -130,7 +137,6 @@ class Layout:
             return None
         sums = ask(self._question(y, self.start, self.family.exact_second))
         rows = float(self.recipe.counts(self.known).sum())
-        steepest = self.family.curvature(-np.inf, np.inf, np.ones(1))
         constant = largest_constant(sums["constant"]) if self.family.self_concordant else np.inf
         at = Point(
             weights=self.start,
@@ -139,11 +145,11 @@ class Layout:
             rounding=(sums["rounding"] + SUMMED) / rows,
             gap=gap,
             squares=np.ones(self.start.size),
-            smooth=float(np.max(steepest)),
+            smooth=SMOOTH.get(self.family.name, np.inf),
             constant=0.0 if self.family.exact_second else constant,
         )
         free, options = np.arange(self.start.size) > 0, self.recipe.settings(self.known)
-        found = bound_coefficients(at, *(np.where(free, float(options[name]), 0.0) for name in ("l1", "l2")))
+        found = bound_coefficients(at, *(np.where(free, float(options.get(name, 0.0)), 0.0) for name in ("l1", "l2")))
         with np.errstate(invalid="ignore"):
             bounds = np.where(self.units != 0, np.abs(self.units) * found.bounds, 0.0).sum(axis=1)
         values = self.penalized()
@@ -199,7 +205,9 @@ class Layout:
 
     def tables(self, found: Estimate, conditional: bool, confidence: float, proved: Proved | None) -> dict[str, Any]:
         """The table with its main errors, and with others. proved: of the model, with the intercept."""
-        kinds = ["sandwich"] if conditional else ["model-based", "sandwich"]
+        kinds = ["sandwich"] if conditional or not self.family.likelihood else ["model-based", "sandwich"]
+        if found.dispersion is not None and not conditional:
+            kinds = [QUASI, *kinds]
         kinds += ["clustered"] if found.clustered is not None else []
         made = {
             kind: tabulate(
@@ -242,3 +250,60 @@ def effects_of(model: Model, kind: str | None = None) -> dict[str, Any]:
 def effect_columns(kept: Mapping[str, Any]) -> dict[str, list[Any]]:
     """As a file has it, one row for each effect."""
     return {name: [row[name] for row in kept["rows"]] for name in Effect._fields}
+
+
+# A model without penalty: from the same sums, with a gap that self-concordance proves.
+
+
+def find_unpenalized(
+    recipe: TableRecipe,
+    known: Sequence[Known],
+    ask: Ask,
+    configuration: Mapping[str, Any],
+    tol: float | None,
+    rounds: int,
+) -> Answer:
+    """The optimum with one intercept for all parties, from zero on.
+
+    Separable data have no model, which is said with the direction; columns that are combinations of those before them
+    have coefficient 0, which is said too. configuration: what the model keeps of its settings.
+    """
+    like = recipe.problem(known, "elsewhere").like.x
+    zero = {name: np.zeros(np.shape(leaf)) for name, leaf in like.items()}
+    layout = Layout(recipe, known, zero, own_intercepts=False)
+    found = layout.estimate(np.zeros(0), ask, drop=True, least_events=0, most=rounds)
+    if found.outcome is not Outcome.DONE:
+        raise ConfigurationError(f"there is no model: {found.why}")
+    block = np.nan_to_num(found.beta).reshape(len(layout.features), -1)
+    if layout.labels:  # scores of classes matter up to a common shift
+        block = np.concatenate([np.zeros((len(block), 1)), block], axis=1)
+        block = block - block.mean(axis=1, keepdims=True)
+    x = {"weights": block[1:].reshape(np.shape(like["weights"])), "bias": block[0].reshape(np.shape(like["bias"]))}
+    gap = found.gap / float(recipe.counts(known).sum())
+    status = status_of(gap, tol)
+    certificate = {
+        "gap": gap,
+        "status": status.name,
+        "meaning": status.value,
+        "proof": PROOF,
+        "exchanges": found.exchanges,
+        "violation": None,
+        "tol": tol,
+    }
+    dropped = f"Columns that are combinations of others have no coefficient: {', '.join(found.dropped)}."
+    return Answer(x, np.zeros(0), certificate, configuration, [dropped] if found.dropped else [])
+
+
+class Recheck(NamedTuple):
+    """A model without penalty against its rows: the proved gap, and the most by which a coefficient should change."""
+
+    gap: float
+    moved: float
+
+
+def recheck_unpenalized(recipe: TableRecipe, known: Sequence[Known], ask: Ask, x: Mapping[str, Any]) -> Recheck:
+    """The gap at x once more; infinite where there is no optimum."""
+    layout = Layout(recipe, known, x, own_intercepts=False)
+    found = layout.estimate(np.zeros(0), ask, drop=True, least_events=0)
+    moved = np.max(np.abs(np.nan_to_num(found.beta) - layout.start), initial=0.0)
+    return Recheck(found.gap / float(recipe.counts(known).sum()), float(moved))

@@ -41,6 +41,12 @@ class Party:
         summarize = own.summarize if len(before) < own.exchanges else own.smoothness
         return summarize(self.rows(known), before, self.client)
 
+    def differences(self, known: Sequence[Known]) -> dict[str, list[str]]:
+        """The columns of its features that differ from those of all others by more than parties do, by kind."""
+        recipe = self.recipe
+        own = [recipe.summarize_columns(self.trained, known[:k]) for k in range(Encoder.exchanges)]
+        return recipe.find_differences(self.trained, own, known)
+
     def rows(self, known: Sequence[Known]) -> Rows:
         """Its rows as the catalogue takes them. What the encoder is made of never changes once it is known."""
         if self._rows is None:
@@ -68,7 +74,7 @@ class Party:
 
         asked: {"beta", "y", "own_intercept", "meat"}, the last two 0 or 1.
         """
-        weight, rows = float(self.recipe.party_weights(known)[self.client]), float(self.recipe.counts(known).sum())
+        weight, rows = float(self.recipe.party_weights(known)[self.client]), self.recipe.rows_in_units(known)
         own = self._losses(known)
         design = Design(np.asarray(own.rows.rows), own.target, rows * weight * own.coefficients(asked["y"]))
         return Summary(

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import __version__
 from ...models import Model
 from ...models.store import to_parts
 from ...problems import AbstractProblem
@@ -17,7 +17,11 @@ from ...runtime import fingerprint
 from ...summaries import Known, Summary
 from ...tables.goals import GOALS, Goal
 from ...tables.recipe import CHOSEN, TableRecipe, read_recipe
+from ..task import DeploymentOptions
 from .messages import read_known
+
+AGREED = ("secure_sums", *(one.name for one in fields(DeploymentOptions) if one.metadata["decides"]))
+"""The keys of [run] that change the answer, or what leaves a site."""
 
 
 def has_tables(settings: Mapping[str, Any]) -> bool:
@@ -46,9 +50,14 @@ def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
 
 
 def agreement(settings: Mapping[str, Any]) -> str:
-    """A word that is the same at all parties that were told the same: requests before a run begin with it."""
-    told = {key: settings[key] for key in ("problem", "method", "run")} | {"sites": list(settings["sites"])}
-    return fingerprint(json.dumps(told, sort_keys=True), __version__)[:16]
+    """A word that is the same at all parties that were told the same: requests before a run begin with it.
+
+    It has what changes the answer or what leaves a site. All else in [run] is the operator's, who may change it at the
+    server alone, as patience with sites.
+    """
+    run = {key: value for key, value in settings["run"].items() if key in AGREED}
+    told = {"problem": settings["problem"], "method": settings["method"], "run": run, "sites": list(settings["sites"])}
+    return fingerprint(json.dumps(told, sort_keys=True))[:16]
 
 
 def known_at(party: Path) -> list[Known]:
@@ -75,7 +84,16 @@ MOST_SPREAD = 1e6
 """How many times the weight of a site another one may have: in a sum of less even ones the others would be noise."""
 SLACK = 1e-9
 """Of sums under masks, and of the same sums in another order."""
-SIGNED = ("total", "target total", "row_sum", "target_sum", "class_rows", "group_targets")
+SIGNED = (
+    "total",
+    "target total",
+    "row_sum",
+    "target_sum",
+    "class_rows",
+    "group_targets",
+    "tangent_slopes",
+    "tangent_rows",
+)
 """Sums of numbers of both signs, which may be smaller than a site's own part."""
 
 

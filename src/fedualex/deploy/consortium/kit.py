@@ -12,13 +12,13 @@ from ...runs.settings import (
     build_method,
     check_keys,
     read_toml,
-    run_defaults,
     with_defaults,
 )
 from ...storage import write_atomically, write_json
 from ...tables.goals import (
     GOALS,
     Selection,
+    check_exposure,
     check_groups,
     check_options,
     chooses_penalty,
@@ -26,12 +26,13 @@ from ...tables.goals import (
     read_fit,
     weighs_clients,
 )
-from .. import DeploymentOptions
+from ...validation import one_of
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST
 from .agreement import check_goal, recipe_of_goal
 from .deployment import provision, write_deployment, write_readme
-from .settings import SETTINGS, check_parties, server_settings
+from .differences import GO, STOP
+from .settings import RUN_DEFAULTS, SETTINGS, check_parties, server_settings
 from .site import SITE_FILE, TEMPLATE
 
 # From a goal and the names of sites to the settings of a deployment of tables, without anybody's table.
@@ -39,7 +40,16 @@ from .site import SITE_FILE, TEMPLATE
 
 SITES_OWN = ("table", "clients")
 """The keys of [fit] that are the sites' own affair."""
-RUN_KEYS = ("attempts", "local_steps", "max_seconds", "operator_bound", "secure_sums", "timeout")
+RUN_KEYS = (
+    "attempts",
+    "local_steps",
+    "max_seconds",
+    "on_warning",
+    "operator_bound",
+    "patience",
+    "secure_sums",
+    "timeout",
+)
 """The keys of [run] that a deployment of tables takes."""
 
 
@@ -55,6 +65,7 @@ def plan_deployment(
     fit: as for `fedualex fit`. server, run, method: as the tables of a file have them.
     """
     check_keys("[run]", run, RUN_KEYS)
+    one_of("on_warning", run.get("on_warning", STOP), (STOP, GO))
     for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
         if fit.get(key) is None:
             raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
@@ -63,6 +74,7 @@ def plan_deployment(
     if wanted.rate is not None:
         raise ConfigurationError("rate is for fedualex fit: its threshold takes the scores of single rows")
     check_groups(goal, wanted.groups)
+    check_exposure(goal, wanted.exposure)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
     build_method(method)  # refuses what is no method
     parties = server_settings(server)
@@ -74,7 +86,7 @@ def plan_deployment(
     return {
         "problem": {**told, **wanted.options},
         "method": with_defaults(method, METHODS),
-        "run": {**run_defaults(DeploymentOptions), "rounds": wanted.rounds, "tol": wanted.tol, **run},
+        "run": {**RUN_DEFAULTS, "on_warning": STOP, "rounds": wanted.rounds, "tol": wanted.tol, **run},
         "privacy": None,
         "server": parties,
         "sites": {name: {"weight": 1.0} for name in sorted(sites)},
@@ -87,6 +99,7 @@ PLAIN_KEYS = (
     "target",
     "groups",
     "weights",
+    "exposure",
     "id",
     "missing",
     "holdout",
@@ -98,8 +111,9 @@ TABLES = ("fit", "method", "server", "run", "sites")
 """The tables of a file; all but [fit] may be left out."""
 LEAVES = """First the names of its columns; if all sites have the same, {exchanges} summaries of its rows: which
 categories and classes there are and how often, counts, sums and sums of squares, sums of the rows of each class (the
-page on recipes lists them all). Then, in every exchange, its mean loss and the gradient of it at a point: as many
-numbers as the model has coefficients, two, and for a worst-case goal one for each group; with FeDualNewton also its
+page on recipes lists them all), and the names of columns in which it differs far from the others. Then, in every
+exchange, its mean loss and the gradient of it at a point: as many numbers as the model has coefficients, two, and for a
+worst-case goal one for each group; with FeDualNewton also its
 second derivatives, weighted second moments of the rows, one for each pair of coefficients; with a method of local steps
 also what these changed. Where no penalty is given, the same before the run without each fold of its rows, and losses of
 these folds. At the end the same sums for the table of effects, and sums that measure the model on the rows that it held

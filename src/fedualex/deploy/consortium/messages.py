@@ -43,6 +43,11 @@ def write_known(party: Path, known: Sequence[Known], what: str = "known") -> Non
     write_atomically(party / f"{what}.npz", buffer.getvalue())
 
 
+def forget_known(party: Path) -> None:
+    """The next run asks for summaries again."""
+    (party / KNOWN).unlink(missing_ok=True)
+
+
 def digest_known(agreed: str, known: Sequence[Known]) -> str:
     """A word for what a party was told: the goal, sites and options by theirs, and merged summaries to the last bit."""
     return content_digest(pack_known(known) | pack_json(agreed=agreed))
@@ -50,9 +55,9 @@ def digest_known(agreed: str, known: Sequence[Known]) -> str:
 
 def check_columns(columns: Mapping[str, Collection[str]]) -> None:
     """Refuse tables of sites that do not have the same columns, in a sentence that names sites and columns."""
+    owned = {site: set(own) for site, own in columns.items()}
     holders = {
-        name: [site for site, own in columns.items() if name in own]
-        for name in sorted(set[str]().union(*columns.values()))
+        name: [site for site, own in owned.items() if name in own] for name in sorted(set[str]().union(*owned.values()))
     }
     differences: dict[str, list[str]] = {}
     for name, sites in holders.items():

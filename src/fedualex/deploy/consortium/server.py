@@ -13,6 +13,7 @@ from ...inference.sums import add_up
 from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.folder import StoredRun
+from ...runs.settings import ConfigurationError
 from ...storage import write_json
 from ...summaries import Known, merged
 from ...tables.effects import Wanted, find_effects
@@ -26,8 +27,10 @@ from ..policy import CALIBRATE, EFFECTS, MEASURE
 from ..secure.sums import quantization
 from ..wire import MessageError, pack_known, unpack_json, unpack_summary
 from .agreement import agreement, recipe_of_goal
+from .differences import STOP, read_ready, tell_differences
 from .folds import SitesWithFolds
-from .messages import check_columns, pack_model, read_known, write_known
+from .messages import check_columns, forget_known, pack_model, read_known, write_known
+from .settings import PATIENCE
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +43,12 @@ class TableServer:
 
     def __init__(self, engine: Engine, party: Path, settings: Mapping[str, Any], roster: str = ""):
         self.party, self.settings, self.recipe = party, settings, recipe_of_goal(settings)
-        sites, timeout = list(settings["sites"]), settings["run"]["timeout"]
+        sites, run = list(settings["sites"]), settings["run"]
         problem = settings["problem"]
         own = problem["site_intercepts"] is not False  # the sites are whose rows they are
         self.wanted = Wanted(problem["confidence"], own)
-        self.exchange = Exchange(engine, sites, f"{agreement(settings)}-tables", timeout, roster)
+        patience = run.get("patience", PATIENCE)
+        self.exchange = Exchange(engine, sites, f"{agreement(settings)}-tables", run["timeout"], roster, patience)
 
     def agree(self) -> list[Known]:
         """What all parties know when the run begins: from the folder if it is there, else from the sites.
@@ -60,7 +64,12 @@ class TableServer:
                 known.append(merge_named(parts))
                 log.info("summary %d of %d: all sites have answered", number + 1, self.recipe.exchanges)
             write_known(self.party, known)
-        self.exchange.ask_all("begin", pack_known(known), 0, _done("ready"))
+        said = self.exchange.ask_all("begin", pack_known(known), 0, read_ready)
+        try:
+            tell_differences(self.party, said, self.settings["run"].get("on_warning", STOP))
+        except ConfigurationError:
+            forget_known(self.party)  # they are of tables that will change
+            raise
         return known
 
     def choose(self, known: Sequence[Known]) -> list[Known]:
@@ -78,7 +87,7 @@ class TableServer:
         known = [*known, found.chosen]
         write_json(self.party / PENALTY, found.plain())
         write_known(self.party, known)
-        self.exchange.ask_all("begin", pack_known(known), 1, _done("ready"))
+        self.exchange.ask_all("begin", pack_known(known), 1, read_ready)
         return known
 
     def keep_model(self, known: Sequence[Known], stored: StoredRun) -> Model:
@@ -128,7 +137,7 @@ class TableServer:
             arrays = pack_model(model, beta=beta, meat=np.asarray(int(meat)))
             return add_up(list(self.exchange.ask_all(CALIBRATE, arrays, next(count), _read_sums).values()))
 
-        return {"overall": calibration_by(ask, self.wanted.confidence), "clients": {}}
+        return {"overall": calibration_by(model, ask, self.wanted.confidence), "clients": {}}
 
 
 def _read_sums(arrays: Arrays) -> dict[str, NDArray[Any]]:

@@ -39,7 +39,9 @@ from .agreement import has_tables, recipe_of_goal, server_view, site_weights
 SETTINGS = "deployment.json"
 DEFAULT_METHOD = "FeDualSlide"
 """Which needs no step size, that nobody could find with the data at sites."""
-RUN_DEFAULTS = run_defaults(DeploymentOptions)
+PATIENCE = 300.0
+"""Seconds for which a run waits for sites that have failed: a machine that is started again takes as long."""
+RUN_DEFAULTS = run_defaults(DeploymentOptions) | {"patience": PATIENCE}
 """The keys of [run] in a deployment."""
 
 
@@ -152,7 +154,8 @@ def task_of(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequen
     try:
         privacy = None if settings["privacy"] is None else Privacy(**settings["privacy"])
         method = build_method(settings["method"])
-        run = settings["run"] if known is None else {**settings["run"], "tol": _tolerance(settings, problem, known)}
+        run = {key: value for key, value in settings["run"].items() if key != "on_warning"}  # which is of tables alone
+        run = run if known is None else {**run, "tol": _tolerance(settings, problem, known)}
         options = run_options(DeploymentOptions, run, problem, weights=weights, privacy=privacy)
         task = Task(method, tuple(settings["sites"]), options)
         task.check(problem)

@@ -1,5 +1,6 @@
 """A site with a table of its own: what it answers before a run, during it, and after it."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,8 +30,11 @@ from ..policy import CALIBRATE, CURVATURE, EFFECTS, LEAST_FOLD, MEASURE, PATH, P
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
 from .agreement import agreement, is_of_run, recipe_of_goal, why_no_penalty, why_not_merged, why_not_spread
+from .differences import TELL
 from .folds import FOLD_LOSSES, FOLD_SUMMARY, FOLDS, summarize_surveys, unpack_points, unpack_surveys
 from .messages import digest_known, digest_model, read_known, unpack_model, unpack_place, write_known
+
+log = logging.getLogger(__name__)
 
 # A site's own table: which file it is, and how its columns are called elsewhere. Nobody else is told.
 
@@ -76,7 +80,7 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable
     if not len(used):
         raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
     whole = replace(table.take(used), dropped=table.rows - len(used))
-    test = held_out_by(recipe.labels(table)[used], holdout)
+    test = held_out_by(recipe.labels(table)[used], holdout, recipe.reading.labelled)
     train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
     return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train)
 
@@ -256,7 +260,10 @@ class TableSite:
             raise DisagreementError(reason)
         self._site = self._made(known)
         write_known(self.party, known)
-        return pack_json(ready=True)
+        differences = self.answers.differences(known)
+        for kind, columns in differences.items():
+            log.warning("%s: %s", TELL[kind].format(sites="this site"), short(columns))
+        return pack_json(ready=True, differences=differences)
 
     def measure(self, request: Request) -> Arrays:
         """Sums by which a model of this run is measured on the rows that this site held out."""

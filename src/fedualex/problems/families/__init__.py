@@ -8,16 +8,19 @@ from ...validation import one_of
 from ..readings import ClassReading, RankReading, Reading
 from .base import Family, namespace
 from .classes import ClassFamily, Logistic, Softmax
-from .numbers import Huber, LocationFamily, NumberFamily, Squared
+from .counts import Poisson
+from .numbers import Absolute, Huber, LocationFamily, NumberFamily, Squared
 
 __all__ = [
     "FAMILIES",
+    "Absolute",
     "ClassFamily",
     "Family",
     "Huber",
     "LocationFamily",
     "Logistic",
     "NumberFamily",
+    "Poisson",
     "Softmax",
     "Squared",
     "family_of",
@@ -30,6 +33,8 @@ FAMILIES: dict[str, Callable[..., Family]] = {
     "multiclass": Softmax,
     "squared": Squared,
     "huber": Huber,
+    "absolute": Absolute,
+    "poisson": Poisson,
 }
 """By name, as files and arguments have them. A family of one's own is one more entry."""
 
