@@ -41,6 +41,7 @@ class SparseGlmRecipe(AbstractRecipe):
     weights: Any = "samples"
     center: Any = None
     exchanges: ClassVar[int] = 2
+    keeps_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._family()
