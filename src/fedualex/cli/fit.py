@@ -163,7 +163,7 @@ def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "")
     _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
     if ends and overall.get("auc") in (0.0, 1.0):
         echo_line(
-            f"An auc of {overall['auc']:g} has the exact interval of pairs that share no row (Clopper and Pearson)."
+            f"An auc of {overall['auc']:g} has the exact interval (Clopper, Pearson) of pairs without a common row."
         )
     _show_calibration(measures.get("calibration", {}).get("overall"))
     share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
