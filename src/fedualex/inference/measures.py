@@ -1,9 +1,9 @@
 """How sure a measure of a model is: intervals from sums over rows, which add over parties.
 
 Means of losses, squares and absolute errors have normal intervals; shares have Wilson's; r2 that of the delta method.
-An AUC is that of the pairs within parties, with DeLong's variance, and so is a C-index, both on the scale of log-odds: pairs
-of two parties would need their rows side by side. Where all pairs are in the right order, or all in the wrong one, that variance is 0, and
-the interval is the exact one of pairs that share no row.
+An AUC is that of the pairs within parties, with DeLong's variance, and so is a C-index: pairs of two parties would need
+their rows side by side. Both intervals are those of log-odds. Where all pairs are in the right order, or all in the
+wrong one, an AUC has the exact interval of pairs that share no row.
 """
 
 from collections.abc import Mapping
