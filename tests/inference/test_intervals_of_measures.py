@@ -9,6 +9,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from fedualex.inference import measures
 from fedualex.inference.sums import add_up
+from fedualex.problems.families import Logistic
 
 ROWS = 500
 
@@ -101,12 +102,15 @@ def test_accuracy_and_loss():
     assert found["loss"].error == pytest.approx(losses.std(ddof=1) / np.sqrt(ROWS))
 
 
+def calibration_sums(scores, positive, beta, meat):
+    return measures.summarize_calibration(Logistic(), scores, np.where(positive, 1.0, -1.0), beta, meat)
+
+
 def test_calibration_is_the_regression_of_outcome_on_score():
     scores, _, positive, who = risks()
 
     def ask(beta, meat):
-        parts = [measures.summarize_calibration(scores[who == m], positive[who == m], beta, meat) for m in range(3)]
-        return add_up(parts)
+        return add_up([calibration_sums(scores[who == m], positive[who == m], beta, meat) for m in range(3)])
 
     found = measures.calibrate(ask)
     ours = sm.Logit(positive.astype(int), sm.add_constant(scores)).fit(disp=0, tol=1e-12)
@@ -117,7 +121,7 @@ def test_calibration_is_the_regression_of_outcome_on_score():
 
 def test_calibration_of_few_rows_says_why_there_is_none():
     scores, _, positive, _ = risks(rows=20)
-    found = measures.calibrate(lambda beta, meat: measures.summarize_calibration(scores, positive, beta, meat))
+    found = measures.calibrate(lambda beta, meat: calibration_sums(scores, positive, beta, meat))
     assert found.slope is None
     assert "rarest class" in found.sentence
 
