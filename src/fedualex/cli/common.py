@@ -73,7 +73,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """What a user can get wrong becomes one clear line without a trace."""
 
     @functools.wraps(command)
-    def wrapped(*arguments: Any, **options: Any) -> Any:
+    def wrapped(*arguments: object, **options: object) -> Any:
         try:
             return command(*arguments, **options)
         except BrokenPipeError:  # whoever reads the output has had enough
@@ -177,7 +177,7 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """One line for bad input (exit code 2), and for what went wrong with an engine (1)."""
 
     @functools.wraps(command)
-    def wrapped(*arguments: Any, **options: Any) -> Any:
+    def wrapped(*arguments: object, **options: object) -> Any:
         try:
             return command(*arguments, **options)
         except (RuntimeError, ConnectionError) as error:
@@ -204,7 +204,9 @@ NARROW = 52
 class Commands(click.Group):
     """All commands: an error is one line, or with --json the document {"error": ...}; Ctrl-C exits with 130."""
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
+    def main(
+        self, args: Sequence[str] | None = None, *rest: object, standalone_mode: bool = True, **options: object
+    ) -> Any:
         """As click has it, but for how the program ends."""
         arguments = sys.argv[1:] if args is None else list(args)
         _accept_any_name()

@@ -81,7 +81,7 @@ def init(
     host: str | None,
     port: int | None,
     as_json: bool,
-    **fit: Any,
+    **fit: object,
 ) -> None:
     """Write a ready deployment: keys, settings and a start script for each party, and a README.
 

@@ -430,7 +430,7 @@ class Watch:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *arguments: Any) -> None:
+            def log_message(self, format: str, *arguments: object) -> None:
                 """The terminal is not for every request."""
 
         return Handler
@@ -519,7 +519,7 @@ def _without_result(folder: Path, said: str) -> str:
     return f"the run has not ended by itself (the engine says {said!r}): the server's log says more, `resume` goes on"
 
 
-def _followed(folder: Path, control: "Control", settings: dict[str, Any], as_json: bool, before: Any) -> str:
+def _followed(folder: Path, control: "Control", settings: dict[str, Any], as_json: bool, before: object) -> str:
     """The engine's last word on the run. One that only the engine or a site's return has ended is sent again."""
     watch, times, newest = Following(folder, control, list(settings["sites"]), as_json), 0, -1
     while True:
@@ -544,7 +544,7 @@ def _followed(folder: Path, control: "Control", settings: dict[str, Any], as_jso
             submit(folder, control, settings)
 
 
-def _judged(folder: Path, control: "Control", said: str, before: Any) -> tuple[str, bool]:
+def _judged(folder: Path, control: "Control", said: str, before: object) -> tuple[str, bool]:
     """The engine's last word on a run that ended, or is ended here so that a site rejoins; whether to send it again."""
     from ..deploy.consortium.deployment import failure_of
 

@@ -276,7 +276,7 @@ def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @out_option(default=None, help="The fit's folder; fits/TABLE-GOAL. An unfinished fit in it is resumed.")
 @json_option
 @one_line_errors
-def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
+def fit(table: str, out: Path | None, as_json: bool, **options: object) -> None:
     """Fit a model to a TABLE (.csv, .parquet, .npz, bundled:NAME, or a .toml file with a table [fit]) and keep it.
 
     Numbers are standardized, categories become columns, missing values are filled in, all from sums of the clients.

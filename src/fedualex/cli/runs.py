@@ -294,7 +294,7 @@ def _print_table(checks: Iterable[Any]) -> None:
     print_table(table)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A cell of a table; of a hash its beginning."""
     text = "" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
     return f"{text[:8]}..." if isinstance(value, str) and len(value) == 64 else text

@@ -111,7 +111,7 @@ def prepare_rows(settings: Mapping[str, Any], table: data.Table) -> TableRows:
     return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target, groups, weights)
 
 
-def _target(given: Any, table: data.Table) -> str | tuple[str, ...]:
+def _target(given: object, table: data.Table) -> str | tuple[str, ...]:
     """The column, or the columns of a list."""
     if isinstance(given, list) and given and all(isinstance(name, str) for name in given):
         return tuple(given)
@@ -120,7 +120,7 @@ def _target(given: Any, table: data.Table) -> str | tuple[str, ...]:
     return given
 
 
-def _ignored(names: Any, target: tuple[str, ...]) -> list[str]:
+def _ignored(names: object, target: tuple[str, ...]) -> list[str]:
     """The columns that take no part by choice."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError(f'ignore must be a list of columns such as ["patient_id"], got {short(names)}')
@@ -170,7 +170,7 @@ def _clients(table: data.Table, target: tuple[str, ...], kind: str, **arguments:
     return PARTITIONS[kind](first, **arguments), []
 
 
-def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: object) -> tuple[NDArray[Any], NDArray[Any]]:
     """Rows to train on and rows to test on: of every client those that it would choose alone."""
     own = rows_of(encode_labels("clients", clients)[1])
     test = np.concatenate([rows[held_out_by(labels[rows], share)] for rows in own])

@@ -127,7 +127,7 @@ SERVE, LOAD_SITE = "consortium:serve", "consortium:load_site"
 """What server and sites of a consortium run. No module is named, so that folders outlive a move of the code."""
 
 
-def write_entry(folder: Path, name: str, entry: str, **more: Any) -> None:
+def write_entry(folder: Path, name: str, entry: str, **more: object) -> None:
     """Name a party, which it keeps wherever its folder goes, and its function, which need not be importable here."""
     check_entry(entry)
     write_json(folder / SETTINGS, {"name": name, "entry": entry, **more})

@@ -3,6 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
+from ..accepted import Column, Matrix
 from ..problems import AbstractRecipe, AgnosticRecipe
 from ..problems.families import FAMILIES, family_of
 from ..validation import nonnegative, positive
@@ -35,7 +36,12 @@ class AgnosticClassifier(EffectsMixin, ProbabilisticClassifier):
     tol: Any = 1e-2
 
     def fit(
-        self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Matrix,
+        y: Column,
+        clients: Column | None = None,
+        sample_weight: Column | None = None,
+        groups: Column | None = None,
     ) -> "AgnosticClassifier":
         """Fit to rows X with labels y.
 
@@ -74,7 +80,12 @@ class AgnosticRegressor(EffectsMixin, FederatedRegressor):
     tol: Any = 1e-2
 
     def fit(
-        self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Matrix,
+        y: Column,
+        clients: Column | None = None,
+        sample_weight: Column | None = None,
+        groups: Column | None = None,
     ) -> "AgnosticRegressor":
         """Fit to rows X with targets y; clients, sample_weight and groups as for `AgnosticClassifier`."""
         self._fit(X, y, sample_weight, clients=clients, groups=groups)

@@ -79,7 +79,9 @@ class Scale:
     `center`, None for full rows; for others the mean is 0, and a bias that no penalty holds makes up for it.
     """
 
-    def __init__(self, X: Any, clients: Any, intercept: bool, sample_weight: Any = None, in_loss: bool = False):
+    def __init__(
+        self, X: object, clients: object, intercept: bool, sample_weight: object = None, in_loss: bool = False
+    ):
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             moments = Standardizer.fit(X, clients, sample_weight)
             size = float(np.sqrt(np.mean(moments.deviation**2 + (0 if intercept else moments.mean**2))))
@@ -162,7 +164,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     penalized: ClassVar[str] = ""
     """The penalty that held-out rows choose if it is "auto"; empty where they cannot."""
 
-    def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
+    def __init__(self, tol: object, max_rounds: object, local_steps: object, method: object):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
 
     def __sklearn_tags__(self) -> Any:
@@ -189,7 +191,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         setattr(self, f"{name}_", float(value))
         return problem
 
-    def _keep_model(self, center: NDArray[Any], weights: NDArray[Any], offset: Any) -> None:
+    def _keep_model(self, center: NDArray[Any], weights: NDArray[Any], offset: object) -> None:
         """Set the model for rows less the center. weights: (outputs, features), or (features,) of one number."""
         self.center_, self.coef_, self.offset_ = center, weights, offset
         self.intercept_ = (np.asarray(offset) - weights @ center)[()]
@@ -197,7 +199,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     def _keep_rows(self, fitted: Fitted) -> None:
         """What an estimator with standard errors keeps of a fit."""
 
-    def _scores(self, X: Any) -> NDArray[Any]:
+    def _scores(self, X: object) -> NDArray[Any]:
         """Of each row, one column for each output."""
         weights = np.atleast_2d(self.coef_)
         if not hasattr(self, "center_"):  # somebody has set a model for rows as they are
@@ -278,7 +280,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         return listen if self.verbose or told is not None else None
 
 
-def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any) -> Any:
+def checked_data(estimator: BaseEstimator, X: object, y: object = None, **options: object) -> Any:
     """scikit-learn's own checks, and X in float64, by rows if it is sparse; masked entries and text are refused."""
     refuse_masked("X", X)
     refuse_masked("y", y)

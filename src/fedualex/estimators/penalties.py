@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,7 @@ class Setting(NamedTuple):
         return {"l1": self.penalty(l1), "l2": l2 / self.size**2, "radius": bound}
 
 
+@runtime_checkable
 class Chooses(Protocol):
     """An estimator whose penalty held-out rows can choose."""
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..accepted import Column, Matrix
 from ..data import Standardizer
 from ..problems import AbstractProblem, AbstractRecipe, LowRankRecipe, SparseGlmRecipe, robust_regression, split_rows
 from ..problems.rows import features
@@ -29,18 +30,20 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         self,
         X: NDArray[Any],
         y: NDArray[Any],
-        clients: Any,
+        clients: object,
         size: float,
-        sample_weight: Any,
-        center: Any = None,
-        groups: Any = None,
+        sample_weight: object,
+        center: object = None,
+        groups: object = None,
     ) -> AbstractProblem:
         """The problem for rows that were divided by `size`; sample_weight is None if all rows weigh alike."""
         parts = split_rows(features(X), y, clients, sample_weight, groups)
         at = Setting(getattr(self, self.penalized), size, center=center, grouped=groups is not None)
         return self._assembled(parts, clients, at)
 
-    def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> "FederatedRegressor":
+    def fit(
+        self, X: Matrix, y: Column, clients: Column | None = None, sample_weight: Column | None = None
+    ) -> "FederatedRegressor":
         """Fit to rows X with targets y; clients: whose row it is; sample_weight: how much it counts."""
         return self._fit(X, y, sample_weight, clients=clients)
 
@@ -63,17 +66,17 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         self._keep_rows(Fitted(problem, z, scale.size, shift))
         return self
 
-    def _checked(self, X: Any, y: Any) -> Any:
+    def _checked(self, X: object, y: object) -> Any:
         return checked_data(self, X, y, y_numeric=True)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> NDArray[Any]:
         """<w, row> + b for each row."""
         check_is_fitted(self)
         scores = self._scores(checked_data(self, X, reset=False))
         return scores[:, 0] if np.ndim(self.coef_) == 1 else scores
 
 
-def check_numbers(y: Any) -> None:
+def check_numbers(y: object) -> None:
     """Refuse text; all else is scikit-learn's to check."""
     array = plain_array("y", y)
     try:
@@ -168,7 +171,7 @@ class FederatedMultiTask(FederatedRegressor):
         tags.target_tags.multi_output = True
         return tags
 
-    def _checked(self, X: Any, y: Any) -> Any:
+    def _checked(self, X: object, y: object) -> Any:
         return checked_data(self, X, y, y_numeric=True, multi_output=True)
 
     def _problem(self, X: NDArray[Any], y: NDArray[Any], *about: Any, **more: Any) -> AbstractProblem:

@@ -154,11 +154,11 @@ class Model:
             raise ValueError(f"table must have numbers whose scores float64 holds; that of row {row} is beyond it")
         return scores
 
-    def predict(self, table: Any) -> NDArray[Any]:
+    def predict(self, table: object) -> NDArray[Any]:
         """The class or the number of each row; one column for each of several targets."""
         return self.answers.of(self.decision_function(table))
 
-    def predict_proba(self, table: Any) -> NDArray[Any]:
+    def predict_proba(self, table: object) -> NDArray[Any]:
         """The probability of each class, one column each; refused for a ranking and for numbers."""
         return self.answers.probabilities(self.decision_function(table))
 

@@ -22,7 +22,7 @@ SERIES = {"mean": [MaybeNumber], "std": [MaybeNumber]}
 class Maybe:
     """A part of the data that may be null."""
 
-    def __init__(self, shape: Any):
+    def __init__(self, shape: object):
         self.shape = shape
 
 
@@ -167,7 +167,7 @@ def _check(value: Any, shape: Any, where: str) -> None:
         _expect(isinstance(value, shape), where, value, getattr(shape, "__name__", str(shape)))
 
 
-def _expect(holds: bool, where: str, value: Any, accepted: str) -> None:
+def _expect(holds: bool, where: str, value: object, accepted: str) -> None:
     if not holds:
         raise ValueError(f"{where} must be {accepted}, got {value!r:.60}")
 
@@ -228,7 +228,7 @@ def _read(name: str) -> str:
     return files(__package__).joinpath("web", name).read_text(encoding="utf-8")
 
 
-def _visible(data: Any) -> Any:
+def _visible(data: object) -> Any:
     """Plain data with every word of it shown as it is."""
     if isinstance(data, dict):
         return {visible(key): _visible(value) for key, value in data.items()}

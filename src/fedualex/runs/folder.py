@@ -250,7 +250,7 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and np.isfinite(value) else None
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """An array or a number of numpy as Python's own."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
@@ -268,7 +268,7 @@ def describe(geometry: Product) -> dict[str, Any]:
     return {name: _describe(part) for name, part in named}
 
 
-def _describe(node: Any) -> Any:
+def _describe(node: object) -> Any:
     if not isinstance(node, AbstractGeometry | AbstractRegularizer):
         return _plain(np.asarray(node).tolist())
     name = type(node).__name__
@@ -499,7 +499,7 @@ def check_collection(path: Path, kind: str) -> None:
         read_manifest(path, kind)
 
 
-def write_collection(path: Path, kind: str, **entries: Any) -> None:
+def write_collection(path: Path, kind: str, **entries: object) -> None:
     """The manifest of a folder of runs: a comparison or a reproduction."""
     path.mkdir(parents=True, exist_ok=True)
     write_json(path / "manifest.json", {"schema": SCHEMA, "kind": kind, **provenance(), **entries})

@@ -157,7 +157,7 @@ def build_regularizer(terms: object, where: str) -> Any:
     return total
 
 
-def _build_term(name: str, value: Any, where: str) -> Any:
+def _build_term(name: str, value: object, where: str) -> Any:
     constructor = find_named("regularizer", name, {**REGULARIZERS, **GEOMETRIES})
     if name == "Spectral":
         return _call(where, constructor, {"psi": build_regularizer(value, where)})
@@ -196,14 +196,14 @@ def call_entry(entry: object, folder: Path, arguments: Mapping[str, Any], what: 
         raise ConfigurationError(f"{what} {entry!r}: {type(error).__name__}: {error}{place}") from None
 
 
-def _own_problem(entry: Any, folder: Path, arguments: Mapping[str, Any]) -> AbstractProblem:
+def _own_problem(entry: object, folder: Path, arguments: Mapping[str, Any]) -> AbstractProblem:
     problem = call_entry(entry, folder, arguments)
     if not isinstance(problem, AbstractProblem):
         raise ConfigurationError(f"entry {entry!r} must return a problem, got {short(problem)}")
     return problem
 
 
-def _load_arrays(file: Any, names: tuple[str, ...], folder: Path) -> dict[str, Any]:
+def _load_arrays(file: object, names: tuple[str, ...], folder: Path) -> dict[str, Any]:
     if not isinstance(file, str):
         raise ConfigurationError(f'[problem] needs file = "....npz" with the arrays {", ".join(names)}')
     try:
@@ -375,7 +375,7 @@ def _checked(where: str, build: Callable[[], Any]) -> Any:
         raise ConfigurationError(f"{where}: {error}") from None
 
 
-def _check_values(value: Any, where: str = "") -> None:
+def _check_values(value: object, where: str = "") -> None:
     """Refuse what TOML has and JSON has not, because a run folder keeps its configuration as JSON."""
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):

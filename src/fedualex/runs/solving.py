@@ -125,7 +125,7 @@ def _oracle_settings(noise: AbstractOracle | None) -> dict[str, Any]:
     return {"noise": None if noise is None else short(noise), "minibatch": None}
 
 
-def _as_data(value: Any) -> Any:
+def _as_data(value: object) -> Any:
     """A number, a list or a text."""
     found = plain(value)
     return found if found is None or isinstance(found, bool | int | float | str | list) else short(found)

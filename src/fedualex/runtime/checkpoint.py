@@ -23,12 +23,12 @@ SCHEMA = 7
 """The version of the file and of the fingerprint: whoever changes what one of them holds adds 1."""
 
 
-def run_id(*parts: Any) -> str:
+def run_id(*parts: object) -> str:
     """The fingerprint of a run: of all that decides how it goes on, the version of this library included."""
     return fingerprint(parts, __version__, str(SCHEMA))
 
 
-def fingerprint(*parts: Any) -> str:
+def fingerprint(*parts: object) -> str:
     """A hash of what takes part in a computation: arrays by content, functions by code, the rest by its text.
 
     What it cannot see of a function is listed in docs/simulator.md.
@@ -39,7 +39,7 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def _content(leaf: Any, above: tuple[Any, ...] = ()) -> bytes:
+def _content(leaf: object, above: tuple[Any, ...] = ()) -> bytes:
     """The bytes that decide a leaf's part in a computation. above: the functions that led here, against recursion."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
@@ -49,7 +49,7 @@ def _content(leaf: Any, above: tuple[Any, ...] = ()) -> bytes:
     if isinstance(leaf, str):
         return leaf.encode()
 
-    def contents(*parts: Any) -> bytes:
+    def contents(*parts: object) -> bytes:
         return b"".join(_content(part, (*above, leaf)) for part in jax.tree.leaves(parts))
 
     name = str(getattr(leaf, "__qualname__", type(leaf).__qualname__)).encode()
@@ -71,7 +71,7 @@ def _content(leaf: Any, above: tuple[Any, ...] = ()) -> bytes:
     return name
 
 
-def _counts(value: Any, user: types.FunctionType) -> bool:
+def _counts(value: object, user: types.FunctionType) -> bool:
     """Whether a global name is part of a computation: a number, an array, or a callable of the same module."""
     own = callable(value) and not isinstance(value, type) and getattr(value, "__module__", None) == user.__module__
     return own or bool(eqx.is_array_like(value))

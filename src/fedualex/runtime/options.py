@@ -30,7 +30,9 @@ R = TypeVar("R")
 Result = TypeVar("Result", covariant=True)
 
 
-def option(check: Check, meaning: str, *, default: Any = MISSING, decides: bool = True, in_files: bool = True) -> Any:
+def option(
+    check: Check, meaning: str, *, default: object = MISSING, decides: bool = True, in_files: bool = True
+) -> Any:
     """A field of a class of options.
 
     check: is given its name and value, and returns what is stored, or refuses in one sentence. meaning: one sentence
@@ -111,7 +113,7 @@ def _with_keywords(
     function: Callable[..., R], kind: Callable[..., Any], refused: Mapping[str, str], *, optional: bool = False
 ) -> Any:
     @functools.wraps(function)
-    def call(problem: Any, method: Any = None, **given: Any) -> R:
+    def call(problem: object, method: object = None, **given: object) -> R:
         for name in refused.keys() & given.keys():
             raise TypeError(refused[name])
         as_problem(problem)
@@ -188,7 +190,7 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def a_positive(name: str, value: Any) -> float:
+def a_positive(name: str, value: object) -> float:
     """A number above 0."""
     return float(positive(name, value))
 
@@ -203,7 +205,7 @@ def one_word_of(*choices: str) -> Check:
     return lambda name, value: one_of(name, value, choices)
 
 
-def steps_of_clients(name: str, value: Any) -> Any:
+def steps_of_clients(name: str, value: object) -> Any:
     """A whole number, or one for each client."""
     steps = plain_array(name, value)
     if steps.dtype.kind not in "iu" or steps.ndim > 1 or np.any(steps < 1):
@@ -211,17 +213,17 @@ def steps_of_clients(name: str, value: Any) -> Any:
     return steps.tolist()
 
 
-def an_oracle(name: str, value: Any) -> AbstractOracle:
+def an_oracle(name: str, value: object) -> AbstractOracle:
     """A kind of noise."""
     return of_type(name, value, AbstractOracle, "fx.GaussianNoise(sigma), fx.Minibatch(size) or None")
 
 
-def a_mesh(name: str, value: Any) -> Mesh:
+def a_mesh(name: str, value: object) -> Mesh:
     """Devices."""
     return of_type(name, value, Mesh, "a jax.sharding.Mesh such as jax.make_mesh((2,), ('clients',))")
 
 
-def a_seed(name: str, value: Any) -> int:
+def a_seed(name: str, value: object) -> int:
     """What random numbers are counted from."""
     if (seed := whole_number(name, value, least=0)) >= 2**63:
         raise ValueError(f"{name} must be a whole number below 2^63, got {value}")

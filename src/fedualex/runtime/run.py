@@ -52,7 +52,7 @@ X_LABELS = {
 History = Mapping[str, NDArray[Any]]
 
 
-def draw_gaps(history: History, x: str, ax: Any, reason: str) -> Any:
+def draw_gaps(history: History, x: str, ax: object, reason: str) -> Any:
     """Draw each output's certified gaps on these axes, or on new ones if None; returns the axes.
 
     reason: why there are no certificates, if there are none.
@@ -186,7 +186,7 @@ class Run:
         """
         return frame_of(self.history)
 
-    def plot(self, x: str = "exchanges", ax: Any = None) -> Any:
+    def plot(self, x: str = "exchanges", ax: object = None) -> Any:
         """Draw the certified gap of each recorded output on a logarithmic scale.
 
         x: "exchanges", "rounds", "seconds" or "bytes", up and down together. ax: the axes of matplotlib to draw on; new

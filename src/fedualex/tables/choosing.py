@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -190,6 +190,7 @@ def _pooled(mass: NDArray[Any], total: NDArray[Any]) -> tuple[NDArray[Any], NDAr
 # Parties that are asked, in this process or elsewhere.
 
 
+@runtime_checkable
 class Parties(Protocol):
     """All parties together. `summaries`, `surveys` and `held_out` are one exchange each."""
 

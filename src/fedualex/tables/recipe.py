@@ -174,7 +174,7 @@ class TableRecipe:
         y = class_column(labels, len(X)) if self.reading.labelled else np.asarray(labels, float)
         return Rows(X, y, weight, y if self.limits_classes else group)
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """Anywhere: the problem with the examples of all parties, of one of them, or with data "elsewhere"."""
         return self.recipe(known).problem(self.own_known(known), data)
 

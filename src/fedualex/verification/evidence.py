@@ -115,7 +115,7 @@ def _verdict(checks: Iterable[Check], trouble: str) -> Verdict:
     return Verdict.VERIFIED if complete else Verdict.NOT_FULLY_CHECKED
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
