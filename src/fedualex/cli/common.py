@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from ..display import rounded_up, visible
+from ..storage import Json
 
 STOPS = {
     "INTERRUPTED": 130,
@@ -50,7 +51,7 @@ out_option = functools.partial(
 )
 
 
-def exit_code(status: Mapping[str, Any], tol: float | None) -> int:
+def exit_code(status: Json, tol: float | None) -> int:
     """0: done. 3: an answer, but short of what was asked. 4: the run broke down. 5: nothing is certified.
 
     6: sites were lost. 7: the limits are proved infeasible. 130: interrupted. 2 is for bad input, 1 for all else.
@@ -161,7 +162,7 @@ def shown(gap: float | None) -> str:
     return "not certifiable" if gap is None else rounded_up(gap, 3)
 
 
-def status_line(status: dict[str, Any], tol: float | None) -> str:
+def status_line(status: Json, tol: float | None) -> str:
     """The end of a run in one line."""
     gap, words = status["gap"], f"status: {status['status']}, {status['stop']} ({status['stop_meaning']})"
     cost = f"{status['rounds']} rounds, {status['seconds']:.1f} s"
@@ -186,7 +187,7 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     return one_line_errors(wrapped)
 
 
-def say(line: str, data: dict[str, Any], as_json: bool) -> None:
+def say(line: str, data: Json, as_json: bool) -> None:
     """A line for people, or data for programs."""
     if as_json:
         print_json(data)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..display import rounded_up, visible
+from ..storage import Json
 from .common import BadInput, echo, json_option, one_line_errors, out_option, print_json, print_table, resumable
 
 # A model on the screen: its certificate in words, its test, its coefficients; and its predictions as text.
@@ -44,7 +45,7 @@ def as_text(columns: dict[str, list[Any]], as_json: bool) -> str:
     return text.getvalue()
 
 
-def description(model: Any) -> dict[str, Any]:
+def description(model: Any) -> Json:
     """A model as JSON."""
     return {
         "target": model.target,
@@ -94,7 +95,7 @@ def claim(model: Any) -> str:
     return f"Tolerance {tol:g} not reached: {known}"
 
 
-def show_effects(effects: dict[str, Any], most: int | None = None) -> None:
+def show_effects(effects: Json, most: int | None = None) -> None:
     """The table of effects, the surest first, and what is to be said of it; or why there is none."""
     if (why := effects.get("refused")) is not None:
         echo(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
@@ -118,7 +119,7 @@ def show_effects(effects: dict[str, Any], most: int | None = None) -> None:
         echo(sentence)
 
 
-def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "") -> None:
+def _show_measures(model: Any, measures: Json | None, title: str = "") -> None:
     if measures is None:
         return
     from ..tables.measures import worst
@@ -140,7 +141,7 @@ def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "")
         echo(f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows.")
 
 
-def _show_calibration(found: dict[str, Any] | None) -> None:
+def _show_calibration(found: Json | None) -> None:
     if found is None:
         return
     if found["slope"] is None:

@@ -1,6 +1,5 @@
 """A linear model of a table: what it was fitted to, how it answers, and what is certified about it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from ..data import Encoder, Standardizer
 from ..display import rounded_up
 from ..problems.readings import Reading
+from ..storage import Json
 from ..validation import missing, short
 
 
@@ -100,8 +100,8 @@ class Model:
     bias: NDArray[Any]
     answers: Answers
     target: str | tuple[str, ...]
-    certificate: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
+    certificate: Json = field(default_factory=dict)
+    training: Json = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         features = len(self.encoder.features)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..storage import write_atomically
+from ..storage import Json, write_atomically
 from ..tree import Tree
 
 SCHEMA = 7
@@ -89,7 +89,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def save(path: Path, state: Tree, history: list[dict[str, Any]], run: str, best: str | None) -> None:
+def save(path: Path, state: Tree, history: list[Json], run: str, best: str | None) -> None:
     """Write state and history, so that a crash at any moment leaves the old file or the new one."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     arrays = {f"leaf{index}": leaf for index, leaf in enumerate(leaves)}
@@ -106,7 +106,7 @@ def check_folder(path: Path) -> None:
         raise ValueError(f"checkpoint must be a file in an existing folder that can be written to, got {str(path)!r}")
 
 
-def load(path: Path, like: Tree, run: str) -> tuple[Tree, list[dict[str, Any]], str | None]:
+def load(path: Path, like: Tree, run: str) -> tuple[Tree, list[Json], str | None]:
     """State and history, if the file is whole, of this schema and version, and of this very run."""
     header, leaves = read(path)
     if header["version"] != __version__:
@@ -124,9 +124,9 @@ def load(path: Path, like: Tree, run: str) -> tuple[Tree, list[dict[str, Any]], 
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"], header["best"]
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+def read(path: Path) -> tuple[Json, list[NDArray[Any]]]:
     """Header and arrays of a checkpoint of any run, if the file is whole and of this schema."""
-    header: dict[str, Any] = {"version": None, "run": "", "history": [], "best": None}
+    header: Json = {"version": None, "run": "", "history": [], "best": None}
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             header |= dict(json.loads(bytes(file["header"]).decode()))
@@ -142,7 +142,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     return header, leaves
 
 
-def _checksum(leaves: list[NDArray[Any]], history: list[dict[str, Any]], best: str | None) -> str:
+def _checksum(leaves: list[NDArray[Any]], history: list[Json], best: str | None) -> str:
     digest = hashlib.sha256(json.dumps([history, best]).encode())
     for leaf in leaves:
         digest.update(f"{leaf.dtype}{leaf.shape}".encode() + np.ascontiguousarray(leaf).tobytes())

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from ..algorithms import Facts, LocalSteps, Stepped, Survey
 from ..certificates.surveys import Surveyed
 from ..problems import AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
+from ..storage import Json
 from ..tree import Scalar, Tree, Vector
 from .outputs import AVERAGES, no_sums, survey_at
 from .rounds import advance
@@ -107,7 +108,7 @@ class Clients(Protocol):
         """Count what the next round will release; returns whether that must be stored before the round."""
         ...
 
-    def costs(self, state: State) -> dict[str, Any]:
+    def costs(self, state: State) -> Json:
         """What the run has cost up to this state, as columns of its record: bytes up and down, epsilon."""
         ...
 
@@ -215,7 +216,7 @@ class SimulatedClients:
         """Nothing is released, so nothing is counted."""
         return False
 
-    def costs(self, state: State) -> dict[str, Any]:
+    def costs(self, state: State) -> Json:
         """The bytes that a network would have carried."""
         ends = [since for since, _ in self.bytes[1:]] + [int(state.round) - self.exchanges]
         rounds = [end - since for (since, _), end in zip(self.bytes, ends, strict=True)]
@@ -341,7 +342,7 @@ class Conversation:
         """As the clients do."""
         return self.clients.reserve_privacy()
 
-    def costs(self, state: State) -> dict[str, Any]:
+    def costs(self, state: State) -> Json:
         """The clients' costs, and the seconds of the server's own steps if the method decides on its exchanges."""
         own = {"server_seconds": self.server_seconds} if self.method.outputs else {}
         return {**self.clients.costs(state), **own}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..algorithms import Method
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.base import as_problem
+from ..storage import Json
 from ..tree import Saddle
 from ..validation import hint, of_type, one_of, plain_array, positive, short, whole_number
 from .outputs import KINDS
@@ -134,7 +135,7 @@ def _describe(call: Any, function: Callable[..., Any], kind: Callable[..., Any],
     return call
 
 
-def build_options(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
+def build_options(kind: Callable[..., T], given: Mapping[str, object]) -> T:
     """The options given by name; a name that does not exist is refused with the one that was probably meant."""
     known = meanings(kind)
     for name in given:
@@ -171,12 +172,12 @@ def table(kind: type) -> str:
     return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
 
 
-def file_defaults(kind: type) -> dict[str, Any]:
+def file_defaults(kind: type) -> Json:
     """The options that a TOML file can have, with their defaults."""
     return {one.name: one.default for one in fields(kind) if one.metadata["in_files"]}
 
 
-def decisive_options(chosen: Any) -> dict[str, Any]:
+def decisive_options(chosen: Any) -> dict[str, object]:
     """The options on which the rounds depend, with their values; None as text, so that a fingerprint sees it."""
     values = {one.name: getattr(chosen, one.name) for one in fields(chosen) if one.metadata["decides"]}
     return {name: "None" if value is None else value for name, value in values.items()}
@@ -360,7 +361,7 @@ class SimulatorOptions(RunOptions):
         decides=False,
         in_files=False,
     )
-    callback: Callable[[dict[str, Any]], object] | None = option(
+    callback: Callable[[Json], object] | None = option(
         optional(a_function),
         "Is given a copy of every record, after its checkpoint is written; the run ends if it returns True.",
         default=None,
@@ -391,7 +392,7 @@ class SolveOptions(SimulatorOptions, StoppingOptions):
         default=None,
     )
 
-    def implied(self) -> dict[str, Any]:
+    def implied(self) -> dict[str, object]:
         """What ends a run for which nothing was given that ends it."""
         if self.rounds is not None or self.steps is not None:
             return {}

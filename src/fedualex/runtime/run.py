@@ -11,6 +11,7 @@ from ..data.columns import required
 from ..display import html_table, rounded_up
 from ..palette import MARKERS, Style, style
 from ..problems.convexity import Disproof
+from ..storage import Json
 from ..tree import Saddle
 from ..validation import one_of
 from .outputs import CELLS, Output
@@ -217,7 +218,7 @@ class Run:
         return claim if self.violation is None else f"{claim}, violation <= {rounded_up(self.violation)}"
 
 
-def columns(records: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
+def columns(records: list[Json]) -> dict[str, NDArray[Any]]:
     """Records as arrays, one for each key of any record; None where a record has no such number."""
     keys = dict.fromkeys(key for record in records for key in record)
     return {key: _column([record.get(key) for record in records]) for key in keys}
