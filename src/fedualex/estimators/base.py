@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
+from ..accepted import Number, Switch, Whole
 from ..data import Standardizer
 from ..display import rounded_up
 from ..problems import AbstractProblem, AbstractRecipe, Minibatch, active_bounds, assemble
@@ -20,6 +21,7 @@ from ..runtime import Run, Status, Stop, solve
 from ..runtime.options import a_function
 from ..runtime.simulator import smallest_gap
 from ..runtime.status import status_of
+from ..storage import Json
 from ..tree import Saddle
 from ..validation import issparse, positive, refuse_masked, row_weights, short, whole_number
 from .effects import Fitted, contrast_labels, feature_names, find_optimum
@@ -149,22 +151,22 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     """
 
     # As scikit-learn has it, anything may be stored; `fit` refuses what is wrong.
-    tol: Any
-    max_rounds: Any = 1000
-    local_steps: Any = 1
+    tol: Number
+    max_rounds: Whole = 1000
+    local_steps: Whole = 1
     method: Any = None
-    minibatch: Any = None
-    dtype: Any = None
-    warm_start: Any = False
-    callback: Any = None
-    verbose: Any = False
+    minibatch: Whole | None = None
+    dtype: str | type | None = None
+    warm_start: Switch = False
+    callback: Callable[[Json], object] | None = None
+    verbose: Switch = False
 
     centers: ClassVar[bool] = False
     """Whether `_problem` takes center=, the row to take off in the loss, as sparse rows need it."""
     penalized: ClassVar[str] = ""
     """The penalty that held-out rows choose if it is "auto"; empty where they cannot."""
 
-    def __init__(self, tol: object, max_rounds: object, local_steps: object, method: object):
+    def __init__(self, tol: Number, max_rounds: Whole, local_steps: Whole, method: Any):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
 
     def __sklearn_tags__(self) -> Any:
@@ -267,11 +269,11 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         same = jax.tree.map(np.shape, last) == jax.tree.map(np.shape, problem.like)
         return last if same else None
 
-    def _listener(self, answers: list[object]) -> Callable[[dict[str, Any]], object] | None:
+    def _listener(self, answers: list[object]) -> Callable[[Json], object] | None:
         """What happens at a record of the run, if anything does; what the callback returned goes to `answers`."""
         told = None if self.callback is None else a_function("callback", self.callback)
 
-        def listen(record: dict[str, Any]) -> object:
+        def listen(record: Json) -> object:
             if self.verbose:
                 print(f"{type(self).__name__}: round {record['round']}, {smallest_gap(record)}")
             answers.append(None if told is None else told(record))

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils.validation import check_is_fitted
 
-from ..accepted import Column, Matrix
+from ..accepted import ClassWeight, Column, Folds, Matrix, Number, Penalty, Switch
 from ..display import rounded_up
 from ..inference.rates import Threshold, a_share, order_statistic, threshold
 from ..problems import AbstractProblem, AbstractRecipe, AucRecipe, ConstrainedRecipe, SparseGlmRecipe, split_rows
@@ -31,9 +31,9 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     """
 
     multiclass: ClassVar[bool] = True
-    class_weight: Any = None
-    fit_intercept: Any = True
-    radius: Any = None
+    class_weight: ClassWeight | None = None
+    fit_intercept: Switch = True
+    radius: Number | None = None
 
     penalized: ClassVar[str] = "l1"
 
@@ -166,14 +166,14 @@ class FederatedLogisticRegression(EffectsMixin, ProbabilisticClassifier):
 
     centers: ClassVar[bool] = True
 
-    l1: Any = 0.01
-    l2: Any = 0.0
+    l1: Penalty = 0.01
+    l2: Number = 0.0
     _: KW_ONLY
-    class_weight: Any = None
-    fit_intercept: Any = True
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-4
+    class_weight: ClassWeight | None = None
+    fit_intercept: Switch = True
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-4
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         own = {"intercept": self.fit_intercept, "center": at.center}
@@ -181,7 +181,7 @@ class FederatedLogisticRegression(EffectsMixin, ProbabilisticClassifier):
 
     @property
     def _has_no_penalty(self) -> bool:
-        return self.l1_ == 0 and self.l2 == 0 and self.radius is None
+        return bool(self.l1_ == 0 and self.l2 == 0 and self.radius is None)
 
 
 # A classifier that ranks.
@@ -198,12 +198,12 @@ class FederatedAUCClassifier(FederatedClassifier):
 
     multiclass: ClassVar[bool] = False
 
-    l1: Any = 0.01
-    l2: Any = 0.01
+    l1: Penalty = 0.01
+    l2: Number = 0.01
     _: KW_ONLY
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-2
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-2
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         return AucRecipe(saddle=False, **at.penalties(self.l2, self.radius))
@@ -241,17 +241,17 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
 
     multiclass: ClassVar[bool] = False
 
-    limit: Any = 0.1
-    limited: Any = None
-    l1: Any = 0.01
-    l2: Any = 0.0
+    limit: Number = 0.1
+    limited: object = None
+    l1: Penalty = 0.01
+    l2: Number = 0.0
     _: KW_ONLY
-    rate: Any = None
-    confidence: Any = 0.95
-    calibration: Any = 0.3
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-2
+    rate: Number | None = None
+    confidence: Number = 0.95
+    calibration: Number = 0.3
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-2
 
     def fit(
         self, X: Matrix, y: Column, clients: Column | None = None, sample_weight: Column | None = None

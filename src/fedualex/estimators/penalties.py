@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Folds
 from ..algorithms.newton import why_no_curvature
 from ..problems import AbstractRecipe, gather
 from ..problems.rows import Rows
@@ -56,7 +57,7 @@ class Setting(NamedTuple):
 class Chooses(Protocol):
     """An estimator whose penalty held-out rows can choose."""
 
-    folds: Any
+    folds: Folds
 
     def _recipe(self, at: Setting) -> AbstractRecipe: ...
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..accepted import Column, Matrix
+from ..accepted import Column, Folds, Matrix, Number, Penalty, Switch
 from ..data import Standardizer
 from ..problems import AbstractProblem, AbstractRecipe, LowRankRecipe, SparseGlmRecipe, robust_regression, split_rows
 from ..problems.rows import features
@@ -24,7 +24,7 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
     A subclass says what problem it solves for rows in a common scale and targets less their mean.
     """
 
-    fit_intercept: Any = True
+    fit_intercept: Switch = True
 
     def _problem(
         self,
@@ -100,12 +100,12 @@ class FederatedLasso(EffectsMixin, FederatedRegressor):
     centers: ClassVar[bool] = True
     penalized: ClassVar[str] = "alpha"
 
-    alpha: Any = 1.0
+    alpha: Penalty = 1.0
     _: KW_ONLY
-    fit_intercept: Any = True
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-4
+    fit_intercept: Switch = True
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-4
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         own = {"intercept": self.fit_intercept, "center": at.center, "radius": at.radius(self.radius)}
@@ -131,13 +131,13 @@ class FederatedGroupLasso(EffectsMixin, FederatedRegressor):
     centers: ClassVar[bool] = True
     penalized: ClassVar[str] = "alpha"
 
-    alpha: Any = 1.0
-    groups: Any = None
+    alpha: Penalty = 1.0
+    groups: Column | None = None
     _: KW_ONLY
-    fit_intercept: Any = True
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-4
+    fit_intercept: Switch = True
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-4
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         groups = range(self.n_features_in_) if self.groups is None else self.groups
@@ -160,11 +160,11 @@ class FederatedMultiTask(FederatedRegressor):
 
     penalized: ClassVar[str] = "nuclear"
 
-    nuclear: Any = 0.01
+    nuclear: Penalty = 0.01
     _: KW_ONLY
-    fit_intercept: Any = True
-    folds: Any = 5
-    tol: Any = 1e-4
+    fit_intercept: Switch = True
+    folds: Folds = 5
+    tol: Number = 1e-4
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -192,12 +192,12 @@ class FederatedRobustRegression(FederatedRegressor):
     fit_intercept: whether there is a b; it is 0 otherwise.
     """
 
-    l1: Any = 0.01
-    l2: Any = 0.0
+    l1: Penalty = 0.01
+    l2: Number = 0.0
     _: KW_ONLY
-    fit_intercept: Any = True
-    radius: Any = None
-    tol: Any = 1e-2
+    fit_intercept: Switch = True
+    radius: Number | None = None
+    tol: Number = 1e-2
 
     def _problem(
         self,

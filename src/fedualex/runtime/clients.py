@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
@@ -18,7 +19,7 @@ from ..certificates.surveys import Surveyed
 from ..problems import AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
 from ..storage import Json
-from ..tree import Scalar, Tree, Vector
+from ..tree import Tree
 from .outputs import AVERAGES, no_sums, survey_at
 from .rounds import advance
 from .sharding import local
@@ -369,6 +370,6 @@ def as_arrays(server: Tree) -> Tree:
     return jax.tree.map(_as_array, server)
 
 
-def _as_array(leaf: Scalar | Vector) -> Vector:
+def _as_array(leaf: object) -> Array | NDArray[Any]:
     """Python's numbers become arrays of numpy, which take a tenth of the time that those of jax take."""
     return leaf if isinstance(leaf, jax.Array) and not leaf.weak_type else np.asarray(leaf)

@@ -302,7 +302,7 @@ def search(
     count: int = COUNT,
     share: float | None = None,
     most_exchanges: int = MOST,
-    numbers_per_exchange: float = NUMBERS,
+    numbers_per_exchange: float | int = NUMBERS,
     sum_error: float = 0.0,
     announce: Callable[[str], None] = lambda text: None,
 ) -> Search:
@@ -335,7 +335,7 @@ class _Search:
         recipe: AbstractRecipe,
         parties: Parties,
         most_exchanges: int,
-        numbers_per_exchange: float,
+        numbers_per_exchange: float | int,
         sum_error: float,
         announce: Callable[[str], None],
     ):
