@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+BUSY = 10
+"""How many times slower than alone a call may be beside other work."""
 SHOWN = int(os.environ.get("SHOWN", "5"))
 """Failures of a part that are printed in full; all are counted."""
 
@@ -83,20 +85,27 @@ def _tell(tally: Tally, seed: int, index: int, error: BaseException) -> None:
 
 @contextlib.contextmanager
 def within(seconds: float, what: str, repro: str = "") -> Iterator[None]:
-    """A limit of time for a call; one that never returns to Python ends the program with a trace of where it is."""
+    """A limit of processor time for a call, and BUSY times as much by the clock, as other work may be in the way.
+
+    A call that never returns to Python ends the program with a trace of where it is.
+    """
 
     def hang(*_: Any) -> None:
         raise HangError(f"{what} did not come back in {seconds:g} s\n{repro}")
 
-    before = signal.signal(signal.SIGALRM, hang)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    faulthandler.dump_traceback_later(10 * seconds, exit=True)
+    timers = {signal.SIGPROF: (signal.ITIMER_PROF, seconds), signal.SIGALRM: (signal.ITIMER_REAL, BUSY * seconds)}
+    before = {number: signal.signal(number, hang) for number in timers}
+    for timer, most in timers.values():
+        signal.setitimer(timer, most)
+    faulthandler.dump_traceback_later(2 * BUSY * seconds, exit=True)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for timer, _ in timers.values():
+            signal.setitimer(timer, 0)
         faulthandler.cancel_dump_traceback_later()
-        signal.signal(signal.SIGALRM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def require(holds: bool, what: str, repro: str = "") -> None:
