@@ -30,6 +30,15 @@ class HangError(BaseException):
     """A call did not come back in its time; no handler of the library may swallow it."""
 
 
+class StoppedError(BaseException):
+    """Somebody ends the attack, which still tells what it has tried."""
+
+
+def stop(*_: Any) -> None:
+    """What SIGTERM does."""
+    raise StoppedError
+
+
 @dataclass(frozen=True)
 class Part:
     """A promise that is attacked: `attack(rng)` is one case, and raises `BrokenPromiseError` where it does not hold."""
@@ -51,6 +60,7 @@ class Tally:
     cases: int = 0
     failures: int = 0
     seconds: float = 0.0
+    stopped: bool = False
     kinds: dict[str, int] = field(default_factory=dict)
     """How often each sentence of a failure came up."""
 
@@ -63,6 +73,10 @@ def attack(part: Part, number: int, seed: int, seconds: float, case: int | None 
         tally.cases += 1
         try:
             part.attack(np.random.default_rng([seed, number, index]))
+        except StoppedError:
+            tally.cases -= 1
+            tally.stopped = True
+            break
         except (BrokenPromiseError, HangError, Exception) as error:
             _tell(tally, seed, index, error)
     tally.seconds = time.monotonic() - began
