@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..storage import write_atomically
+from ..storage import Json, write_atomically
 from .engine import Arrays
 from .policy import POLICY, composed_epsilon, read_policy
 from .secure.sums import is_summed
@@ -392,7 +392,7 @@ def _write(handle: int, content: bytes, size: int) -> None:
 # What a site's ledger says, for its operator: every release, totals, and whether the file is whole.
 
 
-def audit(folder: Path) -> dict[str, Any]:
+def audit(folder: Path) -> Json:
     """The lines of a ledger as plain data, with their totals. Changes nothing."""
     file = folder / LEDGER
     try:
@@ -413,12 +413,12 @@ def acknowledge(folder: Path, note: str) -> None:
     Ledger(folder / LEDGER).acknowledge(note)
 
 
-def _row(line: Line) -> dict[str, Any]:
+def _row(line: Line) -> Json:
     plain = {name: getattr(line, name) for name in line.__dataclass_fields__ if name != "previous"}
     return {**plain, "under_masks": line.under_masks, "in_the_clear": line.in_the_clear}
 
 
-def _totals(reading: Reading, delta: float) -> dict[str, Any]:
+def _totals(reading: Reading, delta: float) -> Json:
     released = [line for line in reading.lines if line.released]
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {

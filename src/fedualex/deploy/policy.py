@@ -56,7 +56,7 @@ class Privacy:
         finite = np.isfinite(length)
         shrink = min(1.0, self.clip / length) if length > 0 else 1.0
 
-        def hide(leaf: Any) -> Any:
+        def hide(leaf: object) -> Any:
             array = np.asarray(leaf) if finite else np.zeros_like(leaf)
             return (shrink * array + rng.normal(0.0, self.noise * self.clip, array.shape)).astype(array.dtype)
 
@@ -195,21 +195,21 @@ and 5 folds a choice takes some 850 sums and 400,000 numbers."""
 ALLOW, REFUSE = "allow", "refuse"
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     return of_type(name, value, bool, "true or false")
 
 
-def _words(name: str, value: Any) -> tuple[str, ...]:
+def _words(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
         raise TypeError(f"{name} must be a list of words, got {short(value)}")
     return tuple(value)
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: object) -> float:
     return float(positive(name, value))
 
 
-def _probability(name: str, value: Any) -> float:
+def _probability(name: str, value: object) -> float:
     if not (number := _positive(name, value)) < 1:
         raise ValueError(f"{name} must be a number between 0 and 1, got {number}")
     return number
