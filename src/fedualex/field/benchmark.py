@@ -7,7 +7,7 @@ on where it was.
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,8 @@ class Result:
     method: str
     start: float
     """The certified gap of the start."""
+    place: int = 0
+    """Where it stands in the benchmark's order."""
     refused: str = ""
     tried: list[dict[str, Any]] = field(default_factory=list)
     chosen: dict[str, Any] = field(default_factory=dict)
@@ -163,7 +165,7 @@ def benchmark(
             if problem is None:
                 problem = task.make()
                 start = gap_of_start(problem)
-            write_json(file, asdict(compete(problem, task, entrant, chosen, Result(name, label, start))))
+            write_json(file, asdict(compete(problem, task, entrant, chosen, Result(name, label, start, done))))
     show("all problems", "all methods", len(places), len(places))
     return read_benchmark(folder)
 
@@ -181,8 +183,8 @@ def read_benchmark(folder: Path) -> Benchmark:
     """What a folder holds."""
     if not (folder / PLAN).exists():
         raise ValueError(f"{folder} holds no benchmark: there is no {PLAN}")
-    files = sorted((folder / "results").glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    found = [json.loads(file.read_text()) for file in files]
+    found = [json.loads(file.read_text()) for file in sorted((folder / "results").glob("*.json"))]
+    found.sort(key=lambda one: one["place"])
     results = [Result(**{**one, "curves": [Curve(**curve) for curve in one["curves"]]}) for one in found]
     return Benchmark(folder, Plan(**json.loads((folder / PLAN).read_text())), results)
 
@@ -201,7 +203,7 @@ def compete(problem: AbstractProblem, task: Task, entrant: Entrant, plan: Plan, 
         tries = list(_tries(problem, task, entrant, plan))
         runs = [_run(problem, task, entrant, plan, settings, 0, result.start) for settings in tries]
     except (ValueError, TypeError) as why:
-        return Result(result.problem, result.method, result.start, refused=" ".join(str(why).split()))
+        return replace(result, refused=" ".join(str(why).split()))
     curves = [_curve(run, problem, task, entrant, settings, 0) for run, settings in zip(runs, tries, strict=True)]
     scores = [_score(curve) for curve in curves]
     best = min(range(len(tries)), key=lambda index: scores[index])
@@ -210,7 +212,7 @@ def compete(problem: AbstractProblem, task: Task, entrant: Entrant, plan: Plan, 
     for seed in range(1, plan.seeds if task.noise or task.cohort else 1):
         run = _run(problem, task, entrant, plan, tries[best], seed, result.start)
         kept.append(_curve(run, problem, task, entrant, tries[best], seed))
-    return Result(result.problem, result.method, result.start, "", tried, tries[best], kept)
+    return replace(result, tried=tried, chosen=tries[best], curves=kept)
 
 
 def _or_none(gap: float) -> float | None:

@@ -183,7 +183,8 @@ def headline(found: Benchmark) -> str:
     """Which method solved most problems to the middle level, and where ours did not win."""
     level = LEVELS[1]
     solved = count_solved(found, level)
-    most = max(solved, key=lambda label: solved[label])
+    needed = {label: float(np.sum(one[np.isfinite(one)])) for label, one in found.profile(level).items()}
+    most = max(solved, key=lambda label: (solved[label], -needed[label]))
     lost = [name for name, _, best in _rows(found, level) if best is not None and found.methods[best] not in OURS]
     words = (
         f"{most} reached {level:g} of the start's gap on {solved[most]} of {len(found.problems)} problems, the most."

@@ -136,6 +136,7 @@ FIELD: dict[str, Task] = {
     "ranking, breast cancer": Task(ranking),
     "low rank, diabetes": Task(low_rank),
 }
+"""The problems by name; those of --quick are marked."""
 
 LOCAL = (1, 10)
 METHODS: dict[str, Entrant] = {
@@ -157,6 +158,7 @@ METHODS: dict[str, Entrant] = {
     "SDANE": Entrant(methods.SDANE(), (3, 10)),
     "LeadSliding": Entrant(methods.LeadSliding(), (5, 20)),
 }
+"""The methods by label, with the numbers of local steps that are tried."""
 
 
 def read_additions(path: Path) -> tuple[dict[str, Task], dict[str, Entrant]]:
