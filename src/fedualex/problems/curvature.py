@@ -9,7 +9,7 @@ differentiated by jax.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -207,12 +207,12 @@ class _Totals:
     def surveyed(self, like: Saddle) -> Surveyed:
         """In the shapes of the problem."""
         found = Surveyed(
-            Saddle(_shaped(like.x, self.slope.ravel()), _shaped(like.y, -self.y_slope)), np.asarray(self.value)
+            Saddle(shaped(like.x, self.slope.ravel()), shaped(like.y, -self.y_slope)), np.asarray(self.value)
         )
         if self.squares is not None:
             found = found._replace(curvature=self.squares.curvature())
         if self.has_cut:
-            found = found._replace(cut=Minorant(_shaped(like.x, self.cut.ravel()), np.asarray(self.offset)))
+            found = found._replace(cut=Minorant(shaped(like.x, self.cut.ravel()), np.asarray(self.offset)))
         return found
 
 
@@ -318,21 +318,31 @@ def _jacobian(problem: Any, z: Saddle, kept: Any) -> Any:
 
 
 def surveyor_of(problem: Any) -> Surveyor:
-    """The surveyor of a problem with its data."""
+    """The surveyor of a problem with its data: a loss that is no sum over rows may bring its own (`surveyor`)."""
+    own = getattr(getattr(problem, "f", None), "surveyor", None)
+    if own is not None and (found := own(problem)) is not None:
+        return cast(Surveyor, found)
     parts = score_sums(problem)
     return DifferentiatedSurveyor(problem) if parts is None else ScoreSurveyor(problem, parts)
 
 
 def score_sums(problem: Any) -> list[tuple[float, ScoreSum]] | None:
     """The weight of each client, and its f as a sum of losses of scores; None where f is no such sum."""
-    score_sum = getattr(getattr(problem, "f", None), "score_sum", None)
-    if score_sum is None or problem.data is None or problem.clients == 0:
+    if getattr(getattr(problem, "f", None), "score_sum", None) is None or problem.data is None or problem.clients == 0:
         return None
-    sums: list[ScoreSum | None] = [score_sum(client, problem.like) for client in _clients(problem.data)]
+    sums = [score_sum_of(problem, client) for client in _clients(problem.data)]
+    found = [own for own in sums if own is not None]
+    weights = np.asarray(problem.weights, float).tolist()
+    return list(zip(weights, found, strict=True)) if len(found) == len(sums) else None
+
+
+def score_sum_of(problem: Any, examples: Any) -> ScoreSum | None:
+    """f of one client with these examples as a sum of losses of scores, whatever data the problem has."""
+    score_sum = getattr(problem.f, "score_sum", None)
+    own: ScoreSum | None = None if score_sum is None else score_sum(examples, problem.like)
     # Several targets of which there is one have a score each, as one target has.
-    flat = _outputs(problem.like) == 1
-    found = [own._replace(target=own.target.reshape(len(own.target))) if flat else own for own in sums if own]
-    return list(zip(np.asarray(problem.weights, float).tolist(), found, strict=True)) if None not in sums else None
+    flat = own is not None and _outputs(problem.like) == 1
+    return own._replace(target=own.target.reshape(len(own.target))) if own is not None and flat else own
 
 
 KINKS = {"abs", "clamp", "max", "min", "reduce_max", "reduce_min", "relu", "select_n", "sign", "sort"}
@@ -399,7 +409,7 @@ def per_row(a: NDArray[Any]) -> NDArray[Any]:
     return a if a.ndim == 1 else a.sum(axis=1)
 
 
-def _shaped(like: Any, vector: NDArray[Any]) -> Any:
+def shaped(like: Any, vector: NDArray[Any]) -> Any:
     """The vector in the shapes of a pytree."""
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([np.size(leaf) for leaf in leaves])

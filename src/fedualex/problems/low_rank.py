@@ -32,6 +32,7 @@ class LowRankRecipe(AbstractRecipe):
     intercept: bool = True
     weights: Any = "samples"
     exchanges: ClassVar[int] = 2
+    keeps_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         of_type("intercept", self.intercept, bool, "True or False")
@@ -54,7 +55,7 @@ class LowRankRecipe(AbstractRecipe):
         """Rows with their targets."""
         return rows.weighed(row=rows.features, target=rows.y)
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """The bounds of `low_rank`."""
         total, center = total_mass(known), self._center(known)
         constant = float(np.sum(mean_of(known[1], "squares", total)) / 2)

@@ -2,10 +2,11 @@
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from ...validation import one_of
-from ..readings import ClassReading, RankReading, Reading
+from ..readings import ClassReading, RankReading, Reading, RiskReading
 from .base import Family, namespace
 from .classes import ClassFamily, Logistic, Softmax
 from .counts import Poisson
@@ -47,13 +48,25 @@ def family_of(argument: str, given: object, refused: tuple[str, ...] = (), **par
     if isinstance(given, Family):
         return given
     name = one_of(argument, given, tuple(name for name in FAMILIES if name not in refused))
-    taken = inspect.signature(FAMILIES[name]).parameters
-    return FAMILIES[name](**{key: value for key, value in parameters.items() if key in taken})
+    kind = FAMILIES[name]
+    taken = {key: value for key, value in parameters.items() if key in _parameters_of(kind)}
+    return kind(**taken) if taken else _plain_family(kind)
+
+
+@cache
+def _parameters_of(kind: Callable[..., Family]) -> frozenset[str]:
+    return frozenset(inspect.signature(kind).parameters)
+
+
+@cache
+def _plain_family(kind: Callable[..., Family]) -> Family:
+    """One for all who ask, as it cannot be changed."""
+    return kind()
 
 
 def reading_of(name: str) -> Reading:
     """What the scores of a stored model mean, by its name in the file."""
-    every = [ClassReading(), RankReading(), *(family().reading for family in FAMILIES.values())]
+    every = [ClassReading(), RankReading(), RiskReading(), *(family().reading for family in FAMILIES.values())]
     known = {reading.name: reading for reading in every}
     if name not in known:
         raise ValueError(f"the kind of a model's answers must be one of {', '.join(known)}, got {name!r}")
