@@ -1,5 +1,6 @@
 """`fedualex deploy init | up | run | status | fetch | stop | resume`: the same problem, by real servers and sites."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,21 @@ from .fit import goal_options
 @click.command()
 @click.argument("site_folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--acknowledge", metavar="NOTE", help="Note that the damage was seen, so that the site answers again.")
+@click.option("--run", default="", metavar="ID", help="Only lines of the run whose id begins so.")
+@click.option("--since", default="", metavar="DATE", help="Only lines from this date on, such as 2030-01-31 (UTC).")
+@click.option("--kind", default="", metavar="TASK", help="Only releases of one kind, such as summary.")
+@click.option("--values", is_flag=True, help="Also the values that left, before masks, where this site keeps them.")
 @json_option
 @one_line_errors
-def audit(site_folder: Path, acknowledge: str | None, as_json: bool) -> None:
+def audit(
+    site_folder: Path, acknowledge: str | None, run: str, since: str, kind: str, values: bool, as_json: bool
+) -> None:
     """Print every release of a site, and its totals. Exit code 1: the ledger is damaged."""
     from ..deploy import ledger as ledgers
 
     if acknowledge is not None:
         ledgers.acknowledge(site_folder, acknowledge)
-    found = ledgers.audit(site_folder)
+    found = ledgers.audit(site_folder, run, since, kind, values=values)
     if as_json:
         print_json(found)
     else:
@@ -39,8 +46,11 @@ def _show(found: dict[str, Any]) -> None:
         if line["epsilon"] is not None:
             what.append(f"epsilon {line['epsilon']:.3g}")
         task = f"{line['task']} {line['round']}" if line["task"] else line["kind"]
-        head = f"{line['time'][:19]}  {line['run'][:8]:8}  {task:12}  {line['size']:>9} bytes"
+        head = f"{line['time'][:19]}Z  {line['run'][:8]:8}  {task:12}  {line['size']:>9} bytes"
         echo("  ".join([head, *filter(None, what)]))
+        if "values" in line and line["sha256"]:
+            kept = line["values"]
+            echo("    not kept" if kept is None else "\n".join(f"    {n} = {json.dumps(v)}" for n, v in kept.items()))
     totals = found["totals"]
     tasks = ", ".join(f"{count} {task}" for task, count in totals["tasks"].items()) or "none"
     echo(f"releases: {totals['releases']} ({tasks}) in {totals['runs']} runs, {totals['bytes']} bytes")
@@ -113,6 +123,20 @@ def check(site: Path, as_json: bool) -> None:
     echo(found.words)
 
 
+@click.command()
+@click.argument("site", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@json_option
+@plain_errors
+def approve(site: Path, as_json: bool) -> None:
+    """Say, at a site whose rules have approve = "first", that runs of its kit may begin."""
+    from ..deploy import ledger as ledgers
+    from ..deploy.consortium.deployment import load_site
+
+    kit = load_site(site).about.kit
+    ledgers.approve(site, kit)
+    say(f"{site.name}: runs of this kit ({kit}) may begin", {"site": str(site), "kit": kit}, as_json)
+
+
 # `fedualex deploy add-site | remove-site | renew`: who takes part, and with which keys.
 
 
@@ -168,6 +192,7 @@ def deploy() -> None:
 deploy.add_command(audit)
 deploy.add_command(init)
 deploy.add_command(check)
+deploy.add_command(approve)
 for command in (add_site, remove_site, renew):
     deploy.add_command(command)
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,6 +13,7 @@ from .engine import Arrays, RefusedError, Request
 from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
 from .policy import (
     CURVATURE,
+    FIRST,
     MOST_MODELS,
     MOST_PLACES,
     PLACE,
@@ -92,6 +94,8 @@ class Guard:
         )
         with self.ledger.lock():
             self._check_limits(request, asked)  # again: other threads and processes have answered meanwhile
+            if self.policy.keep_values:
+                self.ledger.keep_values(line.sha256, plain)
             self.ledger.append(line.with_epsilon(self._epsilon(noise)))
         return answer
 
@@ -104,6 +108,8 @@ class Guard:
             raise RefusedError(f"this site answers {_list_words(policy.tasks)}, not {request.task!r}", code)
         if request.task == MODEL and not policy.keep_model:
             raise RefusedError("this site keeps no model", Code.NOT_RELEASED)
+        if policy.approve == FIRST and not self.ledger.approves(self.about.kit):
+            raise RefusedError("this site waits for the approval of a person there", Code.AWAITS_APPROVAL)
         if request.nonce and self._hide is None:
             raise RefusedError("this site has no keys for secure sums", Code.KEYS_DIFFER)
 
@@ -222,8 +228,8 @@ def rehearse_sites(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Wor
     return {name: guard(name, site).work for name, site in sites.items()}, roster.digest
 
 
-def prepare_site(party: Path) -> None:
-    """The files that a site's folder must have: rules to be edited, and an empty ledger."""
+def prepare_site(party: Path, in_force: Mapping[str, str] = MappingProxyType({})) -> None:
+    """The files that a site's folder must have: rules to be edited, some of them in force, and an empty ledger."""
     party.mkdir(parents=True, exist_ok=True)
-    write_policy(party)
+    write_policy(party, in_force)
     begin_ledger(party)

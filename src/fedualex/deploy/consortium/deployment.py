@@ -21,8 +21,8 @@ from .. import Engine, Guard, RunHooks, Site, SiteFacts
 from ..engines import ENGINES, control_of
 from ..guard import guard_site, prepare_site
 from ..party import LOAD_SITE, SERVE, SERVER, Layout, write_run_unit
-from ..policy import read_policy
-from ..secure.sums import FEWEST, can_make_keys
+from ..policy import REQUIRED, THRESHOLDS, read_policy
+from ..secure.sums import FEWEST, OFF, can_make_keys, why_not_secure
 from ..task import FencedError
 from .agreement import has_tables
 from .server import TableServer
@@ -107,8 +107,8 @@ def load_site(party: Path) -> Guard:
     keep_compiled_programs()  # a site that is started again answers its first request in time
     settings = settings_of(party)
     if has_tables(settings):
-        least = read_policy(party).least_held_out
-        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known), least)
+        rules = read_policy(party)
+        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known), rules)
         facts = facts_of(tables.table.trained, tables.recipe, tables.agreed)
         return guard_site(party, tables.name, tables, facts)
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
@@ -224,6 +224,19 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     return list(settings["sites"])
 
 
+def rules_in_force(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The rules of every site until it changes them: thresholds for tables, and masks wherever runs can have them.
+
+    So it is not the server that decides whether sums leave under masks.
+    """
+    run, sites = settings["run"], list(settings["sites"])
+    rules = dict(THRESHOLDS) if has_tables(settings) else {}
+    why_not = why_not_secure(build_method(settings["method"]), len(sites), run["cohort"], run["min_replies"])
+    if run["secure_sums"] != OFF and not why_not and can_make_keys():
+        rules["secure_sums"] = f'"{REQUIRED}"'
+    return rules
+
+
 def provision(root: Path, settings: Mapping[str, Any]) -> None:
     """Keys, certificates, start scripts, rules and ledgers of all parties, in a folder that is new or empty."""
     if root.exists() and any(root.iterdir()):
@@ -235,7 +248,7 @@ def provision(root: Path, settings: Mapping[str, Any]) -> None:
     )
     write_run_unit(Layout(root).server)
     for name in sites:
-        prepare_site(Layout(root).site(name))
+        prepare_site(Layout(root).site(name), rules_in_force(settings))
     if len(sites) >= FEWEST and can_make_keys():
         from ..secure.masks import make_keys
 

@@ -23,6 +23,7 @@ from ...tables.penalty import PENALTY, choose_penalty, default_penalty, told_pen
 from ...tables.recipe import merge_named
 from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
+from ..ledger import TABLES
 from ..policy import CALIBRATE, EFFECTS, MEASURE
 from ..secure.sums import quantization
 from ..wire import MessageError, pack_known, unpack_json, unpack_summary
@@ -48,7 +49,7 @@ class TableServer:
         own = problem["site_intercepts"] is not False  # the sites are whose rows they are
         self.wanted = Wanted(problem["confidence"], own)
         patience = run.get("patience", PATIENCE)
-        self.exchange = Exchange(engine, sites, f"{agreement(settings)}-tables", run["timeout"], roster, patience)
+        self.exchange = Exchange(engine, sites, f"{agreement(settings)}{TABLES}", run["timeout"], roster, patience)
 
     def agree(self) -> list[Known]:
         """What all parties know when the run begins: from the folder if it is there, else from the sites.
