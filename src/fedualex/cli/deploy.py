@@ -8,7 +8,7 @@ import click
 
 from . import deploy_watch
 from .common import echo, json_option, one_line_errors, out_option, plain_errors, print_json, say, writable
-from .deploy_run import engine_of, note_stop, run_deployment, run_folder, run_unattended, stored_run
+from .deploy_run import engine_of, layout_of, note_stop, run_deployment, run_folder, run_unattended, stored_run
 from .fit import goal_options
 
 # `fedualex deploy audit`: what left a site, from its own ledger.
@@ -81,6 +81,7 @@ def _arrays(line: dict[str, Any], how: str) -> str:
 @click.option("--engine", help="local, nvflare or flower.")
 @click.option("--host", help="The name by which sites reach the server; localhost.")
 @click.option("--port", type=int, help="The port at which they do; 8002.")
+@click.option("--own-keys", is_flag=True, default=None, help="Each site makes its own key for masks: join, then admit.")
 @json_option
 @plain_errors
 def init(
@@ -90,6 +91,7 @@ def init(
     engine: str | None,
     host: str | None,
     port: int | None,
+    own_keys: bool | None,
     as_json: bool,
     **fit: Any,
 ) -> None:
@@ -100,7 +102,7 @@ def init(
     """
     from ..deploy.consortium.kit import init_deployment
 
-    server = {"engine": engine, "host": host, "port": port}
+    server = {"engine": engine, "host": host, "port": port, "own_keys": own_keys}
     names = init_deployment(
         folder, config, sites, fit, {key: value for key, value in server.items() if value is not None}
     )
@@ -121,6 +123,42 @@ def check(site: Path, as_json: bool) -> None:
         print_json(found.plain())
         return
     echo(found.words)
+
+
+@click.command()
+@click.argument("site", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--renew", is_flag=True, help="Make a new key in place of the one that is there.")
+@json_option
+@plain_errors
+def join(site: Path, renew: bool, as_json: bool) -> None:
+    """Make a site's own key for masks, in its folder SITE, and a request for the authority."""
+    from ..deploy.party import read_settings
+    from ..deploy.secure.joining import join as make_request
+
+    request, words = make_request(site, read_settings(site)["name"], renew=renew)
+    line = f"{request}: send it to the authority, and tell these words by telephone: {words}"
+    say(line, {"request": str(request), "fingerprint": words}, as_json)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.argument("requests", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+@plain_errors
+def admit(folder: Path, requests: tuple[Path, ...], as_json: bool) -> None:
+    """Take the public keys of sites, where `init` was run; once all are there, sign their list for the server."""
+    from ..deploy.secure.joining import admit as take
+
+    taken, missing = take(layout_of(folder), requests)
+    if as_json:
+        print_json({"fingerprints": taken, "missing": missing})
+        return
+    for name, words in taken.items():
+        echo(f"{name}: {words}; it must be what {name} tells by telephone")
+    signed = (
+        f"the list is signed: {layout_of(folder).server / 'secure'} goes to the server, which gives it to all sites"
+    )
+    echo(f"not joined yet: {', '.join(missing)}" if missing else signed)
 
 
 @click.command()
@@ -192,7 +230,8 @@ def deploy() -> None:
 deploy.add_command(audit)
 deploy.add_command(init)
 deploy.add_command(check)
-deploy.add_command(approve)
+for command in (join, admit, approve):
+    deploy.add_command(command)
 for command in (add_site, remove_site, renew):
     deploy.add_command(command)
 

@@ -205,12 +205,24 @@ class SiteSide(Protocol):
 
 def guard_site(party: Path, name: str, site: SiteSide, about: SiteFacts) -> Guard:
     """The site of this name behind the rules, the ledger and the keys in its folder. about: what rules may be about."""
-    hide = None
+    hide, work, declare = None, site.work, site.declare
     if has_keys(party):
+        from .secure.joining import TASK, OwnKeys, has_joined
         from .secure.masks import Masker, read_keys
 
-        hide = Masker(read_keys(party, name), site.factors, site.told).hide
-    return Guard(site.work, read_policy(party), Ledger(party / LEDGER), about, hide, site.declare)
+        if has_joined(party):
+            keys = OwnKeys(party, name, site.factors, site.told)
+
+            def work(request: Request) -> Arrays:
+                return keys.take(request) if request.task == TASK else site.work(request)
+
+            def declare(request: Request) -> Release:
+                return Release(TASK) if request.task == TASK else site.declare(request)
+
+            hide = keys.hide
+        else:
+            hide = Masker(read_keys(party, name), site.factors, site.told).hide
+    return Guard(work, read_policy(party), Ledger(party / LEDGER), about, hide, declare)
 
 
 def rehearse_sites(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Work], str]:

@@ -172,7 +172,7 @@ EXAMPLES = {
     "goals": '["fair"]',
     "exchanges_per_day": "500",
     "numbers_per_run": "100000",
-    "tasks": '["columns", "summary", "begin", "survey", "curvature", "round", "effects", "measure", "model"]',
+    "tasks": '["roster", "columns", "summary", "begin", "survey", "curvature", "round", "effects", "measure", "model"]',
     "arrays": '["operators", "values", "curvature", "cuts"]',
     "secure_sums": '"required"',
     "fair_by_site": '"refuse"',

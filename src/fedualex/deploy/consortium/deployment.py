@@ -237,8 +237,11 @@ def rules_in_force(settings: Mapping[str, Any]) -> dict[str, str]:
     return rules
 
 
-def provision(root: Path, settings: Mapping[str, Any]) -> None:
-    """Keys, certificates, start scripts, rules and ledgers of all parties, in a folder that is new or empty."""
+def provision(root: Path, settings: Mapping[str, Any], *, masks: bool = True) -> None:
+    """Keys, certificates, start scripts, rules and ledgers of all parties, in a folder that is new or empty.
+
+    masks: whether the keys of secure sums, or the authority of sites that make their own, are begun as well.
+    """
     if root.exists() and any(root.iterdir()):
         raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
     root.mkdir(parents=True, exist_ok=True)
@@ -249,10 +252,21 @@ def provision(root: Path, settings: Mapping[str, Any]) -> None:
     write_run_unit(Layout(root).server)
     for name in sites:
         prepare_site(Layout(root).site(name), rules_in_force(settings))
-    if len(sites) >= FEWEST and can_make_keys():
-        from ..secure.masks import make_keys
+    if masks:
+        _begin_masks(Layout(root), sites, own_keys=server.get("own_keys", False))
 
-        make_keys(Layout(root), sites)
+
+def _begin_masks(layout: Layout, sites: Sequence[str], *, own_keys: bool) -> None:
+    if own_keys and (len(sites) < FEWEST or not can_make_keys()):
+        raise ConfigurationError(
+            f"own_keys are for secure sums: they take {FEWEST} sites or more, and fedualex[secure] here"
+        )
+    if len(sites) < FEWEST or not can_make_keys():
+        return
+    from ..secure.joining import begin_authority
+    from ..secure.masks import make_keys
+
+    (begin_authority if own_keys else make_keys)(layout, sites)
 
 
 def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str) -> None:

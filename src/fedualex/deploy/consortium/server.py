@@ -56,6 +56,8 @@ class TableServer:
 
         No number leaves a site before all have the same columns: under masks, sums over other columns have no meaning.
         """
+        if self.exchange.roster:
+            self._send_roster()
         known = read_known(self.party)
         if known is None:
             known = []
@@ -72,6 +74,13 @@ class TableServer:
             forget_known(self.party)  # they are of tables that will change
             raise
         return known
+
+    def _send_roster(self) -> None:
+        """Where sites make their own keys, give all of them the list that the authority has signed last."""
+        from ..secure.joining import TASK, pack_roster  # which needs cryptography
+
+        if (packed := pack_roster(self.party)) is not None:
+            self.exchange.ask_all(TASK, packed, 0, _done("taken"))
 
     def choose(self, known: Sequence[Known]) -> list[Known]:
         """What all parties know once held-out rows have chosen the penalty; the curve is kept beside it."""
