@@ -10,6 +10,9 @@ from . import (
     theory as theory,
 )
 from .algorithms import (
+    AFL as AFL,
+    DRFA as DRFA,
+    SDANE as SDANE,
     AdaptiveDualExtrapolation as AdaptiveDualExtrapolation,
     BacktrackingCoMP as BacktrackingCoMP,
     BacktrackingDualExtrapolation as BacktrackingDualExtrapolation,
@@ -35,8 +38,11 @@ from .algorithms import (
     MirrorProx as MirrorProx,
     NesterovDualExtrapolation as NesterovDualExtrapolation,
     OptimisticMirrorDescent as OptimisticMirrorDescent,
+    ProxNewton as ProxNewton,
+    ProxSkipVIP as ProxSkipVIP,
     ScaffoldS as ScaffoldS,
     ScaffoldSMemory as ScaffoldSMemory,
+    ScaffPD as ScaffPD,
     StochasticDualExtrapolation as StochasticDualExtrapolation,
     StochasticMirrorProx as StochasticMirrorProx,
     SynchronousDualExtrapolation as SynchronousDualExtrapolation,

@@ -44,6 +44,7 @@ import fedualex as fx
 from fedualex.runs.settings import PROTOCOL
 
 SLIDING = (0.4, 0.15)
+PRIMAL_DUAL = (0.2, 0.3, 0.05, 0.8)
 
 # name: (method, twin, the steps that the twin takes, its other options)
 FEDERATED = {
@@ -95,6 +96,8 @@ FEDERATED = {
     "FedAvg": (fx.FedAvg(*BOTH), twins_federated.fedAvgS, BOTH, {}),
     "LocalSGDA": (fx.LocalSGDA(0.1, 0.07, ETA_S), twins_federated.localSGDA, (0.1, 0.07, ETA_S), {}),
     "ExtraStepLocalSGD": (fx.ExtraStepLocalSGD(*BOTH), twins_federated.extraStepLocalSGD, BOTH, {}),
+    "DRFA": (fx.DRFA(0.1, 0.07, ETA_S), twins_federated.dRFA, (0.1, 0.07, ETA_S), {}),
+    "ScaffPD": (fx.ScaffPD(*PRIMAL_DUAL), twins_federated.scaffPD, PRIMAL_DUAL, {}),
     "ScaffoldS": (fx.ScaffoldS(*BOTH), twins_federated.scaffoldS, BOTH, {"option": "I"}),
     "ScaffoldSMemory": (fx.ScaffoldSMemory(*BOTH), twins_federated.scaffoldS, BOTH, {"option": "II"}),
 }
@@ -102,6 +105,7 @@ SURVEYED = (
     twins_federated.feDualExCorrected,
     twins_federated.fedGDAGT,
     twins_federated.leadSliding,
+    twins_federated.scaffPD,
     twins_federated.scaffoldS,
 )
 MIRRORED = [
@@ -157,6 +161,8 @@ FAST = [
     pytest.param("LocalSGDA", "data", 2, "wave", marks=SLOW),
     ("ExtraStepLocalSGD", "data", 2, "wave"),
     ("ScaffoldS", "data", 2, "wave"),
+    ("DRFA", "data", UNEVEN, "wave"),
+    ("ScaffPD", "data", UNEVEN, "wave"),
 ]
 ELSEWHERE = {
     "ChambollePock",
@@ -164,6 +170,8 @@ ELSEWHERE = {
     "SynchronousMirrorProx",
     "FeDualSlide",
     "FeDualNewton",
+    "ProxNewton",
+    "SDANE",
     "BacktrackingCoMP",
     "BacktrackingDualExtrapolation",
 }  # or no twin

@@ -8,7 +8,7 @@ from support.effects import draw_rows, draw_target, family_named
 from fedualex.inference.coefficients import Point, bound_coefficients
 
 SEEDS = [range(10), pytest.param(range(10, 125), marks=pytest.mark.slow)]
-SMOOTH = {"logistic": 0.25, "squared": 1.0, "counts": np.inf, "huber": 1.0}
+SMOOTH = {"logistic": 0.25, "squared": 1.0, "poisson": np.inf, "huber": 1.0}
 
 
 class Penalized:
@@ -68,7 +68,7 @@ def drawn(name, seed, rows=60, columns=12):
     rng = np.random.default_rng(seed)
     l1, l2 = rng.choice([0.01, 0.05, 0.1]), rng.choice([0.0, 0.01, 0.1])
     wide = seed % 5 == 0 and l2 == 0
-    return Penalized(name, rng, 10 if wide and name != "counts" else rows, columns, rng.choice([0.0, 0.8]), l1, l2)
+    return Penalized(name, rng, 10 if wide and name != "poisson" else rows, columns, rng.choice([0.0, 0.8]), l1, l2)
 
 
 def check(problem, points, solution, claims):
@@ -97,7 +97,7 @@ def test_no_false_claim(name, seeds):
     assert np.all(claims[: 1 if name == "huber" else 3] > 4 * len(seeds))
 
 
-@pytest.mark.parametrize("name", ["logistic", "squared", "counts"])
+@pytest.mark.parametrize("name", ["logistic", "squared", "poisson"])
 def test_at_the_solution_all_is_proved(name):
     """What is not zero has a sign, and what is zero is proved to be so, but for slopes within rounding of l1."""
     open_ones = 0

@@ -10,7 +10,7 @@ from fedualex.inference.sums import Design, from_triangle
 
 ROWS, COLUMNS, CLASSES = 600, 3, 3
 SEEDS = [range(15), pytest.param(range(15, 125), marks=pytest.mark.slow)]
-CONCORDANT = {"logistic": True, "multiclass": True, "counts": True, "squared": False}
+CONCORDANT = {"logistic": True, "multiclass": True, "poisson": True, "squared": False}
 
 
 def table(name, seed=0, parties=8):
@@ -47,7 +47,7 @@ def reference(name, X, target, **kind):
         return sm.Logit((target > 0).astype(int), X).fit(disp=0, method="newton", tol=1e-12, **kind)
     if name == "multiclass":
         return sm.MNLogit(target, X).fit(disp=0, method="newton", tol=1e-12, **kind)
-    if name == "counts":
+    if name == "poisson":
         return sm.GLM(target, X, family=sm.families.Poisson()).fit(tol=1e-14, **kind)
     return sm.OLS(target, X).fit(**kind)
 
@@ -79,7 +79,7 @@ def test_estimates_are_those_of_statsmodels(name):
     assert answer.exchanges <= 8
 
 
-@pytest.mark.parametrize("name", ["logistic", "counts", "squared"])
+@pytest.mark.parametrize("name", ["logistic", "poisson", "squared"])
 def test_sandwiches_are_those_of_statsmodels(name):
     """HC0 over rows; by party with statsmodels' factor G / (G - 1) (n - 1) / (n - k)."""
     design, who = table(name)
@@ -200,25 +200,25 @@ def test_bounds_hold_wherever_the_search_stops(name, seeds, monkeypatch):
 def test_counts_without_events_in_a_column():
     """A Poisson loss falls forever along a column that is only there where the count is 0."""
     rng = np.random.default_rng(0)
-    design, who = table("counts")
+    design, who = table("poisson")
     rare = (rng.random(ROWS) < 0.2).astype(float)
     target = np.where(rare > 0, 0.0, design.target)
-    answer = found("counts", Design(np.column_stack([design.rows, rare]), target, design.weight), who)
+    answer = found("poisson", Design(np.column_stack([design.rows, rare]), target, design.weight), who)
     assert answer.outcome is Outcome.SEPARABLE
     assert answer.direction == {"b4": -1.0}
 
 
 def test_a_start_far_away_is_found_back():
     """exp() of a score overflows at the start of counts; what is sent is finite, and the search says that it failed."""
-    design, who = table("counts")
-    family = family_named("counts")
+    design, who = table("poisson")
+    family = family_named("poisson")
     asking = Parties(family, cut(design, who))
     options = {"names": "abcd", "exact": False, "self_concordant": True}
     lost = estimate(asking, np.array([0.0, 900.0, 0.0, 0.0]), **options)
     assert all(np.all(np.isfinite(part)) for part in asking(np.array([0.0, 900.0, 0.0, 0.0]), True).values())
     assert lost.outcome is Outcome.NOT_REACHED
     near = estimate(asking, np.array([3.0, 2.0, 0.0, 0.0]), **options)
-    np.testing.assert_allclose(near.beta, found("counts", design, who).beta, atol=1e-7)
+    np.testing.assert_allclose(near.beta, found("poisson", design, who).beta, atol=1e-7)
 
 
 def test_a_party_without_rows_changes_nothing():

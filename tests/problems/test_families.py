@@ -9,7 +9,8 @@ import pytest
 from support import families as laws
 
 from fedualex.problems import sparse_glm
-from fedualex.problems.families import FAMILIES, Family, Huber, family_of, namespace
+from fedualex.problems.families import FAMILIES, Family, Huber, Poisson, family_of, namespace
+from fedualex.problems.families.counts import FARTHEST
 
 EVERY = pytest.mark.parametrize("name", FAMILIES)
 ROWS, OUTPUTS = 60, 4
@@ -22,6 +23,7 @@ def drawn(name: str, far: float = 30.0):
     if not family.one_score:
         return family, spread[:, None] * rng.normal(size=(ROWS, OUTPUTS)), rng.integers(0, OUTPUTS, ROWS)
     target = rng.choice([-1.0, 1.0], ROWS) if family.reading.labelled else rng.normal(size=ROWS)
+    target = rng.poisson(2.0, ROWS).astype(float) if family.counts else target
     return family, spread * rng.normal(size=ROWS), target
 
 
@@ -64,7 +66,7 @@ def test_the_conjugate_is_the_supremum(name):
         brute = np.max(slope * grid - family.loss(grid, target), axis=0)
         np.testing.assert_allclose(family.conjugate(slope, target), brute, atol=1e-6)
     if not family.exact_second:
-        assert np.all(np.isinf(family.conjugate(slope + 40.0, target)))
+        assert family.counts or np.all(np.isinf(family.conjugate(slope + 40.0, target)))
         assert np.all(np.isinf(family.conjugate(slope - 40.0, target)))
 
 
@@ -93,6 +95,26 @@ def test_a_family_is_known_by_its_name(name):
     given = Huber(0.3)
     assert family_of("loss", given) is given
     assert float(family_of("loss", "huber", delta=0.3).delta) == 0.3
+
+
+def test_counts_go_on_as_a_parabola_where_no_mean_is():
+    """With value, slope and second derivative as they were, so that all of a domain is finite."""
+    family, target = Poisson(), np.array([0.0, 3.0, 1e6])
+    for function in (family.loss, family.slope, family.second):
+        below, above = (function(np.full(3, FARTHEST + step), target) for step in (-1e-9, 1e-9))
+        np.testing.assert_allclose(below, above, rtol=1e-7)
+    far = np.full(3, 1e4)
+    assert np.all(np.isfinite(family.loss(far, target)))
+    slope = family.slope(far, target)
+    both = family.loss(far, target) + family.conjugate(slope, target)
+    np.testing.assert_allclose(both, slope * far, rtol=1e-10)
+
+
+def test_counts_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="y must be numbers from 0 to 1e15 for the family poisson, got -1 in row 1"):
+        Poisson().column([2.0, -1.0, 0.0], 3)
+    with pytest.raises(ValueError, match="y must hold a number above 0 for the family poisson, got only 0"):
+        sparse_glm("poisson", np.eye(3), np.zeros(3), l2=1.0)
 
 
 def test_the_pages_name_every_family_and_what_tangents_send():

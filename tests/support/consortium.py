@@ -21,6 +21,8 @@ GOAL_SETTINGS = {
     "lasso": {"target": "days", "weights": "dose"},
     "fair-regression": {"target": "days"},
     "robust": {"target": "days"},
+    "poisson": {"target": "dose", "exposure": "unit"},
+    "fair-counts": {"target": "dose"},
     "low-rank": {"target": ["days", "dose"]},
 }
 
@@ -29,7 +31,7 @@ def recipe_for(goal: str) -> TableRecipe:
     settings = dict(GOAL_SETTINGS[goal])
     target = settings.pop("target")
     target = target if isinstance(target, str) else tuple(target)
-    columns = target, settings.pop("groups", None), settings.pop("weights", None)
+    columns = target, *(settings.pop(name, None) for name in ("groups", "weights", "exposure"))
     return TableRecipe(goal, *columns, settings)
 
 

@@ -25,6 +25,8 @@ GOALS = {
     "lasso": {"target": "days"},
     "fair-regression": {"target": "days"},
     "robust": {"target": "days"},
+    "poisson": {"target": "visits", "exposure": "time"},
+    "fair-counts": {"target": "visits"},
     "low-rank": {"target": ["days", "dose"]},
 }
 """The options of each goal that a deployment may have, and of `fair` with groups that are spread over sites."""
@@ -34,9 +36,12 @@ SAME = 1e-9
 
 def write_sites(folder: Path, rows: dict[str, int], settings: dict, seed: int = 0) -> None:
     """A table of random numbers for each site, with the columns that a goal needs and no others."""
-    rng = np.random.default_rng(seed)
+    rng, counted = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     target = settings["target"]
-    beside = [*([target] if isinstance(target, str) else target), *filter(None, [settings.get("groups")])]
+    beside = [
+        *([target] if isinstance(target, str) else target),
+        *filter(None, [settings.get("groups"), settings.get("exposure")]),
+    ]
     for name, count in rows.items():
         X = rng.normal(size=(count, FEATURES))
         score = X @ np.linspace(-1, 1, FEATURES) + 0.5 * rng.normal(size=count) + (name == "west")
@@ -45,6 +50,8 @@ def write_sites(folder: Path, rows: dict[str, int], settings: dict, seed: int = 
             "outcome": np.where(score + 0.01 * (np.arange(count) % 2) > 0, "sick", "well").tolist(),
             "days": (20 + 3 * score).tolist(),
             "dose": (score**2 + rng.normal(size=count)).tolist(),
+            "visits": counted.poisson(np.exp(np.clip(score, -2, 2))).tolist(),
+            "time": counted.uniform(0.5, 2.0, count).tolist(),
             "ward": [("A", "B", "C")[i % 3] for i in range(count)],
         }
         write(folder / f"{name}.csv", table | {column: more[column] for column in beside})

@@ -385,3 +385,64 @@ def extraStepLocalSGD(
         z = space.project(z + eta_s * increment(a_r, K, z, end))
         points.append(z)
     return primal_result(out, points)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Rivals
+
+
+def dRFA(
+    space: Space, g: ClientOracle, M: int, K: Steps, R: int, cohorts: Cohorts, a: Vector,
+    eta_c: float, eta_y: float, eta_s: float, z0: Vector, init: str = "project",
+) -> Result:  # fmt: skip
+    """Deng, Kamani and Mahdavi 2020, with all losses of a round in the place of those at one drawn step."""
+    K = local_steps(K, M)
+    z, n = start_point(space, z0, init), space.n_x
+    out, points = Averages(K), []
+    for r in range(R):
+        a_r = cohort_weights(a, cohorts[r])
+        begin, end, before = np.concatenate([z, np.zeros(len(z) - n)]), {}, {}
+        for m in a_r:
+            x, ascent, before[m] = z, np.zeros(len(z) - n), []
+            for k in range(K[m]):
+                before[m].append(x)
+                slope = at(g, m, r)(x, k, 0) + space.subgradient(x)
+                ascent = ascent + slope[n:]
+                x = np.concatenate([space.project(x - eta_c * slope)[:n], z[n:]])
+            end[m] = np.concatenate([x, ascent])
+        out.primal(a_r, before)
+        Delta = increment(a_r, K, begin, end)
+        z = space.project(np.concatenate([z[:n] + eta_s * Delta[:n], z[n:] - eta_y * Delta[len(z) :]]))
+        points.append(z)
+    return primal_result(out, points)
+
+
+def scaffPD(
+    space: Space, g: ClientOracle, full: ClientOperator, M: int, K: Steps, R: int, cohorts: Cohorts, a: Vector,
+    tau: float, sigma: float, eta_c: float, theta: float, z0: Vector, init: str = "project",
+) -> Result:  # fmt: skip
+    """Yu, Karimireddy, Ma and Jordan 2023: extrapolated ascent in y, then corrected local descent in x."""
+    K = local_steps(K, M)
+    z, n, s_before = start_point(space, z0, init), space.n_x, None
+    out, points = Averages(K), []
+    for r in range(R):
+        a_r = cohort_weights(a, cohorts[r])
+        s = all_clients(a, M, [full(m, z) for m in range(M)])[n:]
+        s_before = s if s_before is None else s_before
+        climb = np.concatenate([np.zeros(n), (1 + theta) * s - theta * s_before])
+        y = space.P(space.grad_ell(z) - sigma * climb, sigma)[n:]
+        z, s_before = np.concatenate([z[:n], y]), s
+        c_clients = [full(m, z) for m in range(M)]
+        c = all_clients(a, M, c_clients)
+        way, probes = {}, {}
+        for m in a_r:
+            u = z[:n]
+            for k in range(K[m]):
+                slope = _corrected(at(g, m, r), c_clients[m], c)(np.concatenate([u, y]), k, 0)
+                u = u - eta_c * slope[:n]
+            way[m], probes[m] = (z[:n] - u) / (K[m] * eta_c), [z] * K[m]
+        out.primal(a_r, probes)
+        descent = np.concatenate([sum(a_r[m] * way[m] for m in a_r), np.zeros(len(z) - n)])
+        z = np.concatenate([space.P(space.grad_ell(z) - tau * descent, tau)[:n], y])
+        points.append(z)
+    return primal_result(out, points)

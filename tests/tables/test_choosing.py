@@ -113,6 +113,20 @@ def test_squares_known_at_the_server_give_what_surveys_give(searched, monkeypatc
     assert asked.curve.chosen == found.curve.chosen
 
 
+@pytest.mark.parametrize("goal", ["lasso", "auc"])
+def test_active_sets_find_the_path_that_other_fits_find(searched, goal, monkeypatch):
+    found, _ = searched(goal)
+    monkeypatch.setattr("fedualex.tables.choosing.solve_lasso_path", lambda squares, values: None)
+    recipe = recipes()[goal]
+    plain = search(recipe, fold_rows(recipe, rows_of(goal)))
+    np.testing.assert_allclose(found.curve.measure, plain.curve.measure, rtol=1e-6)
+    assert (found.curve.chosen, found.curve.best) == (plain.curve.chosen, plain.curve.best)
+    assert found.curve.nonzeros == plain.curve.nonzeros
+    for one, other in zip(found.solved, plain.solved, strict=True):
+        assert one.value - one.gap <= other.value
+        assert other.value - other.gap <= one.value
+
+
 def test_blocks_choose_what_one_block_chooses(searched):
     found, _ = searched("logistic", count=8)
     recipe = recipes()["logistic"]

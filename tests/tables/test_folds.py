@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from support.choosing import breast_cancer, recipes, some
+from support.choosing import breast_cancer, recipes, rows_of, some
 
 from fedualex.algorithms.base import Survey
 from fedualex.problems.curvature import surveyor_of
@@ -84,3 +84,24 @@ def test_a_survey_without_a_fold_is_that_of_the_other_rows(goal):
     np.testing.assert_allclose(found.value, direct.value, rtol=1e-12)
     np.testing.assert_allclose(found.curvature.xx, direct.curvature.xx, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.operator.x["weights"], direct.operator.x["weights"], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("goal", ["logistic", "lasso"])
+def test_folds_that_are_surveyed_together_say_what_each_says_alone(goal):
+    recipe, rows = recipes()[goal], rows_of(goal)
+    rows = [own._replace(weight=1.0 + np.arange(len(own.y)) % 3) for own in rows]
+    parties = fold_rows(recipe, rows)
+    known = [[] for _ in range(parties.folds + 1)]
+    for _ in range(recipe.exchanges):
+        for own, part in zip(known, known_by_fold(parties.summaries(known), len(known)), strict=True):
+            own.append(part)
+    parties.settle(known)
+    for party in parties.members:
+        like = party.like(0)
+        point = jax.tree.map(lambda leaf: np.full(np.shape(leaf), 0.1), like)
+        survey = Survey((point,), (True,))
+        together = party.survey([(f, survey) for f in range(parties.folds + 1)])
+        assert len(party._survey_together([(f, point, True, None) for f in range(6)])) == 6
+        for f, (found,) in enumerate(together):
+            ((alone,),) = party.survey([(f, survey)])
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-14), found, alone)

@@ -22,9 +22,13 @@ from .one_machine import (
     TsengAPG,
 )
 from .primal import ExtraStepLocalSGD, FedAvg, FedAvgS, FedGDAGT, FedMiD, FedMiP, LocalSGDA, ScaffoldS, ScaffoldSMemory
+from .rivals import AFL, DRFA, SDANE, ProxNewton, ProxSkipVIP, ScaffPD
 from .slide import FeDualSlide
 
 __all__ = [
+    "AFL",
+    "DRFA",
+    "SDANE",
     "AbstractMethod",
     "AdaptiveDualExtrapolation",
     "BacktrackingCoMP",
@@ -54,6 +58,9 @@ __all__ = [
     "MirrorProx",
     "NesterovDualExtrapolation",
     "OptimisticMirrorDescent",
+    "ProxNewton",
+    "ProxSkipVIP",
+    "ScaffPD",
     "ScaffoldS",
     "ScaffoldSMemory",
     "Stepped",

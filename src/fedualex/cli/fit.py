@@ -224,6 +224,7 @@ OPTIONS = (
     click.option("--target", help="The column to predict; low-rank: several, with commas between them."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
     click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
+    click.option("--exposure", help="poisson: the column of what counts are over, as days or persons; no feature."),
     click.option("--categories", callback=names, help="Columns of numbers that are categories, with commas between."),
     click.option(
         "--reference",
@@ -233,7 +234,10 @@ OPTIONS = (
     ),
     click.option("--missing", help="mean, indicator (a 0/1 column more) or drop (rows with holes are left out); mean."),
     click.option("--id", help="The column that names rows, in errors; no feature."),
-    click.option("--goal", help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust or low-rank."),
+    click.option(
+        "--goal",
+        help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust, poisson, fair-counts or low-rank.",
+    ),
     click.option(
         "--l1", type=PENALTY, help="Weight of the l1 penalty, larger is sparser; auto: what held-out rows choose."
     ),

@@ -81,16 +81,16 @@ def by_size(rows: Whole, sizes: Numbers, *, seed: Whole = 0) -> Owner:
     return _random(seed).permutation(np.repeat(np.arange(share.size), counts))
 
 
-def held_out_by(labels: NDArray[Any], share: object) -> NDArray[np.int64]:
+def held_out_by(labels: NDArray[Any], share: object, classes: bool = True) -> NDArray[np.int64]:
     """The rows that one client holds out, from its labels alone: the share of its rows, and of each of its classes.
 
     Classes are labels of which each has ten rows on average; of several targets the first decides. What is too small to
-    share stays with training.
+    share stays with training. classes: whether labels may be classes; of counts the rare ones would all stay there.
     """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
         raise ValueError(f"holdout must be a share of the rows, from 0 to below 1, got {short(share)}")
     names, label = encode_labels("the target", labels.reshape(len(labels), -1)[:, 0])
-    groups = rows_of(label) if 10 * len(names) <= len(labels) else [np.arange(len(labels))]
+    groups = rows_of(label) if classes and 10 * len(names) <= len(labels) else [np.arange(len(labels))]
     rng = np.random.default_rng(0)
     return np.sort(np.concatenate([rng.permutation(rows)[: int(share * len(rows))] for rows in groups]))
 

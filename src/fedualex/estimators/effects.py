@@ -256,7 +256,7 @@ class EffectsMixin:
         if found.outcome is not Outcome.DONE:
             raise ValueError(f"{type(self).__name__} has {found.sentence}")
         family, weighted = columns.family, columns.weighted
-        likely = family.exact_second or family.self_concordant  # Huber's loss is that of no likelihood
+        likely = family.likelihood  # which Huber's loss has not
         kind = "model-based" if likely and not weighted else "sandwich"
         return Found(found, units, offset, family.reading.effect, columns.scores, kind, weighted)
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems.families import Logistic
+from ..problems.families import Family
 from .newton import Ask, Estimate, estimate
 from .sums import Design, Sums, summarize_effects
-from .table import check_confidence
+from .table import check_confidence, covariance_of
 
 BINS = 10
 """Of the calibration curve, of equal width in predicted risk."""
@@ -52,7 +52,7 @@ class RocPoint(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """Of the logistic regression of the outcome on the score: 0 and 1 if predicted risks are right.
+    """Of the logistic regression of outcome on score, of a count Poisson's: 0 and 1 if predictions are right.
 
     None where there is none, and then `sentence` says why.
     """
@@ -115,10 +115,19 @@ def summarize_numbers(truth: NDArray[Any], answers: NDArray[Any], center: float 
     return sums | powers | crossed
 
 
-def summarize_calibration(scores: NDArray[Any], positive: NDArray[Any], beta: NDArray[Any], meat: bool) -> Sums:
+def summarize_counts(truth: NDArray[Any], expected: NDArray[Any], deviance: NDArray[Any], likelihood: Any) -> Sums:
+    """Sums for the deviance and the log-likelihood, means over rows, and for observed counts over expected ones."""
+    products = {"observed_squares": truth**2, "crossed": truth * expected, "expected_squares": expected**2}
+    sums = {"observed": truth, "expected": expected, **products}
+    found = {name: np.asarray(np.sum(values)) for name, values in sums.items()}
+    return found | _moments("deviance", deviance) | _moments("log-likelihood", likelihood)
+
+
+def summarize_calibration(
+    family: Family, scores: NDArray[Any], target: NDArray[Any], beta: NDArray[Any], meat: bool
+) -> Sums:
     """The answer of a party to `calibrate`."""
-    sign = np.where(positive, 1.0, -1.0)
-    return summarize_effects(Logistic(), Design(scores[:, None], sign, np.ones(len(sign))), beta, meat=meat)
+    return summarize_effects(family, Design(scores[:, None], target, np.ones(len(target))), beta, meat=meat)
 
 
 # From the sums of all.
@@ -138,7 +147,9 @@ def measure(sums: Given, confidence: float = 0.95, scale: float = 1.0) -> dict[s
         found["auc"] = _auc(sums, z)
     if "truth_1" in sums:
         found["r2"] = _r2(sums, rows, z)
-    for name, unit in (("loss", 1.0), ("mae", scale), ("mse", scale**2)):
+    if "observed" in sums:
+        found["observed/expected"] = _ratio_of_counts(sums, z)
+    for name, unit in (("deviance", 1.0), ("log-likelihood", 1.0), ("loss", 1.0), ("mae", scale), ("mse", scale**2)):
         if f"{name}_sum" in sums:
             found[name] = _mean(name, sums, rows, z, unit)
     return found
@@ -173,15 +184,16 @@ def roc_points(sums: Given) -> list[RocPoint]:
     return [RocPoint(*map(float, point)) for point in shares]
 
 
-def calibrate(ask: Ask, confidence: float = 0.95) -> Calibration:
-    """Intercept and slope of the logistic regression of outcome on score, by Newton's method on sums.
+def calibrate(ask: Ask, confidence: float = 0.95, kind: str = "model-based") -> Calibration:
+    """Intercept and slope of the regression of outcome on score, by Newton's method on sums.
 
-    ask: the sums of all parties at (intercept, slope), each `summarize_calibration`.
+    ask: the sums of all parties at (intercept, slope), each `summarize_calibration`. kind: of the errors.
     """
     found = estimate(ask, np.array([0.0, 1.0]), names=("intercept", "slope"), exact=False, self_concordant=True)
     if found.model_based is None:
         return Calibration(None, None, found.sentence)
-    intercept, slope = (_normal(found, j, normal_quantile(confidence)) for j in (0, 1))
+    covariance = covariance_of(found, kind)
+    intercept, slope = (_normal(found, covariance, j, normal_quantile(confidence)) for j in (0, 1))
     return Calibration(intercept, slope, "")
 
 
@@ -192,9 +204,8 @@ def normal_quantile(confidence: float) -> float:
     return float(ndtri((1 + check_confidence(confidence)) / 2))
 
 
-def _normal(found: Estimate, j: int, z: float) -> Interval:
-    assert found.model_based is not None
-    value, error = float(found.beta[j]), float(np.sqrt(found.model_based[j, j]))
+def _normal(found: Estimate, covariance: NDArray[Any], j: int, z: float) -> Interval:
+    value, error = float(found.beta[j]), float(np.sqrt(covariance[j, j]))
     return Interval(value, error, value - z * error, value + z * error)
 
 
@@ -203,13 +214,25 @@ def _moments(name: str, values: NDArray[Any]) -> Sums:
 
 
 def _mean(name: str, sums: Given, rows: float, z: float, unit: float) -> Interval | None:
-    """The mean with its normal interval, whose lower end is not below 0."""
+    """The mean with its normal interval, whose lower end is not below 0 where no row is."""
     if rows == 0:
         return None
     mean = float(sums[f"{name}_sum"]) / rows
     spread = max(float(sums[f"{name}_squares"]) / rows - mean**2, 0.0)
     error = float(np.sqrt(spread / (rows - 1))) if rows > 1 else np.nan
-    return Interval(unit * mean, unit * error, unit * max(mean - z * error, 0.0), unit * (mean + z * error))
+    least = -np.inf if mean < 0 else 0.0
+    return Interval(unit * mean, unit * error, unit * max(mean - z * error, least), unit * (mean + z * error))
+
+
+def _ratio_of_counts(sums: Given, z: float) -> Interval | None:
+    """All counts over all expected ones, with the variance of its first-order change with each row."""
+    observed, expected = float(sums["observed"]), float(sums["expected"])
+    if not expected > 0:
+        return None
+    ratio = observed / expected
+    spread = sums["observed_squares"] - 2 * ratio * sums["crossed"] + ratio**2 * sums["expected_squares"]
+    error = float(np.sqrt(max(float(spread), 0.0))) / expected
+    return Interval(ratio, error, max(ratio - z * error, 0.0), ratio + z * error)
 
 
 def _r2(sums: Given, rows: float, z: float) -> Interval | None:

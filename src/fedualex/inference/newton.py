@@ -42,7 +42,8 @@ class Estimate:
     why: why there is no optimum, for people; empty if there is. names, beta: the parameters, nan for those of dropped
     columns. model_based, sandwich, clustered: covariances of the estimates; clustered is None unless there are more
     parties than parameters. degrees: rows less parameters if the loss is squares, else None: then the dispersion was
-    estimated. decrement, gap, bounds: Newton's decrement, and what is proved of f(beta) - min f and |beta - optimum|
+    estimated. dispersion: of counts, Pearson's statistic over rows less parameters, 1 if they vary as the family says.
+    decrement, gap, bounds: Newton's decrement, and what is proved of f(beta) - min f and |beta - optimum|
     (docs/inference.md, Lemma 1); infinite where nothing is proved. direction: of an infinite optimum, by name.
     exchanges: how often parties were asked. rows, parties, uninformative: as `summarize_effects` counts them.
     parameters: with the intercepts of parties.
@@ -65,6 +66,7 @@ class Estimate:
     sandwich: NDArray[Any] | None = None
     clustered: NDArray[Any] | None = None
     degrees: int | None = None
+    dispersion: float | None = None
     dropped: tuple[str, ...] = ()
     direction: dict[str, float] = field(default_factory=dict)
 
@@ -212,7 +214,9 @@ class _Search:
         kept, radius = self.kept, at.radius
         values, vectors, scale = _scaled_eigen(at.second)
         inverse = scale[:, None] * (vectors / values @ vectors.T) * scale
+        left = done.rows - done.uninformative - done.parameters
         degrees = done.rows - done.parameters if self.exact else None
+        vary = float(at.sums["pearson"]) / left if "pearson" in at.sums and left > 0 else None
         dispersion = 2 * at.value / degrees if degrees else 1.0
         row, party = (from_triangle(at.sums[name])[np.ix_(kept, kept)] for name in ("row_meat", "party_meat"))
         parties, rows = done.parties, done.rows
@@ -234,6 +238,7 @@ class _Search:
             sandwich=self._whole(inverse @ row @ inverse),
             clustered=clustered,
             degrees=degrees,
+            dispersion=vary,
         )
 
     def _whole(self, matrix: NDArray[Any]) -> NDArray[Any]:

@@ -59,7 +59,8 @@ def summarize_effects(
     derivatives of losses). rounding: how far each entry of slope may be off. against, along: by how much the losses
     grow, and fall, far away in the direction beta (`along_direction`). constant: one-hot, the power of two above the
     constant of self-concordance.
-    row_meat, party_meat: sums of outer products of the scores of rows, and of the party's whole score.
+    row_meat, party_meat: sums of outer products of the scores of rows, and of the party's whole score. pearson:
+    Pearson's statistic, for families of counts.
     """
     used = np.asarray(design.weight) > 0
     rows, target, weight = (np.asarray(part)[used] for part in design)
@@ -70,12 +71,13 @@ def summarize_effects(
     losses = _losses_of(family, target, weight, block.shape[1])
     sums = _count_rows(family, target, block.shape[1])
     if own_intercept and not losses.has_finite_intercept():
-        return {name: np.zeros_like(count) for name, count in sums.items()} | _nothing(len(rows), beta.size, meat)
+        none = {name: np.zeros_like(count) for name, count in sums.items()} | _nothing(len(rows), beta.size, meat)
+        return none | ({"pearson": np.zeros(())} if meat and family.counts else {})
     losses = losses.only_present() if own_intercept else losses
     sums |= {"uninformative": np.zeros(()), "intercepts": np.asarray(float(own_intercept * losses.intercepts))}
     against, along = losses.along_direction(matrix @ block, own_intercept)
     sums |= {"against": np.asarray(against), "along": np.asarray(along)}
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         sums |= _derivatives(losses, matrix, block, own_intercept, meat)
     return {name: np.clip(np.nan_to_num(part, nan=HUGE), -HUGE, HUGE) for name, part in sums.items()}
 
@@ -274,7 +276,8 @@ def _derivatives(losses: _Losses, matrix: NDArray[Any], block: NDArray[Any], own
     size = np.abs(matrix) + np.abs(center)
     rounding = _rounding(size, size @ np.abs(block) + np.abs(shift), slope, second, weight)
     matrix = matrix - center
-    constant = losses.concordance(own_intercept) * np.max(np.linalg.norm(matrix, axis=1), initial=0.0)
+    own = losses.concordance(own_intercept) * losses.family.concordance
+    constant = own * np.max(np.linalg.norm(matrix, axis=1), initial=0.0)
     scores = (matrix[:, :, None] * slope[:, None, :]).reshape(len(matrix), block.size)
     whole = _second_derivative(matrix, weight[:, None, None] * second)
     if own_intercept:
@@ -294,6 +297,8 @@ def _derivatives(losses: _Losses, matrix: NDArray[Any], block: NDArray[Any], own
     if meat:
         weighted = weight[:, None] * scores
         sums |= {"row_meat": triangle(weighted.T @ weighted), "party_meat": triangle(np.outer(total, total))}
+        if losses.family.counts:
+            sums |= {"pearson": np.asarray(weight @ (slope[:, 0] ** 2 / second[:, 0, 0]))}
     return sums
 
 

@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 from ..display import rounded_up, text_table
 from .newton import Estimate, Outcome
 
+QUASI = "quasi-Poisson"
 KINDS = {
     "model-based": "Errors are model-based: right if the model is.",
     "sandwich": "Errors are those of the sandwich over rows (HC0): right for large tables even if the model is not.",
+    QUASI: "Errors are model-based, times the root of the dispersion: right if the variance is in proportion to "
+    "the mean.",
     "clustered": "Errors are those of the sandwich over sites, with the factor G/(G-1) (n-1)/(n-k): "
     "rows of a site may depend on one another.",
 }
@@ -154,6 +157,8 @@ def tabulate(
     values, errors, bounds = _reported(estimate, covariance_of(estimate, kind), units)
     values = values if offset is None else values + offset
     degrees = estimate.degrees if kind == "model-based" else None
+    if kind == QUASI:
+        degrees = estimate.rows - estimate.uninformative - estimate.parameters
     z, p, reach = _tests(values, errors, confidence, degrees)
     lower, upper = values - reach, values + reach
     columns = dict(zip(NUMBERS, (penalized, values, errors, lower, upper, z, p, bounds), strict=True))
@@ -177,6 +182,10 @@ def covariance_of(estimate: Estimate, kind: str) -> NDArray[Any]:
     """The covariance of this kind, refused where there is none."""
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}")
+    if kind == QUASI:
+        if estimate.model_based is None or estimate.dispersion is None:
+            raise ValueError("kind 'quasi-Poisson' is for counts with more rows than parameters")
+        return estimate.dispersion * estimate.model_based
     found = {"model-based": estimate.model_based, "sandwich": estimate.sandwich, "clustered": estimate.clustered}[kind]
     if found is None:
         raise ValueError(
@@ -221,6 +230,8 @@ def _words(estimate: Estimate, kind: str, conditional: bool, degrees: int | None
     words += [CONDITIONAL] if conditional else []
     if degrees is not None:
         words.append(f"Intervals are of Student's distribution with {degrees} degrees of freedom.")
+    if estimate.dispersion is not None:
+        words.append(_dispersion_sentence(estimate.dispersion))
     if estimate.uninformative:
         words.append(
             f"{estimate.uninformative} rows are of sites whose own intercept is infinite (all outcomes alike); they "
@@ -229,6 +240,14 @@ def _words(estimate: Estimate, kind: str, conditional: bool, degrees: int | None
     if estimate.dropped:
         words.append(f"Dropped, as combinations of other columns: {', '.join(estimate.dropped)}.")
     return words
+
+
+def _dispersion_sentence(dispersion: float) -> str:
+    than = "more than" if dispersion > 1 else "less than"
+    return (
+        f"The dispersion is {dispersion:.3g} (Pearson's statistic over degrees of freedom): counts vary "
+        f"{than} Poisson's law, of dispersion 1, says."
+    )
 
 
 def _is_ratio(effect: str) -> bool:

@@ -35,6 +35,8 @@ def _check_columns(document: Mapping[str, Any]) -> None:
     _require(len(set(names)) == len(names), "numbers and categories", names, "different names")
     _check_coding(document, names)
     _require(isinstance(target, str) or (_is_words(target) and bool(target)), "target", target, "a name, or several")
+    exposure = document.get("exposure")
+    _require(exposure is None or _is_word(exposure), "exposure", exposure, "the name of a column")
 
 
 def _check_category(name: str, own: Any) -> None:

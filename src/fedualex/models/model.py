@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
+from ..data.columns import CellError, column_of_kind, plain_column
 from ..display import rounded_up
 from ..problems.readings import Reading
 from ..validation import missing, short
@@ -42,6 +43,17 @@ def standardized(reading: Reading, scale: Standardizer, several: bool) -> Answer
     if not several:
         center, size = center[0], size[0]
     return Answers(reading, center=center, scale=size)
+
+
+def exposures(table: Any, name: str) -> NDArray[np.float64]:
+    """What the counts of a table's rows are over, checked."""
+    if name not in table:
+        raise ValueError(f"table must have the column {name!r}, the exposure; for rates, a column of ones")
+    over = np.asarray(column_of_kind(name, plain_column(name, table[name]), text=False), float)
+    if not np.all(fine := (over > 0) & np.isfinite(over)):
+        row = int(np.argmin(fine))
+        raise CellError(row, f"the column {name!r}, the exposure, must hold numbers > 0, got {over[row]:g}")
+    return over
 
 
 # Named coefficients of a linear model for rows as people have them.
@@ -91,6 +103,7 @@ class Model:
 
     encoder: from columns to features. weights: (features,), or (features, scores) where there are several scores.
     answers: what scores mean. target: the name of the column that is predicted, or of several, one for each score.
+    exposure: the column of what counts are over, whose logarithm is added to the score; None if there is none.
     certificate: {"gap", "status", "meaning", ...} of the run that found it; gap None where nothing is certified.
     training: where it came from, as plain data: goal, settings, clients, rows, versions, metrics.
     """
@@ -102,6 +115,7 @@ class Model:
     target: str | tuple[str, ...]
     certificate: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    exposure: str | None = None
 
     def __post_init__(self) -> None:
         features = len(self.encoder.features)
@@ -149,6 +163,8 @@ class Model:
             raise TypeError(f"table must map the names of columns to columns, got {short(table)}")
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.asarray(self.encoder.transform(table) @ self.weights + self.bias)
+        if self.exposure is not None:
+            scores = scores + np.log(exposures(table, self.exposure))
         if not np.all(np.isfinite(scores)):
             row = int(np.argmin(np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)))
             raise ValueError(f"table must have numbers whose scores float64 holds; that of row {row} is beyond it")

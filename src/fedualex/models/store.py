@@ -66,6 +66,7 @@ def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "kind": "model",
         "target": model.target if isinstance(model.target, str) else list(model.target),
         "answers": answers,
+        "exposure": model.exposure,
         "numbers": list(model.encoder.numbers),
         "categories": {name: _category(model.encoder, name) for name in model.encoder.categories},
         "codes": list(model.encoder.codes),
@@ -149,7 +150,7 @@ def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
     encoder = _encoder(numbers, scale, document)
     target, certificate, training = document["target"], document["certificate"], document["training"]
     target = tuple(target) if isinstance(target, list) else target
-    model = Model(encoder, weights, bias, answers, target, certificate, training)
+    model = Model(encoder, weights, bias, answers, target, certificate, training, document.get("exposure"))
     _check_answers(model)
     return model
 

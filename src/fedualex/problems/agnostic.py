@@ -145,6 +145,7 @@ class AgnosticRecipe(AbstractRecipe):
     grouped: bool = False
     spread: Any = 0.0
     exchanges: ClassVar[int] = 3
+    keeps_rows: ClassVar[bool] = True
     row_groups: ClassVar[bool] = True
     measure: ClassVar[Measure] = "worst"
 

@@ -257,6 +257,7 @@ class ConstrainedRecipe(AbstractRecipe):
     radius: Any = None
     multiplier: Any = None
     exchanges: ClassVar[int] = 2
+    keeps_rows: ClassVar[bool] = True
     row_groups: ClassVar[bool] = True
     measure: ClassVar[Measure] = "limited"
 

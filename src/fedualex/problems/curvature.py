@@ -325,14 +325,21 @@ def surveyor_of(problem: Any) -> Surveyor:
 
 def score_sums(problem: Any) -> list[tuple[float, ScoreSum]] | None:
     """The weight of each client, and its f as a sum of losses of scores; None where f is no such sum."""
-    score_sum = getattr(getattr(problem, "f", None), "score_sum", None)
-    if score_sum is None or problem.data is None or problem.clients == 0:
+    if getattr(getattr(problem, "f", None), "score_sum", None) is None or problem.data is None or problem.clients == 0:
         return None
-    sums: list[ScoreSum | None] = [score_sum(client, problem.like) for client in _clients(problem.data)]
+    sums = [score_sum_of(problem, client) for client in _clients(problem.data)]
+    found = [own for own in sums if own is not None]
+    weights = np.asarray(problem.weights, float).tolist()
+    return list(zip(weights, found, strict=True)) if len(found) == len(sums) else None
+
+
+def score_sum_of(problem: Any, examples: Any) -> ScoreSum | None:
+    """f of one client with these examples as a sum of losses of scores, whatever data the problem has."""
+    score_sum = getattr(problem.f, "score_sum", None)
+    own: ScoreSum | None = None if score_sum is None else score_sum(examples, problem.like)
     # Several targets of which there is one have a score each, as one target has.
-    flat = _outputs(problem.like) == 1
-    found = [own._replace(target=own.target.reshape(len(own.target))) if flat else own for own in sums if own]
-    return list(zip(np.asarray(problem.weights, float).tolist(), found, strict=True)) if None not in sums else None
+    flat = own is not None and _outputs(problem.like) == 1
+    return own._replace(target=own.target.reshape(len(own.target))) if own is not None and flat else own
 
 
 KINKS = {"abs", "clamp", "max", "min", "reduce_max", "reduce_min", "relu", "select_n", "sign", "sort"}

@@ -2,6 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, no_type_check
 
 import equinox as eqx
@@ -161,12 +163,32 @@ def build_geometry(x: Tree, y: Tree, like: Saddle) -> Product:
 
 def _check_fit(name: str, part: Any, shape: tuple[int, ...]) -> None:
     try:
-        with double():  # a bound of 1e150 is no float32
-            result = jax.eval_shape(part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
+        result = _projected_shape(_OfShapes.of(part), shape)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: {error}") from None
-    if result.shape != shape:
-        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: its arrays make it {result.shape}")
+    if result != shape:
+        raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: its arrays make it {result}")
+
+
+@dataclass(frozen=True)
+class _OfShapes:
+    """A geometry, which equals all with arrays of the same shapes in the same places."""
+
+    key: Any
+    part: Any = field(compare=False)
+
+    @classmethod
+    def of(cls, part: Any) -> "_OfShapes":
+        leaves, structure = jax.tree.flatten(part)
+        return cls((structure, tuple((np.shape(leaf), np.result_type(leaf)) for leaf in leaves)), part)
+
+
+@lru_cache(maxsize=256)
+def _projected_shape(shaped: _OfShapes, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of a projection; paths of penalties ask for hundreds that differ in a number."""
+    with double():  # a bound of 1e150 is no float32
+        found: Any = jax.eval_shape(shaped.part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
+    return tuple(found.shape)
 
 
 def names_of(point: Tree) -> str:

@@ -32,6 +32,7 @@ class LowRankRecipe(AbstractRecipe):
     intercept: bool = True
     weights: Any = "samples"
     exchanges: ClassVar[int] = 2
+    keeps_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         of_type("intercept", self.intercept, bool, "True or False")

@@ -12,10 +12,10 @@ from .rows import two_classes
 
 OF = " of "
 """Between a measure and the target or class that it is of, where there are several."""
-SMALLER_IS_BETTER = ("loss", "mae", "mse", "errors")
-MEANS = ("positives", "accuracy", "loss", "mae", "mse")
+SMALLER_IS_BETTER = ("loss", "mae", "mse", "errors", "deviance")
+MEANS = ("positives", "accuracy", "loss", "mae", "mse", "deviance", "log-likelihood")
 """What is a mean over rows."""
-NEUTRAL = ("rows", "positives")
+NEUTRAL = ("rows", "positives", "observed/expected")
 """What is said of the rows, and not of the model."""
 
 Measured = dict[str, float | None]

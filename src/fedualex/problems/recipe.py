@@ -62,6 +62,8 @@ class AbstractRecipe(ABC):
     row_duals: ClassVar[bool] = False
     """Whether a run has one dual number for each row: whoever sees it can solve for the rows."""
 
+    keeps_rows: ClassVar[bool] = False
+    """Whether `examples` has each row as it is, under "row": what it says of other things depends on no feature."""
     bias_is_known: ClassVar[bool] = False
     """Whether `bias` needs what clients have added up to."""
     measure: ClassVar[Measure] = "mean"

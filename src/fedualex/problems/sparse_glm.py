@@ -41,6 +41,7 @@ class SparseGlmRecipe(AbstractRecipe):
     weights: Any = "samples"
     center: Any = None
     exchanges: ClassVar[int] = 2
+    keeps_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._family()
@@ -136,8 +137,10 @@ def sparse_glm(
 
     family "squared": loss (score - y)^2 / 2, so that l1 is scikit-learn's alpha of Lasso. "logistic": with two classes
         log(1 + exp(-s score)), s = -1 for the first label in sorted order and +1 for the second, so that l1 is
-        1 / (C n); with more the softmax loss ("multiclass"), and w has shape (d, classes), b (classes,). "huber":
-        u^2 / 2 of u = score - y for |u| <= 1, |u| - 1/2 beyond; or a `Family`.
+        1 / (C n); with more the softmax loss ("multiclass"), and w has shape (d, classes), b (classes,). With
+        u = score - y "huber" is u^2 / 2 for |u| <= 1 and |u| - 1/2 beyond, and "absolute" is sqrt(u^2 + .01) - .1.
+        "poisson": exp(score) - y score + y log y - y, half the deviance of counts y >= 0; of rates y that of counts if
+        sample_weight is their exposure. Or a `Family`.
     clients: for each row, whose it is; None is one client. weights: "samples" makes all p_i alike (the pooled problem),
         "clients" makes all clients alike; or one number for each client. sample_weight: a number >= 0 for each row,
         in proportion to which rows count in every mean over rows; all alike without it.

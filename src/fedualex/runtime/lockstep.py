@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import NDArray
 
 from ..algorithms.base import Facts, Survey
 from ..algorithms.newton import FeDualNewton, NewtonServer, Place, entries_of, point_of
@@ -14,6 +15,7 @@ from ..certificates.certificate import Measured, certificate_of
 from ..certificates.surveys import Curvature, Surveyed, measure_bounds
 from ..compiling import compiled, double
 from ..model_problem import solve_model
+from ..model_problem.lasso import Squares
 from ..problems import AbstractProblem
 from ..problems.known import is_affine
 from ..tree import Saddle
@@ -208,13 +210,26 @@ class Quadratic:
 
     def __init__(self, point: Saddle, found: Surveyed):
         assert found.curvature is not None
-        self.center, self.slope, self.value = entries_of(point), entries_of(found.operator), float(found.value)
+        self.like, self.center = point, entries_of(point)
+        self.slope, self.value = entries_of(found.operator), float(found.value)
         self.curvature: Curvature = found.curvature
 
     @property
     def place(self) -> Place:
         """The model that is f itself."""
-        return Place(self.center, self.slope, self.curvature.jacobian, np.arange(self.center.size))
+        return self.place_at(self.center)
+
+    def place_at(self, point: NDArray[np.float64]) -> Place:
+        """The same model around another point."""
+        slope = self.slope + self.curvature.xx @ (point - self.center)
+        return Place(point, slope, self.curvature.jacobian, np.arange(self.center.size))
+
+    def with_ridge(self, weights: slice, l2: float, **about: Any) -> Squares:
+        """f + l2/2 |w|^2 around 0. about: what else `Squares` says of it."""
+        bent, second = self.curvature.xx @ self.center, self.curvature.xx.copy()
+        second[weights, weights] += l2 * np.eye(len(second[weights]))
+        value = self.value - float(self.center @ self.slope) + float(self.center @ bent) / 2
+        return Squares(value, self.slope - bent, second, weights=weights, **about)
 
     def survey(self, request: Survey) -> list[Surveyed]:
         """What all parties would answer, but for rounding; a dual cut of a quadratic would be its tangent."""
@@ -223,12 +238,15 @@ class Quadratic:
     def _at(self, point: Saddle) -> Surveyed:
         step = entries_of(point) - self.center
         bent = self.curvature.xx @ step
-        leaves, structure = jax.tree.flatten(point)
-        ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
-        parts = zip(np.split(self.slope + bent, ends), leaves, strict=True)
-        operator: Saddle = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in parts])
         value = self.value + float((self.slope + bent / 2) @ step)
-        return Surveyed(operator, np.asarray(value), self.curvature)
+        return Surveyed(self.shaped(self.slope + bent), np.asarray(value), self.curvature)
+
+    def shaped(self, entries: NDArray[np.float64]) -> Saddle:
+        """A point, or an operator, with these entries."""
+        leaves, structure = jax.tree.flatten(self.like)
+        parts = zip(np.split(entries, np.cumsum([np.size(leaf) for leaf in leaves])[:-1]), leaves, strict=True)
+        found: Saddle = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in parts])
+        return found
 
 
 def is_quadratic(problem: AbstractProblem) -> bool:

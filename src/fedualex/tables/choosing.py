@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from ..algorithms.base import Survey
 from ..algorithms.newton import Place
 from ..certificates.surveys import Surveyed
+from ..model_problem.lasso import solve_lasso_path
 from ..problems import AbstractRecipe, Problem
 from ..problems.rows import Rows
 from ..runtime.lockstep import NUMBERS, Member, Quadratic, Solved, is_quadratic, solve_together
@@ -341,6 +343,7 @@ class _Search:
         self.announce, self.exchanges, self.fits, self.met, self.tol = announce, 0, 0, 0, 0.0
         self.known: list[list[Known]] = [[] for _ in range(parties.folds + 1)]
         self.quadratics: list[Quadratic] = []
+        self.by_active_sets = self.name == "l1" and getattr(recipe, "radius", None) is None
 
     def begin(self, tol: float) -> Solved:
         """Summaries of all losses, and the null model of all rows, whose loss is what tol is a share of."""
@@ -368,6 +371,8 @@ class _Search:
     def _null(self, start: Saddle, huge: float, tol: float) -> Solved:
         """Of all rows at a huge penalty."""
         whole = self.parties.folds
+        if self.quadratics and self.by_active_sets and (found := self._lasso(whole, np.array([huge]))):
+            return found[0]
         return self.solve([Member(whole, self.problem(whole, huge), start)], tol, relative=True)[0]
 
     def _least(self, null: Solved) -> float:
@@ -395,7 +400,7 @@ class _Search:
         self._count("squares of all folds")
         self.quadratics = [Quadratic(point, found) for (found,) in answers]
 
-    @property
+    @cached_property
     def weights(self) -> slice:
         """Where the weights are among the entries of a point."""
         like, before = self.problem(self.parties.folds, HUGE).like.x, 0
@@ -415,7 +420,7 @@ class _Search:
         """All rows: every STRIDE-th value from the null model, then those between from these; of squares in turn."""
         whole, last = self.parties.folds, len(values) - 1
         if self.quadratics:
-            return self._path_of_squares(values)
+            return self._path_of_squares(whole, values)
         first = sorted({*range(0, last, STRIDE), last})
         coarse = [Member(whole, self.problem(whole, values[v]), null) for v in first]
         found = dict(zip(first, self.solve(coarse), strict=True))
@@ -429,19 +434,35 @@ class _Search:
         return list(self.mended(values, pairs).values())
 
     def folded(self, values: NDArray[Any], path: list[Solved]) -> list[list[Solved]]:
-        """Every fold's answers, from those of all rows at the same value."""
+        """Every fold's answers, from those of all rows at the same value; of squares with l1 by themselves."""
+        if self.quadratics and self.by_active_sets:
+            return [self._path_of_squares(f, values) for f in range(self.parties.folds)]
         pairs = [(f, v) for v in range(len(values)) for f in range(self.parties.folds)]
         members = [Member(f, self.problem(f, values[v]), *self._start(f, path[v].point)) for f, v in pairs]
         found = self.mended(values, dict(zip(pairs, self.solve(members), strict=True)))
         return [[found[f, v] for v in range(len(values))] for f in range(self.parties.folds)]
 
-    def _path_of_squares(self, values: NDArray[Any]) -> list[Solved]:
-        """One after the other, which asks nobody."""
-        whole, found = self.parties.folds, list[Solved]()
-        for value in values:
-            start = self._start(whole, found[-1].point) if found else (self.quadratics[whole].place,)
-            found += self.solve([Member(whole, self.problem(whole, value), *start)])
+    def _path_of_squares(self, f: int, values: NDArray[Any]) -> list[Solved]:
+        """One after the other, which asks nobody: by active sets, and what these do not certify as any other fit."""
+        found = self._lasso(f, values) if self.by_active_sets else []
+        for v, value in enumerate(values):
+            if v == len(found) or not found[v].met:
+                start = self._start(f, found[v - 1].point) if v else (self.quadratics[f].place,)
+                found[v : v + 1] = self.solve([Member(f, self.problem(f, value), *start)])
         return found
+
+    def _lasso(self, f: int, values: NDArray[Any]) -> list[Solved]:
+        """All values of squares with l1, from their sums alone."""
+        own, view = self.quadratics[f], self.problem(f, HUGE)
+        assert view.floor is not None
+        l2, rows = float(getattr(self.recipe, "l2", 0.0)), int(self.known[f][0]["rows"].sum())
+        terms = rows + own.center.size + 64
+        squares = own.with_ridge(self.weights, l2, floor=float(view.floor.value), terms=terms, error=self.sum_error)
+        if (found := solve_lasso_path(squares, values)) is None:
+            return []
+        parts = zip(found.points, found.values.tolist(), found.gaps.tolist(), strict=True)
+        place = own.place_at(found.points[0])  # the model of squares is the same anywhere
+        return [Solved(own.shaped(z), gap, value, gap <= self.tol, place) for z, value, gap in parts]
 
     def _start(self, f: int, near: Saddle) -> tuple[Any, ...]:
         """At a point near the answer; of squares at the answer itself, which is looked for near that point."""

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inference.newton import Estimate, Outcome, estimate
-from ..inference.table import Effect, Effects, tabulate
+from ..inference.table import QUASI, Effect, Effects, tabulate
 from ..models import Model
+from ..problems import RobustRecipe
 from ..problems.families import Family
 from ..runs.settings import ConfigurationError
 from ..runtime.status import status_of
 from ..summaries import Known
-from .goals import DEVIATIONS, GOALS, MEAN, PAIRS, SHARED
+from .goals import GOALS, MEAN, PAIRS, SHARED
 from .kept_model import Answer
 from .recipe import TableRecipe
 
@@ -26,7 +27,7 @@ PROOF = "self-concordance"
 WHY_NONE = {
     PAIRS.recipe: "a ranking of pairs has no standard errors here",
     SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
-    DEVIATIONS.recipe: "absolute deviations have no second derivatives",
+    RobustRecipe: "absolute deviations have no second derivatives",
 }
 
 
@@ -109,7 +110,9 @@ class Layout:
 
     def tables(self, found: Estimate, conditional: bool, confidence: float) -> dict[str, Any]:
         """The table with its main errors, and with others."""
-        kinds = ["sandwich"] if conditional else ["model-based", "sandwich"]
+        kinds = ["sandwich"] if conditional or not self.family.likelihood else ["model-based", "sandwich"]
+        if found.dispersion is not None and not conditional:
+            kinds = [QUASI, *kinds]
         kinds += ["clustered"] if found.clustered is not None else []
         offset = None
         if not self.own and self.recipe.reading.standardized:

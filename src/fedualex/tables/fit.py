@@ -33,10 +33,11 @@ from .goals import (
     GOALS,
     FitSettings,
     Selection,
+    check_exposure,
     check_groups,
     check_target,
+    choose_goal,
     default_tolerance,
-    goal_of,
     names_of,
     read_fit,
     words_of_weights,
@@ -90,7 +91,7 @@ class Source:
         own = [rows[used[rows]] for rows in every]
         if gone := [str(name) for name, rows in zip(named, own, strict=True) if not len(rows)]:
             raise ConfigurationError(f"every row of {_some(gone)} misses a value, so that missing = drop leaves none")
-        held = [rows[held_out_by(labels[rows], self.holdout)] for rows in own]
+        held = [rows[held_out_by(labels[rows], self.holdout, recipe.reading.labelled)] for rows in own]
         test = np.sort(np.concatenate(held))
         left = [np.setdiff1d(rows, out) for rows, out in zip(own, held, strict=True)]
         trained = [kept.take(rows) for rows in left]
@@ -139,7 +140,7 @@ def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
 class PlannedFit:
     """What will be fitted, before anything is computed but the summaries of the parties.
 
-    checksum: of the table. folder: from which relative paths start.
+    checksum: of the table. folder: from which relative paths start. why: this goal, where none was asked for.
     """
 
     recipe: TableRecipe
@@ -149,6 +150,7 @@ class PlannedFit:
     wanted: FitSettings
     checksum: str
     folder: Path
+    why: str = ""
 
     @cached_property
     def configuration(self) -> Configuration:
@@ -213,7 +215,13 @@ class PlannedFit:
             if self.recipe.limits_classes
             else []
         )
-        return [*limited, *_column_notes(self.encoder, self.parties), *_client_notes(self.recipe, self.parties)]
+        chosen = [self.why] if self.why else []
+        return [
+            *chosen,
+            *limited,
+            *_column_notes(self.encoder, self.parties),
+            *_client_notes(self.recipe, self.parties),
+        ]
 
 
 def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
@@ -223,23 +231,24 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     wanted = read_fit(settings, TABLE_KEYS)
     table, target = read_table(name, folder), wanted.target
     clients, ignore = _clients(settings.get("clients")), settings.get("ignore") or []
-    beside = {"clients": clients, **{key: getattr(wanted, key) for key in ("groups", "weights", "id")}}
+    beside = {"clients": clients, **{key: getattr(wanted, key) for key in ("groups", "weights", "exposure", "id")}}
     _check_columns(table, target, beside, ignore)
-    goal = goal_of(wanted.goal, table.pick(target))
+    goal, why = (wanted.goal, "") if wanted.goal is not None else choose_goal(str(target), table.pick(target))
     check_groups(goal, wanted.groups)
+    check_exposure(goal, wanted.exposure)
     for column in names_of(target):
         check_target(goal, column, table[column])
     columns = target if isinstance(target, str) else tuple(target)
     coding = Coding(tuple(wanted.categories), wanted.reference, wanted.missing)
     selection = Selection(wanted.folds, wanted.choose)
-    told = (goal, columns, wanted.groups, wanted.weights, wanted.options)
+    told = (goal, columns, wanted.groups, wanted.weights, wanted.exposure, wanted.options)
     recipe = TableRecipe(*told, coding=coding, id=wanted.id, selection=selection)
     source = Source(name, clients, ignore, wanted.holdout)
     parties = source.split(table, recipe)
     if wanted.weights is not None:
         weights = parties.column(wanted.weights)
         row_weights(weights, len(weights), f"the column {wanted.weights!r}")
-    planned = PlannedFit(recipe, source, parties, agree(parties.members), wanted, table.checksum, folder)
+    planned = PlannedFit(recipe, source, parties, agree(parties.members), wanted, table.checksum, folder, why)
     _ = planned.configuration  # refuses what cannot be run
     if wanted.rate is not None:
         check_rate(recipe, planned.known, parties.held_out, wanted.rate, wanted.confidence)

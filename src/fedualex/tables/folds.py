@@ -1,6 +1,7 @@
 """Folds of rows, which stay where they are when rows are appended, and what one party says of all folds at once."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.base import Survey
+from ..algorithms.newton import entries_of
 from ..certificates.surveys import Surveyed
 from ..problems import AbstractRecipe
-from ..problems.curvature import ScoreSurveyor, Surveyor, surveyor_of
+from ..problems.curvature import ScoreSurveyor, Surveyor, score_sum_of, surveyor_of
 from ..problems.rows import Rows
+from ..problems.scores import ScoreRows, ScoreSum
 from ..summaries import Known, Summary
 from ..tree import Saddle
 
@@ -134,6 +137,7 @@ class FoldedRows:
         self.recipe, self.rows, self.fold, self.folds, self.client = recipe, rows, np.asarray(fold), folds, client
         self._known: list[list[Known]] = [[] for _ in range(folds + 1)]
         self._surveyors: dict[int, tuple[float, Surveyor]] = {}
+        self._shares: dict[int, float | None] = {}
 
     def summarize(self, known: Sequence[Sequence[Known]]) -> Summary:
         """The recipe's next summary of every loss, `fold 3/` before the names of number 3. known: of each, so far."""
@@ -145,11 +149,16 @@ class FoldedRows:
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
         """What all parties have added up to for each loss, before the first survey."""
-        self._known, self._surveyors = [list(own) for own in known], {}
+        self._known, self._surveyors, self._shares = [list(own) for own in known], {}, {}
+        for name in ("_matrix", "_of_folds"):
+            self.__dict__.pop(name, None)
 
     def survey(self, requests: Sequence[tuple[int, Survey]]) -> list[list[Surveyed]]:
         """Its weighted part of each survey, second derivatives as triangles."""
-        return [[self._part(f, *at) for at in _points(request)] for f, request in requests]
+        places = [(f, *at) for f, request in requests for at in _points(request)]
+        parts = self._survey_together(places)
+        found = iter([parts.get(i) or self._part(*place) for i, place in enumerate(places)])
+        return [[next(found) for _ in request.points] for _, request in requests]
 
     @property
     def fewest_trained(self) -> int:
@@ -172,44 +181,95 @@ class FoldedRows:
         """What the goal's measure needs of the rows of fold k, at each (k, x): one row of sums for each request."""
         parts = list[NDArray[Any]]()
         for k, several in groupby(requests, key=lambda request: request[0]):
-            rows = self._of(k)
+            rows = _some(self.rows, self.fold == k)
             parts += [self.recipe.held_out(rows, self._known[k], self.client, x) for _, x in several]
         return Summary(sums={HELD_OUT: np.stack(parts)})
 
     def _part(self, f: int, point: Any, curvature: bool, start: Any) -> Surveyed:
         weight, surveyor = self._surveyor(f)
-        found = surveyor.survey(point, curvature=curvature, start=start)
-        if found.curvature is not None:
-            found = found._replace(curvature=found.curvature.triangles())
-        part: Surveyed = jax.tree.map(lambda leaf: weight * np.asarray(leaf), found)
-        return part
+        return _scaled(surveyor.survey(point, curvature=curvature, start=start), weight)
+
+    def _survey_together(self, places: Sequence[tuple[int, Any, bool, Any]]) -> dict[int, Surveyed]:
+        """Of several losses at one point: each fold is surveyed once, and added to all losses that have it."""
+        alike = dict[tuple[bytes, bool], list[int]]()
+        for i, (_, point, curvature, start) in enumerate(places):
+            if start is None:
+                alike.setdefault((entries_of(point).tobytes(), curvature), []).append(i)
+        found = dict[int, Surveyed]()
+        for (_, curvature), several in alike.items():
+            losses = [places[i][0] for i in several]
+            if len(several) < 3 or any(self._share_of(f) is None for f in losses):
+                continue
+            of_fold = [own.survey(places[several[0]][1], curvature=curvature) for own in self._of_folds]
+            for i, f in zip(several, losses, strict=True):
+                parts = [own for k, own in enumerate(of_fold) if k != f]
+                total: Surveyed = jax.tree.map(lambda *leaves: sum(leaves), *parts)
+                found[i] = _scaled(total, self._surveyor(f)[0] * (self._share_of(f) or 0.0))
+        return found
+
+    @cached_property
+    def _of_folds(self) -> list[ScoreSurveyor]:
+        """Surveyors of the rows of each fold that has some, by the coefficients of all rows."""
+        whole = self._surveyor(self.folds)[1]
+        assert isinstance(whole, ScoreSurveyor)
+        ((_, every),) = whole.parts
+        kept = [np.flatnonzero(self.fold == k) for k in range(self.folds)]
+        return [ScoreSurveyor(whole.problem, [(1.0, _some_losses(every, rows))]) for rows in kept]
+
+    def _share_of(self, f: int) -> float | None:
+        """How much more every row counts in loss number f than in that of all rows; None if rows differ in that."""
+        if f not in self._shares:
+            self._shares[f] = 1.0 if f == self.folds else self._compared_share(f)
+        return self._shares[f]
+
+    def _compared_share(self, f: int) -> float | None:
+        there, whole = self._surveyor(f)[1], self._surveyor(self.folds)[1]
+        if not isinstance(there, ScoreSurveyor) or not isinstance(whole, ScoreSurveyor):
+            return None
+        ((_, own),), ((_, every),) = there.parts, whole.parts
+        if not isinstance(own.rows.rows, _SomeRows):
+            return None
+        kept = np.flatnonzero(self.fold != f)
+        if own.mixed is not None or own.family != every.family or not np.array_equal(own.target, every.target[kept]):
+            return None
+        ratio = own.fixed[0] / every.fixed[kept[0]] if every.fixed[kept[0]] > 0 else 0.0
+        same = np.allclose(own.fixed, ratio * every.fixed[kept], rtol=4 * np.finfo(float).eps, atol=0)
+        return float(ratio) if ratio > 0 and same else None
 
     def _surveyor(self, f: int) -> tuple[float, Surveyor]:
         if f not in self._surveyors:
             known = self._known[f]
-            examples = self.recipe.examples(self._without(f), known, self.client)
             weight = float(self.recipe.client_weights(known)[self.client])
-            surveyor = surveyor_of(self.recipe.problem(known, [examples]))
-            if f < self.folds and isinstance(surveyor, ScoreSurveyor):
-                self._share_rows(f, surveyor)
-            self._surveyors[f] = weight, surveyor
+            self._surveyors[f] = weight, self._shared_surveyor(f) or self._own_surveyor(f)
         return self._surveyors[f]
 
-    def _share_rows(self, f: int, surveyor: ScoreSurveyor) -> None:
-        """Let it look at the rows of the loss that has all of them, if its own are some of these: one copy serves."""
-        whole = self._surveyor(self.folds)[1]
-        assert isinstance(whole, ScoreSurveyor)
-        ((weight, own),), ((_, every),) = surveyor.parts, whole.parts
-        matrix, kept = every.rows.rows, np.flatnonzero(self.fold != f)
-        if not isinstance(matrix, np.ndarray) or len(matrix) != len(self.fold):
-            return
-        if np.array_equal(own.rows.rows, matrix[kept]):
-            rows = own.rows._replace(rows=_SomeRows(matrix, kept))
-            surveyor.parts = [(weight, own._replace(rows=rows))]
-            surveyor.problem = self.recipe.problem(self._known[f], "elsewhere")
+    def _own_surveyor(self, f: int) -> Surveyor:
+        """With its own copy of the rows."""
+        known = self._known[f]
+        examples = self.recipe.examples(self._without(f), known, self.client)
+        view = self.recipe.problem(known, "elsewhere")
+        if (own := score_sum_of(view, examples)) is not None:
+            return ScoreSurveyor(view, [(1.0, own)])
+        return surveyor_of(self.recipe.problem(known, [examples]))
 
-    def _of(self, k: int) -> Rows:
-        return _some(self.rows, self.fold == k)
+    def _shared_surveyor(self, f: int) -> Surveyor | None:
+        """That looks at the rows of the loss that has all of them: one copy serves. None where examples are others."""
+        kept = np.flatnonzero(self.fold != f)
+        if f == self.folds or not kept.size or not self.recipe.keeps_rows or not isinstance(self.rows.X, np.ndarray):
+            return None
+        matrix, known = self._matrix, self._known[f]
+        without = self._without(f)._replace(X=np.zeros((kept.size, 0)))
+        view = self.recipe.problem(known, "elsewhere")
+        own = score_sum_of(view, self.recipe.examples(without, known, self.client))
+        if own is None or matrix is None:
+            return None
+        return ScoreSurveyor(view, [(1.0, own._replace(rows=own.rows._replace(rows=_SomeRows(matrix, kept))))])
+
+    @cached_property
+    def _matrix(self) -> NDArray[Any] | None:
+        """All rows as losses of scores have them."""
+        whole = self._surveyor(self.folds)[1]
+        return whole.parts[0][1].rows.rows if isinstance(whole, ScoreSurveyor) else None
 
     def _without(self, k: int) -> Rows:
         """The rows of loss number k; of a party that has none, all of its rows without weight."""
@@ -233,6 +293,20 @@ class _SomeRows:
 
     def __getitem__(self, part: slice) -> NDArray[Any]:
         return np.asarray(self.rows[self.kept[part]])
+
+
+def _some_losses(every: ScoreSum, kept: NDArray[np.int64]) -> ScoreSum:
+    """Those of some rows, looked at in place."""
+    rows = ScoreRows(_SomeRows(every.rows.rows, kept), every.rows.beside[kept], every.rows.center)
+    return every._replace(rows=rows, target=every.target[kept], fixed=every.fixed[kept])
+
+
+def _scaled(found: Surveyed, weight: float) -> Surveyed:
+    """Weighed, with second derivatives as triangles."""
+    if found.curvature is not None:
+        found = found._replace(curvature=found.curvature.triangles())
+    part: Surveyed = jax.tree.map(lambda leaf: weight * np.asarray(leaf), found)
+    return part
 
 
 def _some(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:

@@ -17,14 +17,13 @@ from ..problems import (
     AucRecipe,
     ConstrainedRecipe,
     LowRankRecipe,
-    RobustRecipe,
     SparseGlmRecipe,
 )
+from ..problems.families import FAMILIES
 from ..problems.readings import Reading
 from ..runs.settings import ConfigurationError, check_keys
 from ..validation import classes, hint, missing, short
 
-LEAST_SHARE = 0.05
 MOST_ROWS = 2000
 """Rows from which on default penalties stay as they are: smaller ones only make problems harder to solve."""
 
@@ -90,8 +89,6 @@ PAIRS = Structure(AucRecipe, fixed={"saddle": False}, options={"l1": 1e-3, "l2":
 """Squares of pairs of rows, one of each class."""
 SHARED = Structure(LowRankRecipe, options={"nuclear": 1e-2}, penalty="nuclear", tol=1e-3, several=True)
 """Squares of several targets whose coefficients share few directions."""
-DEVIATIONS = Structure(RobustRecipe, penalty="")
-"""Absolute deviations, with a dual variable for each row."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +103,11 @@ class Goal:
     def reading(self) -> Reading:
         """What the scores mean, as the recipe says."""
         return self.make_recipe(self.defaults(1)).reading
+
+    @property
+    def counts(self) -> bool:
+        """Whether the target is a count, which may be over an exposure."""
+        return self.family in FAMILIES and FAMILIES[self.family]().counts
 
     def make_recipe(self, arguments: Mapping[str, Any]) -> AbstractRecipe:
         """The recipe with those of the arguments that it takes."""
@@ -131,7 +133,9 @@ GOALS: dict[str, Goal] = {
     "neyman-pearson": Goal("the least loss of one class while that of the other is limited", LIMITED_CLASS, "logistic"),
     "lasso": Goal("the least squares, sparse", MEAN, "squared"),
     "fair-regression": Goal("the least squares of the client that is served worst", WORST, "squared"),
-    "robust": Goal("the least absolute deviations, which outliers cannot pull", DEVIATIONS),
+    "robust": Goal("the least absolute deviations, which outliers cannot pull", MEAN, "absolute"),
+    "poisson": Goal("the least deviance of counts, sparse", MEAN, "poisson"),
+    "fair-counts": Goal("the least deviance of counts of the client that is served worst", WORST, "poisson"),
     "low-rank": Goal("the least squares of several targets that share few directions", SHARED),
 }
 CLOSE, PER_ROW = 1e-6, 1e-11
@@ -170,18 +174,31 @@ def names_of(target: str | Sequence[str]) -> tuple[str, ...]:
     return (target,) if isinstance(target, str) else tuple(target)
 
 
-def goal_of(name: str | None, labels: NDArray[Any]) -> str:
-    """The goal of this name; without one "logistic" for classes and "lasso" for numbers.
+MOST_CODES, MOST_CLASSES, LARGEST_MEAN = 10, 20, 30.0
 
-    Numbers that are not whole, or of which more than a share of the rows are distinct, are no classes.
+
+def choose_goal(target: str, labels: NDArray[Any]) -> tuple[str, str]:
+    """The goal for a target where none was asked for, and why, in a sentence.
+
+    Two classes, or more of words or of up to MOST_CODES whole numbers: logistic. Counts, which are more whole numbers
+    from 0 or 1 of a mean below LARGEST_MEAN: poisson. Other numbers: lasso. More than MOST_CLASSES words are refused.
     """
-    if name is not None:
-        return name
     if labels.ndim > 1:
-        return "low-rank"
-    few = len(np.unique(labels)) <= max(2, LEAST_SHARE * len(labels))
-    whole = labels.dtype.kind in "USbiu" or bool(np.all(labels == np.round(labels)))
-    return "logistic" if few and whole else "lasso"
+        return "low-rank", "several targets have the goal low-rank"
+    values = np.unique(labels[~missing(labels)])
+    words = labels.dtype.kind in "USb"
+    if words and len(values) > MOST_CLASSES:
+        raise ConfigurationError(
+            f"the target {target!r} holds {len(values)} different words: if they are classes, ask for the goal logistic"
+        )
+    whole = words or bool(np.all(values == np.round(values)))
+    if whole and len(values) <= (MOST_CLASSES if words else MOST_CODES):
+        held, goal = f"{len(values)} classes", "logistic"
+    elif whole and values[0] in (0, 1) and (mean := float(np.mean(labels[~missing(labels)]))) < LARGEST_MEAN:
+        held, goal = f"whole numbers from {values[0]:g} to {values[-1]:g} with the mean {mean:.3g}", "poisson"
+    else:
+        held, goal = "numbers", "lasso"
+    return goal, f"the target {target!r} holds {held}, so the goal is {goal}; another can be chosen by goal"
 
 
 def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
@@ -288,6 +305,8 @@ class FitSettings:
     """None: what the target holds decides."""
     groups: str | None = None
     weights: str | None = None
+    exposure: str | None = None
+    """The column of what counts are over, for goals of counts."""
     id: str | None = None
     """The column that names rows."""
     categories: Sequence[str] = ()
@@ -348,6 +367,13 @@ def _check_coding(chosen: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"missing must be one of {', '.join(MISSING)}, got {short(how)}")
     if not isinstance(key := chosen.get("id", ""), str):
         raise ConfigurationError(f"id must be the name of a column, got {short(key)}")
+
+
+def check_exposure(goal: str, exposure: str | None) -> None:
+    """Refuse an exposure for a goal without counts."""
+    if exposure is not None and not GOALS[goal].counts:
+        able = ", ".join(name for name, other in GOALS.items() if other.counts)
+        raise ConfigurationError(f"exposure is for the goals {able}, got the goal {goal}")
 
 
 def check_groups(goal: str, groups: str | None) -> None:

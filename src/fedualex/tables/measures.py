@@ -18,13 +18,15 @@ from ..inference.measures import (
     roc_points,
     summarize_answers,
     summarize_calibration,
+    summarize_counts,
     summarize_numbers,
     summarize_ranks,
     summarize_risks,
 )
 from ..inference.sums import Sums, add_up
 from ..models import Model
-from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER, Measured
+from ..problems.families import Logistic, Poisson
+from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER, MeanReading, Measured
 from ..validation import hint, missing
 from .goals import LIMITED
 
@@ -49,13 +51,26 @@ def sum_measures(model: Model, table: Table | None) -> Sums:
 def sum_calibration(model: Model, table: Table | None, beta: NDArray[Any], meat: bool) -> Sums:
     """What a party's rows add to the calibration of all, at (intercept, slope)."""
     truth, scores = _truth_and_scores(model, table)
+    if predicts_counts(model):
+        return summarize_calibration(Poisson(), scores, np.asarray(truth, float), beta, meat)
     known = np.isin(truth, model.classes)
-    return summarize_calibration(scores[known], truth[known] == model.classes[1], beta, meat)
+    sign = np.where(truth[known] == model.classes[1], 1.0, -1.0)
+    return summarize_calibration(Logistic(), scores[known], sign, beta, meat)
+
+
+def predicts_counts(model: Model) -> bool:
+    """Whether it predicts counts."""
+    return isinstance(model.answers.reading, MeanReading) and model.answers.reading.family.counts
+
+
+def predicts_risk(model: Model) -> bool:
+    """Whether it predicts the probability of one of two classes."""
+    return model.answers.reading.has_probabilities and len(model.classes) == 2
 
 
 def has_calibration(model: Model) -> bool:
-    """Whether it predicts the probability of one of two classes."""
-    return model.answers.reading.has_probabilities and len(model.classes) == 2
+    """Whether its predictions can be calibrated."""
+    return predicts_risk(model) or predicts_counts(model)
 
 
 def _truth_and_scores(model: Model, table: Table | None) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -79,7 +94,7 @@ def _sum_classes(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sum
     if len(model.classes) != 2:
         return sums
     sums |= summarize_ranks(scores[known], member[1][known])
-    if not has_calibration(model):
+    if not predicts_risk(model):
         return sums
     return sums | summarize_risks(reading.probabilities(scores[known])[:, 1], member[1][known])
 
@@ -87,10 +102,13 @@ def _sum_classes(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sum
 def _sum_numbers(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sums:
     answers, given = model.answers, np.asarray(truth, float)
     sums = summarize_numbers(given, np.asarray(answers.of(scores), float), float(answers.center), float(answers.scale))
-    family = getattr(answers.reading, "family", None)
-    if family is None:
+    if not isinstance(answers.reading, MeanReading):
         return sums
+    family = answers.reading.family
     losses = np.asarray(family.loss(scores, given))
+    if predicts_counts(model):
+        likelihood = np.asarray(family.log_likelihood(scores, given))
+        return sums | summarize_counts(given, np.asarray(answers.of(scores)), 2 * losses, likelihood)
     return sums | {"loss_sum": np.asarray(losses.sum()), "loss_squares": np.asarray(np.sum(losses**2))}
 
 
@@ -177,6 +195,8 @@ class Measures:
         }
         if not has_calibration(self.model):
             return found
+        if not predicts_risk(self.model):
+            return found | {"calibration": dict(self.calibration)}
         curves = {
             "overall": self._curves(self.sums),
             "clients": {n: self._curves(own) for n, own in self.clients.items()},
@@ -228,13 +248,13 @@ def calibrations(model: Model, parts: Sequence[Table], confidence: float) -> dic
 
 def _calibrated(model: Model, parts: Sequence[Table], confidence: float) -> dict[str, Any]:
     return calibration_by(
-        lambda beta, meat: add_up([sum_calibration(model, part, beta, meat) for part in parts]), confidence
+        model, lambda beta, meat: add_up([sum_calibration(model, part, beta, meat) for part in parts]), confidence
     )
 
 
-def calibration_by(ask: Ask, confidence: float) -> dict[str, Any]:
+def calibration_by(model: Model, ask: Ask, confidence: float) -> dict[str, Any]:
     """Intercept and slope with their intervals, from sums that somebody is asked for, as JSON has it."""
-    found = calibrate(ask, confidence)
+    found = calibrate(ask, confidence, "sandwich" if predicts_counts(model) else "model-based")
 
     def ends(one: Interval | None) -> list[float] | None:
         return None if one is None else [one.value, one.lower, one.upper]

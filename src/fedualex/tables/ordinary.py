@@ -14,7 +14,7 @@ from .party import Party, agree, pooled_problem
 BESIDE = {WORST.recipe, LIMITED_CLASS.recipe, PAIRS.recipe}
 """The structures that have an ordinary model beside them."""
 TOL = 1e-6
-MEASURES = ("loss", "auc", "mse")
+MEASURES = ("loss", "deviance", "auc", "mse")
 """By the first that both models have they are compared."""
 
 

@@ -74,7 +74,7 @@ class Party:
 
         asked: {"beta", "y", "own_intercept", "meat"}, the last two 0 or 1.
         """
-        weight, rows = float(self.recipe.party_weights(known)[self.client]), float(self.recipe.counts(known).sum())
+        weight, rows = float(self.recipe.party_weights(known)[self.client]), self.recipe.rows_in_units(known)
         own = self._losses(known)
         design = Design(np.asarray(own.rows.rows), own.target, rows * weight * own.coefficients(asked["y"]))
         return Summary(

@@ -12,7 +12,7 @@ from ..data.columns import complete_rows, naming_rows, refuse_odd_cells, refuse_
 from ..data.differences import find_differences
 from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..models import Answers, Model
-from ..models.model import standardized
+from ..models.model import exposures, standardized
 from ..problems import AbstractRecipe, Problem
 from ..problems.families import Family, family_of
 from ..problems.readings import Reading
@@ -49,8 +49,9 @@ CHOSEN = "chosen "
 class TableRecipe:
     """A problem of the catalogue for tables with the same columns at all parties, and the model that comes of it.
 
-    goal, options: one of GOALS, and what was chosen of its options. target, groups, weights: names of columns, of a
-    target perhaps several; of weights numbers >= 0, in proportion to which rows count.
+    goal, options: one of GOALS, and what was chosen of its options. target, groups, weights, exposure: names of
+    columns, of a target perhaps several; of weights numbers >= 0, in proportion to which rows count; of the exposure
+    numbers > 0, over which the target counts.
     smooth: whether theory chooses step sizes, for which parties tell how fast their operators change.
     selection: how the penalty is chosen where it is AUTO.
     coding: how columns become features. id: the column that names rows, which is no feature.
@@ -63,6 +64,7 @@ class TableRecipe:
     target: str | tuple[str, ...]
     groups: str | None = None
     weights: str | None = None
+    exposure: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     smooth: bool = False
     selection: Selection = field(default_factory=Selection)
@@ -135,7 +137,8 @@ class TableRecipe:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
         options = self._options(known)
         target = self.target if isinstance(self.target, str) else list(self.target)
-        told = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights, "id": self.id}
+        told = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights}
+        told |= {"exposure": self.exposure, "id": self.id}
         chosen = asdict(self.selection) if self.chooses else {}
         return {**told, **plain_coding(self.coding), **options, **chosen}
 
@@ -172,6 +175,9 @@ class TableRecipe:
             numbers = self.scale(known).transform(labels.reshape(len(X), -1)).reshape(labels.shape)
             return Rows(X, numbers, weight, group)
         y = class_column(labels, len(X)) if self.reading.labelled else np.asarray(labels, float)
+        if self.exposure is not None:  # a rate that weighs what its count is over (`Poisson`)
+            over = exposures(table, self.exposure)
+            y, weight = y / over, over if weight is None else over * weight
         return Rows(X, y, weight, y if self.limits_classes else group)
 
     def problem(self, known: Sequence[Known], data: Any) -> Problem:
@@ -199,7 +205,14 @@ class TableRecipe:
         """The model of a solution x. about: what `Model` keeps beside, as its certificate."""
         recipe = self.recipe(known)
         bias = recipe.bias(self.own_known(known), x)
-        return Model(self.encoder(known), np.asarray(x["weights"]), bias, self.answers(known), self.target, **about)
+        told = (np.asarray(x["weights"]), bias, self.answers(known), self.target)
+        return Model(self.encoder(known), *told, exposure=self.exposure, **about)
+
+    def rows_in_units(self, known: Sequence[Known]) -> float:
+        """The rows of all parties, or what they count over: the factor from a mean loss to the loss of all rows."""
+        if self.exposure is None or self.weights is not None or self._goal.structure is not MEAN_LOSS:
+            return float(self.counts(known).sum())
+        return float(known[Encoder.exchanges]["mass"].sum())
 
     def family(self, known: Sequence[Known]) -> Family:
         """The losses of rows, for goals whose structure leaves that open."""
@@ -214,7 +227,7 @@ class TableRecipe:
     @property
     def beside(self) -> tuple[str, ...]:
         """The columns that are no features."""
-        others = (self.groups, self.weights, self.id)
+        others = (self.groups, self.weights, self.exposure, self.id)
         return (*names_of(self.target), *dict.fromkeys(name for name in others if name is not None))
 
     def check_columns(self, table: Table, owners: Sequence[Any] | None = None) -> None:
@@ -228,6 +241,8 @@ class TableRecipe:
                     raise ConfigurationError(f"{key}: {table.source} has no column {name!r}; {hint(name, features)}")
         with naming_rows(table, self.id, owners):
             refuse_odd_cells(features, self.coding.categories)
+            if self.exposure is not None:
+                exposures(table, self.exposure)
         if self.groups is not None:
             refuse_twins(f"the column {self.groups!r}", np.unique(table[self.groups]).tolist())
 
@@ -312,7 +327,8 @@ def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecip
     options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
     coding = Coding(tuple(settings.get("categories", ())), settings.get("reference", {}), settings.get("missing", MEAN))
     selection = Selection(**{one.name: settings[one.name] for one in fields(Selection) if one.name in settings})
-    beside = {"groups": settings["groups"], "weights": settings["weights"], "id": settings.get("id")}
+    beside = {"groups": settings["groups"], "weights": settings["weights"]}
+    beside |= {"exposure": settings.get("exposure"), "id": settings.get("id")}
     return TableRecipe(
         settings["goal"], target, options=options, smooth=smooth, selection=selection, coding=coding, **beside
     )

@@ -18,14 +18,14 @@ from fedualex.deploy.consortium.agreement import check_goal
 from fedualex.deploy.consortium.deployment import load_site
 from fedualex.deploy.engine import RefusedError
 from fedualex.deploy.ledger import audit
+from fedualex.problems import RobustRecipe
 from fedualex.runs.settings import ConfigurationError
 from fedualex.tables.fit import plan_fit
 from fedualex.tables.measures import measured
 
 ROWS = {"east": 30, "north": 24, "west": 18}
 MORE = {"east": 47, "north": 35, "west": 21}
-REFUSED = ("robust",)
-DEPLOYED = [name for name in GOALS if name not in REFUSED]
+DEPLOYED = list(GOALS)
 LOCAL = {"run": {"local_steps": 3}, "method": {"name": "FeDualExCorrected"}}
 
 
@@ -33,11 +33,19 @@ def test_every_goal_is_deployed_here_or_refused():
     assert {name.partition(",")[0] for name in GOALS} == goals.GOALS.keys()
 
 
-@pytest.mark.parametrize("goal", REFUSED)
+@pytest.fixture
+def goal(monkeypatch):
+    """A goal whose runs have a dual number for each row."""
+    structure = goals.Structure(RobustRecipe, penalty="")
+    monkeypatch.setitem(goals.GOALS, "deviations", goals.Goal("the least absolute deviations", structure))
+    monkeypatch.setitem(GOALS, "deviations", {"target": "days"})
+    return "deviations"
+
+
 def test_a_goal_with_a_dual_number_for_each_row_stays_on_one_machine(tmp_path, goal):
     with pytest.raises(ConfigurationError, match="one dual number for each row would leave a site; use lasso"):
         check_goal(goal)
-    words = "the goal robust is for one machine: one dual number for each row would leave a site; use lasso"
+    words = "the goal deviations is for one machine: one dual number for each row would leave a site; use lasso"
     options = ("--goal", goal, "--target", "days", "--sites", "a,b,c")
     assert words in refused("deploy", "init", tmp_path / "kit", *options)
     assert not (tmp_path / "kit").exists()
@@ -117,10 +125,10 @@ def test_second_derivatives_of_one_row_are_that_row(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
-def test_the_same_attack_solves_for_every_row_where_rows_have_duals(tmp_path, monkeypatch, masked):
+def test_the_same_attack_solves_for_every_row_where_rows_have_duals(tmp_path, monkeypatch, masked, goal):
     for module in (agreement, kit):
         monkeypatch.setattr(module, "check_goal", lambda name: None)
-    held = hold(tmp_path, "robust", masked, ROWS)
+    held = hold(tmp_path, goal, masked, ROWS)
     assert found_rows(held) == len(held.rows)
 
 

@@ -9,7 +9,7 @@ from fedualex.deploy.consortium.messages import unpack_model
 from fedualex.deploy.wire import unpack_known
 
 ROWS = {"east": 23, "north": 29, "west": 31}
-DEPLOYED = [name for name in GOALS if name != "robust"]
+DEPLOYED = list(GOALS)
 APART = {"place", "rows", "mass"}
 """Of merged summaries, what is kept apart by site: the order of its columns, the number and the weight of its rows."""
 KINDS = pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.consortium import noting, run_in_threads
 from support.heart import CENTERS, heart_columns, write_heart
-from support.numbers import numbers_of
+from support.numbers_in_json import numbers_of
 
 from fedualex import models
 from fedualex.deploy.consortium.kit import write_table_deployment

@@ -84,7 +84,16 @@ MOST_SPREAD = 1e6
 """How many times the weight of a site another one may have: in a sum of less even ones the others would be noise."""
 SLACK = 1e-9
 """Of sums under masks, and of the same sums in another order."""
-SIGNED = ("total", "target total", "row_sum", "target_sum", "class_rows", "group_targets")
+SIGNED = (
+    "total",
+    "target total",
+    "row_sum",
+    "target_sum",
+    "class_rows",
+    "group_targets",
+    "tangent_slopes",
+    "tangent_rows",
+)
 """Sums of numbers of both signs, which may be smaller than a site's own part."""
 
 

@@ -18,6 +18,7 @@ from ...storage import write_atomically, write_json
 from ...tables.goals import (
     GOALS,
     Selection,
+    check_exposure,
     check_groups,
     check_options,
     chooses_penalty,
@@ -73,6 +74,7 @@ def plan_deployment(
     if wanted.rate is not None:
         raise ConfigurationError("rate is for fedualex fit: its threshold takes the scores of single rows")
     check_groups(goal, wanted.groups)
+    check_exposure(goal, wanted.exposure)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
     build_method(method)  # refuses what is no method
     parties = server_settings(server)
@@ -97,6 +99,7 @@ PLAIN_KEYS = (
     "target",
     "groups",
     "weights",
+    "exposure",
     "id",
     "missing",
     "holdout",

@@ -146,7 +146,7 @@ class TableServer:
             arrays = pack_model(model, beta=beta, meat=np.asarray(int(meat)))
             return add_up(list(self.exchange.ask_all(CALIBRATE, arrays, next(count), _read_sums).values()))
 
-        return {"overall": calibration_by(ask, self.wanted.confidence), "clients": {}}
+        return {"overall": calibration_by(model, ask, self.wanted.confidence), "clients": {}}
 
 
 def _read_sums(arrays: Arrays) -> dict[str, NDArray[Any]]:

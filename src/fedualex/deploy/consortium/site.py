@@ -112,7 +112,7 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_categ
     if not len(used):
         raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
     whole = replace(table.take(used), dropped=table.rows - len(used))
-    test = held_out_by(recipe.labels(table)[used], holdout)
+    test = held_out_by(recipe.labels(table)[used], holdout, recipe.reading.labelled)
     train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
     return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train, rare)
 

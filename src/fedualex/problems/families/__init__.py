@@ -2,22 +2,26 @@
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from ...validation import one_of
 from ..readings import ClassReading, RankReading, Reading
 from .base import Family, namespace
 from .classes import ClassFamily, Logistic, Softmax
-from .numbers import Huber, LocationFamily, NumberFamily, Squared
+from .counts import Poisson
+from .numbers import Absolute, Huber, LocationFamily, NumberFamily, Squared
 
 __all__ = [
     "FAMILIES",
+    "Absolute",
     "ClassFamily",
     "Family",
     "Huber",
     "LocationFamily",
     "Logistic",
     "NumberFamily",
+    "Poisson",
     "Softmax",
     "Squared",
     "family_of",
@@ -30,6 +34,8 @@ FAMILIES: dict[str, Callable[..., Family]] = {
     "multiclass": Softmax,
     "squared": Squared,
     "huber": Huber,
+    "absolute": Absolute,
+    "poisson": Poisson,
 }
 """By name, as files and arguments have them. A family of one's own is one more entry."""
 
@@ -42,8 +48,20 @@ def family_of(argument: str, given: object, refused: tuple[str, ...] = (), **par
     if isinstance(given, Family):
         return given
     name = one_of(argument, given, tuple(name for name in FAMILIES if name not in refused))
-    taken = inspect.signature(FAMILIES[name]).parameters
-    return FAMILIES[name](**{key: value for key, value in parameters.items() if key in taken})
+    kind = FAMILIES[name]
+    taken = {key: value for key, value in parameters.items() if key in _parameters_of(kind)}
+    return kind(**taken) if taken else _plain_family(kind)
+
+
+@cache
+def _parameters_of(kind: Callable[..., Family]) -> frozenset[str]:
+    return frozenset(inspect.signature(kind).parameters)
+
+
+@cache
+def _plain_family(kind: Callable[..., Family]) -> Family:
+    """One for all who ask, as it cannot be changed."""
+    return kind()
 
 
 def reading_of(name: str) -> Reading:

@@ -51,19 +51,28 @@ class Family(eqx.Module):
     loss too, which gives a box of the bias.
 
     name: in files and arguments. one_score: whether a row has one score. exact_second: whether `slope` is affine in the
-    score, so that `second` at one score holds at all. self_concordant: whether |phi'''| <= phi'', by which one point
-    can prove how far the optimum is (docs/inference.md).
+    score, so that `second` at one score holds at all. self_concordant: whether |phi'''| <= c phi'', c = `concordance`,
+    by which one point can prove how far the optimum is (docs/inference.md). likelihood: whether slopes vary as `second`
+    says if the model is right. counts: whether targets may be counts over an exposure, which is then the weight of a
+    row; and whether they may vary more than the family says.
     """
 
     name: ClassVar[str]
     exact_second: ClassVar[bool] = False
     self_concordant: ClassVar[bool] = False
+    likelihood: ClassVar[bool] = True
     one_score: ClassVar[bool] = True
+    counts: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def reading(self) -> Reading:
         """What scores mean."""
+
+    @property
+    def concordance(self) -> float:
+        """c, where the family is self-concordant."""
+        return 1.0
 
     @abstractmethod
     def loss(self, score: Any, target: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Families of numbers: those with a link in general, losses of score - target, squares and Huber's loss."""
+"""Families of numbers: those with a link in general, and losses of score - target.
+
+The latter are squares, Huber's loss, and the absolute one made smooth.
+"""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -191,6 +194,7 @@ class Huber(LocationFamily):
     """u^2 / 2 for u = |score - target| <= delta, delta u - delta^2 / 2 beyond."""
 
     name: ClassVar[str] = "huber"
+    likelihood: ClassVar[bool] = False
     delta: Any
 
     def __init__(self, delta: Any = 1.0):
@@ -247,3 +251,73 @@ class Huber(LocationFamily):
         """The namespace of these numbers, and delta in their precision."""
         xp = namespace(like, self.delta)
         return xp, xp.asarray(self.delta, xp.result_type(like, 1.0))
+
+
+class Absolute(LocationFamily):
+    """sqrt(u^2 + delta^2) - delta, u = score - target: |u| to within delta, and smooth.
+
+    It is below |u| by less than delta, so that its mean is the mean absolute deviation to within delta.
+    """
+
+    name: ClassVar[str] = "absolute"
+    likelihood: ClassVar[bool] = False
+    self_concordant: ClassVar[bool] = True
+    delta: Any
+
+    def __init__(self, delta: Any = 0.1):
+        self.delta = positive("delta", delta)
+
+    def loss(self, score: Any, target: Any) -> Any:
+        apart, delta, whole = self._parts(score, target)
+        return apart * (apart / (whole + delta))
+
+    def slope(self, score: Any, target: Any) -> Any:
+        apart, _, whole = self._parts(score, target)
+        return apart / whole
+
+    def second(self, score: Any, target: Any) -> Any:
+        _, delta, whole = self._parts(score, target)
+        return (delta / whole) ** 2 / whole
+
+    def conjugate(self, slope: Any, target: Any) -> Any:
+        """a target + delta (1 - sqrt(1 - a^2))."""
+        xp = namespace(slope, target, self.delta)
+        rest = xp.sqrt(xp.clip(1 - slope, 0.0, None) * xp.clip(1 + slope, 0.0, None))
+        return xp.where(xp.abs(slope) <= 1, slope * (target + self.delta * slope / (1 + rest)), xp.inf)
+
+    def clipped(self, slope: Any, target: Any) -> Any:
+        return namespace(slope, target).clip(slope, -1.0, 1.0)
+
+    def size(self, reach: Any, target: Any) -> Any:
+        """(reach + |target|)^2 / delta."""
+        return Squared().size(reach, target) / self.delta
+
+    def accuracy(self, score: Any, target: Any) -> Accuracy:
+        """A difference, and from it a root, sums of positive numbers and quotients: relative errors."""
+        return Accuracy(16 * self.loss(score, target), 16 * np.abs(self.slope(score, target)))
+
+    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+        """1 - a and 1 + a are rounded relatively, so the root is; then a sum of two terms, and a product."""
+        return Accuracy(16 * np.abs(slope) * (np.abs(target) + float(self.delta)), np.zeros_like(slope))
+
+    def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
+        return 1.0 / self.delta
+
+    def steepest(self, lower: Any, upper: Any, target: Any) -> Any:
+        return np.abs(self.slope(target + Squared().steepest(lower, upper, target), target))
+
+    def reach(self, budget: float) -> float:
+        """The largest |score - target| whose loss is within the budget."""
+        return float(np.sqrt(budget * (budget + 2 * float(self.delta))))
+
+    @property
+    def concordance(self) -> float:
+        """The largest 3 |u| / (u^2 + delta^2)."""
+        return 1.5 / float(self.delta)
+
+    def _parts(self, score: Any, target: Any) -> tuple[Any, Any, Any]:
+        """u, delta in its precision, and sqrt(u^2 + delta^2)."""
+        apart = score - target
+        xp = namespace(apart, self.delta)
+        delta = xp.asarray(self.delta, xp.result_type(apart, 1.0))
+        return apart, delta, xp.sqrt(apart**2 + delta**2)

@@ -1,0 +1,124 @@
+"""Families of counts: the Poisson loss with log link."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...summaries import Known
+from .base import EXP_LOG, Accuracy, namespace
+from .numbers import NumberFamily
+
+FARTHEST = 60.0
+"""The score above which the loss goes on as a parabola: a mean of 1e26, which no count has. It keeps all of a domain
+finite, and changes no solution."""
+LARGEST = 1e15
+
+
+class Poisson(NumberFamily):
+    """exp(score) - target score + target log target - target: half the unit deviance of a Poisson mean exp(score).
+
+    Above FARTHEST exp(score) stands for exp(FARTHEST) (1 + u + u^2 / 2), u = score - FARTHEST: it is as convex and as
+    self-concordant. A row whose target is a count over an exposure, and whose weight is that exposure, has up to a
+    constant the loss of the count with the offset log exposure.
+    """
+
+    name: ClassVar[str] = "poisson"
+    accepted: ClassVar[str] = "numbers from 0 to 1e15"
+    effect: ClassVar[str] = "rate ratio"
+    estimator: ClassVar[tuple[str, str]] = ("sklearn.linear_model", "PoissonRegressor")
+    self_concordant: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
+
+    def allows(self, target: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.isfinite(target) & (target >= 0) & (target <= LARGEST)
+
+    def mean(self, score: Any) -> Any:
+        return _grown(score)
+
+    def link(self, mean: Any) -> Any:
+        return namespace(mean).log(mean)
+
+    def loss(self, score: Any, target: Any) -> Any:
+        return _grown(score) - target * score + _entropy(target)
+
+    def slope(self, score: Any, target: Any) -> Any:
+        xp = namespace(score, target)
+        return self.second(score, target) * (1 + xp.maximum(score - FARTHEST, 0.0)) - target
+
+    def second(self, score: Any, target: Any) -> Any:
+        xp = namespace(score, target)
+        return xp.exp(xp.minimum(score, FARTHEST)) + xp.zeros_like(target)
+
+    def conjugate(self, slope: Any, target: Any) -> Any:
+        """With t = slope + target >= 0: t log t - t, where t <= E = exp(FARTHEST), less that of the target.
+
+        Beyond, t FARTHEST + E (t / E - 1)^2 / 2 - E.
+        """
+        xp = namespace(slope, target)
+        t, end = slope + target, float(np.exp(FARTHEST))
+        beyond = t * FARTHEST + end * (xp.maximum(t / end - 1, 0.0) ** 2 / 2 - 1)
+        found = xp.where(t <= end, _entropy(xp.clip(t, 0.0, end)), beyond) - _entropy(target)
+        return xp.where(t >= 0, found, xp.inf)
+
+    def clipped(self, slope: Any, target: Any) -> Any:
+        return namespace(slope, target).maximum(slope, -target)
+
+    def size(self, reach: Any, target: Any) -> Any:
+        """(1 + reach) exp(reach) + target (2 + reach + |log target|)."""
+        xp = namespace(reach, target)
+        logs = xp.abs(xp.log(xp.where(target > 0, target, 1.0)))
+        return (1 + reach) * _grown(reach) + target * (2 + reach + logs)
+
+    def accuracy(self, score: Any, target: Any) -> Accuracy:
+        """An exponential, products with score and logarithm, and a sum of their four terms."""
+        logs = np.abs(np.log(np.where(target > 0, target, 1.0)))
+        grown, steep = _grown(score), self.slope(score, target) + target
+        terms = grown + target * (np.abs(score) + logs + 1)
+        return Accuracy((EXP_LOG + 12) * terms, (EXP_LOG + 8) * (steep + target))
+
+    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+        """t is rounded once, which counts |log t| times; -target, the end of the domain, is a number as it is."""
+        t = slope + target
+        logs, own = (np.abs(np.log(np.where(part > 0, part, 1.0))) for part in (t, target))
+        value = (EXP_LOG + 16) * (np.abs(t) * (1 + logs) + target * (1 + own))
+        beyond = t > np.exp(FARTHEST)
+        return Accuracy(np.where(beyond, 64 * (1 + t / np.exp(FARTHEST)) * t, value), np.zeros_like(slope))
+
+    def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
+        return self.second(upper, target)
+
+    def steepest(self, lower: Any, upper: Any, target: Any) -> Any:
+        return np.maximum(np.abs(self.slope(lower, target)), np.abs(self.slope(upper, target)))
+
+    def constant(self, sums: Any, mass: float) -> float:
+        if not float(sums["target_sum"]) > 0:
+            raise ValueError("y must hold a number above 0 for the family poisson, got only 0")
+        return super().constant(sums, mass)
+
+    def grid(self, known: Sequence[Known], least: float) -> NDArray[Any]:
+        """From where rows without events have a mean loss of least."""
+        below, above = known[0]["range"]
+        if not above > 0:
+            raise ValueError("y must hold a number above 0 for the family poisson, got only 0")
+        return np.linspace(np.log(max(-below, min(least, above / 2))), np.log(above), 101)
+
+    def log_likelihood(self, score: Any, target: Any) -> Any:
+        """The log-likelihood of each row, of a count."""
+        from scipy.special import gammaln  # a site of a deployment starts without it
+
+        return target * score - _grown(score) - gammaln(target + 1)
+
+
+def _grown(score: Any) -> Any:
+    """exp(score), which goes on as a parabola beyond FARTHEST."""
+    xp = namespace(score)
+    beyond = xp.maximum(score - FARTHEST, 0.0)
+    return xp.exp(xp.minimum(score, FARTHEST)) * (1 + beyond * (1 + beyond / 2))
+
+
+def _entropy(mean: Any) -> Any:
+    """t log t - t, 0 for t = 0."""
+    xp = namespace(mean)
+    return mean * (xp.log(xp.where(mean > 0, mean, 1.0)) - 1)
