@@ -69,6 +69,16 @@ def echo(text: str = "", *, err: bool = False) -> None:
     click.echo(visible(text), err=err)
 
 
+def echo_line(text: str, *, err: bool = False) -> None:
+    """The same with names in it whose line breaks must not forge another line."""
+    echo(in_one_line(text), err=err)
+
+
+def in_one_line(text: str) -> str:
+    """Line breaks as escapes."""
+    return text.replace("\n", "\\n")
+
+
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """What a user can get wrong becomes one clear line without a trace."""
 

@@ -11,7 +11,18 @@ from typing import Any
 import click
 
 from ..display import rounded_up, visible
-from .common import BadInput, echo, json_option, one_line_errors, out_option, print_json, print_table, resumable
+from .common import (
+    BadInput,
+    echo,
+    echo_line,
+    in_one_line,
+    json_option,
+    one_line_errors,
+    out_option,
+    print_json,
+    print_table,
+    resumable,
+)
 
 # A model on the screen: its certificate in words, its test, its coefficients; and its predictions as text.
 
@@ -59,22 +70,22 @@ def description(model: Any) -> dict[str, Any]:
 
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
-    echo(claim(model))
+    echo_line(claim(model))
     if (penalty := model.training.get("penalty")) is not None:
-        echo(f"Penalty: {penalty['sentence']}.")
+        echo_line(f"Penalty: {penalty['sentence']}.")
     for sentence in model.training.get("weighs", ()):
-        echo(f"In its objective {sentence}.")
+        echo_line(f"In its objective {sentence}.")
     if (rate := model.training.get("rate")) is not None:
-        echo(rate["sentence"])
+        echo_line(rate["sentence"])
     _show_measures(model, model.training.get("held_out"))
     if (ordinary := model.training.get("ordinary")) is not None:
-        echo(f"{ordinary['sentence']}.")
+        echo_line(f"{ordinary['sentence']}.")
     for part in model.parts():
         _show_coefficients(part, most)
     if (effects := model.training.get("effects")) is not None:
         show_effects(effects, most)
     for sentence in model.training.get("done", ()):
-        echo(sentence)
+        echo_line(sentence)
 
 
 def claim(model: Any) -> str:
@@ -97,7 +108,7 @@ def claim(model: Any) -> str:
 def show_effects(effects: dict[str, Any], most: int | None = None) -> None:
     """The table of effects, the surest first, and what is to be said of it; or why there is none."""
     if (why := effects.get("refused")) is not None:
-        echo(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
+        echo_line(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
         return
     import numpy as np
 
@@ -107,15 +118,15 @@ def show_effects(effects: dict[str, Any], most: int | None = None) -> None:
     order = sorted(range(len(found.rows)), key=lambda j: -abs(np.nan_to_num(found.rows[j].z)))
     kept, names = order[:most], found.header()
     own = ", an intercept for each client" if effects.get("own_intercepts") else ""
-    echo(f"Effects without penalty{own}, the surest first:")
+    echo_line(f"Effects without penalty{own}, the surest first:")
     ratio = found.effect in names
     shown = [0, 1, *([names.index(found.effect), names.index(found.effect) + 1] if ratio else [2, 4]), names.index("p")]
     cells, heads = found.cells(), [names[j].removeprefix("its ") for j in shown]
     _print_rows(heads, [[cells[j][column] for column in shown] for j in kept])
     if len(kept) < len(order):
-        echo(f"{len(order) - len(kept)} more: fedualex summary")
+        echo_line(f"{len(order) - len(kept)} more: fedualex summary")
     for sentence in found.words:
-        echo(sentence)
+        echo_line(sentence)
 
 
 def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "") -> None:
@@ -127,28 +138,31 @@ def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "")
     rows = {"all clients": overall}
     ends = measures.get("intervals", {}).get("overall", {})
     if ends:
-        rows |= {f"{100 * measures['confidence']:g}% interval": {name: _ends(ends.get(name)) for name in overall}}
+        percent = 100 * measures.get("confidence", 0.95)
+        rows |= {f"{percent:g}% interval": {name: _ends(ends.get(name)) for name in overall}}
     if len(clients) > 1:
         rows |= {"worst of each": {name: worst(name, clients) for name in overall}, **clients}
-    echo(title or f"On {measures['rows']} rows that were held out:")
+    echo_line(title or f"On {measures['rows']} rows that were held out:")
     names = [f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name for name in overall]
     _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
     _show_calibration(measures.get("calibration", {}).get("overall"))
     share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
     if share is not None and accuracy is not None and accuracy <= max(share, 1 - share):
         often = model.classes.tolist()[int(share >= 0.5)]
-        echo(f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows.")
+        echo_line(
+            f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows."
+        )
 
 
 def _show_calibration(found: dict[str, Any] | None) -> None:
     if found is None:
         return
     if found["slope"] is None:
-        echo(f"Calibration: {found['sentence']}.")
+        echo_line(f"Calibration: {found['sentence']}.")
         return
     slope, start = ([f"{value:.3g}" for value in found[name]] for name in ("slope", "intercept"))
     of_slope, of_start = (f"{value} ({lower} to {upper})" for value, lower, upper in (slope, start))
-    echo(f"Calibration: slope {of_slope}, 1 if right; intercept {of_start}, 0 if right.")
+    echo_line(f"Calibration: slope {of_slope}, 1 if right; intercept {of_start}, 0 if right.")
 
 
 def _ends(ends: list[float] | None) -> str:
@@ -167,19 +181,19 @@ def _show_coefficients(model: Any, most: int | None) -> None:
     alone = [f"{value:+.4g}" for value in model.intercept.reshape(-1).tolist()]
     shown = [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
     features = len(model.encoder.features)
-    echo(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
+    echo_line(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
     _print_rows(["feature", *names], shown)
     if len(used) > len(rows):
-        echo(f"{len(used) - len(rows)} more: fedualex explain")
+        echo_line(f"{len(used) - len(rows)} more: fedualex explain")
 
 
 def _print_rows(names: list[str], rows: list[list[str]]) -> None:
     from rich import box
     from rich.table import Table
 
-    table = Table(*names, box=box.SIMPLE_HEAD, collapse_padding=True)
+    table = Table(*map(in_one_line, names), box=box.SIMPLE_HEAD, collapse_padding=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(in_one_line, row))
     print_table(table)
 
 
@@ -298,7 +312,9 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     planned = plan_fit(settings, folder)
     path = out or Path("fits") / f"{Path(table.removeprefix('bundled:')).stem}-{planned.goal}"
     if not as_json:
-        echo("\n".join([planned.words, *(f"note: {note}" for note in planned.notes)]))
+        echo_line(planned.words)
+        for note in planned.notes:
+            echo_line(f"note: {note}")
     with resumable("the fit", as_json):
         model = fit_into(path, planned, _tell)
     if as_json:
@@ -337,7 +353,7 @@ def predict(model: Path, table: str, keep: list[str] | None, key: str | None, ou
     found = load(model)
     rows = _rows_for(found, table, keep or [], key)
     for sentence in _unseen(found, rows):
-        echo(f"note: {sentence}", err=True)
+        echo_line(f"note: {sentence}", err=True)
     with naming_rows(rows, key or found.training.get("id")):
         columns = predictions(found, rows)
     if twice := [name for name in keep or () if name in columns]:
@@ -411,7 +427,7 @@ def evaluate(model: Path, table: str, clients: str | None, key: str | None, out:
         measures = evaluated(found, rows, clients)
     notes = [*_unseen(found, rows), *_holes(found, rows, measures.dropped)]
     for note in notes:
-        echo(f"note: {note}", err=True)
+        echo_line(f"note: {note}", err=True)
     if out is not None:
         write_atomically(out, as_text(measures.columns(), False).encode())
     if as_json:

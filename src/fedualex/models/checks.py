@@ -208,9 +208,15 @@ def _check_bin(name: str, given: Any) -> None:
     _require(given[0] > 0, f"{name}[0]", given[0], "a number > 0 of rows")
 
 
+def _check_rates(name: str, given: Any) -> None:
+    _list(NUMBER, 3, "a threshold with both its rates")(name, given)
+    for place in (1, 2):
+        SHARE(f"{name}[{place}]", given[place])
+
+
 MEASURES = _each(_maybe(NUMBER))
 INTERVALS = _each(_list(NUMBER, 2, "the ends of an interval"))
-CURVES = _table({}, {"bins": _list(_check_bin), "roc": _list(_list(NUMBER, 3, "a threshold with both its rates"))})
+CURVES = _table({}, {"bins": _list(_check_bin), "roc": _list(_check_rates)})
 HELD_OUT = _table(
     {"rows": COUNT, "overall": MEASURES, "clients": _each(MEASURES)},
     {

@@ -1,6 +1,7 @@
 """Numbers as a committee reads them: with the digits that their intervals deserve, and no more."""
 
 import math
+import sys
 from collections.abc import Sequence
 
 DIGITS = 3
@@ -64,7 +65,7 @@ def _fixed(value: float, decimals: int) -> str:
 
 
 def _power(value: float) -> int:
-    return math.floor(math.log10(abs(value))) if value else 0
+    return math.floor(math.log10(min(abs(value), sys.float_info.max))) if value else 0
 
 
 def _minus(shown: str) -> str:

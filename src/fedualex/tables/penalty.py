@@ -10,9 +10,9 @@ import numpy as np
 
 from ..algorithms.newton import why_no_curvature
 from ..summaries import Known
-from .choosing import Curve, Parties, Rule, search
+from .choosing import UNRELATED, Curve, Parties, Rule, search, share_of
 from .folds import FoldsError
-from .goals import BEST, GOALS
+from .goals import BEST, GOALS, MEAN
 from .recipe import CHOSEN, TableRecipe
 
 PENALTY = "penalty.json"
@@ -81,6 +81,22 @@ def default_penalty(recipe: TableRecipe, known: Sequence[Known], why: str) -> Pe
     value = defaults[structure.penalty]
     text = f"{structure.penalty} = {value:.4g}, a default that was not chosen by held-out rows: {why}"
     return Penalty(structure.penalty, value, others, text)
+
+
+def range_of_path(recipe: TableRecipe, known: Sequence[Known]) -> tuple[float, float] | None:
+    """The least and the largest value that are tried; None where what all parties know does not tell them.
+
+    Of mean losses of classes it does: at no weights and the best constant the slope is that of the sums of each class.
+    """
+    sums: Known = {name: value for own in recipe.own_known(known) for name, value in own.items()}
+    if GOALS[recipe.goal].structure is not MEAN or "class_rows" not in sums:
+        return None
+    masses, rows = np.asarray(sums["class_mass"]), np.asarray(sums["class_rows"])
+    slope = np.abs(rows - np.outer(masses / masses.sum(), rows.sum(axis=0))) / masses.sum()
+    most = np.max(slope)
+    if most < UNRELATED * np.max(np.abs(rows)) / masses.sum():
+        return None  # no feature tells anything: there is one value
+    return float(share_of(float(recipe.counts(known).sum()), rows.shape[1]) * most), float(most)
 
 
 def given_penalty(recipe: TableRecipe, known: Sequence[Known]) -> Penalty:

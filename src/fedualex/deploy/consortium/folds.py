@@ -17,12 +17,12 @@ from ...tables.recipe import TableRecipe
 from ...tree import Saddle
 from .. import Arrays
 from ..clients import Exchange
-from ..policy import PATH
+from ..policy import FOLD_LOSSES, PATH
 from ..wire import MessageError, pack_known, unpack_json, unpack_known, unpack_summary
 
 log = logging.getLogger(__name__)
 
-FOLD_SUMMARY, FOLDS, FOLD_LOSSES = "fold-summary", "folds", "fold-losses"
+FOLD_SUMMARY, FOLDS = "fold-summary", "folds"
 
 Requests = Sequence[tuple[int, Survey]]
 LikeOf = Callable[[int], Saddle]

@@ -17,21 +17,20 @@ from ...data.partitions import held_out_by
 from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError, check_keys, read_toml
-from ...runtime.status import Code
 from ...summaries import Known, Summary
 from ...tables.folds import FoldedRows, known_by_fold
+from ...tables.goals import SITES
 from ...tables.measures import sum_calibration, sum_measures
 from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
-from ..engine import RefusedError
-from ..policy import CALIBRATE, CURVATURE, EFFECTS, LEAST_FOLD, MEASURE, PATH, PLACE, Policy, Release
+from ..policy import CALIBRATE, CURVATURE, EFFECTS, FOLD_LOSSES, MEASURE, PATH, PLACE, Policy, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
 from .agreement import agreement, is_of_run, recipe_of_goal, why_no_penalty, why_not_merged, why_not_spread
 from .differences import TELL
-from .folds import FOLD_LOSSES, FOLD_SUMMARY, FOLDS, summarize_surveys, unpack_points, unpack_surveys
+from .folds import FOLD_SUMMARY, FOLDS, summarize_surveys, unpack_points, unpack_surveys
 from .messages import digest_known, digest_model, read_known, unpack_model, unpack_place, write_known
 
 log = logging.getLogger(__name__)
@@ -239,12 +238,26 @@ class TableSite:
         places = [(f, point) for f, survey in unpack_surveys(request.arrays, folded.like) for point in survey.points]
         parameters = max((np.size(x) for f, _ in places for x in folded.like(f).x.values()), default=0)
         asked = Release(PATH, len(places), parameters=parameters, rows=self._folds().fewest_trained)
+        asked = self._of_folds(asked)
         if not self.recipe.weighs_parties:
             return asked
         problem: Any = self.site().problem
         with double():
             shares = np.asarray(problem.f.shares(np.stack([point.y for _, point in places])))
         return replace(asked, weights=tuple(map(tuple, shares.tolist())))
+
+    def declare_summary_of_folds(self, request: Request) -> Release:
+        """One for the rows without each fold, and one for all."""
+        return self._of_folds(Release(FOLD_SUMMARY, self._folds().folds + 1))
+
+    def declare_losses_of_folds(self, request: Request) -> Release:
+        """One for each point."""
+        points = unpack_points(request.arrays, self.settled_folds().like)
+        return self._of_folds(Release(FOLD_LOSSES, len(points)))
+
+    def _of_folds(self, asked: Release) -> Release:
+        """Two sums, with a fold and without it, tell of the fold alone."""
+        return replace(asked, fold=self._folds().least, whole_sites=self.recipe.selection.folds == SITES)
 
     def declare_effects(self, request: Request) -> Release:
         """One sum at a point, with second derivatives; rows are weighed as a solution weighs them."""
@@ -327,10 +340,7 @@ class TableSite:
     # The choice of a penalty: summaries without each fold, surveys of all losses, losses of held-out folds.
 
     def summarize_folds(self, request: Request) -> Arrays:
-        """Its next summary of the rows without each fold, and of all; none in the clear of folds of few rows."""
-        if not request.nonce and self._folds().least < LEAST_FOLD:
-            text = f"this site tells of folds of {LEAST_FOLD} rows or more, or under masks"
-            raise RefusedError(text, Code.NOT_RELEASED)
+        """Its next summary of the rows without each fold, and of all."""
         return pack_summary(self._folds().summarize(self._known_by_fold(unpack_known(request.arrays))))
 
     def keep_folds(self, request: Request) -> Arrays:
@@ -390,14 +400,15 @@ class TableSite:
 
     def _check_known(self, known: Sequence[Known]) -> None:
         """Refuse merged summaries that this site's own are no part of."""
+        last = self.recipe.exchanges
         for number, part in enumerate(known):
             if (seen := digest_known(self.agreed, known[: number + 1])) in self._believed:
                 continue
-            if number < self.recipe.exchanges:
+            if number < last:
                 own = self.answers.summarize(known[:number])
                 reason = why_not_merged(own, part, self.client, len(self.sites))
             else:
-                reason = why_no_penalty(self.recipe, part) if number == self.recipe.exchanges else "it has other parts"
+                reason = why_no_penalty(self.recipe, known[:number], part) if number == last else "it has other parts"
             if reason:
                 raise DisagreementError(
                     f"what the server has merged is not made of this site's rows: {reason}; begin anew"
@@ -432,7 +443,9 @@ ANSWERS: dict[str, Callable[[TableSite, Request], Arrays]] = {
 DECLARED: dict[str, Callable[[TableSite, Request], Release]] = {
     MEASURE: TableSite.declare_model,
     CALIBRATE: TableSite.declare_model,
+    FOLD_SUMMARY: TableSite.declare_summary_of_folds,
     PATH: TableSite.declare_path,
+    FOLD_LOSSES: TableSite.declare_losses_of_folds,
     EFFECTS: TableSite.declare_effects,
 }
 """What would leave, where it is more than one sum."""
