@@ -36,7 +36,7 @@ FEW = 12
 def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
     """The columns of the file that `predict` writes."""
     scores = model.decision_function(table)
-    if not isinstance(model.target, str):
+    if model.several:
         found = zip(model.target, model.answers.of(scores).T.tolist(), strict=True)
         return {f"prediction of {name}": column for name, column in found}
     columns = {"prediction": model.answers.of(scores).tolist()}
@@ -179,7 +179,8 @@ def _show_coefficients(model: Any, most: int | None) -> None:
         deviation = ["-" if c.feature not in numbers else f"{c.per_deviation[0]:+.4g}"] * (not several)
         rows.append([c.feature, *(f"{value:+.4g}" for value in c.per_unit), *deviation])
     alone = [f"{value:+.4g}" for value in model.intercept.reshape(-1).tolist()]
-    shown = [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
+    timed = model.answers.reading.timed  # a baseline hazard takes the place of an intercept
+    shown = rows if timed else [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
     features = len(model.encoder.features)
     echo_line(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
     _print_rows(["feature", *names], shown)
@@ -236,6 +237,8 @@ class NumberOr(click.ParamType):  # type: ignore[type-arg]  # older versions hav
 PENALTY, FOLDS = NumberOr(float, "auto"), NumberOr(int, "sites")
 OPTIONS = (
     click.option("--target", help="The column to predict; low-rank: several, with commas between them."),
+    click.option("--time", help="cox, fair-cox: the column of times, in place of a target."),
+    click.option("--event", help="cox, fair-cox: the column that is 1 if the event happened at that time, else 0."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
     click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
     click.option("--exposure", help="poisson: the column of what counts are over, as days or persons; no feature."),
@@ -250,7 +253,8 @@ OPTIONS = (
     click.option("--id", help="The column that names rows, in errors; no feature."),
     click.option(
         "--goal",
-        help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust, poisson, fair-counts or low-rank.",
+        help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust, poisson, fair-counts, low-rank, cox "
+        "or fair-cox.",
     ),
     click.option(
         "--l1", type=PENALTY, help="Weight of the l1 penalty, larger is sparser; auto: what held-out rows choose."

@@ -1,8 +1,8 @@
 """How sure a measure of a model is: intervals from sums over rows, which add over parties.
 
 Means of losses, squares and absolute errors have normal intervals; shares have Wilson's; r2 that of the delta method.
-An AUC is that of the pairs within parties, with DeLong's variance: pairs of two parties would need their rows side by
-side.
+An AUC is that of the pairs within parties, with DeLong's variance, and so is a C-index: pairs of two parties would need
+their rows side by side.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..problems.families import Family
+from ..problems.risk_sets import concordance_sums
 from .newton import Ask, Estimate, estimate
 from .sums import Design, Sums, summarize_effects
 from .table import check_confidence, covariance_of
@@ -115,6 +116,12 @@ def summarize_numbers(truth: NDArray[Any], answers: NDArray[Any], center: float 
     return sums | powers | crossed
 
 
+def summarize_times(time: NDArray[Any], event: NDArray[Any], scores: NDArray[Any]) -> Sums:
+    """Sums for the C-index: rows, events, and those of `concordance_sums`."""
+    sums = {"rows": len(time), "events": np.sum(event > 0), **concordance_sums(time, event, scores)}
+    return {name: np.asarray(float(value)) for name, value in sums.items()}
+
+
 def summarize_counts(truth: NDArray[Any], expected: NDArray[Any], deviance: NDArray[Any], likelihood: Any) -> Sums:
     """Sums for the deviance and the log-likelihood, means over rows, and for observed counts over expected ones."""
     products = {"observed_squares": truth**2, "crossed": truth * expected, "expected_squares": expected**2}
@@ -145,6 +152,8 @@ def measure(sums: Given, confidence: float = 0.95, scale: float = 1.0) -> dict[s
         found["accuracy"] = wilson_interval(float(sums["right"]), rows, z)
     if "pairs" in sums:
         found["auc"] = _auc(sums, z)
+    if "comparable" in sums:
+        found["c-index"] = _concordance(sums, z)
     if "truth_1" in sums:
         found["r2"] = _r2(sums, rows, z)
     if "observed" in sums:
@@ -264,6 +273,25 @@ def _auc(sums: Given, z: float) -> Interval | None:
     value = float(sums["ranked"]) / pairs
     error = float(np.sqrt(float(sums["ranked_variance"]))) / pairs
     return Interval(value, error, max(value - z * error, 0.0), min(value + z * error, 1.0))
+
+
+def _concordance(sums: Given, z: float) -> Interval | None:
+    """The share of pairs c / p with the variance of its first-order change with each row, sum (c_i - share p_i)^2.
+
+    The interval is normal for the logarithm of the odds, so that it stays between 0 and 1.
+    """
+    pairs = float(sums["comparable"])
+    if not pairs:
+        return None
+    share = float(sums["concordant"]) / pairs
+    squares = [float(sums[name]) for name in ("concordant_squares", "concordant_comparable", "comparable_squares")]
+    spread = squares[0] - 2 * share * squares[1] + share**2 * squares[2]
+    error = float(np.sqrt(max(spread, 0.0))) / pairs
+    if not 0 < share < 1:
+        return Interval(share, error, 0.0, 1.0)
+    odds, half = np.log(share / (1 - share)), z * error / (share * (1 - share))
+    lower, upper = (float(1 / (1 + np.exp(-end))) for end in (odds - half, odds + half))
+    return Interval(share, error, lower, upper)
 
 
 def _shares_below(some: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:

@@ -122,10 +122,15 @@ class Model:
         if self.weights.shape[:1] != (features,) or self.weights.shape[1:] != np.shape(self.bias):
             shapes = f"{self.weights.shape} and {np.shape(self.bias)}"
             raise ValueError(f"weights and bias must fit {features} features, got the shapes {shapes}")
-        if not isinstance(self.target, str) and self.weights.shape[1:] != (len(self.target),):
+        if self.several and self.weights.shape[1:] != (len(self.target),):
             raise ValueError(f"weights must have a column for each of {self.target}, got shape {self.weights.shape}")
         if not np.all(np.isfinite(self.weights)) or not np.all(np.isfinite(self.bias)):
             raise ValueError("weights and bias must be finite")
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several targets with a score each, and not a time and an event with one."""
+        return not isinstance(self.target, str) and not self.answers.reading.timed
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -134,7 +139,7 @@ class Model:
 
     def parts(self) -> list["Model"]:
         """The model of each target alone; of one target the model itself."""
-        if isinstance(self.target, str):
+        if not self.several:
             return [self]
         center, scale, _ = np.broadcast_arrays(self.answers.center, self.answers.scale, np.zeros(len(self.target)))
         found = []

@@ -184,7 +184,7 @@ def _check_answers(model: Model) -> None:
     wanted = (several[0] if several else 2) if model.answers.reading.labelled else 0
     if len(several) > 1 or len(labels) != wanted:
         raise ValueError(f"labels must be {wanted} for weights of shape {model.weights.shape}, got {len(labels)}")
-    targets = () if isinstance(model.target, str) else (len(model.target),)
+    targets = (len(model.target),) if model.several else ()
     if any(np.shape(getattr(model.answers, key)) not in ((), targets) for key in OF_TARGETS):
         raise ValueError("center and scale must be one number, or one for each target")
     with np.errstate(all="ignore"):

@@ -15,7 +15,7 @@ from ..problems.families import Family
 from ..runs.settings import ConfigurationError
 from ..runtime.status import status_of
 from ..summaries import Known
-from .goals import GOALS, MEAN, PAIRS, SHARED
+from .goals import GOALS, HAZARD, MEAN, PAIRS, SHARED, WORST_HAZARD
 from .kept_model import Answer
 from .recipe import TableRecipe
 
@@ -27,6 +27,7 @@ PROOF = "self-concordance"
 WHY_NONE = {
     PAIRS.recipe: "a ranking of pairs has no standard errors here",
     SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
+    WORST_HAZARD.recipe: "hazards of the client that is served worst have no standard errors here",
     RobustRecipe: "absolute deviations have no second derivatives",
 }
 
@@ -53,7 +54,7 @@ def find_effects(
     found = layout.estimate(y, ask, drop=True)
     if found.outcome is not Outcome.DONE:
         return {"refused": found.sentence, "exchanges": found.exchanges}
-    conditional = structure is not MEAN or recipe.weights is not None
+    conditional = structure not in (MEAN, HAZARD) or recipe.weights is not None
     return layout.tables(found, conditional, wanted.confidence)
 
 
@@ -61,17 +62,18 @@ class Layout:
     """Which parameter is which coefficient, and how each is reported."""
 
     def __init__(self, recipe: TableRecipe, known: Sequence[Known], x: Mapping[str, Any], own_intercepts: bool):
-        self.recipe, self.known, self.own = recipe, known, own_intercepts
+        timed = recipe.reading.timed  # a baseline hazard for each party takes the place of intercepts
+        self.recipe, self.known, self.own = recipe, known, own_intercepts or timed
+        self.family: Family | None = None if timed else recipe.family(known)
         encoder, weights = recipe.encoder(known), np.asarray(x["weights"], float)
-        self.family: Family = recipe.family(known)
-        columns, bias = weights.reshape(len(weights), -1), np.asarray(x["bias"], float).reshape(1, -1)
-        whole = columns if own_intercepts else np.concatenate([bias, columns])
+        columns = weights.reshape(len(weights), -1)
+        whole = columns if self.own else np.concatenate([np.asarray(x["bias"], float).reshape(1, -1), columns])
         self.labels = recipe.answers(known).labels.tolist() if whole.shape[1] > 1 else []
         if self.labels:  # against the first class
             whole = whole[:, 1:] - whole[:, :1]
         levels = [f"{name}={level}" for name, level in encoder.contrasts]
         rest = encoder.features[len(encoder.numbers) + len(levels) :]
-        self.features = [*([] if own_intercepts else [INTERCEPT]), *encoder.numbers, *levels, *rest]
+        self.features = [*([] if self.own else [INTERCEPT]), *encoder.numbers, *levels, *rest]
         self.start = whole.ravel()
         self.units = self._units(encoder, whole.shape[1])
         self.references = {f"{name}={level}": encoder.references[name] for name, level in encoder.contrasts}
@@ -83,8 +85,9 @@ class Layout:
             lambda beta, meat: ask({**asked, "beta": beta, "meat": np.asarray(int(meat))}),
             self.start,
             names=self.names,
-            exact=self.family.exact_second,
-            self_concordant=self.family.self_concordant,
+            exact=self.family is not None and self.family.exact_second,
+            self_concordant=self.family is None or self.family.self_concordant,
+            counted="" if self.family is not None else "events",
             **options,
         )
 
@@ -110,7 +113,8 @@ class Layout:
 
     def tables(self, found: Estimate, conditional: bool, confidence: float) -> dict[str, Any]:
         """The table with its main errors, and with others."""
-        kinds = ["sandwich"] if conditional or not self.family.likelihood else ["model-based", "sandwich"]
+        likelihood = self.family is None or self.family.likelihood
+        kinds = ["sandwich"] if conditional or not likelihood else ["model-based", "sandwich"]
         if found.dispersion is not None and not conditional:
             kinds = [QUASI, *kinds]
         kinds += ["clustered"] if found.clustered is not None else []
@@ -137,7 +141,7 @@ class Layout:
         return {
             **made[first],
             "exchanges": found.exchanges,
-            "own_intercepts": self.own,
+            "own_intercepts": self.own and self.family is not None,
             "others": {kind: made[kind] for kind in others},
         }
 
@@ -192,10 +196,13 @@ def find_unpenalized(
     if found.outcome is not Outcome.DONE:
         raise ConfigurationError(f"there is no model: {found.why}")
     block = np.nan_to_num(found.beta).reshape(len(layout.features), -1)
+    if layout.own:  # of times, which have no intercept
+        block = np.concatenate([np.zeros((1, block.shape[1])), block])
     if layout.labels:  # scores of classes matter up to a common shift
         block = np.concatenate([np.zeros((len(block), 1)), block], axis=1)
         block = block - block.mean(axis=1, keepdims=True)
-    x = {"weights": block[1:].reshape(np.shape(like["weights"])), "bias": block[0].reshape(np.shape(like["bias"]))}
+    x = {"weights": block[1:].reshape(np.shape(like["weights"]))}
+    x |= {"bias": block[0].reshape(np.shape(like["bias"]))} if "bias" in like else {}
     gap = found.gap / float(recipe.counts(known).sum())
     status = status_of(gap, tol)
     certificate = {

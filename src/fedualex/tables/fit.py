@@ -85,13 +85,14 @@ class Source:
         refuse_twins(f"the column of clients {self.clients!r}", named.tolist())
         said = [self.clients] if isinstance(self.clients, str) else []
         dropped = [name for name in (*self.ignore, *said) if name not in recipe.beside]
-        kept, labels = table.without(*dropped), table.pick(recipe.target)
+        kept = table.without(*dropped)
         recipe.check_columns(kept, whose.tolist() if said else None)
+        labels = recipe.kinds(kept)
         used, every = recipe.used_rows(kept), rows_of(number)
         own = [rows[used[rows]] for rows in every]
         if gone := [str(name) for name, rows in zip(named, own, strict=True) if not len(rows)]:
             raise ConfigurationError(f"every row of {_some(gone)} misses a value, so that missing = drop leaves none")
-        held = [rows[held_out_by(labels[rows], self.holdout, recipe.reading.labelled)] for rows in own]
+        held = [rows[held_out_by(labels[rows], self.holdout, recipe.has_kinds)] for rows in own]
         test = np.sort(np.concatenate(held))
         left = [np.setdiff1d(rows, out) for rows, out in zip(own, held, strict=True)]
         trained = [kept.take(rows) for rows in left]
@@ -313,6 +314,9 @@ def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
     owned = {name: own.trained.pick(recipe.target) for name, own in zip(parties.names, parties.members, strict=True)}
     single = [name for name, labels in owned.items() if len(labels) == 1]
     notes = [f"clients with one row: {_some(single)}"] if single else []
+    if recipe.reading.timed:
+        calm = [name for name, labels in owned.items() if not np.any(labels[:, 1])]
+        return [*notes, *([f"clients without an event add nothing to the loss: {_some(calm)}"] if calm else [])]
     if not recipe.reading.labelled:
         return notes
     uniform = [name for name, labels in owned.items() if len(labels) > 1 and len(np.unique(labels)) == 1]

@@ -7,14 +7,14 @@ from typing import Any
 from ..models import Model
 from ..problems.readings import SMALLER_IS_BETTER
 from ..runtime import solve
-from .goals import GOALS, LIMITED_CLASS, MEAN, PAIRS, WORST
+from .goals import COX, GOALS, LIMITED_CLASS, MEAN, PAIRS, WORST, WORST_HAZARD
 from .measures import worst
 from .party import Party, agree, pooled_problem
 
-BESIDE = {WORST.recipe, LIMITED_CLASS.recipe, PAIRS.recipe}
+BESIDE = {WORST.recipe, LIMITED_CLASS.recipe, PAIRS.recipe, WORST_HAZARD.recipe}
 """The structures that have an ordinary model beside them."""
 TOL = 1e-6
-MEASURES = ("loss", "deviance", "auc", "mse")
+MEASURES = ("loss", "deviance", "auc", "mse", "c-index")
 """By the first that both models have they are compared."""
 
 
@@ -25,7 +25,8 @@ def fit_ordinary(parties: Sequence[Party], penalty: Mapping[str, Any]) -> Model 
     if goal.structure.recipe not in BESIDE or not (l1 := float(penalty["value"])) + float(penalty.get("l2", 0.0)) > 0:
         return None
     family = goal.family or "logistic"
-    name = next(other for other, found in GOALS.items() if found.structure is MEAN and found.family == family)
+    means = (other for other, found in GOALS.items() if found.structure is MEAN and found.family == family)
+    name = COX if recipe.reading.timed else next(means)
     options = {"l1": l1, "l2": float(penalty.get("l2", 0.0))}
     plain = replace(recipe, goal=name, groups=None, options=options)
     dropped = [] if recipe.groups is None else [recipe.groups]

@@ -7,8 +7,10 @@ import numpy as np
 
 from ..compiling import double
 from ..data import Encoder, Table
+from ..inference.hazards import summarize_hazards
 from ..inference.sums import Design, summarize_effects
 from ..problems import Problem
+from ..problems.cox import stratum
 from ..problems.curvature import ScoreSurveyor, surveyor_of
 from ..problems.rows import Rows
 from ..problems.scores import ScoreSum
@@ -75,6 +77,10 @@ class Party:
         asked: {"beta", "y", "own_intercept", "meat"}, the last two 0 or 1.
         """
         weight, rows = float(self.recipe.party_weights(known)[self.client]), self.recipe.rows_in_units(known)
+        if self.recipe.reading.timed:
+            every = self.rows(known)
+            scale = rows * weight / max(float(every.shares.sum()), np.finfo(float).tiny)
+            return Summary(sums=summarize_hazards(stratum(every)[0], asked["beta"], scale, bool(asked["meat"])))
         own = self._losses(known)
         design = Design(np.asarray(own.rows.rows), own.target, rows * weight * own.coefficients(asked["y"]))
         return Summary(

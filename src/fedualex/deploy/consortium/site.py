@@ -19,7 +19,7 @@ from ...models.store import MODEL
 from ...runs.settings import ConfigurationError, check_keys, read_toml
 from ...summaries import Known, Summary
 from ...tables.folds import FoldedRows, known_by_fold
-from ...tables.goals import SITES
+from ...tables.goals import SITES, names_of
 from ...tables.measures import sum_calibration, sum_measures
 from ...tables.party import Party
 from ...tables.recipe import TableRecipe
@@ -111,7 +111,7 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_categ
     if not len(used):
         raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
     whole = replace(table.take(used), dropped=table.rows - len(used))
-    test = held_out_by(recipe.labels(table)[used], holdout, recipe.reading.labelled)
+    test = held_out_by(recipe.kinds(table)[used], holdout, recipe.has_kinds)
     train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
     return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train, rare)
 
@@ -157,12 +157,14 @@ def facts_of(table: Table, recipe: TableRecipe, kit: str) -> SiteFacts:
 
 
 def smallest_groups(table: Table, recipe: TableRecipe) -> dict[str, int]:
-    """For the target's classes, for groups and for each column of categories: the rows of its rarest value.
+    """For the target's classes or events, for groups and each column of categories: the rows of its rarest value.
 
     An id counts as well, whose every value has one row: whether it is one is seen by all sites together. `ignore` in
     site.toml takes it out.
     """
     named = {recipe.groups, recipe.target} if recipe.reading.labelled else {recipe.groups}
+    if recipe.reading.timed:
+        named.add(names_of(recipe.target)[1])
     used = [name for name in table if name in named or name not in recipe.beside]
     columns = {name: plain_column(name, table[name], name in recipe.coding.categories) for name in used}
     return {name: _smallest(column) for name, column in columns.items() if name in named or is_text(column)}
