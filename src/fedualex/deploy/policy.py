@@ -113,11 +113,11 @@ class Release:
 
     kind: what is asked for, such as "survey". sums: how many sums over rows, one for each point. numbers: how many
     numbers in all; None if that is known once they are there. weights: for each sum the weights of all sites in it,
-    where the request chooses them. parameters: of the model, where rows are counted for each. subject: the digest of
-    the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites as well.
-    rows: behind the sum of the fewest; all of the site's if None.
-    fold: rows of the smallest part of this site that a difference of two sums tells of, where it is not all of them;
-    whole_sites: whether such a part is all that one site has, so that masks would not hide it.
+    where the request chooses them. parameters: of the model, or those that the request names, where rows are counted
+    for each. columns: these, if it names some: all that were ever named for one kit count together. subject: the
+    digest of the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites
+    as well. rows: behind the sum of the fewest; all of the site's if None. fold: rows of the smallest part of this site
+    that a difference of two sums tells of, where it is not all of them; whole_sites: whether such a part is all that one site has, so that masks would not hide it.
     """
 
     kind: str
@@ -125,6 +125,7 @@ class Release:
     numbers: int | None = None
     weights: tuple[tuple[float, ...], ...] = ()
     parameters: int = 0
+    columns: tuple[int, ...] = ()
     subject: str = ""
     mixed: bool = True
     rows: int | None = None
@@ -347,11 +348,12 @@ class Policy:
             return Failure(Code.NOT_RELEASED, text)
         if masked and (reasons := list(filter(None, map(why_not_weighed, asked.weights)))):
             return Failure(Code.NOT_RELEASED, reasons[0])
-        if asked.kind in BENT and (why := self._why_no_curvature(asked, about, masked)):
+        if asked.kind in BENT and (why := self.why_no_curvature(asked, about, masked)):
             return Failure(Code.NO_CURVATURE, why)
         return None
 
-    def _why_no_curvature(self, asked: Release, about: "SiteFacts", masked: bool) -> str:
+    def why_no_curvature(self, asked: Release, about: "SiteFacts", masked: bool) -> str:
+        """Why second derivatives are not released; empty if they are."""
         unnamed = [names for names in (self.tasks, self.arrays) if names is not None and CURVATURE not in names]
         if self.curvature == REFUSE or unnamed:
             return "this site releases no second derivatives"

@@ -5,11 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
-
 from ...algorithms import FeDualSlide
-from ...algorithms.newton import why_no_curvature
+from ...algorithms.newton import count_asked, why_no_curvature
 from ...problems import AbstractProblem
 from ...problems.recipe import sources_of
 from ...runs.settings import (
@@ -178,7 +175,8 @@ def _tolerance(settings: Mapping[str, Any], problem: AbstractProblem, known: Seq
     if settings["run"]["tol"] is not None:
         return float(settings["run"]["tol"])
     recipe, method = recipe_of_goal(settings), build_method(settings["method"])
-    rows, parameters = recipe.counts(known), sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like.x))
-    few = min(rows) < Policy().rows_per_parameter * parameters
-    first_order = method.asks_curvature and (few or why_no_curvature(problem.without_data()))
+    rows, view = recipe.counts(known), problem.without_data()
+    first_order = method.asks_curvature and (
+        why_no_curvature(view) or min(rows) < Policy().rows_per_parameter * count_asked(view)
+    )
     return default_tolerance(settings["problem"]["goal"], FeDualSlide() if first_order else method, int(sum(rows)))
