@@ -2,10 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
+from ..storage import Json
 from . import deploy_watch
 from .common import echo, json_option, one_line_errors, out_option, plain_errors, print_json, say, writable
 from .deploy_run import engine_of, layout_of, note_stop, run_deployment, run_folder, run_unattended, stored_run
@@ -40,7 +40,7 @@ def audit(
         raise SystemExit(1)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: Json) -> None:
     for line in found["lines"]:
         what = [_arrays(line, "in_the_clear"), _arrays(line, "under_masks"), line["note"]]
         if line["epsilon"] is not None:
@@ -62,7 +62,7 @@ def _show(found: dict[str, Any]) -> None:
     echo(f"ledger: DAMAGED, {found['damage']}" if found["damage"] else "ledger: whole")
 
 
-def _arrays(line: dict[str, Any], how: str) -> str:
+def _arrays(line: Json, how: str) -> str:
     """The arrays of a line that left in this way, each with its shape; nothing if there are none."""
     named = " ".join(f"{name}{line['arrays'][name]}" for name in line[how])
     return f"{how.replace('_', ' ')}: {named}" if named else ""
@@ -93,7 +93,7 @@ def init(
     port: int | None,
     own_keys: bool | None,
     as_json: bool,
-    **fit: Any,
+    **fit: object,
 ) -> None:
     """Write a ready deployment: keys, settings and a start script for each party, and a README.
 

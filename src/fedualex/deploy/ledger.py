@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..storage import read_arrays, write_atomically, write_json
+from ..storage import Json, read_arrays, write_atomically, write_json
 from .engine import Arrays
 from .policy import Policy, composed_epsilon, read_policy
 from .secure.sums import is_summed
@@ -445,7 +445,7 @@ def approve(folder: Path, kit: str) -> None:
 # What a site's ledger says, for its operator: every release, totals, and whether the file is whole.
 
 
-def audit(folder: Path, run: str = "", since: str = "", kind: str = "", *, values: bool = False) -> dict[str, Any]:
+def audit(folder: Path, run: str = "", since: str = "", kind: str = "", *, values: bool = False) -> Json:
     """The lines of a ledger as plain data, with their totals. Changes nothing.
 
     run, since, kind: lines of a run, by how its id begins; from a date on, as 2030-01-31; of one task. values: with
@@ -492,7 +492,7 @@ def acknowledge(folder: Path, note: str) -> None:
     Ledger(folder / LEDGER).acknowledge(note)
 
 
-def _row(line: Line) -> dict[str, Any]:
+def _row(line: Line) -> Json:
     plain = {name: getattr(line, name) for name in line.__dataclass_fields__ if name != "previous"}
     return {**plain, "under_masks": line.under_masks, "in_the_clear": line.in_the_clear}
 
@@ -508,7 +508,7 @@ def _count_runs(lines: list[Line]) -> int:
     return len(begun) + len({line.run for line in lines if line.run.endswith(TABLES) and line.kit not in kits})
 
 
-def _totals(reading: Reading, delta: float) -> dict[str, Any]:
+def _totals(reading: Reading, delta: float) -> Json:
     released = [line for line in reading.lines if line.released]
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {

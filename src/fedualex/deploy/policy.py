@@ -57,7 +57,7 @@ class Privacy:
         finite = np.isfinite(length)
         shrink = min(1.0, self.clip / length) if length > 0 else 1.0
 
-        def hide(leaf: Any) -> Any:
+        def hide(leaf: object) -> Any:
             array = np.asarray(leaf) if finite else np.zeros_like(leaf)
             return (shrink * array + rng.normal(0.0, self.noise * self.clip, array.shape)).astype(array.dtype)
 
@@ -117,7 +117,8 @@ class Release:
     for each. columns: these, if it names some: all that were ever named for one kit count together. subject: the
     digest of the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites
     as well. rows: behind the sum of the fewest; all of the site's if None. fold: rows of the smallest part of this site
-    that a difference of two sums tells of, where it is not all of them; whole_sites: whether such a part is all that one site has, so that masks would not hide it.
+    that a difference of two sums tells of, where it is not all of them; whole_sites: whether such a part is all that one
+    site has, so that masks would not hide it.
     """
 
     kind: str
@@ -213,27 +214,27 @@ NEVER, FIRST = "never", "first"
 ALLOW, REFUSE = "allow", "refuse"
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     return of_type(name, value, bool, "true or false")
 
 
-def _required(name: str, value: Any) -> bool:
+def _required(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     return bool(one_word_of(REQUIRED, ALLOWED)(name, value) == REQUIRED)
 
 
-def _words(name: str, value: Any) -> tuple[str, ...]:
+def _words(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
         raise TypeError(f"{name} must be a list of words, got {short(value)}")
     return tuple(value)
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: object) -> float:
     return float(positive(name, value))
 
 
-def _probability(name: str, value: Any) -> float:
+def _probability(name: str, value: object) -> float:
     if not (number := _positive(name, value)) < 1:
         raise ValueError(f"{name} must be a number between 0 and 1, got {number}")
     return number

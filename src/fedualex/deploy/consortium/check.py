@@ -203,7 +203,7 @@ def _shape(value: Any) -> str:
     return " x ".join(map(str, np.shape(value))) or "1"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     array = np.asarray(value).ravel()
     text = [str(item) if isinstance(item, str) else f"{item:.6g}" for item in array[:FEW].tolist()]
     return ", ".join(text) + (", ..." if array.size > FEW else "")

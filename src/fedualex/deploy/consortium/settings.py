@@ -136,7 +136,7 @@ def server_problem(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
     return server_view(settings, party) if has_tables(settings) else party_problem(settings, "elsewhere", party)
 
 
-def party_problem(settings: Mapping[str, Any], data: Any, party: Path) -> AbstractProblem:
+def party_problem(settings: Mapping[str, Any], data: object, party: Path) -> AbstractProblem:
     """The problem of the catalogue or of an entry point as a party sees it; the latter takes data= if sites have it."""
     own = {key: value for key, value in settings["problem"].items() if value is not None}
     has_data = settings.get("has_data", any(site.get("data") is not None for site in settings["sites"].values()))
