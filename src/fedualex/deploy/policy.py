@@ -117,8 +117,8 @@ class Release:
     for each. columns: these, if it names some: all that were ever named for one kit count together. subject: the
     digest of the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites
     as well. rows: behind the sum of the fewest; all of the site's if None. fold: rows of the smallest part of this site
-    that a difference of two sums tells of, where it is not all of them; whole_sites: whether such a part is all that one
-    site has, so that masks would not hide it.
+    that a difference of two sums tells of, where it is not all of them; whole_sites: whether such a part is all that
+    one site has, so that masks would not hide it.
     """
 
     kind: str
