@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 from numpy.typing import NDArray
 
 from .. import tree
@@ -59,7 +59,7 @@ class NewtonServer(NamedTuple):
     """The merit of the best place."""
     ahead: Vector
     """The points of the exchange under way, one a row, the whole step first."""
-    there: Vector
+    there: Bool[Array | np.ndarray, "..."]
     """Which of the rows are asked about."""
     columns: NDArray[np.intp]
     """The entries of x of which their second derivatives are asked for; -1 as long as nobody knows which."""

@@ -42,7 +42,7 @@ class Blocks:
         parts = zip(self.members, [0, *self.ends[:-1]], np.split(kept, ends[:-1]), strict=True)
         members = [block.among(own - first) for block, first, own in parts]
         split = int(np.searchsorted(kept, self.split))
-        return Blocks(members, list(ends), self.quadratic[kept], self.linear[kept], split)
+        return Blocks(members, ends.tolist(), self.quadratic[kept], self.linear[kept], split)
 
 
 class ModelSolution(NamedTuple):

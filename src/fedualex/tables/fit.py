@@ -158,7 +158,7 @@ class PlannedFit:
         """The run, of the penalty that has been chosen."""
         wanted, problem = self.wanted, pooled_problem(self.parties.members, self.known)
         method, _ = choose_method(problem, SolveOptions(rounds=wanted.rounds))
-        rows = self.recipe.counts(self.known).sum()
+        rows = int(self.recipe.counts(self.known).sum())
         tol = default_tolerance(self.goal, method, rows) if wanted.tol is None else wanted.tol
         options = SolveOptions(rounds=wanted.rounds, tol=tol)
         check_simulation(problem, method, options)
@@ -263,7 +263,7 @@ def _clients(given: Any) -> str | int:
     return int(given) if isinstance(given, int) or str(given).isdigit() else str(given)
 
 
-def _check_columns(table: Table, target: str | list[str], beside: Mapping[str, Any], ignore: Any) -> None:
+def _check_columns(table: Table, target: str | list[str], beside: Mapping[str, Any], ignore: object) -> None:
     """Refuse columns that the table does not have, and targets that are also something else."""
     for name in names_of(target):
         if name not in table:
@@ -365,7 +365,8 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     own = wanted.site_intercepts
     own = isinstance(planned.source.clients, str) and len(parties.names) > 1 if own is None else own
     about = Wanted(wanted.confidence, own)
-    effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about)
+    gap = answer.certificate["gap"]
+    effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about, gap)
     found = Findings(penalty, effects, measure, planned.calibrate)
     model = make_model(recipe, planned.known, answer, parties.names, found)
     if parties.held_out is not None and (other := fit_ordinary(parties.members, penalty)) is not None:
