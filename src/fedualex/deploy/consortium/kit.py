@@ -67,8 +67,9 @@ def plan_deployment(
     """
     check_keys("[run]", run, RUN_KEYS)
     one_of("on_warning", run.get("on_warning", STOP), (STOP, GO))
+    timed = fit.get("goal") in GOALS and GOALS[fit["goal"]].reading.timed  # then `read_fit` asks for two columns
     for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
-        if fit.get(key) is None:
+        if fit.get(key) is None and not (timed and key == "target"):
             raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
     check_goal(goal)
