@@ -1,10 +1,10 @@
 """`fedualex deploy init | up | run | status | fetch | stop | resume`: the same problem, by real servers and sites."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
+from ..storage import Json
 from . import deploy_watch
 from .common import echo, json_option, one_line_errors, out_option, plain_errors, print_json, say, writable
 from .deploy_run import engine_of, note_stop, run_deployment, run_folder, run_unattended, stored_run
@@ -33,7 +33,7 @@ def audit(site_folder: Path, acknowledge: str | None, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: Json) -> None:
     for line in found["lines"]:
         what = [_arrays(line, "in_the_clear"), _arrays(line, "under_masks"), line["note"]]
         if line["epsilon"] is not None:
@@ -52,7 +52,7 @@ def _show(found: dict[str, Any]) -> None:
     echo(f"ledger: DAMAGED, {found['damage']}" if found["damage"] else "ledger: whole")
 
 
-def _arrays(line: dict[str, Any], how: str) -> str:
+def _arrays(line: Json, how: str) -> str:
     """The arrays of a line that left in this way, each with its shape; nothing if there are none."""
     named = " ".join(f"{name}{line['arrays'][name]}" for name in line[how])
     return f"{how.replace('_', ' ')}: {named}" if named else ""
@@ -81,7 +81,7 @@ def init(
     host: str | None,
     port: int | None,
     as_json: bool,
-    **fit: Any,
+    **fit: object,
 ) -> None:
     """Write a ready deployment: keys, settings and a start script for each party, and a README.
 

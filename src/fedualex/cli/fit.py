@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..display import rounded_up, visible
+from ..storage import Json
 from .common import (
     BadInput,
     echo,
@@ -55,7 +56,7 @@ def as_text(columns: dict[str, list[Any]], as_json: bool) -> str:
     return text.getvalue()
 
 
-def description(model: Any) -> dict[str, Any]:
+def description(model: Any) -> Json:
     """A model as JSON."""
     return {
         "target": model.target,
@@ -105,7 +106,7 @@ def claim(model: Any) -> str:
     return f"Tolerance {tol:g} not reached: {known}"
 
 
-def show_effects(effects: dict[str, Any], most: int | None = None) -> None:
+def show_effects(effects: Json, most: int | None = None) -> None:
     """The table of effects, the surest first, and what is to be said of it; or why there is none."""
     if (why := effects.get("refused")) is not None:
         echo_line(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
@@ -129,7 +130,7 @@ def show_effects(effects: dict[str, Any], most: int | None = None) -> None:
         echo_line(sentence)
 
 
-def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "") -> None:
+def _show_measures(model: Any, measures: Json | None, title: str = "") -> None:
     if measures is None:
         return
     from ..tables.measures import worst
@@ -154,7 +155,7 @@ def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "")
         )
 
 
-def _show_calibration(found: dict[str, Any] | None) -> None:
+def _show_calibration(found: Json | None) -> None:
     if found is None:
         return
     if found["slope"] is None:
@@ -298,7 +299,7 @@ def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @out_option(default=None, help="The fit's folder; fits/TABLE-GOAL. An unfinished fit in it is resumed.")
 @json_option
 @one_line_errors
-def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
+def fit(table: str, out: Path | None, as_json: bool, **options: object) -> None:
     """Fit a model to a TABLE (.csv, .parquet, .npz, bundled:NAME, or a .toml file with a table [fit]) and keep it.
 
     Numbers are standardized, categories become columns, missing values are filled in, all from sums of the clients.

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
+from ..storage import Json
 from .common import echo, exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
 
 # `fedualex demo`: four methods on the paper's l1 game, each at its best steps, with certificates and a report.
@@ -50,7 +50,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     sys.exit(exit_code(first, None))
 
 
-def _print_outputs(panels: dict[str, dict[str, Any]]) -> None:
+def _print_outputs(panels: dict[str, Json]) -> None:
     """One row for each output: the certified gap of each method at the steps that are best for it there."""
     from rich import box
     from rich.table import Table
@@ -115,7 +115,7 @@ def reproduce(
     echo(f"report: {root / 'report.html'}")
 
 
-def print_claims(claims: list[dict[str, Any]]) -> None:
+def print_claims(claims: list[Json]) -> None:
     """The table that compares measurements with the paper's sentences."""
     from rich.table import Table
 

@@ -411,7 +411,7 @@ class SiteClients:
         stacked, first = (jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in (points, starts))
         point = points[0]
 
-        def shapes(count: int, one: Any) -> Any:
+        def shapes(count: int, one: object) -> Any:
             return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *np.shape(leaf)), np.float64), one)
 
         like = {

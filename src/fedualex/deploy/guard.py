@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -89,6 +90,7 @@ class Guard:
             sums=asked.sums,
             numbers=asked.numbers or 0,
             subject=asked.subject,
+            columns=list(asked.columns),
         )
         with self.ledger.lock():
             self._check_limits(request, asked)  # again: other threads and processes have answered meanwhile
@@ -119,6 +121,12 @@ class Guard:
         if most is not None and self.ledger.numbers(self.about.kit) + (asked.numbers or 0) > most:
             text = f"this site releases {most} numbers for one kit, and this would be more"
             raise RefusedError(text, Code.NOT_RELEASED)
+        if asked.columns:
+            # Second derivatives between other columns each time would be those of all in the end.
+            named = self.ledger.columns(self.about.kit).union(asked.columns)
+            together = replace(asked, parameters=len(named))
+            if why := self.policy.why_no_curvature(together, self.about, bool(request.nonce)):
+                raise RefusedError(why, Code.NO_CURVATURE)
         if why := _why_not_asked_about(asked, self.ledger.subjects(self.about.kit)):
             raise RefusedError(why, Code.NOT_RELEASED)
         if request.nonce and self.ledger.knows(request.nonce):

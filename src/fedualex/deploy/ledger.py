@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..storage import write_atomically
+from ..storage import Json, write_atomically
 from .engine import Arrays
 from .policy import POLICY, composed_epsilon, read_policy
 from .secure.sums import is_summed
@@ -61,6 +61,8 @@ class Line:
     """Numbers in it, before masks."""
     subject: str = ""
     """The digest of the model that it measures, if it does."""
+    columns: list[int] = field(default_factory=list)
+    """The entries of x between which second derivatives are in it, where the request named some."""
     previous: str = BEGINNING
 
     @property
@@ -184,17 +186,17 @@ def stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-LATER = {"kit", "sums", "numbers", "subject"}
+LATER = {"kit", "sums", "numbers", "subject", "columns"}
 """What lines of older ledgers do not say."""
 
 
 def _parse(row: bytes) -> Line | None:
     try:
         content = json.loads(row)
-        if content.keys() == {one.name for one in fields(Line)} - LATER:
-            content["numbers"] = sum(math.prod(shape) for shape in content["arrays"].values())
-        elif content.keys() != {one.name for one in fields(Line)}:
+        if not content.keys() <= (names := {one.name for one in fields(Line)}) or not names - content.keys() <= LATER:
             return None
+        if "numbers" not in content:
+            content["numbers"] = sum(math.prod(shape) for shape in content["arrays"].values())
         line = Line(**content)
         return line if _is_sound(line) else None
     except (ValueError, TypeError, AttributeError, RecursionError):
@@ -207,7 +209,8 @@ def _is_sound(line: Line) -> bool:
     words = (line.kind, line.nonce, line.previous, line.sha256, line.task, line.run, line.kit, line.subject)
     return (
         all(isinstance(word, str) for word in words)
-        and all(type(count) is int and count >= 0 for count in (line.sums, line.numbers))
+        and isinstance(line.columns, list)
+        and all(type(count) is int and count >= 0 for count in (line.sums, line.numbers, *line.columns))
         and line.seconds > 0
         and (noise is None or (type(noise) is float and noise > 0))
     )
@@ -234,6 +237,7 @@ class Ledger:
         self._numbers: Counter[str] = Counter()
         self._nonces: set[str] = set()
         self._subjects: set[tuple[str, str]] = set()
+        self._columns: set[tuple[str, int]] = set()
         if file is None:
             self.append(Line(kind=BEGUN))
         else:
@@ -258,6 +262,10 @@ class Ledger:
     def subjects(self, kit: str) -> set[str]:
         """The digests of the models that were measured for this kit."""
         return {subject for own, subject in self._subjects if own == kit}
+
+    def columns(self, kit: str) -> set[int]:
+        """The entries of x between which second derivatives were asked for by name for this kit."""
+        return {column for own, column in self._columns if own == kit}
 
     def noises(self) -> Counter[float]:
         """How many releases there were with each multiplier of noise."""
@@ -332,7 +340,7 @@ class Ledger:
         """Count all that was read."""
         self._size, self._head, self._damage = reading.size, reading.head, reading.damage
         self._torn = reading.torn
-        for counted in (self._times, self._noises, self._numbers, self._nonces, self._subjects):
+        for counted in (self._times, self._noises, self._numbers, self._nonces, self._subjects, self._columns):
             counted.clear()
         for line in reading.lines:
             self._count(line)
@@ -344,6 +352,7 @@ class Ledger:
         self._numbers[line.kit] += line.numbers
         if line.subject:
             self._subjects.add((line.kit, line.subject))
+        self._columns.update((line.kit, column) for column in line.columns)
         if line.noise is not None:
             self._noises[line.noise] += 1
         if line.nonce:
@@ -383,7 +392,7 @@ def _write(handle: int, content: bytes, size: int) -> None:
 # What a site's ledger says, for its operator: every release, totals, and whether the file is whole.
 
 
-def audit(folder: Path) -> dict[str, Any]:
+def audit(folder: Path) -> Json:
     """The lines of a ledger as plain data, with their totals. Changes nothing."""
     file = folder / LEDGER
     try:
@@ -404,12 +413,12 @@ def acknowledge(folder: Path, note: str) -> None:
     Ledger(folder / LEDGER).acknowledge(note)
 
 
-def _row(line: Line) -> dict[str, Any]:
+def _row(line: Line) -> Json:
     plain = {name: getattr(line, name) for name in line.__dataclass_fields__ if name != "previous"}
     return {**plain, "under_masks": line.under_masks, "in_the_clear": line.in_the_clear}
 
 
-def _totals(reading: Reading, delta: float) -> dict[str, Any]:
+def _totals(reading: Reading, delta: float) -> Json:
     released = [line for line in reading.lines if line.released]
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {

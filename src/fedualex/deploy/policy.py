@@ -56,7 +56,7 @@ class Privacy:
         finite = np.isfinite(length)
         shrink = min(1.0, self.clip / length) if length > 0 else 1.0
 
-        def hide(leaf: Any) -> Any:
+        def hide(leaf: object) -> Any:
             array = np.asarray(leaf) if finite else np.zeros_like(leaf)
             return (shrink * array + rng.normal(0.0, self.noise * self.clip, array.shape)).astype(array.dtype)
 
@@ -112,10 +112,11 @@ class Release:
 
     kind: what is asked for, such as "survey". sums: how many sums over rows, one for each point. numbers: how many
     numbers in all; None if that is known once they are there. weights: for each sum the weights of all sites in it,
-    where the request chooses them. parameters: of the model, where rows are counted for each. subject: the digest of
-    the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites as well.
-    fold: rows of the smallest part of this site that a difference of two sums tells of, where it is not all of them;
-    whole_sites: whether such a part is all that one site has, so that masks would not hide it.
+    where the request chooses them. parameters: of the model, or those that the request names, where rows are counted
+    for each. columns: these, if it names some: all that were ever named for one kit count together. subject: the
+    digest of the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites
+    as well. fold: rows of the smallest part of this site that a difference of two sums tells of, where it is not all of
+    them; whole_sites: whether such a part is all that one site has, so that masks would not hide it.
     """
 
     kind: str
@@ -123,6 +124,7 @@ class Release:
     numbers: int | None = None
     weights: tuple[tuple[float, ...], ...] = ()
     parameters: int = 0
+    columns: tuple[int, ...] = ()
     subject: str = ""
     mixed: bool = True
     fold: int | None = None
@@ -193,21 +195,21 @@ and 5 folds a choice takes some 850 sums and 400,000 numbers."""
 ALLOW, REFUSE = "allow", "refuse"
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     return of_type(name, value, bool, "true or false")
 
 
-def _words(name: str, value: Any) -> tuple[str, ...]:
+def _words(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
         raise TypeError(f"{name} must be a list of words, got {short(value)}")
     return tuple(value)
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: object) -> float:
     return float(positive(name, value))
 
 
-def _probability(name: str, value: Any) -> float:
+def _probability(name: str, value: object) -> float:
     if not (number := _positive(name, value)) < 1:
         raise ValueError(f"{name} must be a number between 0 and 1, got {number}")
     return number
@@ -307,11 +309,12 @@ class Policy:
             return Failure(Code.NOT_RELEASED, text)
         if masked and (reasons := list(filter(None, map(why_not_weighed, asked.weights)))):
             return Failure(Code.NOT_RELEASED, reasons[0])
-        if asked.kind in BENT and (why := self._why_no_curvature(asked, about, masked)):
+        if asked.kind in BENT and (why := self.why_no_curvature(asked, about, masked)):
             return Failure(Code.NO_CURVATURE, why)
         return None
 
-    def _why_no_curvature(self, asked: Release, about: "SiteFacts", masked: bool) -> str:
+    def why_no_curvature(self, asked: Release, about: "SiteFacts", masked: bool) -> str:
+        """Why second derivatives are not released; empty if they are."""
         unnamed = [names for names in (self.tasks, self.arrays) if names is not None and CURVATURE not in names]
         if self.curvature == REFUSE or unnamed:
             return "this site releases no second derivatives"

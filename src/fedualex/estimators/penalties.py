@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Folds
 from ..algorithms.newton import why_no_curvature
 from ..problems import AbstractRecipe, gather
 from ..problems.rows import Rows
@@ -52,10 +53,11 @@ class Setting(NamedTuple):
         return {"l1": self.penalty(l1), "l2": l2 / self.size**2, "radius": bound}
 
 
+@runtime_checkable
 class Chooses(Protocol):
     """An estimator whose penalty held-out rows can choose."""
 
-    folds: Any
+    folds: Folds
 
     def _recipe(self, at: Setting) -> AbstractRecipe: ...
 

@@ -121,7 +121,7 @@ def _read_float(text: str) -> float:
     return number
 
 
-def _check_depth(document: Any) -> None:
+def _check_depth(document: object) -> None:
     level, depth = [document], 0
     while level:
         depth += 1
@@ -166,7 +166,7 @@ def _encoder(numbers: tuple[str, ...], scale: Standardizer | None, document: Map
     return Encoder(numbers, levels, scale, {}, references, shares, indicators, codes, missing)
 
 
-def _real(name: str, given: Any) -> NDArray[np.float64]:
+def _real(name: str, given: object) -> NDArray[np.float64]:
     """Finite numbers."""
     if np.asarray(given).dtype.kind not in "fiu":
         raise ValueError(f"{name} must be real numbers, got {np.asarray(given).dtype}")

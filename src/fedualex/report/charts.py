@@ -7,9 +7,10 @@ a description, which screen readers say.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..display import escaped
+from ..storage import Json
 from .numbers import number_text
 
 SQUARE, DIAMOND = "M-4-4H4V4H-4Z", "M0-5.5L5.5 0L0 5.5L-5.5 0Z"
@@ -196,7 +197,7 @@ def draw_calibration(bins: Sequence[Sequence[float]], title: str, height: float 
     return picture(f"Calibration curve, {title}", "; ".join(told) + ".", body, kind, height)
 
 
-def draw_path(curve: Mapping[str, Any]) -> str:
+def draw_path(curve: Json) -> str:
     """The measure with its band of one standard error over the penalty, with the numbers of coefficients on top."""
     values = [math.log(value) for value in curve["values"]]
     measure, error = curve["measure"], curve["error"]
@@ -221,7 +222,7 @@ def draw_path(curve: Mapping[str, Any]) -> str:
     return picture("The penalty and held-out rows", said, body, "plot path", 300)
 
 
-def _choices(curve: Mapping[str, Any], xs: Sequence[float], ys: Sequence[float]) -> str:
+def _choices(curve: Json, xs: Sequence[float], ys: Sequence[float]) -> str:
     """The best value, hollow, and the chosen one; one mark where they are the same."""
     best, chosen = curve["best"], curve["chosen"]
     both = best == chosen

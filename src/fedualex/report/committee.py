@@ -11,6 +11,7 @@ from typing import Any
 from ..display import escaped, rounded_up
 from ..models import Model
 from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER
+from ..storage import Json
 from . import charts
 from .charts import Axis
 from .numbers import chance_text, estimate_texts, number_text, ratio_texts
@@ -27,8 +28,6 @@ PERCENT = 95
 CALIBRATED = (
     "Risks that are right have the intercept 0 and the slope 1; a slope below 1 says that they are too extreme."
 )
-
-Plain = Mapping[str, Any]
 
 
 def committee_section(model: Model) -> str:
@@ -62,10 +61,10 @@ def _count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _part(model: Model, name: str) -> Plain:
+def _part(model: Model, name: str) -> Json:
     """A part of what is kept of the training; an empty one where there is none."""
     found = model.training.get(name)
-    return found if isinstance(found, Mapping) else {}
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
 # The first sentence.
@@ -114,7 +113,7 @@ def _penalty(model: Model) -> str:
     return f"Penalty: {_ended(sentence)}" if sentence else ""
 
 
-def _first_measure(wanted: Sequence[str], values: Plain) -> str:
+def _first_measure(wanted: Sequence[str], values: Json) -> str:
     """The first of these that has a value, or else any that is said of a model; "" if there is none."""
     known = [name for name, value in values.items() if value is not None and name not in NEUTRAL]
     return next((name for name in (*wanted, *known) if name in known), "")
@@ -125,11 +124,11 @@ def _name(measure: str) -> str:
     return f"{NAMES.get(name, name)}{of}{rest}"
 
 
-def _percent(held: Plain) -> str:
+def _percent(held: Json) -> str:
     return f"{100 * held['confidence']:g}" if "confidence" in held else str(PERCENT)
 
 
-def _ends(held: Plain, measure: str, client: str | None = None) -> Sequence[float] | None:
+def _ends(held: Json, measure: str, client: str | None = None) -> Sequence[float] | None:
     """The interval of a measure, of all rows or of a client's; None where there is none."""
     found = held.get("intervals") or {}
     own = found.get("overall") if client is None else (found.get("clients") or {}).get(client)
@@ -168,15 +167,15 @@ def effects_part(model: Model) -> str:
     return _section("effects", "Effects", body + _list(effects.get("words") or ()))
 
 
-def _is_ratio(effects: Plain) -> bool:
+def _is_ratio(effects: Json) -> bool:
     return effects.get("effect") not in ("", "difference", None)
 
 
-def _effect_name(effects: Plain) -> str:
+def _effect_name(effects: Json) -> str:
     return effects.get("effect") or "coefficient"
 
 
-def _legend(effects: Plain) -> str:
+def _legend(effects: Json) -> str:
     neutral = "1, where there is no effect" if _is_ratio(effects) else "0, where there is no effect"
     scale = " The scale is logarithmic." if _is_ratio(effects) else ""
     penalized = "exp of the penalized coefficient" if _is_ratio(effects) else "the penalized coefficient"
@@ -185,11 +184,11 @@ def _legend(effects: Plain) -> str:
     return f'<p class="keys">{marks}<span>The upright line is at {neutral}.{scale}</span></p>'
 
 
-def _effects_percent(effects: Plain) -> str:
+def _effects_percent(effects: Json) -> str:
     return f"{100 * effects.get('confidence', PERCENT / 100):g}"
 
 
-def _effects_axis(effects: Plain, rows: Sequence[Plain]) -> Axis | None:
+def _effects_axis(effects: Json, rows: Sequence[Json]) -> Axis | None:
     """Wide enough for all estimates; intervals that are much longer than the others go beyond it."""
     if not rows:
         return None
@@ -204,7 +203,7 @@ def _effects_axis(effects: Plain, rows: Sequence[Plain]) -> Axis | None:
 
 
 def _effects_table(
-    model: Model, effects: Plain, rows: Sequence[Plain], axis: Axis | None, plotted: Collection[str] = ()
+    model: Model, effects: Json, rows: Sequence[Json], axis: Axis | None, plotted: Collection[str] = ()
 ) -> str:
     """plotted: the names of those that are in the plot."""
     percent, effect = _effects_percent(effects), _effect_name(effects)
@@ -231,7 +230,7 @@ def _group_row(column: str, reference: str | None, width: int) -> str:
     return f'<tr class="group"><th scope="rowgroup" colspan="{width}">{escaped(column)}{against}</th></tr>'
 
 
-def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axis | None, is_plotted: bool) -> str:
+def _effect_row(effects: Json, row: Json, name: str, is_level: bool, axis: Axis | None, is_plotted: bool) -> str:
     if row["estimate"] is None:
         value, interval, chance = "dropped", "", ""
     else:
@@ -249,7 +248,7 @@ def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axi
     return f'<tr><th scope="row"{kind}>{escaped(name)}</th>{numbers}{plotted}</tr>'
 
 
-def _effect_picture(effects: Plain, row: Plain, axis: Axis, value: str, interval: str) -> str:
+def _effect_picture(effects: Json, row: Json, axis: Axis, value: str, interval: str) -> str:
     body, title = "", f"{row['name']}: {_effect_name(effects)} {value}, {interval}"
     if row["lower"] is not None and row["upper"] is not None:
         body += charts.whisker(axis, row["lower"], row["upper"], 50, "first")
@@ -310,7 +309,7 @@ def measures_part(model: Model) -> str:
     return _section("measures", "Discrimination and calibration", body)
 
 
-def _measures_tables(model: Model, held: Plain) -> str:
+def _measures_tables(model: Model, held: Json) -> str:
     clients = held.get("clients") or {}
     names = [name for name in held["overall"] if name != "rows"]
     calibration = held.get("calibration") or {}
@@ -352,13 +351,13 @@ def _cell(value: str, interval: str) -> str:
     return f'<td class="number">{escaped(value)}{below}</td>'
 
 
-def _why_not_calibrated(calibration: Plain) -> str:
+def _why_not_calibrated(calibration: Json) -> str:
     own = {"All clients": calibration.get("overall"), **(calibration.get("clients") or {})}
     said = [f"{name}: {_ended(one['sentence'])}" for name, one in own.items() if one and one.get("sentence")]
     return _list(said) if said else ""
 
 
-def _curves(held: Plain) -> str:
+def _curves(held: Json) -> str:
     curves = held.get("curves") or {}
     overall, clients = curves.get("overall") or {}, curves.get("clients") or {}
     clients = clients if len(clients) > 1 else {}
@@ -372,7 +371,7 @@ def _curves(held: Plain) -> str:
     return body + _fold("The curves of each client", grid, is_open=len(figures) <= MOST_CURVES)
 
 
-def _pair(own: Plain, others: Mapping[str, Any], title: str, height: float) -> str:
+def _pair(own: Json, others: Json, title: str, height: float) -> str:
     """The ROC curve and the calibration curve side by side, those that there are."""
     figures = []
     if own.get("roc"):
@@ -425,7 +424,7 @@ def served_part(model: Model) -> str:
     return _section("served", "Who is served worst", body + (_list(said) if said else ""))
 
 
-def _of_clients(held: Plain, name: str) -> dict[str, float]:
+def _of_clients(held: Json, name: str) -> dict[str, float]:
     found = held.get("clients") or {}
     return {client: values[name] for client, values in found.items() if values.get(name) is not None}
 
@@ -450,7 +449,7 @@ def _worst_sentence(name: str, known: Mapping[str, float], beside: Mapping[str, 
     )
 
 
-def _served_table(name: str, order: Sequence[str], held: Plain, other: Plain) -> str:
+def _served_table(name: str, order: Sequence[str], held: Json, other: Json) -> str:
     """Rows with a mark of this model and one of the ordinary model over one axis."""
     models = {"this model": held, **({"ordinary model": other} if other.get("clients") else {})}
     axis = _served_axis(name, order, models.values())
@@ -475,7 +474,7 @@ def _served_table(name: str, order: Sequence[str], held: Plain, other: Plain) ->
     return body + (_fold(f"The other {_count(len(rest), 'client')}", table(rest)) if rest else "")
 
 
-def _served_axis(name: str, order: Sequence[str], models: Iterable[Plain]) -> Axis:
+def _served_axis(name: str, order: Sequence[str], models: Iterable[Json]) -> Axis:
     numbers: list[float] = []
     for held in models:
         for client in order:
@@ -485,7 +484,7 @@ def _served_axis(name: str, order: Sequence[str], models: Iterable[Plain]) -> Ax
     return charts.linear_axis(min(numbers) - room, max(numbers) + room, 4)
 
 
-def _served_row(name: str, client: str, models: Mapping[str, Plain], axis: Axis, is_worst: bool) -> str:
+def _served_row(name: str, client: str, models: Mapping[str, Json], axis: Axis, is_worst: bool) -> str:
     cells, body = "", ""
     for place, (title, held) in enumerate(models.items()):
         value, ends = held["clients"].get(client, {}).get(name), _ends(held, name, client)
@@ -532,7 +531,7 @@ def certificate_part(model: Model) -> str:
     return _section("certified", "How the numbers were certified", f"<dl>{lines}</dl>")
 
 
-def _certified(certificate: Plain) -> str:
+def _certified(certificate: Json) -> str:
     gap, tol, violation = (certificate.get(name) for name in ("gap", "tol", "violation"))
     if gap is None:
         return f"Nothing: {certificate.get('meaning') or 'this model was kept without a certificate'}."
@@ -548,7 +547,7 @@ def _certified(certificate: Plain) -> str:
     return f"{text}."
 
 
-def _proved(effects: Plain) -> str:
+def _proved(effects: Json) -> str:
     rows = [row for row in effects.get("rows") or () if row["estimate"] is not None]
     bounds = [row["bound"] for row in rows if row.get("bound") is not None]
     if not bounds:
@@ -570,7 +569,7 @@ def settings_part(model: Model) -> str:
     return f'<section class="committee settings">{_fold("Settings", body)}</section>'
 
 
-def _flat(settings: Plain, before: str = "") -> Iterable[tuple[str, str]]:
+def _flat(settings: Mapping[str, object], before: str = "") -> Iterable[tuple[str, str]]:
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}.")

@@ -84,22 +84,22 @@ def _density(problem: AbstractProblem, z: Tree) -> float:
     return density
 
 
-def _grid(name: str, value: Any) -> Any:
+def _grid(name: str, value: object) -> Any:
     return of_type(name, value, Mapping, 'step sizes such as {"eta_c": [0.01, 0.03]}')
 
 
-def _grid_or_none(name: str, value: Any) -> Any:
+def _grid_or_none(name: str, value: object) -> Any:
     return None if value is None else _grid(name, value)
 
 
-def _seeds(name: str, value: Any) -> Any:
+def _seeds(name: str, value: object) -> Any:
     return of_type(name, value, Iterable, "whole numbers such as (0, 1)")
 
 
 def not_here(reason: str) -> Check:
     """A check that accepts None alone, for this reason."""
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         if value is not None:
             raise TypeError(f"{name} {reason}")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -192,6 +192,7 @@ def _pooled(mass: NDArray[Any], total: NDArray[Any]) -> tuple[NDArray[Any], NDAr
 # Parties that are asked, in this process or elsewhere.
 
 
+@runtime_checkable
 class Parties(Protocol):
     """All parties together. `summaries`, `surveys` and `held_out` are one exchange each."""
 
@@ -301,7 +302,7 @@ def search(
     count: int = COUNT,
     share: float | None = None,
     most_exchanges: int = MOST,
-    numbers_per_exchange: float = NUMBERS,
+    numbers_per_exchange: float | int = NUMBERS,
     sum_error: float = 0.0,
     announce: Callable[[str], None] = lambda text: None,
 ) -> Search:
@@ -334,7 +335,7 @@ class _Search:
         recipe: AbstractRecipe,
         parties: Parties,
         most_exchanges: int,
-        numbers_per_exchange: float,
+        numbers_per_exchange: float | int,
         sum_error: float,
         announce: Callable[[str], None],
     ):

@@ -159,7 +159,7 @@ class PlannedFit:
         """The run, of the penalty that has been chosen."""
         wanted, problem = self.wanted, pooled_problem(self.parties.members, self.known)
         method, _ = choose_method(problem, SolveOptions(rounds=wanted.rounds))
-        rows = self.recipe.counts(self.known).sum()
+        rows = int(self.recipe.counts(self.known).sum())
         tol = default_tolerance(self.goal, method, rows) if wanted.tol is None else wanted.tol
         options = SolveOptions(rounds=wanted.rounds, tol=tol)
         check_simulation(problem, method, options)
@@ -264,7 +264,7 @@ def _clients(given: Any) -> str | int:
     return int(given) if isinstance(given, int) or str(given).isdigit() else str(given)
 
 
-def _check_columns(table: Table, target: str | list[str], beside: Mapping[str, Any], ignore: Any) -> None:
+def _check_columns(table: Table, target: str | list[str], beside: Mapping[str, Any], ignore: object) -> None:
     """Refuse columns that the table does not have, and targets that are also something else."""
     for name in names_of(target):
         if name not in table:

@@ -158,7 +158,7 @@ def default_tolerance(goal: str, method: Method, rows: int) -> float:
 OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.structure.options))
 
 
-def target_of(goal: str | None, given: Any) -> str | list[str]:
+def target_of(goal: str | None, given: object) -> str | list[str]:
     """The target as files have it: the name of a column; for low-rank a list of names, or names with commas between.
 
     Without a goal several names are what low-rank takes.
@@ -397,7 +397,7 @@ def _with_times(goal: str | None, given: Mapping[str, Any]) -> Mapping[str, Any]
 COX = "cox"
 
 
-def _reference(given: Any) -> dict[str, str]:
+def _reference(given: object) -> dict[str, str]:
     """For columns of categories their references as text; numbers of files are codes."""
     if not isinstance(given, Mapping) or not all(isinstance(level, str | int | float) for level in given.values()):
         raise ConfigurationError(f'reference must be a table such as {{ thal = "3" }}, got {short(given)}')

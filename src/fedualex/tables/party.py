@@ -28,7 +28,7 @@ class Party:
     by its id if it has one, a row stays in its fold when others are appended.
     """
 
-    def __init__(self, recipe: TableRecipe, client: int, trained: Table, name: str = "", places: Any = None):
+    def __init__(self, recipe: TableRecipe, client: int, trained: Table, name: str = "", places: object = None):
         self.recipe, self.client, self.trained, self.name = recipe, client, trained, name
         self.places = np.arange(trained.rows) if places is None else places
         self._rows: Rows | None = None

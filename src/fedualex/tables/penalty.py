@@ -94,7 +94,7 @@ def range_of_path(recipe: TableRecipe, known: Sequence[Known]) -> tuple[float, f
     masses, rows = np.asarray(sums["class_mass"]), np.asarray(sums["class_rows"])
     slope = np.abs(rows - np.outer(masses / masses.sum(), rows.sum(axis=0))) / masses.sum()
     most = np.max(slope)
-    if most < UNRELATED * np.max(np.abs(rows)) / masses.sum():
+    if most <= UNRELATED * np.max(np.abs(rows)) / masses.sum():
         return None  # no feature tells anything: there is one value
     return float(share_of(float(recipe.counts(known).sum()), rows.shape[1]) * most), float(most)
 

@@ -184,7 +184,7 @@ class TableRecipe:
             y, weight = y / over, over if weight is None else over * weight
         return Rows(X, y, weight, y if self.limits_classes else group)
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """Anywhere: the problem with the examples of all parties, of one of them, or with data "elsewhere"."""
         return self.recipe(known).problem(self.own_known(known), data)
 

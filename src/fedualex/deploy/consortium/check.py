@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...algorithms.newton import count_asked
 from ...compiling import double
 from ...data import Encoder
 from ...display import text_table
@@ -17,7 +18,7 @@ from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ..policy import Policy, Release, read_policy
 from ..secure.sums import OFF, has_keys
-from ..site import declare_curvature, declare_round, declare_survey, reply_like
+from ..site import ALL, declare_curvature, declare_round, declare_survey, reply_like, sizes_of
 from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
 from .settings import settings_of, task_of
@@ -172,7 +173,9 @@ def _declared(
     view, method = recipe.problem(known, "elsewhere"), build_method(settings["method"])
     survey, one = declare_survey(view.like, 1), np.array([True])
     if method.asks_curvature:
-        return survey, None, declare_curvature(view.like, one, one)
+        asked = count_asked(view)  # which ones is decided by the first survey
+        named = ALL if asked == sizes_of(view.like)[0] else np.arange(asked)
+        return survey, None, declare_curvature(view.like, one, one, named)
     if method.outputs:  # it asks for losses and gradients alone
         return survey, None, None
     task = task_of(settings, view, known)
@@ -191,7 +194,7 @@ def _shape(value: Any) -> str:
     return " x ".join(map(str, np.shape(value))) or "1"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     array = np.asarray(value).ravel()
     text = [str(item) if isinstance(item, str) else f"{item:.6g}" for item in array[:FEW].tolist()]
     return ", ".join(text) + (", ..." if array.size > FEW else "")

@@ -107,11 +107,11 @@ def _by_loss(requests: Requests) -> dict[int, list[tuple[Saddle, bool, Saddle | 
     return found
 
 
-def _entries(z: Any) -> NDArray[Any]:
+def _entries(z: object) -> NDArray[Any]:
     return np.concatenate([np.zeros(0), *(np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(z))])
 
 
-def _filled(like: Any, entries: NDArray[Any]) -> Any:
+def _filled(like: object, entries: NDArray[Any]) -> Any:
     """A tree of these shapes with these entries."""
     leaves, structure = jax.tree.flatten(like)
     sizes = [np.size(leaf) for leaf in leaves]

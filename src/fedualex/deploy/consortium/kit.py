@@ -212,7 +212,7 @@ def _names(sites: str) -> list[str]:
     return names
 
 
-def _placed(site: Any, folder: Path) -> Any:
+def _placed(site: object, folder: Path) -> Any:
     """A site's table as its own folder names it: a file that is here by its whole path, anything else as it is."""
     if isinstance(site, dict) and isinstance(table := site.get("table"), str) and (folder / table).is_file():
         return {**site, "table": str((folder / table).resolve())}
