@@ -161,6 +161,12 @@ class FoldedRows:
         return [[next(found) for _ in request.points] for _, request in requests]
 
     @property
+    def fewest_trained(self) -> int:
+        """The rows that are left without the largest fold; without a fold that is all of them, none tell anything."""
+        left = len(self.fold) - np.bincount(self.fold, minlength=self.folds)
+        return int(left[left > 0].min(initial=len(self.fold)))
+
+    @property
     def least(self) -> int:
         """The rows of its smallest fold that has some."""
         counts = np.bincount(self.fold, minlength=1)
