@@ -100,7 +100,7 @@ def reproduce(
 
     root = out or Path("runs/paper-quick" if quick else "runs/paper")
     chosen = protocol.choose_experiments(experiments or ("all",), seeds=seeds, quick=quick)
-    with _progress() as show:
+    with progress() as show:
         protocol.reproduce(chosen, root, resume=resume, show=show)
         show("all experiments", "claims, page and figures", 0, 1)
         claims = write_claims(root)
@@ -142,7 +142,7 @@ def _lines() -> Show:
 
 
 @contextmanager
-def _progress() -> Iterator[Show]:
+def progress() -> Iterator[Show]:
     """A bar for each stage on a terminal; elsewhere lines: when a stage begins and ends, and every ten seconds."""
     from rich.console import Console
     from rich.progress import (
