@@ -117,7 +117,7 @@ def draw(results: dict[str, Any]) -> None:
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     axes = figure.subplots(2, len(SHOWN), sharey=True)
     for column, name in enumerate(SHOWN):
-        for method in looks:
+        for method in filter(results[name].__contains__, looks):
             row = results[name][method]
             known = [i for i, gap in enumerate(row["gaps"]) if gap is not None]
             gaps = [row["gaps"][i] for i in known]
