@@ -133,7 +133,7 @@ def draw(results: dict[str, Any]) -> None:
     figure.supylabel("certified gap", fontsize=9)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=len(looks), fontsize=8, frameon=False, handlelength=3.5
+        handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False, handlelength=3.5
     )
     figure.savefig(FIGURE, dpi=150)
 
