@@ -60,7 +60,7 @@ def tuned(problem: Any, name: str) -> dict[str, Any]:
     each, steps, made = BASELINES[name]
     beta, best, sent = fx.theory.constants(problem).beta, np.full(LAST // EVERY, np.inf), None
     for factor in GRID:
-        options = {"rounds": LAST // each, "local_steps": steps, "record_every": EVERY // each}
+        options: dict[str, Any] = {"rounds": LAST // each, "local_steps": steps, "record_every": EVERY // each}
         run = fx.simulate(problem, made(factor / beta), **options)
         rows = np.flatnonzero(run.history["round"] > 0)
         gaps = [run.history[key][rows] for key in run.history if key.startswith("gap_")]
@@ -132,9 +132,7 @@ def draw(results: dict[str, Any]) -> None:
         axes[1, column].set_xlabel("kB sent by a client", fontsize=8)
     figure.supylabel("certified gap", fontsize=9)
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False, handlelength=3.5
-    )
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False, handlelength=3.5)
     figure.savefig(FIGURE, dpi=150)
 
 

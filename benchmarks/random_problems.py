@@ -272,7 +272,8 @@ def drawn(number: int) -> tuple[str, str, Any, Objective]:
 def measured(number: int) -> dict[str, Any]:
     """A run to the target, of WITHIN exchanges at most, and what is known of its objective elsewhere."""
     kind, about, problem, objective = drawn(number)
-    method, options = fx.FeDualNewton(), {"record_every": 1, "output": "bounds"}
+    method = fx.FeDualNewton()
+    options: dict[str, Any] = {"record_every": 1, "output": "bounds"}
     first = float(fx.solve(problem, method, rounds=1, tol=None, **options).history["gap_bounds"][0])
     run = fx.solve(problem, method, rounds=WITHIN, tol=TARGET * first, **options)
     gaps = np.array([np.inf if gap is None else gap for gap in run.history["gap_bounds"]], float)
