@@ -85,6 +85,8 @@ def first_sentence(model: Model) -> str:
 
 def _predicts(model: Model) -> str:
     labels, targets = [str(label) for label in model.classes.tolist()], " and ".join(model.targets)
+    if model.answers.reading.timed:
+        return f"orders rows by the hazard of {model.targets[1]}, with {model.targets[0]} as the time"
     if len(labels) == 2:
         if model.answers.reading.has_probabilities:
             return f"predicts the probability that {targets} is {labels[1]}"
