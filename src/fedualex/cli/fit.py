@@ -59,6 +59,8 @@ def description(model: Any) -> dict[str, Any]:
 
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
+    if verdict := model.training.get("verdict"):
+        echo(verdict)
     echo(claim(model))
     if (penalty := model.training.get("penalty")) is not None:
         echo(f"Penalty: {penalty['sentence']}.")
@@ -69,6 +71,7 @@ def show(model: Any, most: int | None) -> None:
     _show_measures(model, model.training.get("held_out"))
     if (ordinary := model.training.get("ordinary")) is not None:
         echo(f"{ordinary['sentence']}.")
+        echo(ordinary.get("worst_group", ""))
     for part in model.parts():
         _show_coefficients(part, most)
     if (effects := model.training.get("effects")) is not None:
@@ -224,6 +227,9 @@ OPTIONS = (
     click.option("--target", help="The column to predict; low-rank: several, with commas between them."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
     click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
+    click.option(
+        "--least-rows", type=int, help="fair: groups of fewer rows are one group together; 20, 0 merges none."
+    ),
     click.option("--exposure", help="poisson: the column of what counts are over, as days or persons; no feature."),
     click.option("--categories", callback=names, help="Columns of numbers that are categories, with commas between."),
     click.option(

@@ -124,11 +124,16 @@ class Weighted(Majorized, Smooth):
 # `agnostic` before anybody's data was seen.
 
 
+MERGED = -1
+"""The group of the clients that are one together, the first of all."""
+
+
 @dataclass(frozen=True, eq=False)
 class AgnosticRecipe(AbstractRecipe):
     """`agnostic` without data, in three exchanges: labels, then weights of groups, then what the bounds need.
 
-    grouped: whether the mixture is one of groups of rows, not of clients. loss, delta, l1, l2, kl, prior, cvar, radius
+    grouped: whether the mixture is one of groups of rows, not of clients. merged: numbers of clients that are one group
+    together, in which they count alike. loss, delta, l1, l2, kl, prior, cvar, radius
     and spread are those of `agnostic`.
     Families of numbers send sums of targets with the weights of groups, then what bounds the bias at the prior and the
     losses of groups at the mean target; families of classes send weights and sums of rows of each class, at the prior.
@@ -144,6 +149,7 @@ class AgnosticRecipe(AbstractRecipe):
     radius: Any = None
     grouped: bool = False
     spread: Any = 0.0
+    merged: tuple[int, ...] = ()
     exchanges: ClassVar[int] = 3
     row_groups: ClassVar[bool] = True
     measure: ClassVar[Measure] = "worst"
@@ -178,7 +184,8 @@ class AgnosticRecipe(AbstractRecipe):
         if len(known) == 1:
             sums = {"group_targets": np.bincount(group, masses * rows.y, count)} if not self.reading.labelled else {}
             # A sum of n numbers 1 / n is not always 1.
-            mass = np.bincount(group, masses, count) if self.grouped else (np.arange(count) == client) * 1.0
+            own = group[0] if len(group) else count
+            mass = np.bincount(group, masses, count) if self.grouped else (np.arange(count) == own) * 1.0
             return Summary(sums={"group_mass": mass, **sums})
         family, constant = self._settled(known), self._constant(known)
         share = (self._prior(known) / known[1]["group_mass"])[group] * masses
@@ -229,7 +236,9 @@ class AgnosticRecipe(AbstractRecipe):
         return Penalty(self.l1, self.l2, self.radius)
 
     def _group(self, rows: Rows, client: int) -> NDArray[Any]:
-        return np.full(len(rows.y), client) if rows.group is None or not self.grouped else rows.group
+        if rows.group is not None and self.grouped:
+            return rows.group
+        return np.full(len(rows.y), MERGED if client in self.merged else client)
 
     def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[np.int32]:
         return rows.numbers(self._group(rows, client), known[0]["groups"])

@@ -292,6 +292,8 @@ class Selection:
 
 
 MOST_FOLDS = 20
+LEAST_ROWS = 20
+"""Groups of fewer rows are one group together: what a handful of rows lose is chance, and must not rule."""
 
 # What [fit] and the command line say, whether the table is here or at several sites.
 
@@ -313,6 +315,8 @@ class FitSettings:
     """Columns of numbers that are categories."""
     reference: Mapping[str, str] = field(default_factory=dict)
     """For a column of categories, the one that the others are compared with."""
+    least_rows: int = LEAST_ROWS
+    """Groups of fewer rows are one group together; 0 merges none."""
     missing: str = FILLED
     holdout: float = 0.2
     rounds: int = 1000
@@ -369,6 +373,13 @@ def _check_coding(chosen: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"id must be the name of a column, got {short(key)}")
 
 
+def read_least_rows(goal: str, given: Any) -> int:
+    """How many rows a group has at least, for goals that serve the worst one; 0 for others."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise ConfigurationError(f"least_rows must be a whole number >= 0, got {given!r}")
+    return given if GOALS[goal].structure.grouped else 0
+
+
 def check_exposure(goal: str, exposure: str | None) -> None:
     """Refuse an exposure for a goal without counts."""
     if exposure is not None and not GOALS[goal].counts:
@@ -395,15 +406,29 @@ def weighs_clients(name: str, grouped: bool) -> bool:
     return GOALS[name].structure.grouped and not grouped
 
 
-def with_limited_weights(arguments: Mapping[str, Any], clients: int) -> dict[str, Any]:
+def are_merged(rows: NDArray[Any], least: int) -> NDArray[np.bool_]:
+    """Which groups of so many rows are one group together: the smallest, until it and all others have `least` rows."""
+    order = np.argsort(rows, kind="stable")
+    sizes = np.round(rows[order])
+    count = int(np.sum(sizes < least))
+    while 0 < count < len(sizes) and (count == 1 or sizes[:count].sum() < least):
+        count += 1
+    merged = np.zeros(len(rows), bool)
+    merged[order[:count]] = count > 1
+    return merged
+
+
+def with_limited_weights(arguments: Mapping[str, Any], clients: int, merged: int = 0) -> dict[str, Any]:
     """The arguments of a goal that weighs clients: MOST_OF_ONE is the largest weight of one, and SPREAD is for all.
+
+    merged: how many of the clients are one together.
 
     A share `cvar` of M clients is a largest weight of 1 / (cvar M). Of two clients the limit would make the mean, so
     that there is none: nothing can be hidden in a sum of two.
     """
     if clients * MOST_OF_ONE <= 1:
         return dict(arguments)
-    least = 1 / (MOST_OF_ONE * clients)
+    least = min(1.0, 1 / (MOST_OF_ONE * (clients - max(merged - 1, 0))))
     return {**arguments, "cvar": max(arguments.get("cvar") or least, least), "spread": SPREAD}
 
 

@@ -24,6 +24,7 @@ from ...tables.goals import (
     chooses_penalty,
     names_of,
     read_fit,
+    read_least_rows,
     weighs_clients,
 )
 from ...validation import one_of
@@ -81,6 +82,7 @@ def plan_deployment(
     check_parties(parties, sites)
     check_options(goal, wanted.options)
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
+    told["least_rows"] = read_least_rows(goal, wanted.least_rows)
     told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
     told |= asdict(Selection(wanted.folds, wanted.choose)) if chooses_penalty(goal, wanted.options) else {}
     return {
