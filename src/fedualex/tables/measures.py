@@ -107,7 +107,7 @@ def _sum_numbers(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sum
     family = answers.reading.family
     losses = np.asarray(family.loss(scores, given))
     if predicts_counts(model):
-        likelihood = np.asarray(family.likelihood(scores, given))
+        likelihood = np.asarray(family.log_likelihood(scores, given))
         return sums | summarize_counts(given, np.asarray(answers.of(scores)), 2 * losses, likelihood)
     return sums | {"loss_sum": np.asarray(losses.sum()), "loss_squares": np.asarray(np.sum(losses**2))}
 

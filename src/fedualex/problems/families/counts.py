@@ -104,7 +104,7 @@ class Poisson(NumberFamily):
             raise ValueError("y must hold a number above 0 for the family poisson, got only 0")
         return np.linspace(np.log(max(-below, min(least, above / 2))), np.log(above), 101)
 
-    def likelihood(self, score: Any, target: Any) -> Any:
+    def log_likelihood(self, score: Any, target: Any) -> Any:
         """The log-likelihood of each row, of a count."""
         from scipy.special import gammaln  # a site of a deployment starts without it
 
