@@ -86,7 +86,7 @@ class Flat(eqx.Module):
         own = 0.0 if z.y is None else Product(parts.y).ell(z.y)
         return Product(parts.x).ell(z.x) * self.scale + own
 
-    def dual(self, v: Array) -> Array:
+    def dual(self, v: Vector) -> Array:
         """grad ell."""
         omega = self.vector(self.geometry.dual(self.point(v)).omega)
         return jnp.concatenate([self.scale * omega[: self.split], omega[self.split :]])
@@ -211,21 +211,21 @@ class KnownFloor(eqx.Module):
 class Side(eqx.Module):
     """A bound of the optimal value, the point that has it, and the surveys from which it follows."""
 
-    bound: Array
+    bound: Scalar
     """P(x) <= bound, or D(y) >= bound."""
-    point: Array
+    point: Vector
     """x or y."""
-    slope: Array
+    slope: Vector
     """The weighted mean of the surveys' operators in the other variable."""
-    offset: Array
+    offset: Scalar
     """The weighted mean of f + <g_y, y>, or of f - <g_x, x>."""
-    points: Array
+    points: Vector
     """Where the surveys were made, one a row."""
-    weights: Array
+    weights: Vector
     """The weights of the surveys, and last that of what is known beforehand; they sum to 1."""
-    largest: Array
+    largest: Scalar
     """The largest entry of the surveys' operators."""
-    value_size: Array
+    value_size: Scalar
     """The largest of the surveys' values."""
     starts: Vector | None = None
     """Where the steps began whose dual cuts bound from below, one a row; a survey is a step that ends where it begins.
@@ -437,7 +437,7 @@ def solve_level_problem(flat: Flat, cuts: Cuts, center: Array, level: Scalar) ->
 
 
 def project_onto_level(
-    flat: Flat, slopes: Array, offsets: Array, used: Array, center: Array, level: Array, stiffness: Array, gap: Array
+    flat: Flat, slopes: Array, offsets: Array, used: Array, center: Array, level: Scalar, stiffness: Array, gap: Array
 ) -> Array:
     """The weights of affine minorants offset_i + <slope_i, x> where the center is projected onto model(x) <= level.
 

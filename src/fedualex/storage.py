@@ -1,5 +1,6 @@
 """Files that a crash cannot spoil."""
 
+import errno
 import fcntl
 import io
 import json
@@ -40,6 +41,11 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether this is what a full disk, or a full share of one, is answered with."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager

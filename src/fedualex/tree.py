@@ -106,7 +106,7 @@ def where(condition: bool | np.bool_ | Bool[Array | np.ndarray, "..."], a: Tree,
     return jax.tree.map(lambda u, v: jnp.where(condition, u, v), a, b)
 
 
-def depend_on(a: Tree, done: Array) -> Tree:
+def depend_on(a: Tree, done: Scalar) -> Tree:
     """A copy of a that XLA cannot compute before `done`, a scalar.
 
     Two LAPACK calls that may run at the same time can wait for each other forever on a two-thread pool

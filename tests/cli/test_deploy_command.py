@@ -31,12 +31,7 @@ from support.deployments import (
 )
 from support.in_threads import run_in_threads, threads  # noqa: F401
 
-from fedualex.cli import (
-    deploy_run as deploy_follow,
-    deploy_run as deploy_missing,
-    deploy_run as deploy_sending,
-    deploy_run as deploy_watch,
-)
+from fedualex.cli import deploy_run, deploy_watch
 from fedualex.deploy import engines
 from fedualex.deploy.consortium import deployment as deployment_files
 from fedualex.deploy.engine import NOT_CONNECTED
@@ -288,7 +283,7 @@ def happens(folder: Path, code: str, party: str, text: str = "") -> None:
 
 def test_a_missing_site_is_told_again_and_again_until_it_is_back(deploy, monkeypatch):
     made, clock = deploy("local"), [0.0]
-    monkeypatch.setattr(deploy_missing.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(deploy_run.time, "monotonic", lambda: clock[0])
 
     def silent(folder):
         clock[0] += 40
@@ -345,7 +340,7 @@ def test_a_site_that_is_back_but_outside_of_the_run_has_it_sent_again(deploy, mo
         engine.away = {"site-2": engines.OUTSIDE}
         return "running"
 
-    monkeypatch.setattr(deploy_missing, "SETTLED", 0.0)
+    monkeypatch.setattr(deploy_run, "SETTLED", 0.0)
     engine = scripted(monkeypatch, "none", "running", back, "aborted", "running", "finished", submit=submit)
     done = cli("run", made.folder)
     assert (engine.submitted, engine.stopped) == (2, 1)
@@ -378,7 +373,7 @@ def test_a_run_that_was_stopped_by_hand_is_not_sent_again(deploy, monkeypatch, o
             engine.away = {"site-2": engines.OUTSIDE}
         return "running"
 
-    monkeypatch.setattr(deploy_missing, "SETTLED", 0.0)
+    monkeypatch.setattr(deploy_run, "SETTLED", 0.0)
     monkeypatch.setattr(Scripted, "down", lambda self, folder: None, raising=False)
     words = ("none", "running", stopped, "running", "aborted" if outside else "failed")
     engine = scripted(monkeypatch, *words, submit=lambda folder: run_in_threads(folder, stop_after=2))
@@ -405,7 +400,7 @@ def test_ctrl_c_is_heard_in_the_background_where_it_ends_the_watching_alone(here
     """Shells have commands that scripts put into the background ignore it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with nullcontext() if here else pytest.raises(KeyboardInterrupt), deploy_sending.heard_interrupts(here):
+        with nullcontext() if here else pytest.raises(KeyboardInterrupt), deploy_run.heard_interrupts(here):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -416,7 +411,7 @@ def test_ctrl_c_is_heard_in_the_background_where_it_ends_the_watching_alone(here
 def test_a_server_that_is_gone_is_said_at_once_and_waited_for_a_while(deploy, monkeypatch):
     made = deploy("local")
     scripted(monkeypatch, "none", "running", "unreachable")
-    monkeypatch.setattr(deploy_follow, "PATIENCE", 0.2)
+    monkeypatch.setattr(deploy_run, "PATIENCE", 0.2)
     done = cli("run", made.folder, code=1)
     assert re.search(r"server unreachable since 0 s, waiting until \d\d:\d\d:\d\d", done.stderr)
     assert "the server was silent for 0 s: start it, then `fedualex deploy resume`" in done.stderr
@@ -521,3 +516,30 @@ def test_the_readme_of_a_deployment_names_everybody(tmp_path):
     text = (tmp_path / "private" / "README.md").read_text()
     assert "clipped to length 1.0 and with noise of 8.0 times" in text
     assert "local points" not in text
+
+
+def test_a_run_that_is_stopped_elsewhere_is_said_to_be_at_once(deploy, monkeypatch):
+    made = deploy("local")
+
+    def stopped(folder):
+        deploy_run.note_stop(folder)
+        return "running"
+
+    engine = scripted(monkeypatch, "running", stopped, "running", "running", "aborted")
+    done = cli("run", made.folder, code=1)
+    assert done.stderr.count("the run was stopped by hand: `fedualex deploy resume") == 1
+    assert engine.submitted == 0
+
+
+def test_a_run_whose_server_was_killed_is_sent_again(deploy, monkeypatch):
+    made = deploy("local")
+    sent = []
+
+    def submit(folder):
+        sent.append(1)
+        if len(sent) > 1:
+            run_in_threads(folder)
+
+    scripted(monkeypatch, "none", "running", "lost", "running", "finished", submit=submit)
+    assert "the server ended without a word" in cli("run", made.folder).stderr
+    assert len(sent) == 2

@@ -25,7 +25,7 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 from support.deployments import free_port
 
 from fedualex.deploy import processes
-from fedualex.deploy.nvflare import job, job as sessions, provision as party, trial as local
+from fedualex.deploy.nvflare import control as local, job, job as sessions, provision as party
 from fedualex.deploy.nvflare.provision import provision
 
 SITES = ["site-1", "site-2", "site-3"]

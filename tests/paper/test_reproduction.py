@@ -248,7 +248,7 @@ def finished(tmp_path_factory):
 @pytest.mark.slow
 def test_every_task_is_done_and_shown(finished):
     root, experiment, shown = finished
-    totals = {"exact optimum": 1, "grid": 21, "seeds": 14, "averaging": 1}
+    totals = {"exact optimum": 1, "grid": 24, "seeds": 16, "averaging": 1}
     assert shown == [("l1-k10 (1 of 1)", stage, i, n) for stage, n in totals.items() for i in range(n + 1)]
     tasks = protocol.grid_tasks(experiment) + protocol.seed_tasks(experiment, root / "l1-k10")
     assert all(protocol.result_path(root / "l1-k10", task).exists() for task in tasks)

@@ -196,9 +196,9 @@ class Deployment:
 
     def start_all(self) -> None:
         """Whoever is not there, and until everybody is connected."""
-        from fedualex.deploy.nvflare import job, trial
+        from fedualex.deploy.nvflare import control, job
 
-        trial.start(self.folder, "server", *SITES)
+        control.start(self.folder, "server", *SITES)
         self.until(lambda: job.connected(self.folder) == list(SITES), "all sites")
 
     def requests(self, task: str = "round") -> list:

@@ -142,7 +142,7 @@ def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]
     """
     z = bounds.point
     g = jnp.concatenate([bounds.lower.slope, bounds.upper.slope])
-    return flat.point(z), flat.point(g), bounds.upper.offset - bounds.lower.offset - jnp.vdot(g, z)
+    return flat.point(z), flat.point(g), jnp.subtract(bounds.upper.offset - bounds.lower.offset, jnp.vdot(g, z))
 
 
 def measure_proved(

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from . import deploy_run as deploy_watch
+from . import deploy_watch
 from .common import echo, json_option, one_line_errors, out_option, plain_errors, print_json, say, writable
-from .deploy_run import engine_of, note_stop, run_deployment, run_folder, stored_run
+from .deploy_run import engine_of, note_stop, run_deployment, run_folder, run_unattended, stored_run
 from .fit import goal_options
 
 # `fedualex deploy audit`: what left a site, from its own ledger.
@@ -186,11 +186,14 @@ def up(folder: Path, as_json: bool) -> None:
 
 @deploy.command()
 @folder_argument
+@click.option(
+    "--unattended", is_flag=True, help="Send the run again whatever cut it off, until it has ended: for a service."
+)
 @json_option
 @plain_errors
-def run(folder: Path, as_json: bool) -> None:
+def run(folder: Path, unattended: bool, as_json: bool) -> None:
     """Run all rounds, and print what came out."""
-    run_deployment(folder, as_json)
+    (run_unattended if unattended else run_deployment)(folder, as_json)
 
 
 @deploy.command()

@@ -1,6 +1,6 @@
 """A deployed run, followed from the command line: sent, watched, what is missing, its end."""
 
-import html
+import shutil
 import signal
 import sys
 import threading
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -157,12 +156,14 @@ class Following:
         self.folder, self.control, self.quiet = folder, control, as_json
         self.missing = MissingSites(folder, control, sites)
         self.newest, self.said, self.heard = -1, "", time.monotonic()
+        self.stopped = last_sent(folder) == STOPPED
 
     def until_ended(self) -> str:
         """The engine's last word, or `REJOINED` if a site is back that takes part only if the run is sent again."""
         ended = False
         while not ended:
             time.sleep(self.control.POLL)
+            self._tell_stop()
             before, (self.said, ended) = self.said, self.control.state(self.folder)
             if self.said == UNREACHABLE:
                 self._wait_for_server(new=before != UNREACHABLE)
@@ -174,6 +175,11 @@ class Following:
             if self.missing.look(self.said):
                 return REJOINED
         return self.said
+
+    def _tell_stop(self) -> None:
+        if not self.stopped and last_sent(self.folder) == STOPPED:
+            self.stopped = True
+            echo(f"the run was stopped by hand: `fedualex deploy resume {self.folder}` goes on", err=True)
 
     def _wait_for_server(self, new: bool) -> None:
         silent = time.monotonic() - self.heard
@@ -287,166 +293,15 @@ def detach(folder: Path, as_json: bool) -> NoReturn:
     sys.exit(STOPS["INTERRUPTED"])
 
 
-# `fedualex deploy status --watch`: a live page on loopback, and the same numbers as Prometheus reads them.
-
-
-LOOPBACK = "127.0.0.1"
-SECONDS = 2.0
-"""Between two looks; an engine that is expensive to ask is asked less often."""
-LAST = 10
-"""How many complaints are shown."""
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">
-<title>{title}</title><style>body{{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}}
-table{{border-collapse:collapse}}td,th{{border:1px solid #999;padding:.2rem .6rem;text-align:left}}</style>
-<h1>{title}</h1><table>{rows}</table><h2>Sites</h2>
-<table><tr><th>site</th><th>complaints</th><th>the last one</th></tr>{sites}</table>
-<h2>Last errors</h2><table><tr><th>time (UTC)</th><th>message</th></tr>{errors}</table>
-<p>Read every {every:g} s from the server's folder. <a href="/metrics">Metrics for Prometheus</a></p></html>
-"""
-
-
-def snapshot(folder: Path) -> dict[str, Any]:
-    """How a deployment stands: the engine's word, the last record, and what the server's log complains about."""
-    from ..deploy.consortium.differences import DIFFERS
-    from ..deploy.engine import BACK
-    from ..deploy.party import read_events, read_log
-
-    control, settings = engine_of(folder)
-    said, ended = control.state(folder)
-    history, status = stored_run(folder)
-    last = history[-1] if history else {}
-    complaints = [line for line in read_log(layout_of(folder).server) if line.get("level") in ("WARNING", "ERROR")]
-    failures = [line for line in read_events(layout_of(folder).server) if line["code"] not in (BACK, DIFFERS)]
-    of_site = {name: [line for line in failures if line["party"] == name] for name in settings["sites"]}
-    gaps = [value for key, value in last.items() if key.startswith("gap_") and value is not None]
-    return {
-        "folder": str(folder),
-        "engine": said,
-        "live": not ended and said != "unreachable",
-        "status": None if status is None else f"{status['status']}, {status['stop']}",
-        **{key: last.get(key) for key in ("round", "exchanges", "seconds", "bytes_up", "bytes_down")},
-        "gap": min(gaps, default=None),
-        "sites": {
-            name: {"complaints": len(found), "last": _complaint(found[-1]) if found else None}
-            for name, found in of_site.items()
-        },
-        "errors": [{"time": c["time"], "message": c["message"]} for c in complaints[-LAST:]],
-    }
-
-
-def _complaint(line: dict[str, Any]) -> str:
-    return f"{line['task']} {line['number']}: {line['text']}"
-
-
-def page(found: dict[str, Any]) -> str:
-    """The snapshot for people."""
-    gap = "none yet" if found["gap"] is None else f"gap <= {shown(found['gap'])}"
-    named = {"engine": found["engine"], "status": found["status"] or "not ended", "certificate": gap}
-    named |= {key: found[key] for key in ("round", "exchanges", "bytes_up", "bytes_down")}
-    sites = [(name, site["complaints"], site["last"] or "") for name, site in found["sites"].items()]
-    return PAGE.format(
-        title=html.escape(f"fedualex: {found['folder']}"),
-        rows=_rows(named.items()),
-        sites=_rows(sites),
-        errors=_rows((error["time"], error["message"]) for error in reversed(found["errors"])),
-        every=SECONDS,
-    )
-
-
-def metrics(found: dict[str, Any]) -> str:
-    """The snapshot in Prometheus's text format; what is not known yet is left out."""
-    values = {
-        "fedualex_run_live": int(found["live"]),
-        "fedualex_round": found["round"],
-        "fedualex_exchanges_total": found["exchanges"],
-        "fedualex_seconds_total": found["seconds"],
-        "fedualex_bytes_up_total": found["bytes_up"],
-        "fedualex_bytes_down_total": found["bytes_down"],
-        "fedualex_certified_gap": found["gap"],
-    }
-    lines = [
-        line
-        for name, value in values.items()
-        if value is not None
-        for line in (f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}", f"{name} {value}")
-    ]
-    lines.append("# TYPE fedualex_site_complaints_total counter")
-    lines += [f'fedualex_site_complaints_total{{site="{n}"}} {s["complaints"]}' for n, s in found["sites"].items()]
-    return "\n".join(lines) + "\n"
-
-
-def watch(folder: Path, port: int) -> None:
-    """Serve the page until Ctrl-C."""
-    with Watch(folder, port) as served:
-        echo(f"http://{LOOPBACK}:{served.port}/ shows {folder}; Ctrl-C ends this page, not the run")
-        served.wait()
-
-
-class Watch:
-    """A page on loopback that is read anew every few seconds, in a thread of its own. port 0: any free one."""
-
-    def __init__(self, folder: Path, port: int):
-        self._folder, self._found, self._done = folder, snapshot(folder), threading.Event()
-        self._every = max(SECONDS, engine_of(folder)[0].POLL)
-        self._server = ThreadingHTTPServer((LOOPBACK, port), self._handler())
-        self.port: int = self._server.server_address[1]
-        self._threads = [threading.Thread(target=w, daemon=True) for w in (self._server.serve_forever, self._look)]
-
-    def __enter__(self) -> "Watch":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._done.set()
-        self._server.shutdown()
-        self._server.server_close()
-
-    def wait(self) -> None:
-        """Until Ctrl-C."""
-        self._done.wait()
-
-    def _look(self) -> None:
-        while not self._done.wait(self._every):
-            self._found = snapshot(self._folder)
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        watch = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                texts = {"/": (page, "text/html; charset=utf-8"), "/metrics": (metrics, "text/plain; version=0.0.4")}
-                if self.path not in texts or self.headers.get("Host", "").partition(":")[0] not in (
-                    LOOPBACK,
-                    "localhost",
-                ):
-                    self.send_error(404)
-                    return
-                make, kind = texts[self.path]
-                body = make(watch._found).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *arguments: Any) -> None:
-                """The terminal is not for every request."""
-
-        return Handler
-
-
-def _rows(rows: Any) -> str:
-    return "\n".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-
-
 # A deployment's run as the command line sees it: begun, followed until it ends, and printed.
 
 
-FINISHED, FAILED = "finished", "failed"
+FINISHED, FAILED, LOST = "finished", "failed", "lost"
 INTERRUPTED = "INTERRUPTED"
 BEGIN = "begin.lock"
 """In the server's folder; held by whoever sends the run."""
+LEAST_FREE = 1 << 20
+"""Bytes without which a disk is full."""
 SENT_AGAIN = 5
 """How often a run is sent again that its engine ended, if no round came of it in between."""
 
@@ -500,6 +355,58 @@ def begin(folder: Path, control: "Control", settings: dict[str, Any], as_json: b
         return before
 
 
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0
+"""Seconds after which a run that nobody watches is sent again; doubled while no round comes of it."""
+
+
+def run_unattended(folder: Path, as_json: bool) -> None:
+    """Run to the end for good, whatever cuts it off: for a service, that is started again itself.
+
+    Exit code 0: the run has ended for good, or was stopped by hand. 2: a person must do something first.
+    """
+    pause = FIRST_PAUSE
+    while True:
+        before = len(stored_run(folder)[0])
+        if last_sent(folder) == STOPPED:
+            echo(
+                f"the run was stopped by hand: `fedualex deploy resume {folder}` goes on, and this can be started again"
+            )
+            return
+        try:
+            if _ended_for_good(folder):
+                echo(f"the run in {run_folder(folder)} has ended")
+                return
+            run_deployment(folder, as_json)
+        except (RuntimeError, OSError) as error:
+            _check_heals(folder)
+            echo(f"{error}", err=True)
+        except SystemExit:
+            if _ended_for_good(folder):
+                return
+        pause = FIRST_PAUSE if len(stored_run(folder)[0]) > before else min(2 * pause, LONGEST_PAUSE)
+        echo(f"sent again in {pause:.0f} s", err=True)
+        time.sleep(pause)
+
+
+def _ended_for_good(folder: Path) -> bool:
+    from ..deploy.consortium.deployment import find_unfinished
+    from ..runs.settings import ConfigurationError
+
+    try:
+        find_unfinished(layout_of(folder).server)
+    except ConfigurationError:
+        return True
+    return False
+
+
+def _check_heals(folder: Path) -> None:
+    """Refuse to go on after a failure that would come again: tables or settings that a person must correct."""
+    from ..deploy.consortium.deployment import failure_of, heals
+
+    if not heals(layout_of(folder).server):
+        raise ValueError(f"the server could not go on: {failure_of(layout_of(folder).server)}")
+
+
 def _written(folder: Path) -> tuple[int, int] | None:
     """Which result the run folder holds; another one is another file."""
     file = run_folder(folder) / "status.json"
@@ -511,6 +418,8 @@ def _without_result(folder: Path, said: str) -> str:
 
     if why := failure_of(layout_of(folder).server):
         return f"the server could not go on: {why}"
+    if shutil.disk_usage(layout_of(folder).server).free < LEAST_FREE:  # so that it could not even say so
+        return f"the disk of the server is full: make room, then `fedualex deploy resume {folder}`"
     if said == "finished" and not run_folder(folder).exists():
         return (
             f"the run has finished, and its result is on the server's machine: `fedualex deploy fetch {folder} --out "
@@ -553,9 +462,13 @@ def _judged(folder: Path, control: "Control", said: str, before: Any) -> tuple[s
         _, found = stored_run(folder)
         return control.state(folder)[0], found is None or found["stop"] == INTERRUPTED
     _, found = stored_run(folder)
-    cut_off = failure_of(layout_of(folder).server) is None and found is not None and found["stop"] == INTERRUPTED
-    if again := said == FAILED and _written(folder) != before and cut_off:
+    unsaid, new = failure_of(layout_of(folder).server) is None, _written(folder) != before
+    if again := said == FAILED and new and unsaid and found is not None and found["stop"] == INTERRUPTED:
         echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
+    elif again := said == LOST and not new and unsaid:
+        echo(
+            "the server ended without a word, as when it is killed: the run is sent again from its checkpoint", err=True
+        )
     return said, again
 
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..summaries import Known, Summary
-from .columns import column_of_kind
+from .columns import Table, column_of_kind
 from .encoder import COUNTS, Coding, known_levels, known_numbers, sums
-from .tables import Table
 
 FEWEST = 10
 """Values of a column on both sides from which on they are compared."""

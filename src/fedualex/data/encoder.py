@@ -24,8 +24,17 @@ from ..validation import (
     rows_of,
     short,
 )
-from .columns import code_of, column_of_kind, complete_rows, holes, is_text, plain_column, plain_table, refuse_twins
-from .tables import Table
+from .columns import (
+    Table,
+    code_of,
+    column_of_kind,
+    complete_rows,
+    holes,
+    is_text,
+    plain_column,
+    plain_table,
+    refuse_twins,
+)
 
 # Means and deviations of features that nobody pools: each client sends sums, and the sums are added.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..storage import read_arrays
 from ..validation import one_of, short
-from .tables import Table, from_values, required
+from .columns import Table, from_values, required
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 """What a text file may write, in any case, where a value is missing."""

@@ -439,7 +439,8 @@ class SiteClients:
         if answer.stop is None:
             if self._patience.fail() or self.exchange.refused:
                 return Missing(Failure(Code.LOST, f"no valid answer of {self.exchange.why_not()}"))
-            log.info("sites are asked again after failure %d", self._patience.failures)
+            patience = self._patience
+            log.info("sites are asked again, after failure %d of %d", patience.failures, patience.attempts)
             self._patience.pause(self.exchange.engine.stopped)
         return answer
 

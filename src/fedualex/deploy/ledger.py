@@ -1,5 +1,6 @@
 """What left a site: one line for each release, written before it leaves, and chained so that no line can be changed."""
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -370,7 +371,9 @@ def _write(handle: int, content: bytes, size: int) -> None:
     """All of it and on the disk, or nothing and an error: a full disk must not leave half a line."""
     try:
         if os.write(handle, content) < len(content):
-            raise OSError("the disk of this site is full: its ledger could not be written, so nothing leaves")
+            raise OSError(
+                errno.ENOSPC, "the disk of this site is full: its ledger could not be written, so nothing leaves"
+            )
         os.fsync(handle)
     except OSError:
         os.ftruncate(handle, size)

@@ -207,6 +207,44 @@ def write_unit(party: Path, who: str) -> None:
     write_file(party / f"{name}.service", UNIT.format(who=who, name=name, place=f"/srv/fedualex/{party.name}"))
 
 
+RUN_UNIT = """\
+# A systemd unit for the run, at the server: it begins the run, sends it again whatever cut it off, also after this
+# machine was started again, and ends when the run has ended, or was stopped by `fedualex deploy stop`. It assumes that
+# the deployment lies in /srv/fedualex. Copy it to /etc/systemd/system/fedualex-run.service, and:
+#     systemctl daemon-reload && systemctl enable --now fedualex-run
+# Anybody may look meanwhile: `fedualex deploy run /srv/fedualex` joins, and Ctrl-C lets go.
+[Unit]
+Description=fedualex, the run
+Wants=network-online.target
+After=network-online.target fedualex-server.service
+
+[Service]
+User=fedualex
+Environment=PYTHON=/opt/fedualex/bin/python
+Environment=PATH=/opt/fedualex/bin:/usr/bin:/bin
+ExecStart=/opt/fedualex/bin/fedualex deploy run /srv/fedualex --unattended
+Restart=on-failure
+RestartPreventExitStatus=2
+RestartSec=10
+KillMode=control-group
+UMask=0077
+NoNewPrivileges=true
+PrivateTmp=true
+ProtectSystem=strict
+ProtectHome=read-only
+ReadWritePaths=/srv/fedualex
+
+[Install]
+WantedBy=multi-user.target
+"""
+"""Exit code 2 says that a person must correct something first."""
+
+
+def write_run_unit(server: Path) -> None:
+    """Write the unit of the run into the server's folder."""
+    write_file(server / "fedualex-run.service", RUN_UNIT)
+
+
 def make_private_folder(path: Path) -> Path:
     """Make a folder that only its owner can read, before anything is in it."""
     path.mkdir(parents=True)
@@ -253,12 +291,19 @@ def write_log(folder: Path) -> None:
     """Send what the library logs in this process to the log of this party from now on; none of it leaves the party."""
     lines = {LOG: JsonLines(read_settings(folder)["name"]), EVENTS: EventLines()}
     for name, formatter in lines.items():
-        handler = RotatingFileHandler(folder / name, maxBytes=LARGEST, backupCount=KEPT, delay=True)
+        handler = _QuietHandler(folder / name, maxBytes=LARGEST, backupCount=KEPT, delay=True)
         handler.setFormatter(formatter)
         if name == EVENTS:
             handler.addFilter(lambda record: hasattr(record, "event"))
         logging.getLogger("fedualex").addHandler(handler)
     logging.getLogger("fedualex").setLevel(logging.INFO)
+
+
+class _QuietHandler(RotatingFileHandler):
+    """A log that cannot be written, as on a full disk, is no reason to fill the screen with it or to end."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Nothing: whoever could be told reads this very file."""
 
 
 class EventLines(logging.Formatter):

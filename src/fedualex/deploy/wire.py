@@ -20,6 +20,7 @@ from .. import __version__, tree
 from ..display import visible
 from ..runtime.state import Setup
 from ..runtime.status import Code, Failure
+from ..storage import is_disk_full
 from ..summaries import Known, Summary
 from ..tree import Tree
 from .engine import NO_ANSWER, Arrays, Carrier, RefusedError, Reply, Request, failure_reply
@@ -330,7 +331,8 @@ def answer(work: Work, message: bytes) -> bytes:
         why = Failure(error.code, f"refused: {error}")
     except Exception as error:
         log.exception("%s %d failed", request.task, request.round)
-        why = Failure(Code.RAISED, f"the site raised {type(error).__name__} (its log says more)")
+        raised = Failure(Code.RAISED, f"the site raised {type(error).__name__} (its log says more)")
+        why = DISK_FULL if is_disk_full(error) else raised
     return reply_to_bytes(failure_reply("", request.round, request.run_id, why))
 
 
@@ -339,6 +341,9 @@ def _check_version(request: Request) -> None:
     if request.version != __version__:
         text = f"the server runs fedualex {request.version[:40]}, and this site {__version__}"
         raise RefusedError(text, Code.OTHER_VERSION)
+
+
+DISK_FULL = Failure(Code.DISK_FULL, "the disk of this site is full, so that nothing leaves it")
 
 
 def make_answerer(load: Callable[[], Worker]) -> Callable[[bytes], bytes]:

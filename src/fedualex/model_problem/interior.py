@@ -18,10 +18,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from .blocks import Floats
-from .cones import Arrows, Scaling
-from .linear import bordered_solver
-from .newton import Model
-from .pieces import BOUNDARY, PAIRS, TINY, Pieces, Point
+from .newton import Model, bordered_solver
+from .pieces import BOUNDARY, PAIRS, TINY, Arrows, Pieces, Point, Scaling
 
 ITERATIONS = 60
 SHORT = 1e-4

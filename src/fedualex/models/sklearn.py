@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.tables import required
+from ..data.columns import required
 from .model import Model
 
 NOTHING = ("", None, np.nan)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import Method
-from ..data.tables import required
+from ..data.columns import required
 from ..display import gap_text, html_table, rounded_up, text_table
 from ..palette import styles
 from ..problems import AbstractProblem

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.tables import required
+from ..data.columns import required
 from ..display import html_table, rounded_up
 from ..palette import MARKERS, Style, style
 from ..problems.convexity import Disproof

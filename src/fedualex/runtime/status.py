@@ -72,6 +72,8 @@ class Code(StrEnum):
     """Masks are used once, and this attempt has had its answer."""
     RAISED = "raised"
     """The site's work failed; its own log says how."""
+    DISK_FULL = "disk_full"
+    """The site cannot write down what would leave it."""
     MALFORMED = "malformed"
     """What came is not what was asked for."""
     TIMEOUT = "timeout"

@@ -28,7 +28,7 @@ from ..storage import write_json
 from ..summaries import Known, merged
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
 from .choosing import PartiesHere
-from .effects import Wanted, find_effects
+from .effects import Wanted, find_effects, find_unpenalized
 from .goals import (
     GOALS,
     WORST,
@@ -51,7 +51,6 @@ from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .rates import calibrate_threshold, check_rate
 from .recipe import TableRecipe, read_recipe
-from .unpenalized import find_unpenalized
 
 TABLE_KEYS = ("table", "clients", "ignore")
 """The keys of [fit] that say which rows there are, and whose; all others are those of `FIT_KEYS`."""

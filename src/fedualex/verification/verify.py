@@ -12,17 +12,24 @@ import numpy as np
 from .. import tree
 from ..certificates.surveys import flat_of, pair_with_slopes
 from ..compiling import double
+from ..models import Model, load
+from ..models.store import MODEL
 from ..paper import reproduction as protocol
 from ..paper.reproduction import Experiment
 from ..problems import AbstractProblem
 from ..runs import folder, folder as seal
 from ..runs.folder import StoredRun, describe, other_versions
 from ..runs.settings import ConfigurationError
+from ..runs.solving import CONTENT
 from ..runtime import NONZERO, Stop, checkpoint as checkpoints
 from ..runtime.driver import without_gaps
 from ..runtime.outputs import exact_problem, operator_at, points_of, polished_kinds, project
 from ..runtime.state import State
 from ..runtime.status import answer_of, status_of, stop_of
+from ..summaries import Known, merged
+from ..tables.effects import PROOF, recheck_unpenalized
+from ..tables.fit import RUN, stored_parties
+from ..tables.party import agree
 from ..tree import Saddle, Tree
 from . import recheck
 from .evidence import (
@@ -42,7 +49,6 @@ from .evidence import (
     survey_checks,
 )
 from .reach import Begun, Reached, averages, begin_again, is_deployment, method_of, reach
-from .unpenalized import find_unpenalized_model, verify_unpenalized
 
 # How a stored run ended: its words from its numbers by the run's own rules, and its files against one another.
 
@@ -461,3 +467,44 @@ def _attempt(path: Path, check: Callable[[Path], Result]) -> Result:
         return check(path)
     except (ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:
         return Result(path, trouble=str(error))
+
+
+# A model without penalty has no run: its gap is computed again from the table that it was fitted to.
+
+
+CLOSE = 1e-9
+"""By how much a gap, or a coefficient of standardized columns, may differ when it is computed a second time."""
+
+
+def find_unpenalized_model(path: Path) -> Model | None:
+    """The model of a fit without penalty; None if the folder is no such fit, nor where its run would be."""
+    fit = path.parent if path.name == RUN else path
+    if (fit / RUN).exists() or not (fit / MODEL).is_dir():
+        return None
+    model = load(fit / MODEL)
+    return model if model.certificate.get("proof") == PROOF else None
+
+
+def verify_unpenalized(path: Path, model: Model) -> Result:
+    """The table, the coefficients and the gap that self-concordance proves at them."""
+    told, certificate = model.training["configuration"], model.certificate
+    parties, checksum = stored_parties(told["problem"], Path(told["folder"]))
+    members, content = parties.members, told["problem"][CONTENT]
+    same = Check("", "SHA-256 of the table", content, checksum, content == checksum)
+    known = agree(members)
+
+    def ask(asked: Known) -> Known:
+        return merged(party.effects(known, asked) for party in members)
+
+    x: dict[str, Any] = {"weights": model.weights, "bias": model.bias}
+    found = recheck_unpenalized(members[0].recipe, known, ask, x)
+    gap, status = float(certificate["gap"]), status_of(found.gap, certificate["tol"]).name
+    return Result(
+        path,
+        (
+            same,
+            Check("", "change of a coefficient", 0.0, found.moved, found.moved <= CLOSE),
+            Check("", "certified gap", gap, found.gap, abs(found.gap - gap) <= CLOSE),
+            Check("", "status", certificate["status"], status, certificate["status"] == status),
+        ),
+    )

@@ -1,14 +1,19 @@
 """A site whose column has other units: the run ends before its first exchange, and both sides are told."""
 
 import json
+import time
 
+import numpy as np
 import pytest
 from support.consortium import deployment, noting, run_in_threads, write_tables
 
-from fedualex.data import read_csv
+from fedualex.data import Encoder, Table, read_csv
+from fedualex.data.encoder import known_numbers
+from fedualex.deploy.consortium.messages import check_columns
 from fedualex.deploy.party import Layout
-from fedualex.deploy.wire import unpack_json
+from fedualex.deploy.wire import pack_summary, unpack_json, unpack_summary
 from fedualex.runs.settings import ConfigurationError
+from fedualex.tables.recipe import merge_named
 
 
 def write_in_other_units(folder, name, column, factor):
@@ -55,3 +60,17 @@ def test_only_two_words_are_taken(tmp_path):
     write_tables(tmp_path)
     with pytest.raises(ValueError, match=r"on_warning must be one of 'stop', 'go'"):
         deployment(tmp_path, run={"on_warning": "maybe"})
+
+
+def test_time_grows_with_the_columns_and_not_with_their_square():
+    """20,000 columns of a few rows: comparing each with each would take a quarter of a minute."""
+    count, rng = 20_000, np.random.default_rng(0)
+    tables = [Table({f"gene {i}": column for i, column in enumerate(rng.normal(size=(count, 3)))}, "t") for _ in "ab"]
+    began = time.process_time()
+    check_columns({"a": list(tables[0]), "b": list(tables[1])})
+    parts = {name: Encoder.summarize(table, []) for name, table in zip("ab", tables, strict=True)}
+    known = merge_named({name: unpack_summary(pack_summary(part)) for name, part in parts.items()})
+    assert len(known_numbers([known])) == count
+    assert time.process_time() - began < 6.0
+    with pytest.raises(ConfigurationError, match=r"b without \['gene 7'\]"):
+        check_columns({"a": list(tables[0]), "b": [name for name in tables[1] if name != "gene 7"]})

@@ -62,10 +62,10 @@ def kill_in_the_middle(root, engine, party, killed):
         os.kill(pid, signal.SIGKILL)
     killed.extend(pids)
     if engine == "nvflare":
-        from fedualex.deploy.nvflare import trial
+        from fedualex.deploy.nvflare import control
 
         psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], 30)
-        trial.start(root, party)
+        control.start(root, party)
 
 
 @pytest.mark.parametrize("party", [VICTIM, "server"])

@@ -15,12 +15,12 @@ from ...runs.folder import CHECKPOINT
 from ...runs.settings import ConfigurationError, build_method, call_entry, find_named
 from ...runtime import Run, Status, Stop
 from ...runtime.simulator import keep_compiled_programs
-from ...storage import read_arrays, write_atomically, write_json
+from ...storage import is_disk_full, read_arrays, write_atomically, write_json
 from ...summaries import Known
 from .. import Engine, Guard, RunHooks, Site, SiteFacts
 from ..engines import ENGINES, control_of
 from ..guard import guard_site, prepare_site
-from ..party import LOAD_SITE, SERVE, SERVER, Layout
+from ..party import LOAD_SITE, SERVE, SERVER, Layout, write_run_unit
 from ..policy import read_policy
 from ..secure.sums import FEWEST, can_make_keys
 from ..task import FencedError
@@ -47,8 +47,17 @@ def serve(engine: Engine, party: Path) -> Run:
         raise
     except Exception as error:
         with suppress(OSError):  # the disk may be what is wrong
-            write_json(party / FAILURE, {"error": f"{type(error).__name__}: {error}"})
+            write_json(
+                party / FAILURE, {"error": tell_error(error), "heals": not isinstance(error, ValueError | TypeError)}
+            )
         raise
+
+
+def tell_error(error: BaseException) -> str:
+    """What ended a server, in one line."""
+    if is_disk_full(error):
+        return "the disk of the server is full; what it has written is whole"
+    return f"{type(error).__name__}: {error}"
 
 
 def forget_failure(party: Path) -> None:
@@ -60,6 +69,12 @@ def failure_of(party: Path) -> str | None:
     """Why the server's last run has no result, if it could say so."""
     file = party / FAILURE
     return json.loads(file.read_text())["error"] if file.exists() else None
+
+
+def heals(party: Path) -> bool:
+    """Whether the server's last run may succeed if it is sent again, without anybody's correcting anything."""
+    file = party / FAILURE
+    return not file.exists() or bool(json.loads(file.read_text()).get("heals", True))
 
 
 def _serve(engine: Engine, party: Path) -> Run:
@@ -218,6 +233,7 @@ def provision(root: Path, settings: Mapping[str, Any]) -> None:
     control_of(server["engine"]).provision(
         root, sites, host=server["host"], port=server["port"], serve=SERVE, site=LOAD_SITE
     )
+    write_run_unit(Layout(root).server)
     for name in sites:
         prepare_site(Layout(root).site(name))
     if len(sites) >= FEWEST and can_make_keys():

@@ -24,6 +24,8 @@ from ..wire import LARGEST
 # The two ends of a loopback connection: who is there is proved by a shared key, then frames of bytes follow.
 
 
+KEY, KEYS = "site.key", "keys"
+"""A site's key in its own folder, and the folder of all at the server."""
 FRAME = struct.Struct("<Q")
 NONCE = PROOF = 32
 HANDSHAKE_SECONDS = 30.0

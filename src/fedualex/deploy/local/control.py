@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -11,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...runtime.status import Failure
-from ..party import Layout, copy_result
-from . import provision as kits
+from ..party import SERVER, Layout, check_entry, check_sites, copy_result, make_private_folder, write_entry, write_file
+from .carrier import KEY, KEYS
 from .server import LOCK, OUTCOME
 
 POLL = 0.2
@@ -23,10 +24,34 @@ STOP_SECONDS = 60.0
 _children: list["subprocess.Popen[bytes]"] = []
 """Held until they have ended: Python warns about processes that nobody holds."""
 
+START = """#!/bin/sh
+# Starts {who}, in the foreground; the server starts its sites itself. PYTHON names the interpreter with fedualex in it.
+cd "$(dirname "$0")" || exit 1
+exec "${{PYTHON:-python3}}" -m fedualex.deploy.local.{module} .
+"""
+
 
 def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str) -> None:
-    """A key for each site; host and port are not used, for the server takes a free port of loopback."""
-    kits.provision(folder, sites, serve=serve, site=site)
+    """Write `server` and `sites/NAME`, with a key for each site, and no certificate.
+
+    host and port are not used: the server takes a free port of loopback.
+    """
+    check_sites(sites)
+    check_entry(serve)
+    check_entry(site)
+    layout = Layout(folder)
+    layout.refuse_existing()
+    make_private_folder(layout.server)
+    make_private_folder(layout.server / KEYS)
+    write_entry(layout.server, SERVER, serve, sites=list(sites))
+    write_file(layout.server / "start.sh", START.format(who="the server", module="server"), 0o700)
+    for name in sites:
+        key, home = secrets.token_bytes(32), layout.site(name)
+        make_private_folder(home)
+        write_file(home / KEY, key, 0o600)
+        write_file(layout.server / KEYS / name, key, 0o600)
+        write_entry(home, name, site)
+        write_file(home / "start.sh", START.format(who=f"site {name}", module="site"), 0o700)
 
 
 def up(folder: Path) -> list[str]:

@@ -11,8 +11,7 @@ from typing import Any
 from ...storage import write_json
 from ..party import Layout, read_entry, read_settings, write_log
 from ..wire import CarriedEngine
-from .carrier import Processes
-from .provision import KEYS
+from .carrier import KEYS, Processes
 
 LOCK, OUTCOME = "server.lock", "outcome.json"
 """Held and holding the process id while a server lives, however it ends; and how it ended, in its own words."""

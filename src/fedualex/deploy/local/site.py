@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ..party import read_entry, read_settings, write_log
 from ..wire import make_answerer
-from .carrier import ADDRESS, Link, introduce
-from .provision import KEY
+from .carrier import ADDRESS, KEY, Link, introduce
 
 log = logging.getLogger("fedualex.deploy.local.site")  # this module is run as __main__
 

@@ -1,11 +1,14 @@
 """NVFlare from outside: kits by its own provisioner, a process for each party, jobs."""
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...runtime.status import Failure
 from .. import processes
-from . import job, trial
+from ..party import SERVER, Layout
+from . import job
 from .provision import provision
 
 __all__ = ["HERE", "KEYED", "POLL", "absent", "down", "fetch", "provision", "state", "stop", "submit", "up"]
@@ -15,9 +18,23 @@ HERE = False
 KEYED = ()
 
 
-def up(folder: Path) -> list[str]:
-    """One process for each party."""
-    return trial.up(folder)
+def up(folder: Path, *, timeout: float = 120.0) -> list[str]:
+    """Start the server and all sites, and return when every site has reached the server; on failure end them all."""
+    sites = Layout(folder).sites()
+    try:
+        start(folder, SERVER, *sites)
+        what = f"{len(sites)} sites to reach the server"
+        processes.until(lambda: set(sites) <= set(job.connected(folder)), folder, [SERVER, *sites], timeout, what)
+    except BaseException:
+        processes.down(folder)
+        raise
+    return sites
+
+
+def start(folder: Path, *names: str) -> None:
+    """Start these parties, unless they run already."""
+    for name in names:
+        processes.start(folder, name, os.environ | {"PYTHON": sys.executable})
 
 
 def down(folder: Path) -> None:
