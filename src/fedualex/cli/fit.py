@@ -71,7 +71,8 @@ def show(model: Any, most: int | None) -> None:
     _show_measures(model, model.training.get("held_out"))
     if (ordinary := model.training.get("ordinary")) is not None:
         echo(f"{ordinary['sentence']}.")
-        echo(ordinary.get("worst_group", ""))
+        if worst := ordinary.get("worst_group"):
+            echo(worst)
     for part in model.parts():
         _show_coefficients(part, most)
     if (effects := model.training.get("effects")) is not None:
