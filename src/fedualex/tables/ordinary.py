@@ -75,10 +75,10 @@ def judge_fairness(
     names, count = np.unique(groups.astype(str), return_counts=True)
     few = np.isin(groups.astype(str), names[count < LEAST_MEASURED])
     number = np.where(few, f"groups of fewer than {LEAST_MEASURED} held-out rows", groups.astype(str))
-    worsts = [_worst_group(own, table, number, confidence) for own in (model, ordinary)]
-    if worsts[0] is None or worsts[1] is None:
+    own, usual = (_worst_group(one, table, number, confidence) for one in (model, ordinary))
+    if own is None or usual is None:
         return ("This model is a constant: every row gets the same answer." if is_constant(model) else ""), ""
-    (name, loss), (other, ordinary_loss) = worsts
+    (name, loss), (other, ordinary_loss) = own, usual
     told = (
         f"Served worst on held-out rows: {name}, loss {_told(loss)}; by the ordinary model: {other}, loss "
         f"{_told(ordinary_loss)} (with {100 * confidence:g}% intervals)."

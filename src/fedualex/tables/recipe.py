@@ -177,7 +177,7 @@ class TableRecipe:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
         options = self._options(known)
         target = self.target if isinstance(self.target, str) else list(self.target)
-        told = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights}
+        told: dict[str, Any] = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights}
         told |= {"exposure": self.exposure, "id": self.id, "least_rows": self.least_rows}
         chosen = asdict(self.selection) if self.chooses else {}
         return {**told, **plain_coding(self.coding), **options, **chosen}
