@@ -253,6 +253,9 @@ OPTIONS = (
         "--cvar", type=float, help="fair: the share of clients that is served worst, not the worst one alone."
     ),
     click.option(
+        "--kl", type=float, help="fair with --groups: how weights are held to shares of rows; 0.1, 0 not at all."
+    ),
+    click.option(
         "--nuclear", type=PENALTY, help="low-rank: weight of the nuclear norm, larger has fewer directions; or auto."
     ),
     click.option("--limit", type=float, help="neyman-pearson: the largest mean loss of the limited class."),

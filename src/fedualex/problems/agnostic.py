@@ -124,6 +124,8 @@ class Weighted(Majorized, Smooth):
 # `agnostic` before anybody's data was seen.
 
 
+ROWS = "rows"
+"""The prior of groups in proportion to their rows."""
 MERGED = -1
 """The group of the clients that are one together, the first of all."""
 
@@ -133,8 +135,8 @@ class AgnosticRecipe(AbstractRecipe):
     """`agnostic` without data, in three exchanges: labels, then weights of groups, then what the bounds need.
 
     grouped: whether the mixture is one of groups of rows, not of clients. merged: numbers of clients that are one group
-    together, in which they count alike. loss, delta, l1, l2, kl, prior, cvar, radius
-    and spread are those of `agnostic`.
+    together, in which they count alike. prior: numbers, or ROWS for groups in proportion to their rows. loss, delta, l1,
+    l2, kl, prior, cvar, radius and spread are otherwise those of `agnostic`.
     Families of numbers send sums of targets with the weights of groups, then what bounds the bias at the prior and the
     losses of groups at the mean target; families of classes send weights and sums of rows of each class, at the prior.
     """
@@ -244,6 +246,8 @@ class AgnosticRecipe(AbstractRecipe):
         return rows.numbers(self._group(rows, client), known[0]["groups"])
 
     def _prior(self, known: Sequence[Known]) -> NDArray[Any]:
+        if isinstance(self.prior, str) and self.prior == ROWS and self.grouped:
+            return np.asarray(known[1]["group_mass"] / known[1]["group_mass"].sum())
         return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")
 
     def _settled(self, known: Sequence[Known]) -> Family:

@@ -36,6 +36,7 @@ from .goals import (
     Selection,
     check_exposure,
     check_groups,
+    check_kl,
     check_target,
     choose_goal,
     default_tolerance,
@@ -239,6 +240,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     goal, why = (wanted.goal, "") if wanted.goal is not None else choose_goal(str(target), table.pick(target))
     check_groups(goal, wanted.groups)
     check_exposure(goal, wanted.exposure)
+    check_kl(goal, wanted.groups, wanted.options)
     for column in names_of(target):
         check_target(goal, column, table[column])
     columns = target if isinstance(target, str) else tuple(target)

@@ -19,6 +19,7 @@ from ..problems import (
     LowRankRecipe,
     SparseGlmRecipe,
 )
+from ..problems.agnostic import ROWS as ROWS_PRIOR
 from ..problems.families import FAMILIES
 from ..problems.readings import Reading
 from ..runs.settings import ConfigurationError, check_keys
@@ -75,7 +76,7 @@ class Structure:
 
 MEAN = Structure(SparseGlmRecipe, "family", tol=1e-3)
 """The mean loss of all rows."""
-WORST = Structure(AgnosticRecipe, "loss", options=PENALTY | {"cvar": None}, grouped=True)
+WORST = Structure(AgnosticRecipe, "loss", options=PENALTY | {"cvar": None, "kl": None}, grouped=True)
 """The loss of the client or group that is served worst."""
 LIMITED_CLASS = Structure(
     ConstrainedRecipe,
@@ -392,6 +393,24 @@ def check_groups(goal: str, groups: str | None) -> None:
     if groups is not None and not GOALS[goal].structure.grouped:
         able = ", ".join(name for name, other in GOALS.items() if other.structure.grouped)
         raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")
+
+
+HELD = 0.1
+"""How strongly the weights of groups are held to their shares of the rows: a group whose share is p counts for no more
+than if its loss were lower by HELD log(1 / p). On six tables it served the worst group best (docs/fairness.md)."""
+
+
+def check_kl(goal: str, groups: str | None, options: Mapping[str, Any]) -> None:
+    """Refuse kl where clients are the groups: their weights are limited, so that sums hide them."""
+    if "kl" in options and "kl" in GOALS[goal].structure.options and groups is None:
+        raise ConfigurationError("kl is for groups in a column: the weights of clients are limited in another way")
+
+
+def with_held_weights(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a goal that weighs groups in a column: without cvar and kl, HELD is kl."""
+    kl = arguments.get("kl", HELD if arguments.get("cvar") is None else 0.0)
+    rest = {name: value for name, value in arguments.items() if name != "kl"}
+    return {**rest, "kl": kl, "prior": ROWS_PRIOR} if kl > 0 else rest
 
 
 MOST_OF_ONE = 0.5

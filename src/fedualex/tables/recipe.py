@@ -35,6 +35,7 @@ from .goals import (
     complete_options,
     names_of,
     weighs_clients,
+    with_held_weights,
     with_limited_weights,
 )
 
@@ -168,6 +169,8 @@ class TableRecipe:
             merged = self.merged_groups(known)
             arguments = with_limited_weights(arguments, self.counts(known).size, merged.size)
         grouped: dict[str, Any] = {"grouped": True} if self.groups is not None else {}
+        if grouped:
+            arguments = with_held_weights(arguments)
         if self.weighs_parties:
             grouped["merged"] = tuple(self.merged_groups(known).tolist())
         domain = {"radius": 1.0} if self.unpenalized else {}  # any will do: no loss depends on it

@@ -20,6 +20,7 @@ from ...tables.goals import (
     Selection,
     check_exposure,
     check_groups,
+    check_kl,
     check_options,
     chooses_penalty,
     names_of,
@@ -76,6 +77,7 @@ def plan_deployment(
         raise ConfigurationError("rate is for fedualex fit: its threshold takes the scores of single rows")
     check_groups(goal, wanted.groups)
     check_exposure(goal, wanted.exposure)
+    check_kl(goal, wanted.groups, wanted.options)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
     build_method(method)  # refuses what is no method
     parties = server_settings(server)
