@@ -135,8 +135,8 @@ class AgnosticRecipe(AbstractRecipe):
     """`agnostic` without data, in three exchanges: labels, then weights of groups, then what the bounds need.
 
     grouped: whether the mixture is one of groups of rows, not of clients. merged: numbers of clients that are one group
-    together, in which they count alike. prior: numbers, or ROWS for groups in proportion to their rows. loss, delta, l1,
-    l2, kl, prior, cvar, radius and spread are otherwise those of `agnostic`.
+    together, in which they count alike. prior: numbers, or ROWS for groups in proportion to their rows. loss, delta,
+    l1, l2, kl, prior, cvar, radius and spread are otherwise those of `agnostic`.
     Families of numbers send sums of targets with the weights of groups, then what bounds the bias at the prior and the
     losses of groups at the mean target; families of classes send weights and sums of rows of each class, at the prior.
     """
