@@ -181,7 +181,7 @@ def test_it_is_deployed_with_intervals_and_a_penalty_of_its_own_choice(registere
     wanted = {"target": "days", "goal": "gamma", "holdout": 0.0, "site_intercepts": False, "tol": 1e-8}
     fit = fit_into(tmp_path / "fit", plan_fit({**wanted, "table": "all.csv", "clients": "site"}, tmp_path))
     own = {name: {"table": str(tmp_path / f"{name}.csv")} for name in SITES}
-    write_table_deployment(tmp_path / "there", wanted, own, {}, {"secure_sums": "off", "timeout": 300.0})
+    write_table_deployment(tmp_path / "there", wanted, own, {}, {"secure_sums": "on", "timeout": 300.0})
     run_in_threads(tmp_path / "there")
     there = models.load(tmp_path / "there" / "server")
     np.testing.assert_allclose(there.weights, fit.weights, atol=1e-9)

@@ -115,7 +115,7 @@ class Goal:
         kind = self.structure.recipe
         named = {self.structure.family: self.family} if self.structure.family else {}
         given = {**self.structure.fixed, **named, **arguments}
-        return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})  # type: ignore[arg-type]
+        return kind(**{one.name: given[one.name] for one in fields(kind) if given.get(one.name) is not None})  # type: ignore[arg-type]
 
     def defaults(self, rows: int) -> dict[str, Any]:
         """What the options are for so many rows, if nothing is chosen."""
