@@ -15,8 +15,9 @@ from fedualex.tables.fit import fit_into, plan_fit
 from fedualex.tables.goals import are_merged
 from fedualex.tables.ordinary import judge_fairness
 
-SIZES = {"east": 90, "north": 14, "west": 13}
+SIZES = {"east": 200, "north": 45, "west": 40}
 FIT = {"table": "all.csv", "target": "outcome", "goal": "fair", "l1": 0.02, "l2": 0.0, "holdout": 0.0, "tol": 1e-8}
+FIT |= {"least_rows": 60}  # sites of fewer rows than 20 would not release second derivatives
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def columns(seed=0):
     rng = np.random.default_rng(seed)
     hospital = np.repeat(list(SIZES), list(SIZES.values()))
     rows = len(hospital)
-    ward = rng.permutation(np.array(["A"] * 5 + ["B"] * 16 + ["C"] * 46 + ["D"] * (rows - 67)))
+    ward = rng.permutation(np.array(["A"] * 20 + ["B"] * 45 + ["C"] * 90 + ["D"] * (rows - 155)))
     age, dose = rng.normal(50, 12, rows), rng.exponential(2.0, rows)
     score = (age - 50) / 8 - 0.8 * (dose - 2) + (ward == "C") + (hospital == "west") + rng.normal(size=rows)
     named = {"age": age, "dose": dose, "ward": ward, "hospital": hospital}
@@ -63,7 +64,7 @@ def place(tmp_path):
 
 def test_small_groups_are_named_and_are_one_group(place):
     planned = plan_fit({**FIT, "clients": "hospital", "groups": "ward"}, place)
-    assert "groups of few rows (under 20, or too few together) count as one: A, B" in planned.notes
+    assert "groups of few rows (under 60, or too few together) count as one: A, B" in planned.notes
     assert planned.configuration.problem.like.y.size == 3
     alone = plan_fit({**FIT, "clients": "hospital", "groups": "ward", "least_rows": 0}, place)
     assert alone.configuration.problem.like.y.size == 4
