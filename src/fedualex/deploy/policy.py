@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, no_type_check
 
 import jax
@@ -115,8 +116,9 @@ class Release:
     where the request chooses them. parameters: of the model, or those that the request names, where rows are counted
     for each. columns: these, if it names some: all that were ever named for one kit count together. subject: the
     digest of the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites
-    as well. fold: rows of the smallest part of this site that a difference of two sums tells of, where it is not all of
-    them; whole_sites: whether such a part is all that one site has, so that masks would not hide it.
+    as well. rows: behind the sum of the fewest; all of the site's if None. fold: rows of the smallest part of this site
+    that a difference of two sums tells of, where it is not all of them; whole_sites: whether such a part is all that
+    one site has, so that masks would not hide it.
     """
 
     kind: str
@@ -127,6 +129,7 @@ class Release:
     columns: tuple[int, ...] = ()
     subject: str = ""
     mixed: bool = True
+    rows: int | None = None
     fold: int | None = None
     whole_sites: bool = False
 
@@ -167,19 +170,20 @@ def why_not_weighed(weights: tuple[float, ...]) -> str:
 
 POLICY = "policy.toml"
 HEAD = """# The rules of this site: what may leave it. They are enforced here, whatever the server says.
-# An empty file has no rules. Take the # from a line to have its rule.
+# An empty file has no rules. Take the # from a line to have its rule; put one before a line to be rid of it.
 """
 EXAMPLES = {
     "least_rows": "100",
     "least_group": "10",
+    "least_category": "5",
     "goals": '["fair"]',
     "exchanges_per_day": "2000",
     "numbers_per_run": "1000000",
-    "tasks": '["columns", "summary", "begin", "survey", "curvature", "round", "fold-summary", "folds", "path", '
-    '"fold-losses", "effects", "measure", "calibrate", "model"]',
+    "tasks": '["roster", "columns", "summary", "begin", "survey", "curvature", "round", "fold-summary", "folds", '
+    '"path", "fold-losses", "effects", "measure", "calibrate", "model"]',
     "arrays": '["columns", "names", "sums", "largest", "labels", "each", "ready", "differences", "operators", '
-    '"values", "curvature", "cuts", "message", "points", "point_weight", "kept"]',
-    "secure_sums": "true",
+    '"values", "curvature", "cuts", "message", "points", "point_weight", "taken", "kept"]',
+    "secure_sums": '"required"',
     "fair_by_site": '"refuse"',
     "curvature": '"refuse"',
     "rows_per_parameter": "10",
@@ -187,9 +191,24 @@ EXAMPLES = {
     "epsilon": "4.0",
     "delta": "1e-5",
     "keep_model": "false",
+    "keep_values": "true",
+    "approve": '"first"',
 }
 """Limits of day and kit let a run choose its penalty, and begin once more if its server was killed: with 30 columns
 and 5 folds a choice takes some 850 sums and 400,000 numbers."""
+
+FEWEST_ROWS, FEWEST_OF_CATEGORY, MOST_NUMBERS = 10, 5, 10_000_000
+THRESHOLDS: Mapping[str, str] = MappingProxyType(
+    {
+        "least_rows": str(FEWEST_ROWS),
+        "least_category": str(FEWEST_OF_CATEGORY),
+        "numbers_per_run": str(MOST_NUMBERS),
+        "keep_values": "true",
+    }
+)
+"""What is in force in the folder of a site with a table until the site changes it."""
+REQUIRED, ALLOWED = "required", "allowed"
+NEVER, FIRST = "never", "first"
 
 
 ALLOW, REFUSE = "allow", "refuse"
@@ -197,6 +216,12 @@ ALLOW, REFUSE = "allow", "refuse"
 
 def _flag(name: str, value: object) -> bool:
     return of_type(name, value, bool, "true or false")
+
+
+def _required(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    return bool(one_word_of(REQUIRED, ALLOWED)(name, value) == REQUIRED)
 
 
 def _words(name: str, value: object) -> tuple[str, ...]:
@@ -228,6 +253,11 @@ class Policy:
         "A table in which a class or a category has fewer rows than this gives no answer.",
         default=None,
     )
+    least_category: int | None = option(
+        optional(whole_number),
+        "A category of fewer rows than this is called 'other' before anything is told of it.",
+        default=None,
+    )
     goals: tuple[str, ...] | None = option(
         optional(_words), "Goals, or names of problems, that this site takes part in; all if left out.", default=None
     )
@@ -250,8 +280,8 @@ class Policy:
         default=None,
     )
     secure_sums: bool = option(
-        _flag,
-        "Whether what is added up over sites leaves under masks only: the server sees sums.",
+        _required,
+        "Whether what is added up over sites leaves under masks only, 'required' or 'allowed': the server sees sums.",
         default=False,
     )
     fair_by_site: str = option(
@@ -275,6 +305,16 @@ class Policy:
     )
     delta: float = option(_probability, "The delta for which epsilon is counted.", default=1e-5)
     keep_model: bool = option(_flag, "Whether the model of a run is kept at this site.", default=True)
+    keep_values: bool = option(
+        _flag,
+        "Whether this site keeps the values that it released, for `fedualex deploy audit --values`.",
+        default=False,
+    )
+    approve: str = option(
+        one_word_of(NEVER, FIRST),
+        "With 'first' nothing leaves for a kit until a person at this site gives `fedualex deploy approve`.",
+        default=NEVER,
+    )
 
     def why_not(self, about: "SiteFacts") -> Failure | None:
         """Why a site with these facts gives no answer at all; None if it does. Tells no number of rows."""
@@ -318,7 +358,7 @@ class Policy:
         unnamed = [names for names in (self.tasks, self.arrays) if names is not None and CURVATURE not in names]
         if self.curvature == REFUSE or unnamed:
             return "this site releases no second derivatives"
-        if (about.rows or 0) < self.rows_per_parameter * asked.parameters:
+        if ((about.rows or 0) if asked.rows is None else asked.rows) < self.rows_per_parameter * asked.parameters:
             return f"this site releases second derivatives of {self.rows_per_parameter} rows or more for each parameter"
         if masked and asked.weights and asked.mixed:
             # Row m of the mixed ones is the gradient of site m alone, whatever masks add up to.
@@ -359,8 +399,13 @@ def read_policy(folder: Path) -> Policy:
         raise ValueError(f"{file}: {error}") from None
 
 
-def write_policy(folder: Path) -> None:
-    """A file without rules that shows each of them, for the site to edit; a file that is there stays as it is."""
+def write_policy(folder: Path, in_force: Mapping[str, str] = MappingProxyType({})) -> None:
+    """A file that shows every rule, for the site to edit; a file that is there stays as it is.
+
+    in_force: rules that hold until the site changes them, as TOML has their values.
+    """
     if not (folder / POLICY).exists():
-        rules = [f"\n# {meaning}\n# {name} = {EXAMPLES[name]}\n" for name, meaning in meanings(Policy).items()]
+        lines = {name: f"# {name} = {example}" for name, example in EXAMPLES.items()}
+        lines |= {name: f"{name} = {value}" for name, value in in_force.items()}
+        rules = [f"\n# {meaning}\n{lines[name]}\n" for name, meaning in meanings(Policy).items()]
         write_atomically(folder / POLICY, (HEAD + "".join(rules)).encode())

@@ -69,6 +69,8 @@ class Code(StrEnum):
     """There are nan or infinities in an answer."""
     TOO_LARGE = "too_large"
     """There are numbers in an answer that secure sums cannot hold."""
+    AWAITS_APPROVAL = "awaits_approval"
+    """A person at the site has not yet said that a run of this kit may begin."""
     ANSWERED = "answered"
     """Masks are used once, and this attempt has had its answer."""
     RAISED = "raised"

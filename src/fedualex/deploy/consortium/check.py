@@ -22,7 +22,7 @@ from ..site import ALL, declare_curvature, declare_round, declare_survey, reply_
 from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
 from .settings import settings_of, task_of
-from .site import OwnTable, facts_of, read_own_table, smallest_groups
+from .site import OTHER, OwnTable, facts_of, read_own_table, smallest_groups
 
 FEW = 4
 """Numbers that are shown one by one."""
@@ -69,11 +69,19 @@ class Checked:
                 f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
                 f"goal {self.recipe.goal}, target {', '.join(names_of(self.recipe.target))}, features: {features}",
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
+                *[f"told as {OTHER!r}, by least_category: {self._rare}" for _ in range(bool(own.rare))],
                 f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries of "
                 f"{', '.join(map(str, self.summarized))} numbers:",
                 table,
                 f"{UNDER_MASKS if self.keys else IN_THE_CLEAR}. {self._then}",
             ]
+        )
+
+    @property
+    def _rare(self) -> str:
+        return "; ".join(
+            f"{name} " + ", ".join(f"{value} ({count})" for value, count in found.items())
+            for name, found in self.table.rare.items()
         )
 
     @property
@@ -128,7 +136,8 @@ def checked(party: Path) -> Checked:
     if "site" not in settings or not has_tables(settings):
         raise ConfigurationError(f"{party} is not the folder of a site with a table of its own")
     recipe = recipe_of_goal(settings)
-    table, policy = read_own_table(party, recipe, settings["problem"]["holdout"]), read_policy(party)
+    policy = read_policy(party)
+    table = read_own_table(party, recipe, settings["problem"]["holdout"], policy.least_category)
     if why := policy.why_not(facts_of(table.trained, recipe, "")):
         rarest = sorted(smallest_groups(table.trained, recipe).items(), key=lambda item: item[1])[:FEW]
         few = ", ".join(f"{name} ({count})" for name, count in rarest)

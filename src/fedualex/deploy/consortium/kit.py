@@ -33,7 +33,7 @@ from ...validation import one_of
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST, OFF
 from .agreement import check_goal, recipe_of_goal
-from .deployment import provision, write_deployment, write_readme
+from .deployment import provision, rules_in_force, write_deployment, write_readme
 from .differences import GO, STOP
 from .settings import RUN_DEFAULTS, SETTINGS, check_parties, server_settings
 from .site import SITE_FILE, TEMPLATE
@@ -69,9 +69,7 @@ def plan_deployment(
     """
     check_keys("[run]", run, RUN_KEYS)
     one_of("on_warning", run.get("on_warning", STOP), (STOP, GO))
-    for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
-        if fit.get(key) is None:
-            raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
+    _check_named(fit)
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
     check_goal(goal)
     if wanted.rate is not None:
@@ -104,6 +102,14 @@ def plan_deployment(
     }
 
 
+def _check_named(fit: Mapping[str, Any]) -> None:
+    """Refuse a fit that does not say its goal and its target; of times `read_fit` asks for two columns."""
+    timed = fit.get("goal") in GOALS and GOALS[fit["goal"]].reading.timed
+    for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
+        if fit.get(key) is None and not (timed and key == "target"):
+            raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
+
+
 PLAIN_KEYS = (
     "goal",
     "target",
@@ -132,7 +138,9 @@ of right answers and of ranks, sums of losses, counts by predicted risk, sums of
 else: no row. This is not anonymous: sums over few rows can reveal them.
 Where the parties' folders have keys in `secure/`, sums, losses, gradients, second derivatives and measures leave under
 masks: the server sees what all sites add up to, and of each its number of rows, its categories and names of columns.
-What a site lets leave is its own decision, in `policy.toml`; what left is in `ledger.jsonl`."""
+What a site lets leave is its own decision, in `policy.toml`, in which these are in force from the beginning: {rules}.
+With `secure_sums = "required"` a site gives no sum in the clear, whatever the server asks. What left is in
+`ledger.jsonl`, the values in `released/`."""
 DATA = """Each site names its own table in its `site.toml`, and there gives columns the names that all sites use. Nobody
 else sees this file. `fedualex deploy check sites/NAME` reads the table and shows what would leave, without network."""
 
@@ -172,7 +180,9 @@ def write_table_deployment(
             table, target = json.dumps(sites[name].get("table", "")), names_of(settings["problem"]["target"])[0]
             text = TEMPLATE.format(table=table, target=target)
             write_atomically(party / SITE_FILE, text.encode())
-    write_readme(root, settings, LEAVES.format(exchanges=recipe_of_goal(settings).exchanges), DATA)
+    rules = ", ".join(f"`{name} = {value}`" for name, value in rules_in_force(settings).items())
+    leaves = LEAVES.format(exchanges=recipe_of_goal(settings).exchanges, rules=rules)
+    write_readme(root, settings, leaves, DATA)
     return list(settings["sites"])
 
 

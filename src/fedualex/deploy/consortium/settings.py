@@ -63,6 +63,8 @@ def read(file: Path) -> dict[str, Any]:
             raise ConfigurationError(f"[sites.{name}] has no data, and another site has: give data to all or none")
         if not isinstance(weight := site.get("weight", 1.0), int | float) or isinstance(weight, bool):
             raise ConfigurationError(f"[sites.{name}] weight must be a number >= 0, got {weight!r}")
+    if server["own_keys"]:
+        raise ConfigurationError("[server] own_keys is for sites with tables: give a goal")
     check_parties(server, tables["sites"])
     name = tables["problem"].get("name")
     if name in PROBLEMS and (made := sources_of(PROBLEMS[name])) and made.recipe is not None:
@@ -85,8 +87,10 @@ def read(file: Path) -> dict[str, Any]:
 
 def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """[server] with its defaults."""
-    check_keys("[server]", given, ("engine", "host", "port"))
-    server = {"engine": "local", "host": "localhost", "port": 8002, **given}
+    check_keys("[server]", given, ("engine", "host", "port", "own_keys"))
+    server = {"engine": "local", "host": "localhost", "port": 8002, "own_keys": False, **given}
+    if not isinstance(server["own_keys"], bool):
+        raise ConfigurationError(f"[server] own_keys must be true or false, got {short(server['own_keys'])}")
     find_named("engine", server["engine"], dict.fromkeys(ENGINES))
     return server
 

@@ -18,6 +18,7 @@ from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError, check_keys, read_toml
 from ...summaries import Known, Summary
+from ...tables.baselines import baseline_of, keep_baselines
 from ...tables.folds import FoldedRows, known_by_fold
 from ...tables.goals import SITES, names_of
 from ...tables.measures import sum_calibration, sum_measures
@@ -25,7 +26,7 @@ from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
-from ..policy import CALIBRATE, CURVATURE, EFFECTS, FOLD_LOSSES, MEASURE, PATH, PLACE, Release
+from ..policy import CALIBRATE, CURVATURE, EFFECTS, FOLD_LOSSES, MEASURE, PATH, PLACE, Policy, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
 from .agreement import agreement, is_of_run, recipe_of_goal, why_no_penalty, why_not_merged, why_not_spread
@@ -52,11 +53,15 @@ ignore = []              # columns of it that take no part, such as ids
 
 @dataclass(frozen=True, eq=False)
 class OwnTable:
-    """The rows that a site trains on, and those that it holds out. places: where the former stand among all."""
+    """The rows that a site trains on, and those that it holds out.
+
+    places: where the former stand among all. rare: by column, the categories that are told as "other", with their rows.
+    """
 
     trained: Table
     held_out: Table | None
     places: NDArray[Any]
+    rare: Mapping[str, Mapping[str, int]]
 
     @property
     def rows(self) -> int:
@@ -64,8 +69,33 @@ class OwnTable:
         return self.trained.rows + (0 if self.held_out is None else self.held_out.rows)
 
 
-def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable:
-    """The table that a site's file names, with the columns' common names, split by the site's labels alone."""
+OTHER = "other"
+"""What a category of too few rows is called before anything is told of it."""
+
+
+def merge_rare(table: Table, recipe: TableRecipe, least: int) -> tuple[Table, dict[str, dict[str, int]]]:
+    """The table in which no category of a feature has fewer rows than that; which ones had, by column, with their rows.
+
+    Numbers that are codes of categories become text.
+    """
+    columns, merged = dict[str, NDArray[Any]](), dict[str, dict[str, int]]()
+    for name in table:
+        column = table[name]
+        if name not in recipe.beside and (name in recipe.coding.categories or is_text(plain_column(name, column))):
+            column = plain_column(name, column, name in recipe.coding.categories)
+            found, counts = np.unique(column[column != ""], return_counts=True)
+            if rare := dict(zip(found[counts < least].tolist(), counts[counts < least].tolist(), strict=True)):
+                column = np.where(np.isin(column, list(rare)), OTHER, column)
+                merged[name] = rare
+        columns[name] = column
+    return replace(table, columns=columns), merged
+
+
+def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_category: int | None = None) -> OwnTable:
+    """The table that a site's file names, with the columns' common names, split by the site's labels alone.
+
+    least_category: the rule of this site about rare categories.
+    """
     settings = _settings(party / SITE_FILE)
     table = _renamed(read_table(settings["table"], party), settings["columns"], settings["ignore"])
     for name in recipe.beside:
@@ -75,13 +105,16 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable
     if recipe.weights is not None:  # a site none of whose rows count has nothing to say
         row_weights(table[recipe.weights], table.rows, f"the column {recipe.weights!r}")
     recipe.check_columns(table)
+    table, rare = merge_rare(table, recipe, least_category or 0)
+    for name, found in rare.items():
+        log.info("told as %r: %s", OTHER, ", ".join(f"{name} = {value}" for value in found))
     used = np.flatnonzero(recipe.used_rows(table))
     if not len(used):
         raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
     whole = replace(table.take(used), dropped=table.rows - len(used))
     test = held_out_by(recipe.kinds(table)[used], holdout, recipe.has_kinds)
     train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
-    return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train)
+    return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train, rare)
 
 
 def _settings(file: Path) -> dict[str, Any]:
@@ -144,6 +177,8 @@ def _smallest(column: NDArray[np.generic]) -> int:
     return int(counts.min()) if counts.size else 0
 
 
+ALL = Policy(least_held_out=1)
+"""Everything leaves."""
 MakeSite = Callable[[Any, Sequence[Known]], Site]
 """From the problem with the site's own examples, and what is known, to its side of the run."""
 
@@ -155,15 +190,16 @@ class TableSite:
     sites have become, which it keeps: a site that is started again in the middle of a run answers as before. During the
     run it is a `Site`. After it the model comes, is measured on the rows that the site held out, and is kept.
 
-    least_held_out: with fewer such rows nothing is measured.
+    policy: what it does with rare categories, and with few rows that were held out.
     """
 
-    def __init__(self, party: Path, settings: Mapping[str, Any], make_site: MakeSite, least_held_out: int = 1):
+    def __init__(self, party: Path, settings: Mapping[str, Any], make_site: MakeSite, policy: Policy = ALL):
         self.party, self.make_site = party, make_site
         self.recipe, self.agreed = recipe_of_goal(settings), agreement(settings)
         self.name, self.sites = settings["site"], list(settings["sites"])
         self.client, self.holdout = self.sites.index(self.name), settings["problem"]["holdout"]
-        self.table, self.least_held_out = read_own_table(party, self.recipe, self.holdout), least_held_out
+        self.table = read_own_table(party, self.recipe, self.holdout, policy.least_category)
+        self.least_held_out = policy.least_held_out
         self.answers = Party(self.recipe, self.client, self.table.trained, self.name, self.table.places)
         self._site: Site | None = None
         self._settled: FoldedRows | None = None
@@ -201,7 +237,8 @@ class TableSite:
         folded = self.settled_folds()
         places = [(f, point) for f, survey in unpack_surveys(request.arrays, folded.like) for point in survey.points]
         parameters = max((np.size(x) for f, _ in places for x in folded.like(f).x.values()), default=0)
-        asked = self._of_folds(Release(PATH, len(places), parameters=parameters))
+        asked = Release(PATH, len(places), parameters=parameters, rows=self._folds().fewest_trained)
+        asked = self._of_folds(asked)
         if not self.recipe.weighs_parties:
             return asked
         return replace(asked, weights=self._shares(np.stack([point.y for _, point in places])))
@@ -360,7 +397,11 @@ class TableSite:
 
     def keep(self, request: Request) -> Arrays:
         """Keep the model in this site's folder."""
-        save(unpack_model(request.arrays), self.party / MODEL)
+        model = unpack_model(request.arrays)
+        save(model, self.party / MODEL)
+        if model.answers.reading.timed:
+            own = baseline_of(model, self.table.trained, self.recipe.weights)
+            keep_baselines(self.party, {self.party.name: own})
         return pack_json(kept=True)
 
     def _check_known(self, known: Sequence[Known]) -> None:
