@@ -147,6 +147,8 @@ def show_effects(model: Any, effects: Json, most: int | None = None) -> None:
 def _outcome(model: Any) -> str:
     """What effects are on: of two classes the second, whose odds or probability they raise."""
     labels = model.classes.tolist()
+    if model.answers.reading.timed:
+        return f"the hazard of {model.targets[1]}"
     return f"{model.target} = {labels[1]}" if len(labels) == 2 else str(model.target)
 
 
@@ -233,10 +235,10 @@ def _show_zeros(zeros: list[str], proved: dict[str, Any]) -> None:
     """Which coefficients are 0 in the best model too."""
     known = [name for name in zeros if proved.get(name, {}).get("proved") == "zero"]
     if known:
-        rest = f", and {len(known) - FEW} more" if len(known) > FEW else ""
-        echo_line(f"Proved to be 0 in the best model at this penalty: {', '.join(known[:FEW])}{rest}.")
-    if proved and len(known) < len(zeros):
-        echo_line(f"Of {len(zeros) - len(known)} coefficients that are 0 here it is not proved.")
+        more = f", and {len(known) - FEW} more" if len(known) > FEW else ""
+        echo_line(f"Proved to be 0 in the best model at this penalty: {', '.join(known[:FEW])}{more}.")
+    if known and (rest := [name for name in zeros if name not in known]):
+        echo_line(f"Not proved of {', '.join(rest[:FEW])}{f', and {len(rest) - FEW} more' if len(rest) > FEW else ''}.")
 
 
 def _print_rows(names: list[str], rows: list[list[str]]) -> None:
