@@ -44,7 +44,7 @@ from .goals import (
 )
 from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .measures import measured
-from .ordinary import describe_ordinary, fit_ordinary
+from .ordinary import fit_ordinary, with_ordinary
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .rates import calibrate_threshold, check_rate
@@ -364,10 +364,9 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about)
     found = Findings(penalty, effects, measure, planned.calibrate)
     model = make_model(recipe, planned.known, answer, parties.names, found)
-    if parties.held_out is not None and (other := fit_ordinary(parties.members, penalty)) is not None:
-        ordinary = measure(other)
-        told = {"sentence": describe_ordinary(model.training["held_out"], ordinary or {}), "held_out": ordinary}
-        model = replace(model, training={**model.training, "ordinary": told})
+    if parties.held_out is not None:
+        other = fit_ordinary(recipe, planned.known, penalty, planned.ask_effects)
+        model = with_ordinary(model, None if other is None else measure(other))
     save(model, path / MODEL)
     return model
 

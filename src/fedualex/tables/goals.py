@@ -19,9 +19,10 @@ from ..problems import (
     LowRankRecipe,
     SparseGlmRecipe,
 )
-from ..problems.families import FAMILIES
+from ..problems.families import FAMILIES, Family, family_of
 from ..problems.readings import Reading
 from ..runs.settings import ConfigurationError, check_keys
+from ..summaries import Known
 from ..validation import classes, hint, missing, short
 
 MOST_ROWS = 2000
@@ -115,6 +116,10 @@ class Goal:
         named = {self.structure.family: self.family} if self.structure.family else {}
         given = {**self.structure.fixed, **named, **arguments}
         return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})  # type: ignore[arg-type]
+
+    def family_of(self, known: Sequence[Known]) -> Family:
+        """The losses of rows, for structures that leave that open. known: what the goal's recipe knows."""
+        return family_of("family", self.family).settled(known)
 
     def defaults(self, rows: int) -> dict[str, Any]:
         """What the options are for so many rows, if nothing is chosen."""

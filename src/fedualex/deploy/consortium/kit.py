@@ -26,6 +26,7 @@ from ...tables.goals import (
     read_fit,
     weighs_clients,
 )
+from ...tables.rates import check_wanted_rate
 from ...validation import one_of
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST
@@ -72,7 +73,7 @@ def plan_deployment(
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
     check_goal(goal)
     if wanted.rate is not None:
-        raise ConfigurationError("rate is for fedualex fit: its threshold takes the scores of single rows")
+        check_wanted_rate(goal, wanted.rate, wanted.holdout)
     check_groups(goal, wanted.groups)
     check_exposure(goal, wanted.exposure)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
@@ -104,6 +105,7 @@ PLAIN_KEYS = (
     "missing",
     "holdout",
     "confidence",
+    "rate",
     "site_intercepts",
 )
 """Of [fit], what all parties are told as it is."""
