@@ -19,7 +19,8 @@ def fitted(folder, secure_sums, **fit):
     write_heart(folder, heart_columns(900))
     whole = fit_into(folder / "fit", plan_fit({"table": "heart.csv", "clients": "center", **FIT, **fit}, folder))
     sites = {name: {"table": str(folder / f"{name}.csv")} for name in CENTERS}
-    write_table_deployment(folder / "kit", {**FIT, **fit}, sites, {}, {"secure_sums": secure_sums, "timeout": 300.0})
+    run, method = {"secure_sums": secure_sums, "timeout": 300.0}, {"name": "FeDualNewton"}
+    write_table_deployment(folder / "kit", {**FIT, **fit}, sites, {}, run, method)
     seen = []
     run_in_threads(folder / "kit", noting(seen))
     return whole, models.load(folder / "kit" / "server"), seen
