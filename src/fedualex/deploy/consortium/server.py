@@ -101,7 +101,8 @@ class TableServer:
         model = make_model(self.recipe, known, read_answer(stored), self.exchange.order, found)
         model = with_ordinary(model, self._ordinary(known, penalty) if model.training["held_out"] else None)
         save(model, self.party / MODEL)
-        kept = self.exchange.ask("model", pack_model(model), 0, list(self.exchange.order), 0, _done("kept"))
+        sites = list(self.exchange.order)  # all of them, whatever one has refused before
+        kept = self.exchange.ask("model", pack_model(model), 0, sites, len(sites), _done("kept"))
         log.info("the model is kept at the server and at %d sites", len(kept))
         return model
 
