@@ -57,10 +57,17 @@ def worst(name: str, clients: int = 5, **options: Any) -> Any:
     return P.agnostic(X, y, y if name == "digits" else by(X[:, 0], clients), **options)
 
 
-def limited() -> Any:
-    """Neyman-Pearson: the loss of one class is at most .05."""
+def limited(limit: float = 0.05, **options: Any) -> Any:
+    """Neyman-Pearson: the loss of one class is limited."""
     X, y, clients = table("breast_cancer")
-    return P.constrained(X, y, clients, groups="classes", limits={0: 0.05}, l1=0.001)
+    return P.constrained(X, y, clients, groups="classes", limits={0: limit}, l1=0.001, **options)
+
+
+def heavy_tails() -> Any:
+    """Diabetes with noise that has no second moment; clients by the first column."""
+    X, y, _ = table("diabetes")
+    y = y + 2 * np.random.default_rng(0).standard_t(1.2, len(y))
+    return P.agnostic(X, y, by(X[:, 0], 5), loss="huber", delta=0.5, l1=0.01)
 
 
 def ranking(**options: Any) -> Any:
@@ -100,4 +107,10 @@ CURVED: dict[str, Callable[[], Any]] = {
 HUBER: dict[str, Callable[[], Any]] = {
     "worst client, Huber": lambda: worst("diabetes", loss="huber", delta=0.5, l1=0.01),
 }
-PROBLEMS = AFFINE | CURVED | HUBER
+NASTY: dict[str, Callable[[], Any]] = {
+    "nearly separable, l1 1e-5": lambda: glm("logistic", "breast_cancer", l1=1e-5),
+    "nearly separable, l1 1e-6": lambda: glm("logistic", "breast_cancer", l1=1e-6),
+    "tight limit, multiplier to 100": lambda: limited(0.02, multiplier=100.0),
+    "worst client, Huber, heavy tails": heavy_tails,
+}
+PROBLEMS = AFFINE | CURVED | HUBER | NASTY

@@ -1,6 +1,6 @@
 """Exchanges of FeDualNewton on random problems made to be difficult, and its certificates beside an outside solver.
 
-    python benchmarks/random_problems.py [first] [last]
+    python benchmarks/random_problems.py [NUMBER ...]
 
 Problem k is drawn by its number alone. Rows have scales of 1e-6 to 1e6 (one for all columns, or one for each),
 duplicates, labels that a plane separates, clients of one row, and 1 to 50 clients. The objective of a model is computed
@@ -23,7 +23,7 @@ import numpy as np
 import fedualex as fx
 
 RESULTS = Path(__file__).parent / "results" / "random_problems.json"
-COUNT, ROUNDS, WITHIN, TARGET = 200, 40, 25, 1e-6
+COUNT, WITHIN, TARGET = 200, 25, 1e-6
 P = fx.problems
 
 
@@ -270,23 +270,25 @@ def drawn(number: int) -> tuple[str, str, Any, Objective]:
 
 
 def measured(number: int) -> dict[str, Any]:
-    """One run of ROUNDS exchanges, and what is known of its objective elsewhere."""
+    """A run to the target, of WITHIN exchanges at most, and what is known of its objective elsewhere."""
     kind, about, problem, objective = drawn(number)
-    run = fx.solve(problem, fx.FeDualNewton(), rounds=ROUNDS, record_every=1, tol=None, output="bounds")
+    method, options = fx.FeDualNewton(), {"record_every": 1, "output": "bounds"}
+    first = float(fx.solve(problem, method, rounds=1, tol=None, **options).history["gap_bounds"][0])
+    run = fx.solve(problem, method, rounds=WITHIN, tol=TARGET * first, **options)
     gaps = np.array([np.inf if gap is None else gap for gap in run.history["gap_bounds"]], float)
-    first, output, server = gaps[0], run.outputs["bounds"], run.state.server
+    output, server = run.outputs["bounds"], run.state.server
     x = output.z.x
     own, outside = objective.value(np.asarray(x["weights"]), np.asarray(x["bias"])), objective.outside()
     rounding = float(output.certificate.rounding)
     return {
         "kind": kind,
         "about": about,
-        "first": float(first),
+        "first": first,
         "exchanges": _reached(gaps, TARGET * first),
         "with_allowance": _reached(gaps, TARGET * first + rounding),
         "last": float(gaps[-1]),
         "rounding": rounding,
-        "stop": run.stop.name,
+        "stop": f"{run.stop.name}, {output.status.name}",
         "upper": float(server.bounds.upper.bound),
         "lower": float(server.bounds.lower.bound),
         "own": own,
@@ -316,22 +318,23 @@ def show(rows: dict[str, Any]) -> None:
         kinds.setdefault(row["kind"], []).append(row)
     for kind, own in [*sorted(kinds.items()), ("all", list(rows.values()))]:
         counts = [sum((row[key] or 1000) <= WITHIN for row in own) for key in ("exchanges", "with_allowance")]
-        spent = sorted(row["with_allowance"] or ROUNDS + 1 for row in own)
-        most = spent[-1] if spent[-1] <= ROUNDS else f"> {ROUNDS}"
+        spent = sorted(row["with_allowance"] or WITHIN + 1 for row in own)
+        most = spent[-1] if spent[-1] <= WITHIN else f"> {WITHIN}"
         wrong = sum(map(is_wrong, own))
         print(f"| {kind} | {len(own)} | {counts[0]} | {counts[1]} | {spent[len(spent) // 2]} | {most} | {wrong} |")
     for number, row in rows.items():
         if (row["with_allowance"] or 1000) > WITHIN or is_wrong(row):
             print(
                 f"{number}: {row['kind']}, {row['about']}: first {row['first']:.2g}, last {row['last']:.2g}, "
-                f"rounding {row['rounding']:.1g}, exchanges {row['with_allowance']}{', WRONG' * is_wrong(row)}"
+                f"rounding {row['rounding']:.1g}, exchanges {row['with_allowance']}, {row['stop']}"
+                f"{', WRONG' * is_wrong(row)}"
             )
 
 
-def main(first: int = 0, last: int = COUNT) -> None:
+def main(*numbers: int) -> None:
     """Measure, write as it goes, and show."""
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for number in range(first, last):
+    for number in numbers or range(COUNT):
         began = time.perf_counter()
         row = measured(number)
         rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
@@ -343,4 +346,4 @@ def main(first: int = 0, last: int = COUNT) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]))
+    main(*map(int, sys.argv[1:]))

@@ -152,6 +152,33 @@ def test_columns_of_all_scales(seed):
     assert wild.residual <= 1e-12
 
 
+@pytest.mark.parametrize("decades", [0, 2, 3, 6])
+@pytest.mark.parametrize("name", ["groups", "nuclear"])
+def test_columns_of_all_scales_under_a_penalty_that_couples_them(name, decades):
+    """psi^* sees the slope of every column alike: columns of steep and of flat ones have to be solved."""
+    shape, lam, radius = (8, 3), 1e-3, 1e3
+    groups, size = np.arange(24) // 3, int(np.prod(shape))
+    groups[1], groups[3] = 1, 0  # steep and flat ones in one group
+    psi = fx.GroupL2(lam, groups.reshape(shape)) if name == "groups" else fx.Spectral(fx.L1(lam))
+    wide = psi + fx.L2Ball(radius) if name == "groups" else fx.Spectral(fx.L1(lam) + fx.L1Ball(radius))
+    flat, rng = flat_of(wide, shape=shape), np.random.default_rng(decades)
+    X = rng.standard_normal((40, 8)) * 10 ** rng.permutation(np.linspace(-decades, decades, 8))
+    J = np.kron(X.T @ X / 40, np.eye(3))
+    g = -(X.T @ rng.standard_normal((40, 3)) / 40).ravel()
+    solution = solve_model(blocks_of(flat), g, J, np.zeros(size))
+    n, s = solution.point, solution.slope
+    if name == "groups":
+        strengths = psi.model_form().weights
+        inside = np.sqrt(np.bincount(groups, s * s)) / strengths
+        value = strengths @ np.sqrt(np.bincount(groups, n * n))
+    else:
+        inside = np.linalg.norm(s.reshape(shape), 2) / lam
+        value = lam * np.linalg.norm(n.reshape(shape), "nuc")
+    assert value > 0
+    assert np.max(inside) <= 1 + 1e-5
+    assert abs(value - s @ n) <= 1e-5 * value
+
+
 def test_it_agrees_with_an_outside_solver():
     rng = np.random.default_rng(3)
     g, J, c = draw(rng, 40, 0, rows=80, common=1.0)

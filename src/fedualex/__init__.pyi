@@ -3,6 +3,7 @@ from . import (
     data as data,
     deploy as deploy,
     estimators as estimators,
+    field as field,
     models as models,
     problems as problems,
     reference as reference,
@@ -49,6 +50,7 @@ from .algorithms import (
     SynchronousMirrorProx as SynchronousMirrorProx,
     TsengAPG as TsengAPG,
 )
+from .field import benchmark as benchmark
 from .geometry import (
     Dual as Dual,
     EntropicSimplex as EntropicSimplex,

@@ -6,7 +6,8 @@ At run time these are anything: what is wrong has to reach the check that refuse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Protocol, SupportsIndex
+    from collections.abc import Mapping
+    from typing import Literal, Protocol, SupportsIndex
 
     import jax
     import numpy as np
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
     """One real number of Python, numpy or jax."""
     Whole = SupportsIndex
     """A whole number of Python or numpy."""
+    Switch = bool
+    """True or False."""
+    Penalty = Number | Literal["auto"]
+    """A penalty, or that held-out rows choose it."""
+    Folds = int | Literal["sites"]
+    """How many parts rows are dealt into, or that one client after the other is held out."""
+    ClassWeight = Literal["balanced"] | Mapping[Any, Number]
+    """What each class weighs."""
     Numbers = ArrayLike
     """Real numbers: an array, a column of a table, a list."""
     Column = ArrayLike
@@ -33,4 +42,4 @@ if TYPE_CHECKING:
     Matrix = ArrayLike | _Sparse
     """A matrix with one row for each example; a sparse one of scipy where the function says so."""
 else:
-    Number = Whole = Numbers = Column = Matrix = Columns = Any
+    Number = Whole = Switch = Penalty = Folds = ClassWeight = Numbers = Column = Matrix = Columns = Any

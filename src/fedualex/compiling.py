@@ -22,7 +22,7 @@ def keep_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with the precision that jax has here and now wherever it is called: our scope is not a user's."""
     setting = double_available()
 
-    def in_that_precision(*arguments: Any) -> Any:
+    def in_that_precision(*arguments: object) -> Any:
         with jax.enable_x64(setting):
             return function(*arguments)
 
@@ -97,7 +97,7 @@ class Program(Generic[P, R]):
             return self._within(constant, arrays)
 
 
-def _flatten(arguments: Any, keywords: Any) -> tuple[tuple[Any, tuple[Any, ...]], list[Any]]:
+def _flatten(arguments: object, keywords: object) -> tuple[tuple[Any, tuple[Any, ...]], list[Any]]:
     """What is part of a program, and the arrays that it is given."""
     leaves, structure = jax.tree.flatten((arguments, keywords))
     # With its type: True and 1 are equal and not the same.
@@ -149,7 +149,7 @@ _since_look = [0]
 def _count_programs() -> None:
     """Count what jax compiles from the first program of ours on."""
 
-    def count(event: str, duration_secs: float, **kwargs: Any) -> None:
+    def count(event: str, duration_secs: float, **kwargs: object) -> None:
         if event.endswith("backend_compile_duration"):
             _since_look[0] += 1
 

@@ -29,13 +29,13 @@ def key_of(seed: int) -> Array:
     return jax.random.wrap_key_data(jax.device_put(words), impl="threefry2x32")
 
 
-def fold_in(key: Array, number: Any) -> Array:
+def fold_in(key: Array, number: object) -> Array:
     """`jax.random.fold_in`, bit for bit, without its loop: a step of a run makes several keys for each client."""
     left, right = threefry(jax.random.key_data(key), jnp.zeros(1, np.uint32), jnp.asarray(number, np.uint32)[None])
     return jax.random.wrap_key_data(jnp.concatenate([left, right]), impl="threefry2x32")
 
 
-def normal(key: Array, shape: tuple[int, ...], dtype: Any, stream: int = 0) -> Float[Array, "..."]:
+def normal(key: Array, shape: tuple[int, ...], dtype: object, stream: int = 0) -> Float[Array, "..."]:
     """Standard normals, decided by the key and the stream alone; different streams are independent."""
     size = math.prod(shape)
     row = functools.partial(_pairs, count=-(-size // (2 * VECTOR)) * VECTOR, dtype=dtype, stream=stream)
@@ -46,7 +46,7 @@ def normal(key: Array, shape: tuple[int, ...], dtype: Any, stream: int = 0) -> F
         return rows.reshape(*words.shape[:-1], -1)
 
     @draw.def_vmap
-    def draw_more(_size: int, _batched: Any, words: Array) -> tuple[Array, bool]:
+    def draw_more(_size: int, _batched: object, words: Array) -> tuple[Array, bool]:
         return draw(words), True
 
     pairs = draw(jax.random.key_data(key))[: (size + 1) // 2]

@@ -18,6 +18,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+Json = dict[str, Any]
+"""A JSON object or a table of TOML, of any depth. Whoever reads one from a file checks what it holds."""
+
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write, sync, rename, sync the folder: whatever happens, the old file or the new one is there.

@@ -56,7 +56,7 @@ def scale(factor: Scalar, a: Tree) -> Tree:
     return jax.tree.map(lambda u: cast_like(factor, u) * jnp.asarray(u), a)
 
 
-def cast(a: Tree, dtype: Any) -> Tree:
+def cast(a: Tree, dtype: object) -> Tree:
     """The floating leaves of a as jax arrays of another dtype; integers and flags as they are."""
     return jax.tree.map(lambda u: _placed(u, dtype if is_floating(u) else None), a)
 
@@ -116,6 +116,6 @@ def depend_on(a: Tree, done: Scalar) -> Tree:
     return jax.tree.map(lambda u: as_real(u) + cast_like(nothing, u), a)
 
 
-def cast_module(a: Tree, dtype: Any) -> Tree:
+def cast_module(a: Tree, dtype: object) -> Tree:
     """A module with its floating arrays as jax arrays of another dtype; functions and strings in it as they are."""
     return jax.tree.map(lambda u: cast(u, dtype) if eqx.is_array_like(u) else u, a)

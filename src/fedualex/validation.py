@@ -158,13 +158,13 @@ def refuse_masked(name: str, value: object) -> None:
         raise ValueError(f"{name} must not have masked entries: fill them, or leave out their rows")
 
 
-def _is_masked(value: Any) -> bool:
+def _is_masked(value: object) -> bool:
     if isinstance(value, np.ma.MaskedArray):
         return bool(np.ma.getmaskarray(value).any())
     return any(map(_is_masked, items(value)))
 
 
-def _holds_truth(value: Any) -> bool:
+def _holds_truth(value: object) -> bool:
     """Whether True or False is among the numbers."""
     if isinstance(value, bool | np.bool_) or getattr(getattr(value, "dtype", None), "kind", "") == "b":
         return True
@@ -256,7 +256,7 @@ def refuse_mixed(name: str, values: object) -> None:
         raise TypeError(f"{name} must be labels of one kind, all of them text or none, got {short(values)}")
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if isinstance(value, str | bytes):
         return type(value).__name__ if value else "missing"
     gone = value is None or (isinstance(value, float | np.floating) and value != value)

@@ -40,16 +40,16 @@ def bent(seed=0):
     return fx.Problem(loss, **domain, data=data)
 
 
-def surveys(problem, count, method=None):
-    """What was asked for in each exchange of a run, and the server afterwards."""
+def surveys(problem, count, method=None, given=100):
+    """What was asked for in each exchange of a run, and the server afterwards. given: exchanges with curvature."""
     method = method or fx.FeDualNewton()
     exact = exact_problem(problem)
     facts, surveyor = Facts(exact, 1), surveyor_of(exact)
     server = method.init(facts, jax.tree.map(np.asarray, exact.geometry.project(facts.flat.like)))
-    for _ in range(count):
+    for exchange in range(count):
         asked = method.ask(facts, server)
         answer = [
-            surveyor.survey(point, curvature=bool(curved), start=start, columns=asked.columns)
+            surveyor.survey(point, curvature=bool(curved) and exchange < given, start=start, columns=asked.columns)
             for point, curved, start in zip_longest(asked.points, asked.curvature, asked.starts)
         ]
         server = method.tell(facts, server, answer)
@@ -298,6 +298,18 @@ def test_a_model_of_some_columns_is_never_worse_than_fedualslide(narrow, monkeyp
     with double():
         ours, slide = surveys(problem, 25), surveys(problem, 25, fx.FeDualSlide("survey"))
         for (_, server), (_, other) in zip(ours, slide, strict=True):
+            if other.bounds.known:
+                assert server.bounds.gap <= other.bounds.gap + 1e-15
+
+
+@pytest.mark.parametrize("given", [1, 2, 3])
+def test_clients_may_refuse_the_columns_of_a_later_exchange(given, narrow):
+    """From then on the run is FeDualSlide's, which was there all along."""
+    problem = wide("logistic")
+    with double():
+        ours, slide = surveys(problem, 8, given=given), surveys(problem, 8, fx.FeDualSlide("survey"))
+        for exchange, ((_, server), (_, other)) in enumerate(zip(ours, slide, strict=True)):
+            assert bool(server.plain) == (exchange >= given)
             if other.bounds.known:
                 assert server.bounds.gap <= other.bounds.gap + 1e-15
 

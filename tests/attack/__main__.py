@@ -1,9 +1,10 @@
 """`SECONDS=600 SEED=0 PARTS=points,runs CASE=17 python -m attack`: ends with counts, and with 0 only if nothing failed."""
 
 import os
+import signal
 import sys
 
-from .harness import Part, Tally, attack
+from .harness import Part, Tally, attack, stop
 
 
 def parts() -> list[Part]:
@@ -46,7 +47,13 @@ def main(seconds: float, seed: int, names: str = "", case: int | None = None) ->
     every = list(enumerate(parts()))
     chosen = [(number, part) for number, part in every if not names or part.name in names.split(",")]
     total = sum(part.share for _, part in chosen)
-    return [attack(part, number, seed, seconds * part.share / total, case) for number, part in chosen]
+    signal.signal(signal.SIGTERM, stop)
+    found = list[Tally]()
+    for number, part in chosen:
+        found.append(attack(part, number, seed, seconds * part.share / total, case))
+        if found[-1].stopped:
+            break
+    return found
 
 
 def table(tallies: list[Tally]) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+BUSY = 10
+"""How many times slower than alone a call may be beside other work."""
 SHOWN = int(os.environ.get("SHOWN", "5"))
 """Failures of a part that are printed in full; all are counted."""
 
@@ -26,6 +28,15 @@ class BrokenPromiseError(AssertionError):
 
 class HangError(BaseException):
     """A call did not come back in its time; no handler of the library may swallow it."""
+
+
+class StoppedError(BaseException):
+    """Somebody ends the attack, which still tells what it has tried."""
+
+
+def stop(*_: Any) -> None:
+    """What SIGTERM does."""
+    raise StoppedError
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class Tally:
     cases: int = 0
     failures: int = 0
     seconds: float = 0.0
+    stopped: bool = False
     kinds: dict[str, int] = field(default_factory=dict)
     """How often each sentence of a failure came up."""
 
@@ -61,6 +73,10 @@ def attack(part: Part, number: int, seed: int, seconds: float, case: int | None 
         tally.cases += 1
         try:
             part.attack(np.random.default_rng([seed, number, index]))
+        except StoppedError:
+            tally.cases -= 1
+            tally.stopped = True
+            break
         except (BrokenPromiseError, HangError, Exception) as error:
             _tell(tally, seed, index, error)
     tally.seconds = time.monotonic() - began
@@ -83,20 +99,27 @@ def _tell(tally: Tally, seed: int, index: int, error: BaseException) -> None:
 
 @contextlib.contextmanager
 def within(seconds: float, what: str, repro: str = "") -> Iterator[None]:
-    """A limit of time for a call; one that never returns to Python ends the program with a trace of where it is."""
+    """A limit of processor time for a call, and BUSY times as much by the clock, as other work may be in the way.
+
+    A call that never returns to Python ends the program with a trace of where it is.
+    """
 
     def hang(*_: Any) -> None:
         raise HangError(f"{what} did not come back in {seconds:g} s\n{repro}")
 
-    before = signal.signal(signal.SIGALRM, hang)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    faulthandler.dump_traceback_later(10 * seconds, exit=True)
+    timers = {signal.SIGPROF: (signal.ITIMER_PROF, seconds), signal.SIGALRM: (signal.ITIMER_REAL, BUSY * seconds)}
+    before = {number: signal.signal(number, hang) for number in timers}
+    for timer, most in timers.values():
+        signal.setitimer(timer, most)
+    faulthandler.dump_traceback_later(2 * BUSY * seconds, exit=True)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for timer, _ in timers.values():
+            signal.setitimer(timer, 0)
         faulthandler.cancel_dump_traceback_later()
-        signal.signal(signal.SIGALRM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def require(holds: bool, what: str, repro: str = "") -> None:

@@ -109,6 +109,9 @@ def originals() -> list[Path]:
         }
         model = Model(encoder, weights, rng.normal(size=outputs), answers, target, certificate, training())
         found.append(models.save(model, place() / f"model-{number}"))
+    for ask in asks_of(found[0]):  # what is imported and compiled first takes its time
+        CliRunner().invoke(main, ask)
+    (found[0] / "report.html").unlink(missing_ok=True)
     return found
 
 
@@ -139,17 +142,8 @@ def attack(rng: Rng) -> None:
 
 def look(folder: Path, original: Path, repro: str) -> None:
     """All that a user does with a model, within the limits."""
-    asks = [
-        ["explain", str(folder)],
-        ["explain", str(folder), "--json"],
-        ["predict", str(folder), str(place() / "t.csv")],
-        ["evaluate", str(folder), str(place() / "t.csv"), "--clients", "hospital"],
-        ["summary", str(folder)],
-        ["summary", str(folder), "--errors", "sandwich", "--json"],
-        ["report", str(folder)],
-    ]
     told = []
-    for ask in asks:
+    for ask in asks_of(folder):
         tracemalloc.start()
         try:
             with within(SECONDS, f"fedualex {ask[0]}", repro):
@@ -166,6 +160,19 @@ def look(folder: Path, original: Path, repro: str) -> None:
         _look_at(page.read_text(encoding="utf-8"), repro)
     if 0 in told:
         _same(folder, original, repro)
+
+
+def asks_of(folder: Path) -> list[list[str]]:
+    """All commands that read a model."""
+    return [
+        ["explain", str(folder)],
+        ["explain", str(folder), "--json"],
+        ["predict", str(folder), str(place() / "t.csv")],
+        ["evaluate", str(folder), str(place() / "t.csv"), "--clients", "hospital"],
+        ["summary", str(folder)],
+        ["summary", str(folder), "--errors", "sandwich", "--json"],
+        ["report", str(folder)],
+    ]
 
 
 def _look_at(page: str, repro: str) -> None:

@@ -5,6 +5,7 @@ every v proves that much of a gap. v is the minimum over the entries of x that a
 so that it is the true gap where these are those of a solution. Nothing here is the library's but what was returned.
 """
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ from .terms import Rng, array, evaluated
 DIGITS, STEPS = 60, 12
 ROWS, FEATURES, GROUPS = (2, 7, 16, 40), (1, 2, 4, 6), (2, 3)
 """Few different shapes: programs are compiled for each."""
-ALIKE = 8
+ALIKE = int(os.environ.get("ALIKE", "8"))
 """Fits of a case, of one form and with other numbers: programs are compiled once for all of them."""
 DROPPED = 1000
 """Fits after which compiled programs are dropped, or they would fill the memory."""

@@ -76,6 +76,12 @@ fx.BacktrackingCoMP(eta=1.0, growth=1.0)
 fx.BacktrackingDualExtrapolation(eta=1.0, growth=1.0)
 fx.ChambollePock(tau_x=0.1, tau_y=0.1)
 fx.LocalSGDA(eta_x=0.1, eta_y=0.1, eta_s=1.0)
+fx.AFL(eta_x=0.1, eta_y=0.1)
+fx.DRFA(eta_c=0.1, eta_y=0.1, eta_s=1.0)
+fx.ProxNewton()
+fx.ProxSkipVIP(eta_c=0.1)
+fx.ScaffPD(tau=0.1, sigma=0.1, eta_c=0.1, theta=1.0)
+fx.SDANE(eta=0.1, eta_c=0.1)
 fx.TsengAPG(mu=0.1, L=1.0)
 # problems, and what they answer
 fx.Exact()
@@ -102,6 +108,18 @@ fx.problems.low_rank(
 )
 fx.problems.robust_regression(
     X=X, y=Y, clients=WHO, l1=0.1, l2=0.1, radius=1.0, intercept=True, weights='samples', sample_weight=None
+)
+fx.problems.cox(
+    X=X, time=np.abs(Y) + 1.0, event=LABELS > 0, clients=WHO, l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0,
+    sample_weight=None
+)
+fx.problems.fair_cox(
+    X=X, time=np.abs(Y) + 1.0, event=LABELS > 0, clients=WHO, l1=0.1, l2=0.1, radius=1.0, kl=0.1, prior=None, cvar=None,
+    groups=None, sample_weight=None, spread=0.0
+)
+fx.problems.CoxRecipe(l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0)
+fx.problems.FairCoxRecipe(
+    l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0, kl=0.1, prior=None, cvar=None, grouped=False, spread=0.0
 )
 fx.problems.universal_adversarial(
     X=X, y=LABELS, radius=0.1, lam=0.1, clients=WHO, l1=0.0, l2=1e-3, weights='samples', sample_weight=None

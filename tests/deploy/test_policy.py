@@ -50,7 +50,7 @@ def test_the_file_that_is_written_has_no_rules_and_shows_them_all(tmp_path):
         ("exchanges_per_day = -1", "exchanges_per_day must be a whole number"),
         ('goals = "fair"', "goals must be a list of words"),
         ("tasks = [1]", "tasks must be a list of words"),
-        ("secure_sums = 1", "secure_sums must be true or false"),
+        ("secure_sums = 1", "secure_sums must be one of 'required', 'allowed', got 1"),
         ("epsilon = 0", "epsilon must be a number > 0"),
         ("epsilon = nan", "epsilon must not contain nan"),
         ("delta = 1.0", "delta must be a number between 0 and 1"),

@@ -121,6 +121,23 @@ def test_second_derivatives_need_rows_for_each_parameter_and_a_site_that_allows_
     assert refusal.value.code == Code.NO_CURVATURE
 
 
+def test_columns_that_a_request_names_are_counted_with_those_of_all_requests_before(tmp_path):
+    """Else X'WX of a wide table of few rows would leave block by block."""
+
+    def asked(*columns):
+        return declare_curvature(Saddle(np.zeros(1000)), np.array([True]), np.array([False]), np.array(columns))
+
+    begin_ledger(tmp_path)
+    ledger, about = Ledger(tmp_path / LEDGER), SiteFacts(rows=30, kit="kit")
+    for columns in ([0, 1, 2, 3], [2, 3, 4], [900], [0, 4, 900]):
+        door(Policy(), asked(*columns), about=about, ledger=ledger).work(ask("curvature"))
+    assert Ledger(tmp_path / LEDGER).columns("kit") == {0, 1, 2, 3, 4, 900}
+    with pytest.raises(RefusedError, match="of 5 rows or more for each parameter") as refusal:
+        door(Policy(), asked(7), about=about, ledger=Ledger(tmp_path / LEDGER)).work(ask("curvature"))
+    assert refusal.value.code == Code.NO_CURVATURE
+    door(Policy(), asked(7), about=SiteFacts(rows=35, kit="kit"), ledger=ledger).work(ask("curvature"))
+
+
 def test_second_derivatives_of_a_loss_that_weighs_sites_are_not_hidden_by_masks():
     asked = Release("curvature", 1, 90, weights=((0.4, 0.3, 0.3),), parameters=3)
     plain, masked = Policy().why_not_released(asked, FACTS, False), Policy().why_not_released(asked, FACTS, True)

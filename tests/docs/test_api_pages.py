@@ -8,7 +8,7 @@ from support.pages import ROOT
 
 import fedualex as fx
 
-ROOMS = ("algorithms", "data", "deploy", "estimators", "models", "problems", "reference", "testing", "theory")
+ROOMS = ("algorithms", "data", "deploy", "estimators", "field", "models", "problems", "reference", "testing", "theory")
 
 
 def listed():

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pandas
 import pytest
+from support.committee_data import effect, full_training, path_curve
 from support.patients import write
 
 import fedualex as fx
@@ -165,7 +166,7 @@ def test_what_is_no_model_is_refused_in_one_sentence(table, tmp_path):
         ValueError, match=r"is a model of schema 2, whose categories had no reference: fit it again, or"
     ):
         models.load(stored(schema=2))
-    with pytest.raises(ValueError, match=r"is damaged: .*one of classes, ranking, numbers"):
+    with pytest.raises(ValueError, match=r"is damaged: .*one of classes, ranking, risk, numbers"):
         models.load(stored(answers=document["answers"] | {"kind": "oracle"}))
     (folder / "model.json").write_text("{")
     with pytest.raises(ValueError, match="is no model of fedualex"):
@@ -247,6 +248,12 @@ def test_a_huge_deep_or_foreign_model_is_refused_within_stated_limits(table, tmp
     assert peak < 2 * MOST_JSON + 2**20
 
 
+def kept(**changes):
+    """All that a model keeps of its training, with other entries in some of its tables."""
+    training = full_training(["a", "b"])
+    return {"training": training | {name: training[name] | own for name, own in changes.items()}}
+
+
 TOWN = {"levels": ["Oslo", "Rome"], "shares": [0.5, 0.5], "reference": "Rome"}
 
 
@@ -258,6 +265,34 @@ TOWN = {"levels": ["Oslo", "Rome"], "shares": [0.5, 0.5], "reference": "Rome"}
         ({"training": {"done": "all"}}, "training.done must be a list of sentences"),
         ({"training": {"id": 5}}, "training.id must be the name of a column"),
         ({"training": {"effects": []}}, "training.effects must be a table"),
+        ({"training": {"effects": {"rows": []}}}, "training.effects must be a table of effects, or a sentence"),
+        ({"training": {"effects": {"refused": 5}}}, "training.effects.refused must be a text, got 5"),
+        (kept(effects={"rows": [{"name": "age"}]}), r"training.effects.rows\[0\] must be a table"),
+        (kept(effects={"rows": [effect("age", 0.1) | {"p": "small"}]}), r"effects.rows\[0\].p must be a number"),
+        (kept(effects={"kind": "guess"}), "effects.kind must be one of model-based, "),
+        (kept(effects={"degrees": 0}), "effects.degrees must be a whole number > 0"),
+        (kept(effects={"others": {"sandwich": {}}}), "effects.others.sandwich must be a table of effects"),
+        (kept(penalty={"curve": path_curve() | {"chosen": 3}}), "curve.chosen must be the place of a value, got 3"),
+        (
+            kept(penalty={"curve": path_curve() | {"gaps": [1e-7]}}),
+            "curve.values must be as many numbers as the others",
+        ),
+        (
+            kept(penalty={"curve": path_curve() | {"values": [1, 0, 1]}}),
+            r"curve.values\[1\] must be a number > 0, got 0",
+        ),
+        (kept(held_out={"curves": {"overall": {"roc": [[0.5, 2, 1]]}}}), r"roc\[0\]\[1\] must be a number from 0 to 1"),
+        (kept(held_out={"curves": {"overall": {"bins": [[0, 0, 0, 0, 0]]}}}), r"bins\[0\]\[0\] must be a number > 0"),
+        (kept(held_out={"intervals": {"overall": {"auc": [0.1]}}}), "overall.auc must be the ends of an interval"),
+        (kept(held_out={"calibration": {"overall": {}}}), "calibration.overall must be a calibration"),
+        (kept(held_out={"confidence": 1}), "held_out.confidence must be a number between 0 and 1"),
+        (kept(held_out={"clients": {"a b": {"auc": "x"}}}), "held_out.clients.'a b'.auc must be a number"),
+        (kept(ordinary={"held_out": {"rows": -1}}), "ordinary.held_out must be a table of measures"),
+        ({"training": {"rows": "many"}}, "training.rows must be a whole number >= 0, got 'many'"),
+        ({"training": {"clients": [5]}}, "training.clients must be a table"),
+        ({"training": {"configuration": {"problem": 5}}}, "training.configuration.problem must be a table"),
+        ({"training": {"rate": "0.05"}}, "training.rate must be a table with a sentence"),
+        ({"training": {"versions": {"jax": 1}}}, "training.versions.jax must be a text"),
         ({"training": {"penalty": {}}}, "training.penalty must be a table with a sentence"),
         ({"certificate": {"gap": "small"}}, "certificate.gap must be a number"),
         ({"certificate": {"gap": 10**400}}, "certificate.gap must be a number"),

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 from numpy.typing import NDArray
 
 from .. import tree
@@ -59,7 +59,7 @@ class NewtonServer(NamedTuple):
     """The merit of the best place."""
     ahead: Vector
     """The points of the exchange under way, one a row, the whole step first."""
-    there: Vector
+    there: Bool[Array | np.ndarray, "..."]
     """Which of the rows are asked about."""
     columns: NDArray[np.intp]
     """The entries of x of which their second derivatives are asked for; -1 as long as nobody knows which."""
@@ -155,7 +155,8 @@ class FeDualNewton(Method[NewtonServer]):
             served = self._tell_slide(facts, server, answer[0])
             place = served.center._replace(operator=entries_of(answer[0].operator))
             return served._replace(columns=_choose_columns(facts.blocks, served, place), guarded=True)
-        refused = answer[0].curvature is None and float(server.merit) == UNKNOWN
+        asked = float(server.merit) == UNKNOWN or not _is_known_everywhere(facts, server)
+        refused = asked and answer[0].curvature is None
         if bool(server.plain) or refused:
             served = self._tell_slide(facts, server, answer[-1])
             return served._replace(guarded=True, plain=True, at=served.guard.at)
@@ -297,6 +298,11 @@ def _project(flat: Flat, v: Array) -> Array:
 
 
 # When the method is the choice.
+
+
+def count_asked(problem: AbstractProblem) -> int:
+    """Of how many entries of x second derivatives are asked for: of all, or at first of some."""
+    return _room(blocks_of(flat_of(problem)))
 
 
 def why_no_curvature(problem: AbstractProblem, *, of_all: bool = False) -> str:

@@ -1,7 +1,6 @@
 """`fedualex methods`, `fedualex problems`, `fedualex theory`: what there is, and what is known about it."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -60,7 +59,7 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.4g}"
 
 
-def _first_line(thing: Any) -> str:
+def _first_line(thing: object) -> str:
     return (thing.__doc__ or "").strip().partition("\n")[0]
 
 

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from ..display import rounded_up, visible
+from ..storage import Json
 
 STOPS = {
     "INTERRUPTED": 130,
@@ -50,7 +51,7 @@ out_option = functools.partial(
 )
 
 
-def exit_code(status: Mapping[str, Any], tol: float | None) -> int:
+def exit_code(status: Json, tol: float | None) -> int:
     """0: done. 3: an answer, but short of what was asked. 4: the run broke down. 5: nothing is certified.
 
     6: sites were lost. 7: the limits are proved infeasible. 130: interrupted. 2 is for bad input, 1 for all else.
@@ -69,11 +70,21 @@ def echo(text: str = "", *, err: bool = False) -> None:
     click.echo(visible(text), err=err)
 
 
+def echo_line(text: str, *, err: bool = False) -> None:
+    """The same with names in it whose line breaks must not forge another line."""
+    echo(in_one_line(text), err=err)
+
+
+def in_one_line(text: str) -> str:
+    """Line breaks as escapes."""
+    return text.replace("\n", "\\n")
+
+
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """What a user can get wrong becomes one clear line without a trace."""
 
     @functools.wraps(command)
-    def wrapped(*arguments: Any, **options: Any) -> Any:
+    def wrapped(*arguments: object, **options: object) -> Any:
         try:
             return command(*arguments, **options)
         except BrokenPipeError:  # whoever reads the output has had enough
@@ -161,7 +172,7 @@ def shown(gap: float | None) -> str:
     return "not certifiable" if gap is None else rounded_up(gap, 3)
 
 
-def status_line(status: dict[str, Any], tol: float | None) -> str:
+def status_line(status: Json, tol: float | None) -> str:
     """The end of a run in one line."""
     gap, words = status["gap"], f"status: {status['status']}, {status['stop']} ({status['stop_meaning']})"
     cost = f"{status['rounds']} rounds, {status['seconds']:.1f} s"
@@ -177,7 +188,7 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """One line for bad input (exit code 2), and for what went wrong with an engine (1)."""
 
     @functools.wraps(command)
-    def wrapped(*arguments: Any, **options: Any) -> Any:
+    def wrapped(*arguments: object, **options: object) -> Any:
         try:
             return command(*arguments, **options)
         except (RuntimeError, ConnectionError) as error:
@@ -186,7 +197,7 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     return one_line_errors(wrapped)
 
 
-def say(line: str, data: dict[str, Any], as_json: bool) -> None:
+def say(line: str, data: Json, as_json: bool) -> None:
     """A line for people, or data for programs."""
     if as_json:
         print_json(data)
@@ -204,7 +215,9 @@ NARROW = 52
 class Commands(click.Group):
     """All commands: an error is one line, or with --json the document {"error": ...}; Ctrl-C exits with 130."""
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
+    def main(
+        self, args: Sequence[str] | None = None, *rest: object, standalone_mode: bool = True, **options: object
+    ) -> Any:
         """As click has it, but for how the program ends."""
         arguments = sys.argv[1:] if args is None else list(args)
         _accept_any_name()

@@ -1,13 +1,14 @@
 """`fedualex deploy init | up | run | status | fetch | stop | resume`: the same problem, by real servers and sites."""
 
+import json
 from pathlib import Path
-from typing import Any
 
 import click
 
+from ..storage import Json
 from . import deploy_watch
 from .common import echo, json_option, one_line_errors, out_option, plain_errors, print_json, say, writable
-from .deploy_run import engine_of, note_stop, run_deployment, run_folder, run_unattended, stored_run
+from .deploy_run import engine_of, layout_of, note_stop, run_deployment, run_folder, run_unattended, stored_run
 from .fit import goal_options
 
 # `fedualex deploy audit`: what left a site, from its own ledger.
@@ -16,15 +17,21 @@ from .fit import goal_options
 @click.command()
 @click.argument("site_folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--acknowledge", metavar="NOTE", help="Note that the damage was seen, so that the site answers again.")
+@click.option("--run", default="", metavar="ID", help="Only lines of the run whose id begins so.")
+@click.option("--since", default="", metavar="DATE", help="Only lines from this date on, such as 2030-01-31 (UTC).")
+@click.option("--kind", default="", metavar="TASK", help="Only releases of one kind, such as summary.")
+@click.option("--values", is_flag=True, help="Also the values that left, before masks, where this site keeps them.")
 @json_option
 @one_line_errors
-def audit(site_folder: Path, acknowledge: str | None, as_json: bool) -> None:
+def audit(
+    site_folder: Path, acknowledge: str | None, run: str, since: str, kind: str, values: bool, as_json: bool
+) -> None:
     """Print every release of a site, and its totals. Exit code 1: the ledger is damaged."""
     from ..deploy import ledger as ledgers
 
     if acknowledge is not None:
         ledgers.acknowledge(site_folder, acknowledge)
-    found = ledgers.audit(site_folder)
+    found = ledgers.audit(site_folder, run, since, kind, values=values)
     if as_json:
         print_json(found)
     else:
@@ -33,14 +40,17 @@ def audit(site_folder: Path, acknowledge: str | None, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: Json) -> None:
     for line in found["lines"]:
         what = [_arrays(line, "in_the_clear"), _arrays(line, "under_masks"), line["note"]]
         if line["epsilon"] is not None:
             what.append(f"epsilon {line['epsilon']:.3g}")
         task = f"{line['task']} {line['round']}" if line["task"] else line["kind"]
-        head = f"{line['time'][:19]}  {line['run'][:8]:8}  {task:12}  {line['size']:>9} bytes"
+        head = f"{line['time'][:19]}Z  {line['run'][:8]:8}  {task:12}  {line['size']:>9} bytes"
         echo("  ".join([head, *filter(None, what)]))
+        if "values" in line and line["sha256"]:
+            kept = line["values"]
+            echo("    not kept" if kept is None else "\n".join(f"    {n} = {json.dumps(v)}" for n, v in kept.items()))
     totals = found["totals"]
     tasks = ", ".join(f"{count} {task}" for task, count in totals["tasks"].items()) or "none"
     echo(f"releases: {totals['releases']} ({tasks}) in {totals['runs']} runs, {totals['bytes']} bytes")
@@ -52,7 +62,7 @@ def _show(found: dict[str, Any]) -> None:
     echo(f"ledger: DAMAGED, {found['damage']}" if found["damage"] else "ledger: whole")
 
 
-def _arrays(line: dict[str, Any], how: str) -> str:
+def _arrays(line: Json, how: str) -> str:
     """The arrays of a line that left in this way, each with its shape; nothing if there are none."""
     named = " ".join(f"{name}{line['arrays'][name]}" for name in line[how])
     return f"{how.replace('_', ' ')}: {named}" if named else ""
@@ -71,6 +81,7 @@ def _arrays(line: dict[str, Any], how: str) -> str:
 @click.option("--engine", help="local, nvflare or flower.")
 @click.option("--host", help="The name by which sites reach the server; localhost.")
 @click.option("--port", type=int, help="The port at which they do; 8002.")
+@click.option("--own-keys", is_flag=True, default=None, help="Each site makes its own key for masks: join, then admit.")
 @json_option
 @plain_errors
 def init(
@@ -80,8 +91,9 @@ def init(
     engine: str | None,
     host: str | None,
     port: int | None,
+    own_keys: bool | None,
     as_json: bool,
-    **fit: Any,
+    **fit: object,
 ) -> None:
     """Write a ready deployment: keys, settings and a start script for each party, and a README.
 
@@ -90,7 +102,7 @@ def init(
     """
     from ..deploy.consortium.kit import init_deployment
 
-    server = {"engine": engine, "host": host, "port": port}
+    server = {"engine": engine, "host": host, "port": port, "own_keys": own_keys}
     names = init_deployment(
         folder, config, sites, fit, {key: value for key, value in server.items() if value is not None}
     )
@@ -111,6 +123,56 @@ def check(site: Path, as_json: bool) -> None:
         print_json(found.plain())
         return
     echo(found.words)
+
+
+@click.command()
+@click.argument("site", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--renew", is_flag=True, help="Make a new key in place of the one that is there.")
+@json_option
+@plain_errors
+def join(site: Path, renew: bool, as_json: bool) -> None:
+    """Make a site's own key for masks, in its folder SITE, and a request for the authority."""
+    from ..deploy.party import read_settings
+    from ..deploy.secure.joining import join as make_request
+
+    request, words = make_request(site, read_settings(site)["name"], renew=renew)
+    line = f"{request}: send it to the authority, and tell these words by telephone: {words}"
+    say(line, {"request": str(request), "fingerprint": words}, as_json)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.argument("requests", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+@plain_errors
+def admit(folder: Path, requests: tuple[Path, ...], as_json: bool) -> None:
+    """Take the public keys of sites, where `init` was run; once all are there, sign their list for the server."""
+    from ..deploy.secure.joining import admit as take
+
+    taken, missing = take(layout_of(folder), requests)
+    if as_json:
+        print_json({"fingerprints": taken, "missing": missing})
+        return
+    for name, words in taken.items():
+        echo(f"{name}: {words}; it must be what {name} tells by telephone")
+    signed = (
+        f"the list is signed: {layout_of(folder).server / 'secure'} goes to the server, which gives it to all sites"
+    )
+    echo(f"not joined yet: {', '.join(missing)}" if missing else signed)
+
+
+@click.command()
+@click.argument("site", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@json_option
+@plain_errors
+def approve(site: Path, as_json: bool) -> None:
+    """Say, at a site whose rules have approve = "first", that runs of its kit may begin."""
+    from ..deploy import ledger as ledgers
+    from ..deploy.consortium.deployment import load_site
+
+    kit = load_site(site).about.kit
+    ledgers.approve(site, kit)
+    say(f"{site.name}: runs of this kit ({kit}) may begin", {"site": str(site), "kit": kit}, as_json)
 
 
 # `fedualex deploy add-site | remove-site | renew`: who takes part, and with which keys.
@@ -168,6 +230,8 @@ def deploy() -> None:
 deploy.add_command(audit)
 deploy.add_command(init)
 deploy.add_command(check)
+for command in (join, admit, approve):
+    deploy.add_command(command)
 for command in (add_site, remove_site, renew):
     deploy.add_command(command)
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..storage import locked, write_atomically
+from ..storage import Json, locked, write_atomically
 from .common import STOPS, echo, exit_code, print_json, shown, status_line
 from .fit import FEW, description, show
 from .runs import print_outputs
@@ -137,7 +137,7 @@ class MissingSites:
                 echo(f"{name} has not answered since {self._silent[name].since} ({reason}): {DO}", err=True)
 
 
-def _last_answer(line: dict[str, Any]) -> str:
+def _last_answer(line: Json) -> str:
     """When a site that failed had answered last, else when it failed, on this machine's clock."""
     answered, failed = line.get("answered"), datetime.fromisoformat(line["time"])
     moment = failed if answered is None else datetime.fromtimestamp(answered, UTC)
@@ -197,12 +197,12 @@ class Following:
                 _show(history[-1])
 
 
-def _show(record: dict[str, Any]) -> None:
+def _show(record: Json) -> None:
     gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
     echo(f"round {record['round']}: " + (f"certified gap <= {shown(min(gaps))}" if gaps else "no certificate"))
 
 
-def engine_of(folder: Path) -> tuple["Control", dict[str, Any]]:
+def engine_of(folder: Path) -> tuple["Control", Json]:
     """The functions of the deployment's engine, and the server's settings."""
     from ..deploy.consortium.settings import settings_of
     from ..deploy.engines import control_of
@@ -223,7 +223,7 @@ def run_folder(folder: Path) -> Path:
     return layout_of(folder).run
 
 
-def stored_run(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def stored_run(folder: Path) -> tuple[list[Json], Json | None]:
     """The history and the status of the run as far as they are written."""
     from ..runs.folder import load
 
@@ -242,7 +242,7 @@ STOPPED = "stopped"
 """That word after `fedualex deploy stop`."""
 
 
-def submit(folder: Path, control: "Control", settings: dict[str, Any]) -> None:
+def submit(folder: Path, control: "Control", settings: Json) -> None:
     """Send the run, which goes on from its checkpoint."""
     from ..deploy.consortium.deployment import forget_failure
 
@@ -336,7 +336,7 @@ def run_deployment(folder: Path, as_json: bool) -> None:
     sys.exit(exit_code(found, tol))
 
 
-def begin(folder: Path, control: "Control", settings: dict[str, Any], as_json: bool) -> tuple[int, int] | None:
+def begin(folder: Path, control: "Control", settings: Json, as_json: bool) -> tuple[int, int] | None:
     """Submit the run unless one is live, which is joined and never disturbed; which result there was before.
 
     Two commands at the same moment take turns, so that one of them begins and the other joins.
@@ -428,7 +428,7 @@ def _without_result(folder: Path, said: str) -> str:
     return f"the run has not ended by itself (the engine says {said!r}): the server's log says more, `resume` goes on"
 
 
-def _followed(folder: Path, control: "Control", settings: dict[str, Any], as_json: bool, before: Any) -> str:
+def _followed(folder: Path, control: "Control", settings: Json, as_json: bool, before: object) -> str:
     """The engine's last word on the run. One that only the engine or a site's return has ended is sent again."""
     watch, times, newest = Following(folder, control, list(settings["sites"]), as_json), 0, -1
     while True:
@@ -453,7 +453,7 @@ def _followed(folder: Path, control: "Control", settings: dict[str, Any], as_jso
             submit(folder, control, settings)
 
 
-def _judged(folder: Path, control: "Control", said: str, before: Any) -> tuple[str, bool]:
+def _judged(folder: Path, control: "Control", said: str, before: object) -> tuple[str, bool]:
     """The engine's last word on a run that ended, or is ended here so that a site rejoins; whether to send it again."""
     from ..deploy.consortium.deployment import failure_of
 

@@ -2,10 +2,11 @@
 
 import html
 import threading
+from collections.abc import Iterable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
+from ..storage import Json
 from .common import echo, shown
 from .deploy_run import engine_of, layout_of, stored_run
 
@@ -24,7 +25,7 @@ table{{border-collapse:collapse}}td,th{{border:1px solid #999;padding:.2rem .6re
 """
 
 
-def snapshot(folder: Path) -> dict[str, Any]:
+def snapshot(folder: Path) -> Json:
     """How a deployment stands: the engine's word, the last record, and what the server's log complains about."""
     from ..deploy.consortium.differences import DIFFERS
     from ..deploy.engine import BACK
@@ -53,11 +54,11 @@ def snapshot(folder: Path) -> dict[str, Any]:
     }
 
 
-def _complaint(line: dict[str, Any]) -> str:
+def _complaint(line: Json) -> str:
     return f"{line['task']} {line['number']}: {line['text']}"
 
 
-def page(found: dict[str, Any]) -> str:
+def page(found: Json) -> str:
     """The snapshot for people."""
     gap = "none yet" if found["gap"] is None else f"gap <= {shown(found['gap'])}"
     named = {"engine": found["engine"], "status": found["status"] or "not ended", "certificate": gap}
@@ -72,7 +73,7 @@ def page(found: dict[str, Any]) -> str:
     )
 
 
-def metrics(found: dict[str, Any]) -> str:
+def metrics(found: Json) -> str:
     """The snapshot in Prometheus's text format; what is not known yet is left out."""
     values = {
         "fedualex_run_live": int(found["live"]),
@@ -149,11 +150,11 @@ class Watch:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *arguments: Any) -> None:
+            def log_message(self, format: str, *arguments: object) -> None:
                 """The terminal is not for every request."""
 
         return Handler
 
 
-def _rows(rows: Any) -> str:
+def _rows(rows: Iterable[Sequence[object]]) -> str:
     return "\n".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +11,27 @@ from typing import Any
 
 import click
 
-from ..display import rounded_up, visible
-from .common import BadInput, echo, json_option, one_line_errors, out_option, print_json, print_table, resumable
+from ..display import determined, rounded_up, visible
+from ..storage import Json
+from .common import (
+    BadInput,
+    echo,
+    echo_line,
+    in_one_line,
+    json_option,
+    one_line_errors,
+    out_option,
+    print_json,
+    print_table,
+    resumable,
+)
 
 # A model on the screen: its certificate in words, its test, its coefficients; and its predictions as text.
 
 
 POSITIVES = "positives"
 """The measure that is the share of the second class, whose name people see instead."""
+INTERCEPT = "(intercept)"
 FEW = 12
 """Coefficients that a fit shows; `explain` shows all that are not 0."""
 
@@ -25,7 +39,7 @@ FEW = 12
 def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
     """The columns of the file that `predict` writes."""
     scores = model.decision_function(table)
-    if not isinstance(model.target, str):
+    if model.several:
         found = zip(model.target, model.answers.of(scores).T.tolist(), strict=True)
         return {f"prediction of {name}": column for name, column in found}
     columns = {"prediction": model.answers.of(scores).tolist()}
@@ -44,7 +58,7 @@ def as_text(columns: dict[str, list[Any]], as_json: bool) -> str:
     return text.getvalue()
 
 
-def description(model: Any) -> dict[str, Any]:
+def description(model: Any) -> Json:
     """A model as JSON."""
     return {
         "target": model.target,
@@ -53,28 +67,35 @@ def description(model: Any) -> dict[str, Any]:
         "certificate": model.certificate,
         "intercept": model.intercept.tolist(),
         "coefficients": {c.feature: c.per_unit.tolist() for c in model.coefficients if c.size > 0},
+        "proved": proved_of(model),
         "training": model.training,
     }
 
 
+def proved_of(model: Any) -> dict[str, Any]:
+    """What is proved of the distance of each coefficient, per unit, from the best one; empty where nothing is."""
+    found: dict[str, Any] = (model.training.get("effects") or {}).get("coefficients", {})
+    return found
+
+
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
-    echo(claim(model))
+    echo_line(claim(model))
     if (penalty := model.training.get("penalty")) is not None:
-        echo(f"Penalty: {penalty['sentence']}.")
+        echo_line(f"Penalty: {penalty['sentence']}.")
     for sentence in model.training.get("weighs", ()):
-        echo(f"In its objective {sentence}.")
+        echo_line(f"In its objective {sentence}.")
     if (rate := model.training.get("rate")) is not None:
-        echo(rate["sentence"])
+        echo_line(rate["sentence"])
     _show_measures(model, model.training.get("held_out"))
     if (ordinary := model.training.get("ordinary")) is not None:
-        echo(f"{ordinary['sentence']}.")
+        echo_line(f"{ordinary['sentence']}.")
     for part in model.parts():
         _show_coefficients(part, most)
     if (effects := model.training.get("effects")) is not None:
-        show_effects(effects, most)
+        show_effects(model, effects, most)
     for sentence in model.training.get("done", ()):
-        echo(sentence)
+        echo_line(sentence)
 
 
 def claim(model: Any) -> str:
@@ -94,31 +115,38 @@ def claim(model: Any) -> str:
     return f"Tolerance {tol:g} not reached: {known}"
 
 
-def show_effects(effects: dict[str, Any], most: int | None = None) -> None:
+def show_effects(model: Any, effects: Json, most: int | None = None) -> None:
     """The table of effects, the surest first, and what is to be said of it; or why there is none."""
     if (why := effects.get("refused")) is not None:
-        echo(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
+        echo_line(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
         return
     import numpy as np
 
-    from ..tables.effects import read_effects
+    from ..inference.table import Effects
 
-    found = read_effects(effects)
+    found = Effects.read(effects)
     order = sorted(range(len(found.rows)), key=lambda j: -abs(np.nan_to_num(found.rows[j].z)))
     kept, names = order[:most], found.header()
     own = ", an intercept for each client" if effects.get("own_intercepts") else ""
-    echo(f"Effects without penalty{own}, the surest first:")
-    ratio = found.effect in names
-    shown = [0, 1, *([names.index(found.effect), names.index(found.effect) + 1] if ratio else [2, 4]), names.index("p")]
+    echo_line(f"Effects on {_outcome(model)} without penalty{own}, the surest first:")
+    first = names.index(found.effect) if found.effect in names else names.index("estimate")
+    interval = next(j for j, name in enumerate(names[first:], first) if name.endswith("interval"))
+    shown = [*range(names.index("estimate")), first, interval, names.index("p")]
     cells, heads = found.cells(), [names[j].removeprefix("its ") for j in shown]
     _print_rows(heads, [[cells[j][column] for column in shown] for j in kept])
     if len(kept) < len(order):
-        echo(f"{len(order) - len(kept)} more: fedualex summary")
+        echo_line(f"{len(order) - len(kept)} more: fedualex summary")
     for sentence in found.words:
-        echo(sentence)
+        echo_line(sentence)
 
 
-def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "") -> None:
+def _outcome(model: Any) -> str:
+    """What effects are on: of two classes the second, whose odds or probability they raise."""
+    labels = model.classes.tolist()
+    return f"{model.target} = {labels[1]}" if len(labels) == 2 else str(model.target)
+
+
+def _show_measures(model: Any, measures: Json | None, title: str = "") -> None:
     if measures is None:
         return
     from ..tables.measures import worst
@@ -127,28 +155,35 @@ def _show_measures(model: Any, measures: dict[str, Any] | None, title: str = "")
     rows = {"all clients": overall}
     ends = measures.get("intervals", {}).get("overall", {})
     if ends:
-        rows |= {f"{100 * measures['confidence']:g}% interval": {name: _ends(ends.get(name)) for name in overall}}
+        percent = 100 * measures.get("confidence", 0.95)
+        rows |= {f"{percent:g}% interval": {name: _ends(ends.get(name)) for name in overall}}
     if len(clients) > 1:
         rows |= {"worst of each": {name: worst(name, clients) for name in overall}, **clients}
-    echo(title or f"On {measures['rows']} rows that were held out:")
+    echo_line(title or f"On {measures['rows']} rows that were held out:")
     names = [f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name for name in overall]
     _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
+    if ends and overall.get("auc") in (0.0, 1.0):
+        echo_line(
+            f"An auc of {overall['auc']:g} has the exact interval (Clopper, Pearson) of pairs without a common row."
+        )
     _show_calibration(measures.get("calibration", {}).get("overall"))
     share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
     if share is not None and accuracy is not None and accuracy <= max(share, 1 - share):
         often = model.classes.tolist()[int(share >= 0.5)]
-        echo(f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows.")
+        echo_line(
+            f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows."
+        )
 
 
-def _show_calibration(found: dict[str, Any] | None) -> None:
+def _show_calibration(found: Json | None) -> None:
     if found is None:
         return
     if found["slope"] is None:
-        echo(f"Calibration: {found['sentence']}.")
+        echo_line(f"Calibration: {found['sentence']}.")
         return
     slope, start = ([f"{value:.3g}" for value in found[name]] for name in ("slope", "intercept"))
     of_slope, of_start = (f"{value} ({lower} to {upper})" for value, lower, upper in (slope, start))
-    echo(f"Calibration: slope {of_slope}, 1 if right; intercept {of_start}, 0 if right.")
+    echo_line(f"Calibration: slope {of_slope}, 1 if right; intercept {of_start}, 0 if right.")
 
 
 def _ends(ends: list[float] | None) -> str:
@@ -157,29 +192,56 @@ def _ends(ends: list[float] | None) -> str:
 
 def _show_coefficients(model: Any, most: int | None) -> None:
     used = [c for c in model.coefficients if c.size > 0]
-    several = model.weights.ndim > 1
-    names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit", "per deviation"]
+    several, proved = model.weights.ndim > 1, proved_of(model)
+    names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit"]
+    names += ["within"] * bool(proved) + ["per deviation"] * (not several) + ["proved"] * bool(proved)
     numbers = set(model.encoder.numbers)
     rows = []
     for c in used[:most]:
-        deviation = ["-" if c.feature not in numbers else f"{c.per_deviation[0]:+.4g}"] * (not several)
-        rows.append([c.feature, *(f"{value:+.4g}" for value in c.per_unit), *deviation])
-    alone = [f"{value:+.4g}" for value in model.intercept.reshape(-1).tolist()]
-    shown = [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
+        told = proved.get(c.feature, {})
+        within = _within(told)
+        cells = [determined(value, within, sign=True) for value in c.per_unit]
+        cells += [rounded_up(within, 2) if math.isfinite(within) else "-"] * bool(proved)
+        if not several:
+            ratio = c.per_deviation[0] / c.per_unit[0]
+            cells += ["-" if c.feature not in numbers else determined(c.per_deviation[0], ratio * within, sign=True)]
+        rows.append([c.feature, *cells, *[told.get("proved", "")] * bool(proved)])
+    within = _within(proved.get(INTERCEPT, {}))
+    alone = [determined(value, within, sign=True) for value in model.intercept.reshape(-1).tolist()]
+    beside = [rounded_up(within, 2) if math.isfinite(within) else "-", "-", ""] if proved else ["-"] * (not several)
+    # a baseline hazard takes the place of an intercept
+    shown = rows if model.answers.reading.timed else [*rows, [INTERCEPT, *alone, *beside]]
     features = len(model.encoder.features)
-    echo(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
+    echo_line(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
     _print_rows(["feature", *names], shown)
     if len(used) > len(rows):
-        echo(f"{len(used) - len(rows)} more: fedualex explain")
+        echo_line(f"{len(used) - len(rows)} more: fedualex explain")
+    _show_zeros([c.feature for c in model.coefficients if c.size == 0], proved)
+
+
+def _within(told: dict[str, Any]) -> float:
+    """The bound that is proved of a coefficient, infinite if none is."""
+    bound = told.get("within")
+    return math.inf if bound is None else float(bound)
+
+
+def _show_zeros(zeros: list[str], proved: dict[str, Any]) -> None:
+    """Which coefficients are 0 in the best model too."""
+    known = [name for name in zeros if proved.get(name, {}).get("proved") == "zero"]
+    if known:
+        rest = f", and {len(known) - FEW} more" if len(known) > FEW else ""
+        echo_line(f"Proved to be 0 in the best model at this penalty: {', '.join(known[:FEW])}{rest}.")
+    if proved and len(known) < len(zeros):
+        echo_line(f"Of {len(zeros) - len(known)} coefficients that are 0 here it is not proved.")
 
 
 def _print_rows(names: list[str], rows: list[list[str]]) -> None:
     from rich import box
     from rich.table import Table
 
-    table = Table(*names, box=box.SIMPLE_HEAD, collapse_padding=True)
+    table = Table(*map(in_one_line, names), box=box.SIMPLE_HEAD, collapse_padding=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(in_one_line, row))
     print_table(table)
 
 
@@ -222,6 +284,8 @@ class NumberOr(click.ParamType):  # type: ignore[type-arg]  # older versions hav
 PENALTY, FOLDS = NumberOr(float, "auto"), NumberOr(int, "sites")
 OPTIONS = (
     click.option("--target", help="The column to predict; low-rank: several, with commas between them."),
+    click.option("--time", help="cox, fair-cox: the column of times, in place of a target."),
+    click.option("--event", help="cox, fair-cox: the column that is 1 if the event happened at that time, else 0."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
     click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
     click.option("--exposure", help="poisson: the column of what counts are over, as days or persons; no feature."),
@@ -236,7 +300,8 @@ OPTIONS = (
     click.option("--id", help="The column that names rows, in errors; no feature."),
     click.option(
         "--goal",
-        help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust, poisson, fair-counts or low-rank.",
+        help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust, poisson, fair-counts, low-rank, cox "
+        "or fair-cox.",
     ),
     click.option(
         "--l1", type=PENALTY, help="Weight of the l1 penalty, larger is sparser; auto: what held-out rows choose."
@@ -282,7 +347,7 @@ def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @out_option(default=None, help="The fit's folder; fits/TABLE-GOAL. An unfinished fit in it is resumed.")
 @json_option
 @one_line_errors
-def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
+def fit(table: str, out: Path | None, as_json: bool, **options: object) -> None:
     """Fit a model to a TABLE (.csv, .parquet, .npz, bundled:NAME, or a .toml file with a table [fit]) and keep it.
 
     Numbers are standardized, categories become columns, missing values are filled in, all from sums of the clients.
@@ -300,7 +365,9 @@ def fit(table: str, out: Path | None, as_json: bool, **options: Any) -> None:
     planned = plan_fit(settings, folder)
     path = out or Path("fits") / f"{Path(table.removeprefix('bundled:')).stem}-{planned.goal}"
     if not as_json:
-        echo("\n".join([planned.words, *(f"note: {note}" for note in planned.notes)]))
+        echo_line(planned.words)
+        for note in planned.notes:
+            echo_line(f"note: {note}")
     with resumable("the fit", as_json):
         model = fit_into(path, planned, _tell)
     if as_json:
@@ -339,7 +406,7 @@ def predict(model: Path, table: str, keep: list[str] | None, key: str | None, ou
     found = load(model)
     rows = _rows_for(found, table, keep or [], key)
     for sentence in _unseen(found, rows):
-        echo(f"note: {sentence}", err=True)
+        echo_line(f"note: {sentence}", err=True)
     with naming_rows(rows, key or found.training.get("id")):
         columns = predictions(found, rows)
     if twice := [name for name in keep or () if name in columns]:
@@ -413,7 +480,7 @@ def evaluate(model: Path, table: str, clients: str | None, key: str | None, out:
         measures = evaluated(found, rows, clients)
     notes = [*_unseen(found, rows), *_holes(found, rows, measures.dropped)]
     for note in notes:
-        echo(f"note: {note}", err=True)
+        echo_line(f"note: {note}", err=True)
     if out is not None:
         write_atomically(out, as_text(measures.columns(), False).encode())
     if as_json:
@@ -436,13 +503,14 @@ def summary(model: Path, errors: str | None, out: Path | None, as_json: bool) ->
     from ..storage import write_atomically
     from ..tables.effects import effect_columns, effects_of
 
-    found = effects_of(load(model), errors)
+    kept = load(model)
+    found = effects_of(kept, errors)
     if out is not None and "refused" not in found:
         write_atomically(out, as_text(effect_columns(found), False).encode())
     if as_json:
         print_json(found)
         return
-    show_effects(found)
+    show_effects(kept, found)
     if out is not None:
         echo(f"effects: {out}")
 

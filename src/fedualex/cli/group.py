@@ -5,6 +5,7 @@ import click
 from .catalogue import methods, problems, theory
 from .common import Commands
 from .deploy import deploy
+from .field import benchmark
 from .fit import evaluate, explain, fit, predict, summary
 from .paper import demo, reproduce
 from .runs import compare, figures, report, solve, verify
@@ -27,6 +28,7 @@ for command in (
     deploy,
     reproduce,
     compare,
+    benchmark,
     report,
     figures,
     verify,

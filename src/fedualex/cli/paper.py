@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
+from ..storage import Json
 from .common import echo, exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
 
 # `fedualex demo`: four methods on the paper's l1 game, each at its best steps, with certificates and a report.
@@ -50,7 +50,7 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     sys.exit(exit_code(first, None))
 
 
-def _print_outputs(panels: dict[str, dict[str, Any]]) -> None:
+def _print_outputs(panels: dict[str, Json]) -> None:
     """One row for each output: the certified gap of each method at the steps that are best for it there."""
     from rich import box
     from rich.table import Table
@@ -100,7 +100,7 @@ def reproduce(
 
     root = out or Path("runs/paper-quick" if quick else "runs/paper")
     chosen = protocol.choose_experiments(experiments or ("all",), seeds=seeds, quick=quick)
-    with _progress() as show:
+    with progress() as show:
         protocol.reproduce(chosen, root, resume=resume, show=show)
         show("all experiments", "claims, page and figures", 0, 1)
         claims = write_claims(root)
@@ -115,7 +115,7 @@ def reproduce(
     echo(f"report: {root / 'report.html'}")
 
 
-def print_claims(claims: list[dict[str, Any]]) -> None:
+def print_claims(claims: list[Json]) -> None:
     """The table that compares measurements with the paper's sentences."""
     from rich.table import Table
 
@@ -142,7 +142,7 @@ def _lines() -> Show:
 
 
 @contextmanager
-def _progress() -> Iterator[Show]:
+def progress() -> Iterator[Show]:
     """A bar for each stage on a terminal; elsewhere lines: when a stage begins and ends, and every ten seconds."""
     from rich.console import Console
     from rich.progress import (

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..storage import Json
 from .common import (
     STOPS,
     echo,
@@ -57,7 +58,7 @@ def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
         echo(f"report: {out / 'report.html'}")
 
 
-def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) -> int:
+def solve_several(path: Path, given: Json, home: Path, as_json: bool) -> int:
     """A run of each method of a file into folders of `path`, their comparison and its report; the worst exit code.
 
     given: the tables of the file. home: where its relative paths start from.
@@ -74,7 +75,7 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
     if not as_json:
         echo(repr(first.problem))
 
-    def announce(label: str, status: dict[str, Any]) -> None:
+    def announce(label: str, status: Json) -> None:
         if not as_json:
             echo(f"{label}: {status_line(status, tol)}")
 
@@ -91,7 +92,7 @@ def solve_several(path: Path, given: dict[str, Any], home: Path, as_json: bool) 
     return max(exit_code(status, tol) for status in statuses.values())
 
 
-def print_comparison(panel: dict[str, Any]) -> None:
+def print_comparison(panel: Json) -> None:
     """One row for each method: certified gap and density or rank of every output; and whose steps are untuned."""
     from rich import box
     from rich.table import Table
@@ -111,7 +112,7 @@ def print_comparison(panel: dict[str, Any]) -> None:
         echo(panel["untuned"])
 
 
-def _cell(row: dict[str, Any]) -> str:
+def _cell(row: Json) -> str:
     """The certified gap of an output, starred if it is the answer, and its structure."""
     return f"{shown(row['gap'])}{' *' if row['answer'] else ''}\n({row['structure']})"
 
@@ -142,7 +143,7 @@ def solve(file: Path, out: Path | None, as_json: bool) -> None:
     with resumable("the run", as_json):
         solve_into(path, configuration)
     stored = load(path)
-    status: dict[str, Any] = stored.status or {}
+    status: Json = stored.status or {}
     if configuration.rows is not None and status["stop"] not in STOPS:
         keep_model(path / MODEL, stored, configuration.rows)
     tol = configuration.options.tol
@@ -189,7 +190,7 @@ def figures(folder: Path, as_json: bool) -> None:
         echo("\n".join(files))
 
 
-def print_outputs(status: dict[str, Any]) -> None:
+def print_outputs(status: Json) -> None:
     """The certified outputs of a run; columns in which there is nothing are left out."""
     from rich import box
     from rich.table import Table
@@ -219,13 +220,13 @@ def print_outputs(status: dict[str, Any]) -> None:
         echo(f"precision of the rounds: {status['precision']}")
 
 
-def _name(name: str, found: dict[str, Any], answer: str) -> str:
+def _name(name: str, found: Json, answer: str) -> str:
     """An output by name, with where it is from, starred if it is the answer."""
     label = f"{name} ({found['origin']})" if found["origin"] else name
     return f"{label} *" if name == answer else label
 
 
-def _settings(method: dict[str, Any]) -> str:
+def _settings(method: Json) -> str:
     """A method as it was configured."""
     given = ", ".join(f"{key}={value!r}" for key, value in method.items() if key != "name" and value is not None)
     return f"{method['name']}({given})"
@@ -294,7 +295,7 @@ def _print_table(checks: Iterable[Any]) -> None:
     print_table(table)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A cell of a table; of a hash its beginning."""
     text = "" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
     return f"{text[:8]}..." if isinstance(value, str) and len(value) == 64 else text

@@ -89,7 +89,7 @@ class Table(Mapping[str, NDArray[Any]]):
         return replace(self, columns={name: column[rows] for name, column in self.columns.items()})
 
 
-def checksum(*arrays: Any) -> str:
+def checksum(*arrays: object) -> str:
     """SHA-256 of arrays: their kinds, shapes and values, in order."""
     digest = hashlib.sha256()
     for item in arrays:
@@ -141,7 +141,7 @@ def plain_column(name: str, values: object, code: bool = False) -> NDArray[Any]:
     return np.array([code_of(value) for value in column.tolist()], str) if code else column
 
 
-def code_of(value: Any) -> str:
+def code_of(value: object) -> str:
     """The code of a category, in one way however it is written; "" of nan."""
     if not isinstance(value, str) or not _is_number(value):
         return _text_of(value)
@@ -206,7 +206,7 @@ def _shown(column: NDArray[Any], row: int) -> str:
     return short(str(column[row]))
 
 
-def refuse_twins(what: str, labels: Iterable[Any], owners: Mapping[str, Collection[str]] | None = None) -> None:
+def refuse_twins(what: str, labels: Iterable[Any], owners: Mapping[str, Collection[object]] | None = None) -> None:
     """Refuse labels that differ by case or blanks alone, which are one label spelled in two ways.
 
     owners: for each client the labels that it has, where it is known.
@@ -219,7 +219,7 @@ def refuse_twins(what: str, labels: Iterable[Any], owners: Mapping[str, Collecti
             raise ValueError(f"{what} must spell a label in one way, got {both}, which differ by case or blanks alone")
 
 
-def _owned(label: str, owners: Mapping[str, Collection[str]] | None) -> str:
+def _owned(label: str, owners: Mapping[str, Collection[object]] | None) -> str:
     having = [name for name, own in (owners or {}).items() if label in own]
     return f" ({', '.join(having[:3])}{', ...' if len(having) > 3 else ''})" if having else ""
 
@@ -253,7 +253,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _text_of(value: Any) -> str:
+def _text_of(value: object) -> str:
     """As a file has it; "" of nan."""
     if value != value:
         return ""

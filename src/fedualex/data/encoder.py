@@ -90,7 +90,7 @@ class Standardizer:
     exchanges: ClassVar[int] = 2
 
     @classmethod
-    def fit(cls, X: Any, clients: Any = None, sample_weight: Any = None) -> "Standardizer":
+    def fit(cls, X: object, clients: object = None, sample_weight: object = None) -> "Standardizer":
         """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them.
 
         sample_weight: None, or a number >= 0 for each row, in proportion to which it counts.
@@ -120,7 +120,7 @@ class Standardizer:
         deviation = np.sqrt(Sums(known[0]["count"], known[1]["squares"]).mean)
         return cls(mean, np.where(deviation > LEAST_SPREAD * np.abs(mean), deviation, 0.0))
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: object) -> NDArray[Any]:
         """Standardized rows, without nan."""
         refuse_sparse("X", X, "a matrix that may be filled, as no mean is left 0")
         rows = _moment_matrix(X)
@@ -162,14 +162,14 @@ def _sums(known: Sequence[Known]) -> Sums:
     return Sums(known[0]["count"], known[0]["total"])
 
 
-def _center(center: Any, columns: int) -> NDArray[Any]:
+def _center(center: object, columns: int) -> NDArray[Any]:
     found: NDArray[Any] = real_array("center", center)
     if found.shape not in ((), (columns,)):
         raise ValueError(f"center must be a number, or one for each of {columns} columns, got {short(center)}")
     return found
 
 
-def _moment_matrix(X: Any) -> NDArray[Any]:
+def _moment_matrix(X: object) -> NDArray[Any]:
     refuse_masked("X", X)
     try:
         rows = np.asarray(X, float)
@@ -272,7 +272,7 @@ def summarize_categories(table: Table, known: Known, coding: Coding) -> dict[str
     return {CATEGORIES + name: np.unique(column[column != ""]) for name, column in columns.items()}
 
 
-def summarize_counts(table: Table, known: Sequence[Known], coding: Coding, weight: Any) -> dict[str, NDArray[Any]]:
+def summarize_counts(table: Table, known: Sequence[Known], coding: Coding, weight: object) -> dict[str, NDArray[Any]]:
     """In how many rows of a client each category is, and two columns with holes are not missing together."""
     found = {}
     for name, levels in known_levels(known, coding).items():
@@ -412,8 +412,8 @@ class Encoder:
     def fit(
         cls,
         table: Mapping[str, NDArray[Any]],
-        clients: Any = None,
-        sample_weight: Any = None,
+        clients: object = None,
+        sample_weight: object = None,
         coding: Coding = PLAIN,
     ) -> "Encoder":
         """What the columns hold, from the summaries of each client; clients None is one client.
@@ -434,7 +434,7 @@ class Encoder:
 
     @classmethod
     def summarize(
-        cls, table: Mapping[str, NDArray[Any]], known: Sequence[Known], weight: Any = None, coding: Coding = PLAIN
+        cls, table: Mapping[str, NDArray[Any]], known: Sequence[Known], weight: object = None, coding: Coding = PLAIN
     ) -> Summary:
         """At one client: what its columns hold; its categories and squared deviations from the mean of all; counts."""
         own = plain_table(table, coding.categories)

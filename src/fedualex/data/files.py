@@ -106,7 +106,7 @@ def read_parquet(path: str | Path) -> Table:
     return Table({name: from_values(table[name].to_pylist()) for name in table.column_names}, str(path))
 
 
-def _check_path(path: Any) -> None:
+def _check_path(path: object) -> None:
     """A number would be the descriptor of an open file, such as the screen, which is closed after reading."""
     if not isinstance(path, str | Path):
         raise TypeError(f"path must be the path of a file, got {short(path)}")

@@ -95,11 +95,11 @@ def held_out_by(labels: NDArray[Any], share: object, classes: bool = True) -> ND
     return np.sort(np.concatenate([rng.permutation(rows)[: int(share * len(rows))] for rows in groups]))
 
 
-def _random(seed: Any) -> np.random.Generator:
+def _random(seed: object) -> np.random.Generator:
     return np.random.default_rng(whole_number("seed", seed, 0))
 
 
-def _checked(rows: Any, clients: Any) -> tuple[int, int]:
+def _checked(rows: object, clients: object) -> tuple[int, int]:
     rows, clients = whole_number("rows", rows), whole_number("clients", clients)
     if clients > rows:
         raise ValueError(f"clients must be at most the number of rows, {rows}, got {clients}")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import data
+from ..storage import Json
 from ..validation import encode_labels, missing, one_of, real_array, row_weights, rows_of, short
 from .partitions import held_out_by
 
@@ -69,13 +70,13 @@ def target_array(arrays: tuple[str, ...]) -> str:
     return next((name for name in arrays if name in ("y", "Y")), "")
 
 
-def load(settings: Mapping[str, Any], folder: Path) -> TableRows:
+def load(settings: Json, folder: Path) -> TableRows:
     """The rows that settings describe."""
     full = with_defaults(settings)
     return prepare_rows(full, read(full, folder))
 
 
-def prepare_rows(settings: Mapping[str, Any], table: data.Table) -> TableRows:
+def prepare_rows(settings: Json, table: data.Table) -> TableRows:
     """The rows of a table, as settings with all defaults want them."""
     for key in SWITCHES:
         if not isinstance(settings[key], bool):
@@ -111,7 +112,7 @@ def prepare_rows(settings: Mapping[str, Any], table: data.Table) -> TableRows:
     return TableRows(X, y, owners[0], encoder, scale, table.take(train), rest, owners, target, groups, weights)
 
 
-def _target(given: Any, table: data.Table) -> str | tuple[str, ...]:
+def _target(given: object, table: data.Table) -> str | tuple[str, ...]:
     """The column, or the columns of a list."""
     if isinstance(given, list) and given and all(isinstance(name, str) for name in given):
         return tuple(given)
@@ -120,7 +121,7 @@ def _target(given: Any, table: data.Table) -> str | tuple[str, ...]:
     return given
 
 
-def _ignored(names: Any, target: tuple[str, ...]) -> list[str]:
+def _ignored(names: object, target: tuple[str, ...]) -> list[str]:
     """The columns that take no part by choice."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError(f'ignore must be a list of columns such as ["patient_id"], got {short(names)}')
@@ -129,7 +130,7 @@ def _ignored(names: Any, target: tuple[str, ...]) -> list[str]:
     return names
 
 
-def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(settings: Mapping[str, Any]) -> Json:
     """The settings, with the partition's seed and all else that decides the rows."""
     partition = settings.get("partition")
     if not isinstance(partition, dict):
@@ -140,7 +141,7 @@ def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**SWITCHES, "holdout": 0.0, **target, **settings, "partition": {**defaults, **partition}}
 
 
-def read(settings: Mapping[str, Any], folder: Path) -> data.Table:
+def read(settings: Json, folder: Path) -> data.Table:
     """The table that settings name as bundled, csv, parquet or npz."""
     given = [key for key in ("file", "bundled", *FILES) if key in settings]
     if len(given) != 1 or given == ["file"]:
@@ -170,7 +171,7 @@ def _clients(table: data.Table, target: tuple[str, ...], kind: str, **arguments:
     return PARTITIONS[kind](first, **arguments), []
 
 
-def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: object) -> tuple[NDArray[Any], NDArray[Any]]:
     """Rows to train on and rows to test on: of every client those that it would choose alone."""
     own = rows_of(encode_labels("clients", clients)[1])
     test = np.concatenate([rows[held_out_by(labels[rows], share)] for rows in own])

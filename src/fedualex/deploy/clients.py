@@ -161,7 +161,7 @@ class Patience:
 
     def pause(self, stopped: Callable[[], bool]) -> None:
         """Wait, longer after every failure, unless the run is stopped meanwhile."""
-        end = time.monotonic() + min(PAUSE * 2 ** min(self.failures - 1, 10), LONGEST_PAUSE)
+        end = time.monotonic() + min(PAUSE * 2 ** min(max(self.failures - 1, 0), 10), LONGEST_PAUSE)
         while (left := end - time.monotonic()) > 0 and not stopped():
             time.sleep(min(left, POLL_SECONDS))
 
@@ -275,13 +275,20 @@ class Exchange:
                 log.info("%s %d: asked again: %s", task, number, ", ".join(missing))
             replies |= self.ask(task, arrays, number, missing, len(missing), read)
             self.overflown &= len(missing) == len(sites)  # asking those again who failed says nothing of the others
-            if self.refused or (len(replies) < len(sites) and patience.fail()):
+            if self.awaits_person:
+                patience.failures = 0  # who must look at the request has more time than a machine that failed
+            if self.refused or (len(replies) < len(sites) and patience.fail() and not self.awaits_person):
                 break
             if len(replies) < len(sites) and self.patience:
                 patience.pause(self.engine.stopped)
         if missing := [site for site in sites if site not in replies]:
             raise SilentSitesError(f"no valid answer of {self.why_not() or ', '.join(missing)}")
         return {site: replies[site] for site in sites}
+
+    @property
+    def awaits_person(self) -> bool:
+        """Whether a site that did not answer waits for somebody's approval, and patience has no end."""
+        return self.patience > 0 and any(why.code == Code.AWAITS_APPROVAL for why in self.reasons.values())
 
     def why_not(self) -> str:
         """The sites that gave no valid answer last, each with its reason."""
@@ -416,7 +423,7 @@ class SiteClients:
         stacked, first = (jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in (points, starts))
         point = points[0]
 
-        def shapes(count: int, one: Any) -> Any:
+        def shapes(count: int, one: object) -> Any:
             return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *np.shape(leaf)), np.float64), one)
 
         like = {

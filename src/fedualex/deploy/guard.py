@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,6 +14,7 @@ from .engine import Arrays, RefusedError, Request
 from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
 from .policy import (
     CURVATURE,
+    FIRST,
     MOST_MODELS,
     MOST_PLACES,
     PLACE,
@@ -89,9 +92,12 @@ class Guard:
             sums=asked.sums,
             numbers=asked.numbers or 0,
             subject=asked.subject,
+            columns=list(asked.columns),
         )
         with self.ledger.lock():
             self._check_limits(request, asked)  # again: other threads and processes have answered meanwhile
+            if self.policy.keep_values:
+                self.ledger.keep_values(line.sha256, plain)
             self.ledger.append(line.with_epsilon(self._epsilon(noise)))
         return answer
 
@@ -104,6 +110,8 @@ class Guard:
             raise RefusedError(f"this site answers {_list_words(policy.tasks)}, not {request.task!r}", code)
         if request.task == MODEL and not policy.keep_model:
             raise RefusedError("this site keeps no model", Code.NOT_RELEASED)
+        if policy.approve == FIRST and not self.ledger.approves(self.about.kit):
+            raise RefusedError("this site waits for the approval of a person there", Code.AWAITS_APPROVAL)
         if request.nonce and self._hide is None:
             raise RefusedError("this site has no keys for secure sums", Code.KEYS_DIFFER)
 
@@ -119,6 +127,12 @@ class Guard:
         if most is not None and self.ledger.numbers(self.about.kit) + (asked.numbers or 0) > most:
             text = f"this site releases {most} numbers for one kit, and this would be more"
             raise RefusedError(text, Code.NOT_RELEASED)
+        if asked.columns:
+            # Second derivatives between other columns each time would be those of all in the end.
+            named = self.ledger.columns(self.about.kit).union(asked.columns)
+            together = replace(asked, parameters=len(named))
+            if why := self.policy.why_no_curvature(together, self.about, bool(request.nonce)):
+                raise RefusedError(why, Code.NO_CURVATURE)
         if why := _why_not_asked_about(asked, self.ledger.subjects(self.about.kit)):
             raise RefusedError(why, Code.NOT_RELEASED)
         if request.nonce and self.ledger.knows(request.nonce):
@@ -199,12 +213,24 @@ class SiteSide(Protocol):
 
 def guard_site(party: Path, name: str, site: SiteSide, about: SiteFacts) -> Guard:
     """The site of this name behind the rules, the ledger and the keys in its folder. about: what rules may be about."""
-    hide = None
+    hide, work, declare = None, site.work, site.declare
     if has_keys(party):
+        from .secure.joining import TASK, OwnKeys, has_joined
         from .secure.masks import Masker, read_keys
 
-        hide = Masker(read_keys(party, name), site.factors, site.told).hide
-    return Guard(site.work, read_policy(party), Ledger(party / LEDGER), about, hide, site.declare)
+        if has_joined(party):
+            keys = OwnKeys(party, name, site.factors, site.told)
+
+            def work(request: Request) -> Arrays:
+                return keys.take(request) if request.task == TASK else site.work(request)
+
+            def declare(request: Request) -> Release:
+                return Release(TASK) if request.task == TASK else site.declare(request)
+
+            hide = keys.hide
+        else:
+            hide = Masker(read_keys(party, name), site.factors, site.told).hide
+    return Guard(work, read_policy(party), Ledger(party / LEDGER), about, hide, declare)
 
 
 def rehearse_sites(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Work], str]:
@@ -222,8 +248,8 @@ def rehearse_sites(task: Task, sites: Mapping[str, Site]) -> tuple[dict[str, Wor
     return {name: guard(name, site).work for name, site in sites.items()}, roster.digest
 
 
-def prepare_site(party: Path) -> None:
-    """The files that a site's folder must have: rules to be edited, and an empty ledger."""
+def prepare_site(party: Path, in_force: Mapping[str, str] = MappingProxyType({})) -> None:
+    """The files that a site's folder must have: rules to be edited, some of them in force, and an empty ledger."""
     party.mkdir(parents=True, exist_ok=True)
-    write_policy(party)
+    write_policy(party, in_force)
     begin_ledger(party)

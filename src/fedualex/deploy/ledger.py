@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import math
 import os
@@ -18,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ..storage import write_atomically
+from ..storage import Json, read_arrays, write_atomically, write_json
 from .engine import Arrays
-from .policy import POLICY, composed_epsilon, read_policy
+from .policy import Policy, composed_epsilon, read_policy
 from .secure.sums import is_summed
 
 # The lines of a ledger: JSON, each with the hash of the line before it, and what a whole file of them says.
@@ -61,6 +62,8 @@ class Line:
     """Numbers in it, before masks."""
     subject: str = ""
     """The digest of the model that it measures, if it does."""
+    columns: list[int] = field(default_factory=list)
+    """The entries of x between which second derivatives are in it, where the request named some."""
     previous: str = BEGINNING
 
     @property
@@ -184,17 +187,17 @@ def stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-LATER = {"kit", "sums", "numbers", "subject"}
+LATER = {"kit", "sums", "numbers", "subject", "columns"}
 """What lines of older ledgers do not say."""
 
 
 def _parse(row: bytes) -> Line | None:
     try:
         content = json.loads(row)
-        if content.keys() == {one.name for one in fields(Line)} - LATER:
-            content["numbers"] = sum(math.prod(shape) for shape in content["arrays"].values())
-        elif content.keys() != {one.name for one in fields(Line)}:
+        if not content.keys() <= (names := {one.name for one in fields(Line)}) or not names - content.keys() <= LATER:
             return None
+        if "numbers" not in content:
+            content["numbers"] = sum(math.prod(shape) for shape in content["arrays"].values())
         line = Line(**content)
         return line if _is_sound(line) else None
     except (ValueError, TypeError, AttributeError, RecursionError):
@@ -207,7 +210,8 @@ def _is_sound(line: Line) -> bool:
     words = (line.kind, line.nonce, line.previous, line.sha256, line.task, line.run, line.kit, line.subject)
     return (
         all(isinstance(word, str) for word in words)
-        and all(type(count) is int and count >= 0 for count in (line.sums, line.numbers))
+        and isinstance(line.columns, list)
+        and all(type(count) is int and count >= 0 for count in (line.sums, line.numbers, *line.columns))
         and line.seconds > 0
         and (noise is None or (type(noise) is float and noise > 0))
     )
@@ -234,6 +238,7 @@ class Ledger:
         self._numbers: Counter[str] = Counter()
         self._nonces: set[str] = set()
         self._subjects: set[tuple[str, str]] = set()
+        self._columns: set[tuple[str, int]] = set()
         if file is None:
             self.append(Line(kind=BEGUN))
         else:
@@ -258,6 +263,10 @@ class Ledger:
     def subjects(self, kit: str) -> set[str]:
         """The digests of the models that were measured for this kit."""
         return {subject for own, subject in self._subjects if own == kit}
+
+    def columns(self, kit: str) -> set[int]:
+        """The entries of x between which second derivatives were asked for by name for this kit."""
+        return {column for own, column in self._columns if own == kit}
 
     def noises(self) -> Counter[float]:
         """How many releases there were with each multiplier of noise."""
@@ -294,6 +303,15 @@ class Ledger:
         if self.file is not None:
             _write_head(self.file, self._head)
         self._count(line)
+
+    def approves(self, kit: str) -> bool:
+        """Whether a person has said that runs of this kit may begin; looked up each time, as it is said meanwhile."""
+        return self.file is not None and kit in read_approvals(self.file.parent)
+
+    def keep_values(self, sha256: str, arrays: Arrays) -> None:
+        """Keep what is released, before it is written down that it is: a disk without room for it releases nothing."""
+        if self.file is not None:
+            keep_values(self.file.parent, sha256, arrays)
 
     def recover(self, noise: float | None) -> None:
         """End a line that a crash tore. What it was about may have left the site: it counts as a release.
@@ -332,7 +350,7 @@ class Ledger:
         """Count all that was read."""
         self._size, self._head, self._damage = reading.size, reading.head, reading.damage
         self._torn = reading.torn
-        for counted in (self._times, self._noises, self._numbers, self._nonces, self._subjects):
+        for counted in (self._times, self._noises, self._numbers, self._nonces, self._subjects, self._columns):
             counted.clear()
         for line in reading.lines:
             self._count(line)
@@ -344,6 +362,7 @@ class Ledger:
         self._numbers[line.kit] += line.numbers
         if line.subject:
             self._subjects.add((line.kit, line.subject))
+        self._columns.update((line.kit, column) for column in line.columns)
         if line.noise is not None:
             self._noises[line.noise] += 1
         if line.nonce:
@@ -380,23 +399,92 @@ def _write(handle: int, content: bytes, size: int) -> None:
         raise
 
 
+# Beside a ledger: the values that left, before masks, and the kits that a person has approved.
+
+
+RELEASED, APPROVED = "released", "approved.json"
+
+
+def keep_values(folder: Path, sha256: str, arrays: Arrays) -> None:
+    """Keep arrays by the digest of what left."""
+    (folder / RELEASED).mkdir(mode=0o700, exist_ok=True)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **{f"a/{name}": array for name, array in arrays.items()})
+    write_atomically(folder / RELEASED / f"{sha256}.npz", buffer.getvalue())
+
+
+def read_values(folder: Path, sha256: str) -> dict[str, Any] | None:
+    """What left under this digest, texts as texts; None if it was not kept."""
+    file = folder / RELEASED / f"{sha256}.npz"
+    if not file.exists():
+        return None
+    arrays = {name.removeprefix("a/"): array for name, array in read_arrays(file).items()}
+    return {name: _plain(array) for name, array in arrays.items()}
+
+
+def _plain(array: Any) -> Any:
+    if array.dtype != np.uint8:
+        return array.tolist()
+    try:
+        return json.loads(array.tobytes())
+    except ValueError:
+        return array.tolist()
+
+
+def read_approvals(folder: Path) -> list[str]:
+    """The kits whose runs may begin."""
+    file = folder / APPROVED
+    return list(json.loads(file.read_text())["kits"]) if file.exists() else []
+
+
+def approve(folder: Path, kit: str) -> None:
+    """A person's word that runs of this kit may begin."""
+    write_json(folder / APPROVED, {"kits": sorted({*read_approvals(folder), kit})})
+
+
 # What a site's ledger says, for its operator: every release, totals, and whether the file is whole.
 
 
-def audit(folder: Path) -> dict[str, Any]:
-    """The lines of a ledger as plain data, with their totals. Changes nothing."""
+def audit(folder: Path, run: str = "", since: str = "", kind: str = "", *, values: bool = False) -> Json:
+    """The lines of a ledger as plain data, with their totals. Changes nothing.
+
+    run, since, kind: lines of a run, by how its id begins; from a date on, as 2030-01-31; of one task. values: with
+    what left in each, where this site keeps it.
+    """
     file = folder / LEDGER
     try:
         reading = read_file(file)
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} is not the folder of a site: it has no {LEDGER}") from None
+    begins = 0.0 if not since else _begin(since)
+    lines = [
+        line
+        for line in reading.lines
+        if line.run.startswith(run) and line.seconds >= begins and kind in ("", line.task or line.kind)
+    ]
+    shown = [_row(line) | ({"values": read_values(folder, line.sha256)} if values else {}) for line in lines]
     return {
         "file": str(file),
         "damage": reading.damage,
         "head": reading.head,
-        "lines": [_row(line) for line in reading.lines],
-        "totals": _totals(reading, read_policy(folder).delta if (folder / POLICY).exists() else 1e-5),
+        "lines": shown,
+        "totals": _totals(replace(reading, lines=tuple(lines)), _delta(folder)),
     }
+
+
+def _begin(since: str) -> float:
+    try:
+        return datetime.fromisoformat(since).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise ValueError(f"since must be a date such as 2030-01-31, got {since!r}") from None
+
+
+def _delta(folder: Path) -> float:
+    """For which epsilon is counted; rules that cannot be read are no reason not to show what has left."""
+    try:
+        return read_policy(folder).delta
+    except (OSError, ValueError):
+        return Policy().delta
 
 
 def acknowledge(folder: Path, note: str) -> None:
@@ -404,12 +492,23 @@ def acknowledge(folder: Path, note: str) -> None:
     Ledger(folder / LEDGER).acknowledge(note)
 
 
-def _row(line: Line) -> dict[str, Any]:
+def _row(line: Line) -> Json:
     plain = {name: getattr(line, name) for name in line.__dataclass_fields__ if name != "previous"}
     return {**plain, "under_masks": line.under_masks, "in_the_clear": line.in_the_clear}
 
 
-def _totals(reading: Reading, delta: float) -> dict[str, Any]:
+TABLES = "-tables"
+"""The end of the id under which a run of tables asks before and after its rounds."""
+
+
+def _count_runs(lines: list[Line]) -> int:
+    """A run of tables has two ids, of which the first alone is there until its rounds begin."""
+    begun = {(line.kit, line.run) for line in lines if line.run and not line.run.endswith(TABLES)}
+    kits = {kit for kit, _ in begun}
+    return len(begun) + len({line.run for line in lines if line.run.endswith(TABLES) and line.kit not in kits})
+
+
+def _totals(reading: Reading, delta: float) -> Json:
     released = [line for line in reading.lines if line.released]
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {
@@ -417,7 +516,7 @@ def _totals(reading: Reading, delta: float) -> dict[str, Any]:
         "sums": sum(line.sums for line in released),
         "numbers": sum(line.numbers for line in released),
         "bytes": sum(line.size for line in released),
-        "runs": len({line.run for line in released if line.run}),
+        "runs": _count_runs(released),
         "tasks": dict(Counter(line.task or line.kind for line in released)),
         "under_masks": sum(bool(line.under_masks) for line in released),
         "in_the_clear": sum(bool(line.in_the_clear) for line in released),

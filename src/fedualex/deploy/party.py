@@ -12,7 +12,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from ..storage import write_atomically, write_json
+from ..storage import Json, write_atomically, write_json
 
 SERVER = "server"
 RESERVED = (SERVER, "admin", "authority", "localhost")
@@ -127,7 +127,7 @@ SERVE, LOAD_SITE = "consortium:serve", "consortium:load_site"
 """What server and sites of a consortium run. No module is named, so that folders outlive a move of the code."""
 
 
-def write_entry(folder: Path, name: str, entry: str, **more: Any) -> None:
+def write_entry(folder: Path, name: str, entry: str, **more: object) -> None:
     """Name a party, which it keeps wherever its folder goes, and its function, which need not be importable here."""
     check_entry(entry)
     write_json(folder / SETTINGS, {"name": name, "entry": entry, **more})
@@ -143,9 +143,9 @@ def read_entry(folder: Path) -> Callable[..., Any]:
     return deployment.serve if entry == SERVE else deployment.load_site
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
+def read_settings(folder: Path) -> Json:
     """What the engine must know at this party."""
-    settings: dict[str, Any] = json.loads((folder / SETTINGS).read_text())
+    settings: Json = json.loads((folder / SETTINGS).read_text())
     return settings
 
 
@@ -315,13 +315,13 @@ class EventLines(logging.Formatter):
         return json.dumps({"time": time, **vars(record)["event"]})
 
 
-def read_log(folder: Path) -> Iterator[dict[str, Any]]:
+def read_log(folder: Path) -> Iterator[Json]:
     """The lines of a party's log; one that was cut off by a crash is left out."""
     file = folder / LOG
     return _parse_lines(file.read_bytes() if file.exists() else b"")
 
 
-def read_events(folder: Path) -> Iterator[dict[str, Any]]:
+def read_events(folder: Path) -> Iterator[Json]:
     """The events of a party; one that was cut off by a crash is left out."""
     file = folder / EVENTS
     return _parse_lines(file.read_bytes() if file.exists() else b"")
@@ -334,7 +334,7 @@ class EventTail:
         self._file = folder / EVENTS
         self._read = self._size()
 
-    def new(self) -> list[dict[str, Any]]:
+    def new(self) -> list[Json]:
         """The lines since the last look; of a file that was begun anew all."""
         if (size := self._size()) == self._read:
             return []
@@ -349,7 +349,7 @@ class EventTail:
         return self._file.stat().st_size if self._file.exists() else 0
 
 
-def _parse_lines(content: bytes) -> Iterator[dict[str, Any]]:
+def _parse_lines(content: bytes) -> Iterator[Json]:
     for line in content.decode(errors="replace").splitlines():
         try:
             event = json.loads(line)

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, no_type_check
 
 import jax
@@ -56,7 +57,7 @@ class Privacy:
         finite = np.isfinite(length)
         shrink = min(1.0, self.clip / length) if length > 0 else 1.0
 
-        def hide(leaf: Any) -> Any:
+        def hide(leaf: object) -> Any:
             array = np.asarray(leaf) if finite else np.zeros_like(leaf)
             return (shrink * array + rng.normal(0.0, self.noise * self.clip, array.shape)).astype(array.dtype)
 
@@ -88,17 +89,18 @@ def composed_epsilon(releases: Mapping[float, int], delta: float) -> float:
 
 
 MOST_POINTS, MOST_OF_PATH = 64, 800
-"""Points of one request at most, and of one for a whole path of penalties: a server that wants more asks more often,
-and each of them counts."""
+"""Points of one request at most, and of one for a whole path of penalties or its losses: a server that wants more asks
+more often, and each of them counts."""
 MOST_MODELS = 3
 """Models that are measured on held-out rows for one kit at most; one of them may be asked for again."""
 FEWEST_WEIGHED, MOST_WEIGHT = 3, 0.8
 """Under masks: how many sites have a weight > 0 in a sum at least, and the largest share of one of them."""
 MEASURE, CALIBRATE, CURVATURE, PATH, EFFECTS = "measure", "calibrate", "curvature", "path", "effects"
+FOLD_LOSSES = "fold-losses"
 BENT = (CURVATURE, PATH, EFFECTS)
 """What holds second derivatives."""
 LEAST_FOLD = 20
-"""Rows of a fold whose losses leave in the clear."""
+"""Rows of a fold that a site tells of in the clear."""
 PLACE = " at "
 """In the subject of a calibration, between the model and the place."""
 MOST_PLACES = 40
@@ -111,8 +113,12 @@ class Release:
 
     kind: what is asked for, such as "survey". sums: how many sums over rows, one for each point. numbers: how many
     numbers in all; None if that is known once they are there. weights: for each sum the weights of all sites in it,
-    where the request chooses them. parameters: of the model, where rows are counted for each. subject: the digest of
-    the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites as well.
+    where the request chooses them. parameters: of the model, or those that the request names, where rows are counted
+    for each. columns: these, if it names some: all that were ever named for one kit count together. subject: the
+    digest of the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites
+    as well. rows: behind the sum of the fewest; all of the site's if None. fold: rows of the smallest part of this site
+    that a difference of two sums tells of, where it is not all of them; whole_sites: whether such a part is all that
+    one site has, so that masks would not hide it.
     """
 
     kind: str
@@ -120,8 +126,12 @@ class Release:
     numbers: int | None = None
     weights: tuple[tuple[float, ...], ...] = ()
     parameters: int = 0
+    columns: tuple[int, ...] = ()
     subject: str = ""
     mixed: bool = True
+    rows: int | None = None
+    fold: int | None = None
+    whole_sites: bool = False
 
     def count_numbers(self, arrays: Mapping[str, Any]) -> "Release":
         """The release with the numbers of its answer, or as many as were declared if that is more. Texts are none."""
@@ -160,17 +170,20 @@ def why_not_weighed(weights: tuple[float, ...]) -> str:
 
 POLICY = "policy.toml"
 HEAD = """# The rules of this site: what may leave it. They are enforced here, whatever the server says.
-# An empty file has no rules. Take the # from a line to have its rule.
+# An empty file has no rules. Take the # from a line to have its rule; put one before a line to be rid of it.
 """
 EXAMPLES = {
     "least_rows": "100",
     "least_group": "10",
+    "least_category": "5",
     "goals": '["fair"]',
-    "exchanges_per_day": "500",
-    "numbers_per_run": "100000",
-    "tasks": '["columns", "summary", "begin", "survey", "curvature", "round", "effects", "measure", "model"]',
-    "arrays": '["operators", "values", "curvature", "cuts"]',
-    "secure_sums": "true",
+    "exchanges_per_day": "2000",
+    "numbers_per_run": "1000000",
+    "tasks": '["roster", "columns", "summary", "begin", "survey", "curvature", "round", "fold-summary", "folds", '
+    '"path", "fold-losses", "effects", "measure", "calibrate", "model"]',
+    "arrays": '["columns", "names", "sums", "largest", "labels", "each", "ready", "differences", "operators", '
+    '"values", "curvature", "cuts", "message", "points", "point_weight", "taken", "kept"]',
+    "secure_sums": '"required"',
     "fair_by_site": '"refuse"',
     "curvature": '"refuse"',
     "rows_per_parameter": "10",
@@ -178,27 +191,50 @@ EXAMPLES = {
     "epsilon": "4.0",
     "delta": "1e-5",
     "keep_model": "false",
+    "keep_values": "true",
+    "approve": '"first"',
 }
+"""Limits of day and kit let a run choose its penalty, and begin once more if its server was killed: with 30 columns
+and 5 folds a choice takes some 850 sums and 400,000 numbers."""
+
+FEWEST_ROWS, FEWEST_OF_CATEGORY, MOST_NUMBERS = 10, 5, 10_000_000
+THRESHOLDS: Mapping[str, str] = MappingProxyType(
+    {
+        "least_rows": str(FEWEST_ROWS),
+        "least_category": str(FEWEST_OF_CATEGORY),
+        "numbers_per_run": str(MOST_NUMBERS),
+        "keep_values": "true",
+    }
+)
+"""What is in force in the folder of a site with a table until the site changes it."""
+REQUIRED, ALLOWED = "required", "allowed"
+NEVER, FIRST = "never", "first"
 
 
 ALLOW, REFUSE = "allow", "refuse"
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     return of_type(name, value, bool, "true or false")
 
 
-def _words(name: str, value: Any) -> tuple[str, ...]:
+def _required(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    return bool(one_word_of(REQUIRED, ALLOWED)(name, value) == REQUIRED)
+
+
+def _words(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
         raise TypeError(f"{name} must be a list of words, got {short(value)}")
     return tuple(value)
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: object) -> float:
     return float(positive(name, value))
 
 
-def _probability(name: str, value: Any) -> float:
+def _probability(name: str, value: object) -> float:
     if not (number := _positive(name, value)) < 1:
         raise ValueError(f"{name} must be a number between 0 and 1, got {number}")
     return number
@@ -215,6 +251,11 @@ class Policy:
     least_group: int | None = option(
         optional(whole_number),
         "A table in which a class or a category has fewer rows than this gives no answer.",
+        default=None,
+    )
+    least_category: int | None = option(
+        optional(whole_number),
+        "A category of fewer rows than this is called 'other' before anything is told of it.",
         default=None,
     )
     goals: tuple[str, ...] | None = option(
@@ -239,8 +280,8 @@ class Policy:
         default=None,
     )
     secure_sums: bool = option(
-        _flag,
-        "Whether what is added up over sites leaves under masks only: the server sees sums.",
+        _required,
+        "Whether what is added up over sites leaves under masks only, 'required' or 'allowed': the server sees sums.",
         default=False,
     )
     fair_by_site: str = option(
@@ -264,6 +305,16 @@ class Policy:
     )
     delta: float = option(_probability, "The delta for which epsilon is counted.", default=1e-5)
     keep_model: bool = option(_flag, "Whether the model of a run is kept at this site.", default=True)
+    keep_values: bool = option(
+        _flag,
+        "Whether this site keeps the values that it released, for `fedualex deploy audit --values`.",
+        default=False,
+    )
+    approve: str = option(
+        one_word_of(NEVER, FIRST),
+        "With 'first' nothing leaves for a kit until a person at this site gives `fedualex deploy approve`.",
+        default=NEVER,
+    )
 
     def why_not(self, about: "SiteFacts") -> Failure | None:
         """Why a site with these facts gives no answer at all; None if it does. Tells no number of rows."""
@@ -287,20 +338,27 @@ class Policy:
 
     def why_not_released(self, asked: Release, about: "SiteFacts", masked: bool) -> Failure | None:
         """Why this is not answered, whatever was answered before; None if it is."""
-        if asked.sums > (most := MOST_OF_PATH if asked.kind == PATH else MOST_POINTS):
+        if asked.sums > (most := MOST_OF_PATH if asked.kind in (PATH, FOLD_LOSSES) else MOST_POINTS):
             text = f"this site answers at {most} points in one request, got {asked.sums}"
+            return Failure(Code.NOT_RELEASED, text)
+        if not masked and asked.fold is not None and asked.fold < LEAST_FOLD:
+            text = f"this site tells of folds of {LEAST_FOLD} rows or more, or under masks"
+            return Failure(Code.NOT_RELEASED, text)
+        if masked and asked.whole_sites:
+            text = "this site tells of no folds that are whole sites, which masks would not hide"
             return Failure(Code.NOT_RELEASED, text)
         if masked and (reasons := list(filter(None, map(why_not_weighed, asked.weights)))):
             return Failure(Code.NOT_RELEASED, reasons[0])
-        if asked.kind in BENT and (why := self._why_no_curvature(asked, about, masked)):
+        if asked.kind in BENT and (why := self.why_no_curvature(asked, about, masked)):
             return Failure(Code.NO_CURVATURE, why)
         return None
 
-    def _why_no_curvature(self, asked: Release, about: "SiteFacts", masked: bool) -> str:
+    def why_no_curvature(self, asked: Release, about: "SiteFacts", masked: bool) -> str:
+        """Why second derivatives are not released; empty if they are."""
         unnamed = [names for names in (self.tasks, self.arrays) if names is not None and CURVATURE not in names]
         if self.curvature == REFUSE or unnamed:
             return "this site releases no second derivatives"
-        if (about.rows or 0) < self.rows_per_parameter * asked.parameters:
+        if ((about.rows or 0) if asked.rows is None else asked.rows) < self.rows_per_parameter * asked.parameters:
             return f"this site releases second derivatives of {self.rows_per_parameter} rows or more for each parameter"
         if masked and asked.weights and asked.mixed:
             # Row m of the mixed ones is the gradient of site m alone, whatever masks add up to.
@@ -341,8 +399,13 @@ def read_policy(folder: Path) -> Policy:
         raise ValueError(f"{file}: {error}") from None
 
 
-def write_policy(folder: Path) -> None:
-    """A file without rules that shows each of them, for the site to edit; a file that is there stays as it is."""
+def write_policy(folder: Path, in_force: Mapping[str, str] = MappingProxyType({})) -> None:
+    """A file that shows every rule, for the site to edit; a file that is there stays as it is.
+
+    in_force: rules that hold until the site changes them, as TOML has their values.
+    """
     if not (folder / POLICY).exists():
-        rules = [f"\n# {meaning}\n# {name} = {EXAMPLES[name]}\n" for name, meaning in meanings(Policy).items()]
+        lines = {name: f"# {name} = {example}" for name, example in EXAMPLES.items()}
+        lines |= {name: f"{name} = {value}" for name, value in in_force.items()}
+        rules = [f"\n# {meaning}\n{lines[name]}\n" for name, meaning in meanings(Policy).items()]
         write_atomically(folder / POLICY, (HEAD + "".join(rules)).encode())

@@ -9,11 +9,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from ..storage import write_json
+from ..storage import Json, write_json
 from .party import Layout
 
 RECORD, LOG = "processes.json", "log.txt"
@@ -100,7 +99,7 @@ def _mark_of(process: psutil.Process) -> str | None:
         return None
 
 
-def _is_alive(party: dict[str, Any]) -> bool:
+def _is_alive(party: Json) -> bool:
     try:
         process = psutil.Process(party["pid"])
         return process.create_time() == party["started"] and process.status() != psutil.STATUS_ZOMBIE
@@ -108,6 +107,6 @@ def _is_alive(party: dict[str, Any]) -> bool:
         return False
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read(folder: Path) -> Json:
     file = folder / RECORD
     return json.loads(file.read_text()) if file.exists() else {"mark": uuid.uuid4().hex, "parties": {}}

@@ -198,12 +198,13 @@ def declare_curvature(
 ) -> Release:
     """What a survey of each point, second derivatives of some and dual cuts of steps to some would release.
 
-    Whatever entries of x are named, all of them are parameters: other requests may name the others.
+    Where entries of x are named, these are its parameters; a site adds to them those that other requests named.
     """
     x, y = sizes_of(like)
     second = sum(np.size(part) for part in some_curvature(like, columns))
     numbers = len(curved) * (1 + x + y) + int(np.sum(curved)) * second + int(np.sum(begun)) * (1 + x)
-    return Release(CURVATURE, len(curved), numbers, parameters=x)
+    named = tuple(columns.tolist())
+    return Release(CURVATURE, len(curved), numbers, parameters=columns.size or x, columns=named)
 
 
 def round_like(setup: Setup) -> dict[str, Tree]:

@@ -52,25 +52,25 @@ LONGEST = 1e9
 """Seconds that a clock can still wait for."""
 
 
-def _privacy(name: str, value: Any) -> Privacy:
+def _privacy(name: str, value: object) -> Privacy:
     return of_type(name, value, Privacy, "fx.deploy.Privacy(clip, noise) or None")
 
 
-def _seconds(name: str, value: Any) -> float:
+def _seconds(name: str, value: object) -> float:
     if (seconds := float(positive(name, value))) > LONGEST:
         raise ValueError(f"{name} must be a number of seconds of at most {LONGEST:g}, got {value}")
     return seconds
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: object) -> float:
     return float(positive(name, value))
 
 
-def _patience(name: str, value: Any) -> float:
+def _patience(name: str, value: object) -> float:
     return 0.0 if type(value) in (int, float) and value == 0 else _seconds(name, value)
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     return of_type(name, value, bool, "True or False")
 
 

@@ -168,14 +168,14 @@ def _read_arrays(
     return arrays
 
 
-def _dtype(text: Any) -> np.dtype[Any]:
+def _dtype(text: object) -> np.dtype[Any]:
     dtype = np.dtype(text) if isinstance(text, str) and re.fullmatch(f"[<>|][{NUMBERS}][0-9]{{1,2}}", text) else None
     if dtype is None or dtype.str != text:
         raise MessageError(f"arrays of plain numbers travel, got dtype {str(text)[:40]!r}")
     return dtype
 
 
-def _shape(axes: Any) -> tuple[int, ...]:
+def _shape(axes: object) -> tuple[int, ...]:
     if (
         not isinstance(axes, list)
         or len(axes) > MOST_AXES
@@ -185,7 +185,7 @@ def _shape(axes: Any) -> tuple[int, ...]:
     return tuple(axes)
 
 
-def _matches(value: Any, hint: Any) -> bool:
+def _matches(value: object, hint: object) -> bool:
     """Whether a value from JSON is of an annotated type: words, numbers, and lists, tables and unions of them."""
     inner = get_args(hint)
     if isinstance(hint, UnionType):
@@ -197,7 +197,7 @@ def _matches(value: Any, hint: Any) -> bool:
     return hint in (str, int, float, bool, NoneType) and type(value) is hint
 
 
-def _holds_arrays(hint: Any) -> bool:
+def _holds_arrays(hint: object) -> bool:
     return hint == Arrays or Arrays in get_args(hint)
 
 
@@ -409,7 +409,7 @@ def unpack_known(arrays: Mapping[str, Any]) -> list[Known]:
     return [groups[str(number)] for number in range(len(groups))]
 
 
-def pack_json(**values: Any) -> Arrays:
+def pack_json(**values: object) -> Arrays:
     """Plain values, each as one array of bytes."""
     return {name: _bytes(value) for name, value in values.items()}
 
@@ -457,7 +457,7 @@ def _names(value: Any) -> dict[str, list[tuple[str, bool]]]:
     return names
 
 
-def _array(array: Any, name: str, text: bool) -> NDArray[Any]:
+def _array(array: object, name: str, text: bool) -> NDArray[Any]:
     if text:
         return _text(name, _value(name, array))
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
@@ -467,17 +467,17 @@ def _array(array: Any, name: str, text: bool) -> NDArray[Any]:
     return array
 
 
-def _text(name: str, value: Any) -> NDArray[Any]:
+def _text(name: str, value: object) -> NDArray[Any]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise MessageError(f"{name!r} must be a list of texts")
     return np.array(value, str)
 
 
-def _bytes(value: Any) -> NDArray[np.uint8]:
+def _bytes(value: object) -> NDArray[np.uint8]:
     return np.frombuffer(json.dumps(value, allow_nan=False).encode(), np.uint8)
 
 
-def _value(name: str, array: Any) -> Any:
+def _value(name: str, array: object) -> Any:
     if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.ndim != 1:
         raise MessageError(f"{name!r} must be JSON as an array of bytes")
     try:

@@ -3,6 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
+from ..accepted import ClassWeight, Column, Folds, Matrix, Number, Numbers, Penalty
 from ..problems import AbstractRecipe, AgnosticRecipe
 from ..problems.families import FAMILIES, family_of
 from ..validation import nonnegative, positive
@@ -23,19 +24,24 @@ class AgnosticClassifier(EffectsMixin, ProbabilisticClassifier):
     For all else see `AbstractFederated`.
     """
 
-    l1: Any = 0.01
-    l2: Any = 0.0
-    kl: Any = 0.0
+    l1: Penalty = 0.01
+    l2: Number = 0.0
+    kl: Number = 0.0
     _: KW_ONLY
-    prior: Any = None
-    cvar: Any = None
-    class_weight: Any = None
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-2
+    prior: Numbers | None = None
+    cvar: Number | None = None
+    class_weight: ClassWeight | None = None
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-2
 
     def fit(
-        self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Matrix,
+        y: Column,
+        clients: Column | None = None,
+        sample_weight: Column | None = None,
+        groups: Column | None = None,
     ) -> "AgnosticClassifier":
         """Fit to rows X with labels y.
 
@@ -46,8 +52,8 @@ class AgnosticClassifier(EffectsMixin, ProbabilisticClassifier):
         return self
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
-        mixture = {"kl": self.kl, "prior": self.prior, "cvar": self.cvar, "grouped": at.grouped}
-        return AgnosticRecipe(**mixture, **at.penalties(self.l2, self.radius))
+        bounded = at.penalties(self.l2, self.radius)
+        return AgnosticRecipe(kl=self.kl, prior=self.prior, cvar=self.cvar, grouped=at.grouped, **bounded)
 
 
 @dataclass(eq=False, repr=False)
@@ -61,20 +67,25 @@ class AgnosticRegressor(EffectsMixin, FederatedRegressor):
 
     penalized: ClassVar[str] = "l1"
 
-    l1: Any = 0.01
-    l2: Any = 0.0
-    kl: Any = 0.0
+    l1: Penalty = 0.01
+    l2: Number = 0.0
+    kl: Number = 0.0
     _: KW_ONLY
     loss: Any = "squared"
-    delta: Any = 1.0
-    prior: Any = None
-    cvar: Any = None
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-2
+    delta: Number = 1.0
+    prior: Numbers | None = None
+    cvar: Number | None = None
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-2
 
     def fit(
-        self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Matrix,
+        y: Column,
+        clients: Column | None = None,
+        sample_weight: Column | None = None,
+        groups: Column | None = None,
     ) -> "AgnosticRegressor":
         """Fit to rows X with targets y; clients, sample_weight and groups as for `AgnosticClassifier`."""
         self._fit(X, y, sample_weight, clients=clients, groups=groups)

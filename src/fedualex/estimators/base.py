@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
+from ..accepted import Number, Switch, Whole
 from ..data import Standardizer
 from ..display import rounded_up
 from ..problems import AbstractProblem, AbstractRecipe, Minibatch, active_bounds, assemble
@@ -20,6 +21,7 @@ from ..runtime import Run, Status, Stop, solve
 from ..runtime.options import a_function
 from ..runtime.simulator import smallest_gap
 from ..runtime.status import status_of
+from ..storage import Json
 from ..tree import Saddle
 from ..validation import issparse, positive, refuse_masked, row_weights, short, whole_number
 from .effects import Fitted, contrast_labels, feature_names, find_optimum
@@ -79,7 +81,9 @@ class Scale:
     `center`, None for full rows; for others the mean is 0, and a bias that no penalty holds makes up for it.
     """
 
-    def __init__(self, X: Any, clients: Any, intercept: bool, sample_weight: Any = None, in_loss: bool = False):
+    def __init__(
+        self, X: object, clients: object, intercept: bool, sample_weight: object = None, in_loss: bool = False
+    ):
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             moments = Standardizer.fit(X, clients, sample_weight)
             size = float(np.sqrt(np.mean(moments.deviation**2 + (0 if intercept else moments.mean**2))))
@@ -147,22 +151,22 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     """
 
     # As scikit-learn has it, anything may be stored; `fit` refuses what is wrong.
-    tol: Any
-    max_rounds: Any = 1000
-    local_steps: Any = 1
+    tol: Number
+    max_rounds: Whole = 1000
+    local_steps: Whole = 1
     method: Any = None
-    minibatch: Any = None
-    dtype: Any = None
-    warm_start: Any = False
-    callback: Any = None
-    verbose: Any = False
+    minibatch: Whole | None = None
+    dtype: str | type | None = None
+    warm_start: Switch = False
+    callback: Callable[[Json], object] | None = None
+    verbose: Switch = False
 
     centers: ClassVar[bool] = False
     """Whether `_problem` takes center=, the row to take off in the loss, as sparse rows need it."""
     penalized: ClassVar[str] = ""
     """The penalty that held-out rows choose if it is "auto"; empty where they cannot."""
 
-    def __init__(self, tol: Any, max_rounds: Any, local_steps: Any, method: Any):
+    def __init__(self, tol: Number, max_rounds: Whole, local_steps: Whole, method: Any):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
 
     def __sklearn_tags__(self) -> Any:
@@ -189,7 +193,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         setattr(self, f"{name}_", float(value))
         return problem
 
-    def _keep_model(self, center: NDArray[Any], weights: NDArray[Any], offset: Any) -> None:
+    def _keep_model(self, center: NDArray[Any], weights: NDArray[Any], offset: object) -> None:
         """Set the model for rows less the center. weights: (outputs, features), or (features,) of one number."""
         self.center_, self.coef_, self.offset_ = center, weights, offset
         self.intercept_ = (np.asarray(offset) - weights @ center)[()]
@@ -197,7 +201,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     def _keep_rows(self, fitted: Fitted) -> None:
         """What an estimator with standard errors keeps of a fit."""
 
-    def _scores(self, X: Any) -> NDArray[Any]:
+    def _scores(self, X: object) -> NDArray[Any]:
         """Of each row, one column for each output."""
         weights = np.atleast_2d(self.coef_)
         if not hasattr(self, "center_"):  # somebody has set a model for rows as they are
@@ -265,11 +269,11 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         same = jax.tree.map(np.shape, last) == jax.tree.map(np.shape, problem.like)
         return last if same else None
 
-    def _listener(self, answers: list[object]) -> Callable[[dict[str, Any]], object] | None:
+    def _listener(self, answers: list[object]) -> Callable[[Json], object] | None:
         """What happens at a record of the run, if anything does; what the callback returned goes to `answers`."""
         told = None if self.callback is None else a_function("callback", self.callback)
 
-        def listen(record: dict[str, Any]) -> object:
+        def listen(record: Json) -> object:
             if self.verbose:
                 print(f"{type(self).__name__}: round {record['round']}, {smallest_gap(record)}")
             answers.append(None if told is None else told(record))
@@ -278,7 +282,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         return listen if self.verbose or told is not None else None
 
 
-def checked_data(estimator: BaseEstimator, X: Any, y: Any = None, **options: Any) -> Any:
+def checked_data(estimator: BaseEstimator, X: object, y: object = None, **options: object) -> Any:
     """scikit-learn's own checks, and X in float64, by rows if it is sparse; masked entries and text are refused."""
     refuse_masked("X", X)
     refuse_masked("y", y)

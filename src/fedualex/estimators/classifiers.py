@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils.validation import check_is_fitted
 
+from ..accepted import ClassWeight, Column, Folds, Matrix, Number, Penalty, Switch
 from ..display import rounded_up
 from ..inference.rates import Threshold, a_share, order_statistic, threshold
 from ..problems import AbstractProblem, AbstractRecipe, AucRecipe, ConstrainedRecipe, SparseGlmRecipe, split_rows
@@ -30,9 +31,9 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     """
 
     multiclass: ClassVar[bool] = True
-    class_weight: Any = None
-    fit_intercept: Any = True
-    radius: Any = None
+    class_weight: ClassWeight | None = None
+    fit_intercept: Switch = True
+    radius: Number | None = None
 
     penalized: ClassVar[str] = "l1"
 
@@ -40,18 +41,18 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         self,
         X: NDArray[Any],
         label: NDArray[Any],
-        clients: Any,
+        clients: object,
         size: float,
-        sample_weight: Any,
-        center: Any = None,
-        groups: Any = None,
+        sample_weight: object,
+        center: object = None,
+        groups: object = None,
     ) -> AbstractProblem:
         """The problem for rows that were divided by `size`; sample_weight is None if all rows weigh alike."""
         parts = split_rows(features(X), label, clients, sample_weight, self._groups(label, groups))
         at = Setting(getattr(self, self.penalized), size, center=center, grouped=groups is not None)
         return self._assembled(parts, clients, at)
 
-    def _groups(self, label: NDArray[Any], groups: Any) -> Any:
+    def _groups(self, label: NDArray[Any], groups: object) -> Any:
         """The group of each row, of which the problem has something to say; None if there are none."""
         return groups
 
@@ -67,7 +68,9 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         tags.classifier_tags.multi_class = self.multiclass
         return tags
 
-    def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> "FederatedClassifier":
+    def fit(
+        self, X: Matrix, y: Column, clients: Column | None = None, sample_weight: Column | None = None
+    ) -> "FederatedClassifier":
         """Fit to rows X with labels y; clients: whose row it is; sample_weight: how much it counts."""
         return self._fit(X, y, sample_weight, clients=clients)
 
@@ -104,13 +107,13 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
             )
         return label
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: Matrix) -> NDArray[Any]:
         """The score of each row: above 0 for the second of two classes; one column a class for more."""
         check_is_fitted(self)
         scores = self._scores(checked_data(self, X, reset=False))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> NDArray[Any]:
         """The class of each row."""
         scores = self.decision_function(X)
         number = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
@@ -120,7 +123,7 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
 class ProbabilisticClassifier(FederatedClassifier):
     """A classifier whose scores are those of the logistic or the softmax loss."""
 
-    def predict_proba(self, X: Any) -> NDArray[Any]:
+    def predict_proba(self, X: Matrix) -> NDArray[Any]:
         """The probability of each class."""
         scores = self.decision_function(X)
         scores = np.stack([np.zeros_like(scores), scores], axis=1) if scores.ndim == 1 else scores
@@ -136,7 +139,7 @@ def rounding_of_scores(X: Any, model: Any) -> float:
     return float(2 * (X.shape[1] + 8) * UNIT * np.max(reach))
 
 
-def held_out(limited: NDArray[np.bool_], clients: Any, share: float) -> NDArray[np.bool_]:
+def held_out(limited: NDArray[np.bool_], clients: object, share: float) -> NDArray[np.bool_]:
     """A share of the limited rows, of each client up to one row; which ones depends on the order of the rows alone."""
     number = np.zeros(len(limited), int) if clients is None else encode_labels("clients", clients, len(limited))[1]
     rows = np.random.default_rng(0).permutation(np.flatnonzero(limited))
@@ -163,14 +166,14 @@ class FederatedLogisticRegression(EffectsMixin, ProbabilisticClassifier):
 
     centers: ClassVar[bool] = True
 
-    l1: Any = 0.01
-    l2: Any = 0.0
+    l1: Penalty = 0.01
+    l2: Number = 0.0
     _: KW_ONLY
-    class_weight: Any = None
-    fit_intercept: Any = True
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-4
+    class_weight: ClassWeight | None = None
+    fit_intercept: Switch = True
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-4
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         own = {"intercept": self.fit_intercept, "center": at.center}
@@ -178,7 +181,7 @@ class FederatedLogisticRegression(EffectsMixin, ProbabilisticClassifier):
 
     @property
     def _has_no_penalty(self) -> bool:
-        return self.l1_ == 0 and self.l2 == 0 and self.radius is None
+        return bool(self.l1_ == 0 and self.l2 == 0 and self.radius is None)
 
 
 # A classifier that ranks.
@@ -195,12 +198,12 @@ class FederatedAUCClassifier(FederatedClassifier):
 
     multiclass: ClassVar[bool] = False
 
-    l1: Any = 0.01
-    l2: Any = 0.01
+    l1: Penalty = 0.01
+    l2: Number = 0.01
     _: KW_ONLY
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-2
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-2
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         return AucRecipe(saddle=False, **at.penalties(self.l2, self.radius))
@@ -238,19 +241,21 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
 
     multiclass: ClassVar[bool] = False
 
-    limit: Any = 0.1
-    limited: Any = None
-    l1: Any = 0.01
-    l2: Any = 0.0
+    limit: Number = 0.1
+    limited: object = None
+    l1: Penalty = 0.01
+    l2: Number = 0.0
     _: KW_ONLY
-    rate: Any = None
-    confidence: Any = 0.95
-    calibration: Any = 0.3
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-2
+    rate: Number | None = None
+    confidence: Number = 0.95
+    calibration: Number = 0.3
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-2
 
-    def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> "NeymanPearsonClassifier":
+    def fit(
+        self, X: Matrix, y: Column, clients: Column | None = None, sample_weight: Column | None = None
+    ) -> "NeymanPearsonClassifier":
         """Fit to rows X with labels y; clients: whose row it is; sample_weight: how much it counts in training."""
         if self.rate is None:
             self._fit(X, y, sample_weight, clients=clients)
@@ -267,7 +272,7 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
         self._cut(sign * found.score, found)
         return self
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: Matrix) -> NDArray[Any]:
         """The score of each row less the threshold: above 0 for the second class."""
         return super().decision_function(X) - getattr(self, "threshold_", 0.0)
 
@@ -293,7 +298,7 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
             raise ValueError(f"limit must be at least {SMALLEST:g}, about the rounding of a loss, got {self.limit!r}")
         return ConstrainedRecipe({self._limited_class(): limit}, **at.penalties(self.l2, self.radius))
 
-    def _groups(self, label: NDArray[Any], groups: Any) -> Any:
+    def _groups(self, label: NDArray[Any], groups: object) -> Any:
         return label
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:

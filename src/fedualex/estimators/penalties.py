@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Folds
 from ..algorithms.newton import why_no_curvature
 from ..problems import AbstractRecipe, gather
 from ..problems.rows import Rows
@@ -52,10 +53,11 @@ class Setting(NamedTuple):
         return {"l1": self.penalty(l1), "l2": l2 / self.size**2, "radius": bound}
 
 
+@runtime_checkable
 class Chooses(Protocol):
     """An estimator whose penalty held-out rows can choose."""
 
-    folds: Any
+    folds: Folds
 
     def _recipe(self, at: Setting) -> AbstractRecipe: ...
 
@@ -65,6 +67,9 @@ def choose_penalty(estimator: Chooses, parts: Sequence[Rows], names: Sequence[st
 
     parts, names: the rows of each client, and what it is called. name: of the penalty, as the estimator calls it.
     """
+    rows, folds = sum(len(own.y) for own in parts), estimator.folds
+    if isinstance(folds, int) and rows < folds:
+        raise ValueError(f"{name}={AUTO!r} takes a row for each of {folds} folds, got n_samples={rows}")
     unit = spread_of(parts)
     recipe = estimator._recipe(at._replace(value=ANY, unit=unit))
     parts = [rows._replace(y=rows.y / unit) for rows in parts] if unit != 1 else parts

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..accepted import Column, Folds, Matrix, Number, Penalty, Switch
 from ..data import Standardizer
 from ..problems import AbstractProblem, AbstractRecipe, LowRankRecipe, SparseGlmRecipe, robust_regression, split_rows
 from ..problems.rows import features
@@ -23,24 +24,26 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
     A subclass says what problem it solves for rows in a common scale and targets less their mean.
     """
 
-    fit_intercept: Any = True
+    fit_intercept: Switch = True
 
     def _problem(
         self,
         X: NDArray[Any],
         y: NDArray[Any],
-        clients: Any,
+        clients: object,
         size: float,
-        sample_weight: Any,
-        center: Any = None,
-        groups: Any = None,
+        sample_weight: object,
+        center: object = None,
+        groups: object = None,
     ) -> AbstractProblem:
         """The problem for rows that were divided by `size`; sample_weight is None if all rows weigh alike."""
         parts = split_rows(features(X), y, clients, sample_weight, groups)
         at = Setting(getattr(self, self.penalized), size, center=center, grouped=groups is not None)
         return self._assembled(parts, clients, at)
 
-    def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> "FederatedRegressor":
+    def fit(
+        self, X: Matrix, y: Column, clients: Column | None = None, sample_weight: Column | None = None
+    ) -> "FederatedRegressor":
         """Fit to rows X with targets y; clients: whose row it is; sample_weight: how much it counts."""
         return self._fit(X, y, sample_weight, clients=clients)
 
@@ -63,17 +66,17 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         self._keep_rows(Fitted(problem, z, scale.size, shift))
         return self
 
-    def _checked(self, X: Any, y: Any) -> Any:
+    def _checked(self, X: object, y: object) -> Any:
         return checked_data(self, X, y, y_numeric=True)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> NDArray[Any]:
         """<w, row> + b for each row."""
         check_is_fitted(self)
         scores = self._scores(checked_data(self, X, reset=False))
         return scores[:, 0] if np.ndim(self.coef_) == 1 else scores
 
 
-def check_numbers(y: Any) -> None:
+def check_numbers(y: object) -> None:
     """Refuse text; all else is scikit-learn's to check."""
     array = plain_array("y", y)
     try:
@@ -97,12 +100,12 @@ class FederatedLasso(EffectsMixin, FederatedRegressor):
     centers: ClassVar[bool] = True
     penalized: ClassVar[str] = "alpha"
 
-    alpha: Any = 1.0
+    alpha: Penalty = 1.0
     _: KW_ONLY
-    fit_intercept: Any = True
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-4
+    fit_intercept: Switch = True
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-4
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         own = {"intercept": self.fit_intercept, "center": at.center, "radius": at.radius(self.radius)}
@@ -128,13 +131,13 @@ class FederatedGroupLasso(EffectsMixin, FederatedRegressor):
     centers: ClassVar[bool] = True
     penalized: ClassVar[str] = "alpha"
 
-    alpha: Any = 1.0
-    groups: Any = None
+    alpha: Penalty = 1.0
+    groups: Column | None = None
     _: KW_ONLY
-    fit_intercept: Any = True
-    radius: Any = None
-    folds: Any = 5
-    tol: Any = 1e-4
+    fit_intercept: Switch = True
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-4
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         groups = range(self.n_features_in_) if self.groups is None else self.groups
@@ -157,18 +160,18 @@ class FederatedMultiTask(FederatedRegressor):
 
     penalized: ClassVar[str] = "nuclear"
 
-    nuclear: Any = 0.01
+    nuclear: Penalty = 0.01
     _: KW_ONLY
-    fit_intercept: Any = True
-    folds: Any = 5
-    tol: Any = 1e-4
+    fit_intercept: Switch = True
+    folds: Folds = 5
+    tol: Number = 1e-4
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def _checked(self, X: Any, y: Any) -> Any:
+    def _checked(self, X: object, y: object) -> Any:
         return checked_data(self, X, y, y_numeric=True, multi_output=True)
 
     def _problem(self, X: NDArray[Any], y: NDArray[Any], *about: Any, **more: Any) -> AbstractProblem:
@@ -189,12 +192,12 @@ class FederatedRobustRegression(FederatedRegressor):
     fit_intercept: whether there is a b; it is 0 otherwise.
     """
 
-    l1: Any = 0.01
-    l2: Any = 0.0
+    l1: Penalty = 0.01
+    l2: Number = 0.0
     _: KW_ONLY
-    fit_intercept: Any = True
-    radius: Any = None
-    tol: Any = 1e-2
+    fit_intercept: Switch = True
+    radius: Number | None = None
+    tol: Number = 1e-2
 
     def _problem(
         self,

@@ -123,7 +123,7 @@ class Product(AbstractGeometry):
 def as_geometry(name: str, spec: object) -> Tree:
     """A regularizer, a geometry, or a pytree of these, as a pytree of geometries."""
 
-    def convert(node: Any) -> Tree:
+    def convert(node: object) -> Tree:
         if isinstance(node, AbstractRegularizer):
             return Euclidean(node)
         if isinstance(node, Product):

@@ -1,8 +1,9 @@
 """How sure a measure of a model is: intervals from sums over rows, which add over parties.
 
 Means of losses, squares and absolute errors have normal intervals; shares have Wilson's; r2 that of the delta method.
-An AUC is that of the pairs within parties, with DeLong's variance: pairs of two parties would need their rows side by
-side.
+An AUC is that of the pairs within parties, with DeLong's variance, and so is a C-index: pairs of two parties would need
+their rows side by side. Both intervals are those of log-odds. Where all pairs are in the right order, or all in the
+wrong one, an AUC has the exact interval of pairs that share no row.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..problems.families import Family
+from ..problems.risk_sets import concordance_sums
 from .newton import Ask, Estimate, estimate
 from .sums import Design, Sums, summarize_effects
 from .table import check_confidence, covariance_of
@@ -74,16 +76,17 @@ def summarize_answers(right: NDArray[Any], losses: NDArray[Any] | None = None) -
 def summarize_ranks(scores: NDArray[Any], positive: NDArray[Any]) -> Sums:
     """Sums for the AUC: the pairs, those that are ranked rightly, and DeLong's variance of their number.
 
+    pairs_apart: how many pairs can be made so that no row is in two of them.
     Zeros where there are no pairs. A class of one row has no variance that could be seen; it counts with the largest.
     """
     above, below = scores[positive], scores[~positive]
-    pairs = float(len(above) * len(below))
+    pairs, apart = float(len(above) * len(below)), float(min(len(above), len(below)))
     if not pairs:
-        return {name: np.zeros(()) for name in ("pairs", "ranked", "ranked_variance")}
+        return {name: np.zeros(()) for name in ("pairs", "ranked", "ranked_variance", "pairs_apart")}
     wins, losses = _shares_below(above, below), 1 - _shares_below(below, above)
     auc = float(wins.mean())
     variance = sum(_variance_of_mean(shares) for shares in (wins, losses))
-    sums = {"pairs": pairs, "ranked": pairs * auc, "ranked_variance": pairs**2 * variance}
+    sums = {"pairs": pairs, "ranked": pairs * auc, "ranked_variance": pairs**2 * variance, "pairs_apart": apart}
     return {name: np.asarray(number) for name, number in sums.items()}
 
 
@@ -115,6 +118,12 @@ def summarize_numbers(truth: NDArray[Any], answers: NDArray[Any], center: float 
     return sums | powers | crossed
 
 
+def summarize_times(time: NDArray[Any], event: NDArray[Any], scores: NDArray[Any]) -> Sums:
+    """Sums for the C-index: rows, events, and those of `concordance_sums`."""
+    sums = {"rows": len(time), "events": np.sum(event > 0), **concordance_sums(time, event, scores)}
+    return {name: np.asarray(float(value)) for name, value in sums.items()}
+
+
 def summarize_counts(truth: NDArray[Any], expected: NDArray[Any], deviance: NDArray[Any], likelihood: Any) -> Sums:
     """Sums for the deviance and the log-likelihood, means over rows, and for observed counts over expected ones."""
     products = {"observed_squares": truth**2, "crossed": truth * expected, "expected_squares": expected**2}
@@ -144,7 +153,9 @@ def measure(sums: Given, confidence: float = 0.95, scale: float = 1.0) -> dict[s
     if "right" in sums:
         found["accuracy"] = wilson_interval(float(sums["right"]), rows, z)
     if "pairs" in sums:
-        found["auc"] = _auc(sums, z)
+        found["auc"] = _auc(sums, confidence)
+    if "comparable" in sums:
+        found["c-index"] = _concordance(sums, z)
     if "truth_1" in sums:
         found["r2"] = _r2(sums, rows, z)
     if "observed" in sums:
@@ -257,13 +268,44 @@ def _r2(sums: Given, rows: float, z: float) -> Interval | None:
     return Interval(value, error, value - z * error, min(value + z * error, 1.0))
 
 
-def _auc(sums: Given, z: float) -> Interval | None:
+def _auc(sums: Given, confidence: float) -> Interval | None:
     pairs = float(sums["pairs"])
     if not pairs:
         return None
-    value = float(sums["ranked"]) / pairs
+    value, apart = float(sums["ranked"]) / pairs, float(sums["pairs_apart"])
     error = float(np.sqrt(float(sums["ranked_variance"]))) / pairs
-    return Interval(value, error, max(value - z * error, 0.0), min(value + z * error, 1.0))
+    if is_at_end(value):
+        reach = ((1 - confidence) / 2) ** (1 / apart)
+        lower, upper = (reach, 1.0) if value > 0.5 else (0.0, 1 - reach)
+        return Interval(float(round(value)), error, lower, upper)
+    spread = error if error > 0 else float(np.sqrt(value * (1 - value) / apart))
+    middle, reach = np.log(value / (1 - value)), normal_quantile(confidence) * spread / (value * (1 - value))
+    lower, upper = (float(1 / (1 + np.exp(-end))) for end in (middle - reach, middle + reach))
+    return Interval(value, error, lower, upper)
+
+
+def is_at_end(auc: float) -> bool:
+    """Whether all pairs are in the right order, or all in the wrong one, up to the rounding of sums."""
+    return min(auc, 1 - auc) < 1e-12
+
+
+def _concordance(sums: Given, z: float) -> Interval | None:
+    """The share of pairs c / p with the variance of its first-order change with each row, sum (c_i - share p_i)^2.
+
+    The interval is normal for the logarithm of the odds, so that it stays between 0 and 1.
+    """
+    pairs = float(sums["comparable"])
+    if not pairs:
+        return None
+    share = float(sums["concordant"]) / pairs
+    squares = [float(sums[name]) for name in ("concordant_squares", "concordant_comparable", "comparable_squares")]
+    spread = squares[0] - 2 * share * squares[1] + share**2 * squares[2]
+    error = float(np.sqrt(max(spread, 0.0))) / pairs
+    if not 0 < share < 1:
+        return Interval(share, error, 0.0, 1.0)
+    odds, half = np.log(share / (1 - share)), z * error / (share * (1 - share))
+    lower, upper = (float(1 / (1 + np.exp(-end))) for end in (odds - half, odds + half))
+    return Interval(share, error, lower, upper)
 
 
 def _shares_below(some: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:

@@ -111,17 +111,19 @@ def estimate(
     most: int = 25,
     drop: bool = False,
     least_events: float = LEAST_EVENTS,
+    counted: str = "",
 ) -> Estimate:
     """The optimum without penalty from `start` on, by damped Newton steps, with its covariances.
 
     names: of the parameters, in their order. exact: the loss is squares. self_concordant: |phi'''| <= phi''; without
     either nothing is proved of the distance to the optimum. most: exchanges. drop: go on without columns that are
-    combinations of those before them. least_events: refuse fewer events, or rows, for each parameter.
+    combinations of those before them. least_events: refuse fewer events, or rows, for each parameter. counted: how
+    events are called, if not as rows of a class or with a target.
     """
     search = _Search(ask, tuple(names), exact, self_concordant, most)
     start = np.asarray(start, float)
     sums = search.answer(start, exact)
-    if (why := _too_few(sums, start.size, least_events)) is not None:
+    if (why := _too_few(sums, start.size, least_events, counted)) is not None:
         return search.ended(Outcome.TOO_FEW, why, start, sums)
     if not float(sums["value"]) < HUGE:
         return search.not_reached(search.point(start, sums))
@@ -358,18 +360,19 @@ def _project_to_null(beyond: NDArray[Any], before: NDArray[Any], step: NDArray[A
 # Refusals.
 
 
-def _too_few(sums: Mapping[str, NDArray[Any]], size: int, least: float) -> str | None:
+def _too_few(sums: Mapping[str, NDArray[Any]], size: int, least: float, counted: str) -> str | None:
     events = np.atleast_1d(sums["events"])
     contrasts = max(1, events.size - 1)
     parameters = (size + round(float(sums["intercepts"]))) / contrasts
     fewest = float(events.min())
     if fewest >= least * parameters:
         return None
-    what = "rows of the rarest class"
-    if events.size == 1:
+    what = counted or "rows of the rarest class"
+    if events.size == 1 and not counted:
         what = "rows" if fewest == float(sums["rows"]) else "rows whose target is not 0"
     each = "" if contrasts == 1 else " of a class"
-    return f"there are {fewest:.0f} {what} for {parameters:.0f} parameters{each}, and {least:g} for each are needed"
+    are, what = ("are", what) if round(fewest) != 1 else ("is", what.replace("rows", "row"))
+    return f"there {are} {fewest:.0f} {what} for {parameters:.0f} parameters{each}, and {least:g} for each are needed"
 
 
 def _independent_columns(sums: Mapping[str, NDArray[Any]], size: int) -> tuple[NDArray[Any], dict[int, list[int]]]:

@@ -292,7 +292,7 @@ def _derivatives(losses: _Losses, matrix: NDArray[Any], block: NDArray[Any], own
         "second": triangle(whole),
         "mass": np.asarray(mass.sum()),
         "rounding": rounding,
-        "constant": _one_hot(constant),
+        "constant": one_hot(constant),
     }
     if meat:
         weighted = weight[:, None] * scores
@@ -324,7 +324,7 @@ def _rounding(
     return np.asarray(UNIT * terms * (np.abs(matrix).T @ (weight[:, None] * each))).ravel()
 
 
-def _one_hot(bound: float) -> NDArray[Any]:
+def one_hot(bound: float) -> NDArray[Any]:
     """The power of two that is not below a bound, as a vector that adds over parties."""
     counts = np.zeros(EXPONENTS)
     if bound > 0:

@@ -1,6 +1,6 @@
 """The model problem of methods with curvature: a composite affine monotone inclusion, solved to rounding."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
@@ -42,7 +42,7 @@ class Blocks:
         parts = zip(self.members, [0, *self.ends[:-1]], np.split(kept, ends[:-1]), strict=True)
         members = [block.among(own - first) for block, first, own in parts]
         split = int(np.searchsorted(kept, self.split))
-        return Blocks(members, list(ends), self.quadratic[kept], self.linear[kept], split)
+        return Blocks(members, ends.tolist(), self.quadratic[kept], self.linear[kept], split)
 
 
 class ModelSolution(NamedTuple):
@@ -51,8 +51,9 @@ class ModelSolution(NamedTuple):
     point: Floats
     slope: Floats
     residual: float
-    """|n - prox(n - T F(n))| in the metric 1/T of the curvature's diagonal, relative to |n| + |T F(n)|, which count for
-    no more than FAR times |c| + |T F(c)|, because a model without a solution leads away forever."""
+    """|n - prox(n - T F(n))| in the metric 1/T, relative to |n| + |T F(n)|, which count for no more than FAR times
+    |c| + |T F(c)|, because a model without a solution leads away forever. T is 1 / curvature of each entry; of a matrix
+    it is one number, the largest in which the model was solved."""
     iterations: int
     """Newton steps, iterations of the interior point method and accelerated steps, of different cost, together."""
 
@@ -97,7 +98,7 @@ def solve_model(blocks: Blocks, g: Floats, J: Floats, c: Floats, start: Floats |
     tilted = g + blocks.linear + blocks.quadratic * c
     model = Model(blocks.members, blocks.ends, tilted, full, c, _steps(blocks, full), blocks.split)
     with np.errstate(all="ignore"):  # a path that has lost its digits ends by itself
-        walk = _solve(model, c if start is None else np.asarray(start, float))
+        model, walk = _solve(model, c if start is None else np.asarray(start, float))
     slope = -(g + J @ (walk.point - c))
     return ModelSolution(walk.point, slope, model.residual(walk.point, FAR), walk.steps)
 
@@ -107,6 +108,8 @@ HANDOVER = 1e-3
 """Each time its mu has fallen by this, from HANDOVER^2 on, the interior point method hands over to Newton's method."""
 SOLVED = 2e-13
 """A residual at which nothing else is tried; Newton's method goes on below it as long as it gains."""
+NEARLY = 1e-12
+"""The same in longer steps, where rounding counts for more."""
 SPECTRAL = 500
 """The most Newton steps where a block is a function of singular values."""
 FIRST_ORDER, CLOSE = 200, 1e-3
@@ -115,17 +118,20 @@ FACTORS = (1.0, 1e4, 1e8)
 """Of the first mu: a start too near to the boundary of a wide domain is lost after a few steps."""
 
 
-def _solve(model: Model, start: Floats) -> Walk:
-    """Newton's method from the start; if it is lost, from the points of an interior point method."""
+def _solve(model: Model, start: Floats) -> tuple[Model, Walk]:
+    """Newton's method from the start; if it is lost, from the points of an interior point method.
+
+    Returns: the model in the metric in which it is solved, and where that ended.
+    """
     if any(isinstance(block, OfSingularValues) for block in model.blocks):
-        return _solve_spectral(model, start)
+        return _lengthen(model, _solve_spectral(model, start))
     best = polish(model, start, 12)
     first = length_of(start - forward_backward(model, start), model.t) ** 2 / start.size
     for factor in FACTORS:
         if best.residual <= SOLVED:
             break
         best = _follow(model, start, factor * first, best)
-    return best
+    return model, best
 
 
 def _solve_spectral(model: Model, start: Floats) -> Walk:
@@ -136,6 +142,32 @@ def _solve_spectral(model: Model, start: Floats) -> Walk:
         best = _better(best, polish(model, start, 12))
         best.steps += FIRST_ORDER
     return best if best.residual <= SOLVED else _better(best, approach(model, start, SPECTRAL))
+
+
+def _lengthen(model: Model, walk: Walk) -> tuple[Model, Walk]:
+    """The same in steps that are longer and longer, as long as it is solved in them.
+
+    A matrix has one step for all of its entries, as long as the steepest can bear: what a slope misses elsewhere is
+    hidden from a residual in that metric, but not from psi^*, which counts every slope alike.
+    """
+    matrices = np.concatenate([np.full(block.size, isinstance(block, OfSingularValues)) for block in model.blocks])
+    curvature = np.diagonal(model.J)[matrices]
+    curvature = curvature[curvature > 0]
+    spread = np.max(curvature) / np.min(curvature) if curvature.size else 1.0
+    solved, here, longer, misses = (model, walk), walk.point, model, 0
+    for _ in range(int(np.log10(spread))):
+        longer = replace(longer, t=np.where(matrices, 10 * longer.t, longer.t))
+        found = polish(longer, here, 12)
+        walk.steps += found.steps
+        misses = 0 if found.residual <= NEARLY else misses + 1
+        if misses == 2:
+            break
+        if misses == 0:
+            solved = longer, found
+        if found.residual < longer.residual(here):
+            here = found.point
+    model, found = solved
+    return model, Walk(found.point, found.residual, walk.steps)
 
 
 def _follow(model: Model, start: Floats, first: float, best: Walk) -> Walk:

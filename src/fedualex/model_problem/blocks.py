@@ -48,7 +48,6 @@ class Separate:
     upper: Floats
     prior: Floats
     labels: NDArray[np.intp] | None
-    uniform = False
 
     @property
     def may_rest(self) -> bool:
@@ -64,12 +63,8 @@ class Separate:
         return replace(self, size=kept.size, **own)
 
     def steps(self, t: Floats) -> Floats:
-        """The nearest steps that the prox is known for: of one size within a group."""
-        if self.labels is None:
-            return t
-        least = np.full(self.form.weights.size, np.inf)  # type: ignore[union-attr]
-        np.minimum.at(least, self.labels, t)
-        return least[self.labels]
+        """The steps that the prox is known for: all."""
+        return t
 
     def prox(self, v: Floats, t: Floats) -> Floats:
         """argmin sum_i (x_i - v_i)^2 / (2 t_i) + psi(x), psi without its quadratic and linear terms."""
@@ -85,15 +80,13 @@ class Separate:
         elif form.l1 > 0 or form.coupling == "l1":
             inside &= x != 0
         kept = np.flatnonzero(inside)
-        x, t, v = x[kept], t[kept], v[kept]
+        x, t = x[kept], t[kept]
         scale = np.ones(kept.size)
         if form.entropy > 0:
             scale = x / (x + t * form.entropy)
         if form.coupling == "l2":
             scale = scale / (1 + nu * t)
-        first = _scaled(scale)
-        if self.labels is not None:
-            first = self._grouped(v, t, kept, scale)
+        first = _scaled(scale) if self.labels is None else self._grouped(x, t * scale, kept, scale)
         tied = form.coupling == "sum" or nu > 0
         if not tied:
             plain = form.entropy == 0 and self.labels is None
@@ -108,22 +101,23 @@ class Separate:
 
         return Slope(kept, False, apply)
 
-    def _grouped(self, v: Floats, t: Floats, kept: NDArray[np.intp], scale: Floats) -> Callable[[Floats], Floats]:
-        """(1 - t w / |v_g|) + t w v_g v_g' / |v_g|^3 on each group, then scaled."""
+    def _grouped(self, x: Floats, t: Floats, kept: NDArray[np.intp], scale: Floats) -> Callable[[Floats], Floats]:
+        """The inverse of 1 + T (w / |x_g|) (1 - u u'), u = x_g / |x_g|, on each group, of what was scaled."""
         labels, weights = self.labels[kept], self.form.weights  # type: ignore[index]
-        count = weights.size  # type: ignore[union-attr]
-        norms = np.sqrt(np.bincount(labels, v * v, count))
-        norms = np.where(norms > 0, norms, 1)[labels]
-        share = t * weights[labels] / norms  # type: ignore[index]
-        unit = v / norms
+        norms = np.sqrt(np.bincount(labels, x * x, weights.size))[labels]  # type: ignore[union-attr]
+        unit, bent = x / norms, t * weights[labels] / norms  # type: ignore[index]
         order = np.argsort(labels, kind="stable")
         starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
         place = np.empty(labels.size, np.intp)
         place[order] = np.repeat(np.arange(starts.size), np.diff(np.append(starts, labels.size)))
+        if not labels.size:
+            return _same
+        length = np.add.reduceat((unit * unit / (1 + bent))[order], starts)
 
         def apply(rows: Floats) -> Floats:
-            along = np.add.reduceat((unit[:, None] * rows)[order], starts, axis=0) if labels.size else rows
-            return scale[:, None] * ((1 - share)[:, None] * rows + (share * unit)[:, None] * along[place])
+            moved = (scale / (1 + bent))[:, None] * rows
+            along = np.add.reduceat((unit[:, None] * moved)[order], starts, axis=0) / length[:, None]
+            return moved + (bent / (1 + bent) * unit)[:, None] * along[place]
 
         return apply
 
@@ -143,11 +137,7 @@ class Separate:
     def _at(self, v: Floats, t: Floats, nu: float) -> Floats:
         form = self.form
         if self.labels is not None:
-            norms = np.sqrt(np.bincount(self.labels, v * v, form.weights.size))  # type: ignore[union-attr]
-            reach = norms[self.labels]
-            limit = t * form.weights[self.labels]  # type: ignore[index]
-            kept = np.where(limit > 0, np.maximum(reach - limit, 0) / np.where(reach > 0, reach, 1), 1)
-            return v * kept / (1 + nu * t)
+            return _shrink_groups(v / (1 + nu * t), t / (1 + nu * t), self.labels, form.weights)  # type: ignore[arg-type]
         if form.coupling == "sum":
             v = v - nu * t
         l1 = form.l1 + (nu if form.coupling == "l1" else 0.0)
@@ -172,19 +162,27 @@ class Separate:
                 lambda nu: float(np.sum(np.abs(self._at(v, t, nu)))) - radius, np.abs(v) / t - self.form.l1, 0.0
             )
         else:
-            # 1/||x|| is nearly linear in nu: Newton's method from the left never overshoots (More 1978).
-            nu = 0.0
-            for _ in range(60):
-                x = free / (1 + nu * t)
-                length = float(np.linalg.norm(x))
-                fall = float(np.sum(x * x * t / (1 + nu * t)))
-                step = (length / radius - 1) * length * length / fall
-                nu += step
-                if abs(step) <= 1e-16 * nu:
-                    break
+            nu = self._root_of_length(v, t, free)
         x = self._at(v, t, nu)
         length = float(np.linalg.norm(x, order))
         return (x * (radius / length) if length > radius else x), nu
+
+    def _root_of_length(self, v: Floats, t: Floats, free: Floats) -> float:
+        """The nu at which the l2 norm is the radius."""
+        # 1/||x|| is nearly linear in nu: Newton's method from the left does not overshoot (More 1978).
+        nu, x, kept = 0.0, free, np.flatnonzero(free)
+        for _ in range(60):
+            length, at = float(np.linalg.norm(x)), kept[x[kept] != 0]
+            moved = (t[at] / (1 + nu * t[at]) * x[at])[:, None]
+            if self.labels is not None:
+                scale = 1 / (1 + nu * t[at])
+                moved = self._grouped(x[at], t[at] * scale, at, scale)((t[at] * x[at])[:, None])
+            step = (length / self.form.radius - 1) * length * length / float(x[at] @ moved[:, 0])
+            nu += step
+            if abs(step) <= 1e-16 * nu:
+                break
+            x = self._at(v, t, nu) if self.labels is not None else free / (1 + nu * t)
+        return nu
 
     def _with_sum(self, v: Floats, t: Floats) -> tuple[Floats, float]:
         radius = self.form.radius
@@ -231,6 +229,30 @@ class Separate:
         return nu
 
 
+def _shrink_groups(v: Floats, t: Floats, labels: NDArray[np.intp], weights: Floats) -> Floats:
+    """argmin sum_i (x_i - v_i)^2 / (2 t_i) + sum_g w_g |x_g|: x_i = v_i s / (s + t_i w), s = |x_g| or 0.
+
+    s is where |v_i / (s + t_i w)| is 1 in l2: its inverse is concave in s, so Newton's method from the left does not
+    overshoot; it begins where the largest entry alone is 1.
+    """
+    count, limit = weights.size, t * weights[labels]
+    s = np.zeros(count)
+    np.maximum.at(s, labels, np.abs(v) - limit)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        zero = np.bincount(labels, np.where(v == 0, 0, v / limit) ** 2, count) <= 1
+    for _ in range(60):
+        at = np.where(zero, 1, s)[labels] + limit
+        parts = np.where(v == 0, 0, v / np.where(at > 0, at, 1)) ** 2
+        size = np.bincount(labels, parts, count)
+        fall = np.bincount(labels, parts / np.where(at > 0, at, 1), count)
+        step = np.where(zero | (fall <= 0), 0, (np.sqrt(size) - 1) * size / np.where(fall > 0, fall, 1))
+        s = np.maximum(s + step, 0)
+        if np.all(np.abs(step) <= 1e-16 * s):
+            break
+    length = np.where(zero, 0, s)[labels]
+    return v * np.where(zero[labels], 0, length / np.where(length + limit > 0, length + limit, 1))
+
+
 def _scaled(scale: Floats) -> Callable[[Floats], Floats]:
     return lambda rows: scale[:, None] * rows
 
@@ -269,7 +291,6 @@ class OfSingularValues:
 
     inner: Separate
     shape: tuple[int, int]
-    uniform = True
     may_rest = False
 
     @property

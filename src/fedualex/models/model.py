@@ -1,6 +1,5 @@
 """A linear model of a table: what it was fitted to, how it answers, and what is certified about it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from ..data import Encoder, Standardizer
 from ..data.columns import CellError, column_of_kind, plain_column
 from ..display import rounded_up
 from ..problems.readings import Reading
+from ..storage import Json
 from ..validation import missing, short
 
 
@@ -113,8 +113,8 @@ class Model:
     bias: NDArray[Any]
     answers: Answers
     target: str | tuple[str, ...]
-    certificate: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
+    certificate: Json = field(default_factory=dict)
+    training: Json = field(default_factory=dict)
     exposure: str | None = None
 
     def __post_init__(self) -> None:
@@ -122,10 +122,15 @@ class Model:
         if self.weights.shape[:1] != (features,) or self.weights.shape[1:] != np.shape(self.bias):
             shapes = f"{self.weights.shape} and {np.shape(self.bias)}"
             raise ValueError(f"weights and bias must fit {features} features, got the shapes {shapes}")
-        if not isinstance(self.target, str) and self.weights.shape[1:] != (len(self.target),):
+        if self.several and self.weights.shape[1:] != (len(self.target),):
             raise ValueError(f"weights must have a column for each of {self.target}, got shape {self.weights.shape}")
         if not np.all(np.isfinite(self.weights)) or not np.all(np.isfinite(self.bias)):
             raise ValueError("weights and bias must be finite")
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several targets with a score each, and not a time and an event with one."""
+        return not isinstance(self.target, str) and not self.answers.reading.timed
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -134,7 +139,7 @@ class Model:
 
     def parts(self) -> list["Model"]:
         """The model of each target alone; of one target the model itself."""
-        if isinstance(self.target, str):
+        if not self.several:
             return [self]
         center, scale, _ = np.broadcast_arrays(self.answers.center, self.answers.scale, np.zeros(len(self.target)))
         found = []
@@ -170,11 +175,11 @@ class Model:
             raise ValueError(f"table must have numbers whose scores float64 holds; that of row {row} is beyond it")
         return scores
 
-    def predict(self, table: Any) -> NDArray[Any]:
+    def predict(self, table: object) -> NDArray[Any]:
         """The class or the number of each row; one column for each of several targets."""
         return self.answers.of(self.decision_function(table))
 
-    def predict_proba(self, table: Any) -> NDArray[Any]:
+    def predict_proba(self, table: object) -> NDArray[Any]:
         """The probability of each class, one column each; refused for a ranking and for numbers."""
         return self.answers.probabilities(self.decision_function(table))
 

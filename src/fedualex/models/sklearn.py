@@ -84,7 +84,7 @@ def _words(values: NDArray[Any]) -> Any:
     return steps.make_pipeline(_plain(dtype=values.dtype.type), one)
 
 
-def _plain(**kind: Any) -> Any:
+def _plain(**kind: object) -> Any:
     """A data frame's names are checked once, by the whole."""
     scaling = required("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
     return scaling.FunctionTransformer(np.asarray, kw_args=kind)

@@ -121,7 +121,7 @@ def _read_float(text: str) -> float:
     return number
 
 
-def _check_depth(document: Any) -> None:
+def _check_depth(document: object) -> None:
     level, depth = [document], 0
     while level:
         depth += 1
@@ -166,7 +166,7 @@ def _encoder(numbers: tuple[str, ...], scale: Standardizer | None, document: Map
     return Encoder(numbers, levels, scale, {}, references, shares, indicators, codes, missing)
 
 
-def _real(name: str, given: Any) -> NDArray[np.float64]:
+def _real(name: str, given: object) -> NDArray[np.float64]:
     """Finite numbers."""
     if np.asarray(given).dtype.kind not in "fiu":
         raise ValueError(f"{name} must be real numbers, got {np.asarray(given).dtype}")
@@ -184,7 +184,7 @@ def _check_answers(model: Model) -> None:
     wanted = (several[0] if several else 2) if model.answers.reading.labelled else 0
     if len(several) > 1 or len(labels) != wanted:
         raise ValueError(f"labels must be {wanted} for weights of shape {model.weights.shape}, got {len(labels)}")
-    targets = () if isinstance(model.target, str) else (len(model.target),)
+    targets = (len(model.target),) if model.several else ()
     if any(np.shape(getattr(model.answers, key)) not in ((), targets) for key in OF_TARGETS):
         raise ValueError("center and scale must be one number, or one for each target")
     with np.errstate(all="ignore"):

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..runs import folder
 from ..runs.folder import StoredRun
-from ..storage import write_json
+from ..storage import Json, write_json
 
 # Finished seeds of an experiment, and their final numbers as mean and standard deviation.
 
@@ -485,7 +485,7 @@ QUESTIONS: tuple[Claim | Trend, ...] = (
 CLAIMS = (*PAPER, *QUESTIONS)
 
 
-def judge(claim: Claim | Trend, experiments: dict[str, Runs]) -> dict[str, Any] | None:
+def judge(claim: Claim | Trend, experiments: dict[str, Runs]) -> Json | None:
     """One row of the table; None if nothing that the claim is about was run."""
     present = {name: experiments[name] for name in claim.experiments if name in experiments}
     if isinstance(claim, Trend):
@@ -539,7 +539,7 @@ def _read(read: Reading, experiments: dict[str, Runs]) -> dict[str, Found]:
     return results
 
 
-def judge_claims(root: Path) -> list[dict[str, Any]]:
+def judge_claims(root: Path) -> list[Json]:
     """Every claim judged on the finished experiments in a folder; a row says if its instances are small."""
     names: Iterable[str] = sorted({name for claim in CLAIMS for name in claim.experiments})
     begun = {name: seed_runs(root / name) for name in names if (root / name / "runs").is_dir()}
@@ -548,7 +548,7 @@ def judge_claims(root: Path) -> list[dict[str, Any]]:
     return [row | {"small": small} for claim in CLAIMS if (row := judge(claim, experiments))]
 
 
-def write_claims(root: Path) -> list[dict[str, Any]]:
+def write_claims(root: Path) -> list[Json]:
     """The table of all claims, kept beside the experiments."""
     table = judge_claims(root)
     write_json(root / "claims.json", table)

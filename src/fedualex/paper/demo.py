@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ..runs import folder
 from ..runs.settings import ConfigurationError, configure, folder_names
 from ..runs.solving import solve_afresh
 from ..runtime import Stop
+from ..storage import Json
 from .reproduction import write_exact
 
 TITLE = "The paper's l1 game, 100 clients, 10 local steps a round, 100 rounds"
-METHODS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, Json] = {
     "FeDualEx": {"name": "FeDualEx"},
     "FedMiP (plain averaging)": {"name": "FedMiP", "server_prox": "none"},
     "FedDualAvg": {"name": "FedDualAvg"},
@@ -43,7 +43,7 @@ MEANINGS = {
     "last": "the server's last point",
     "polished": "ours: one exact composite step from the average of the clients' points",
 }
-RUN: dict[str, Any] = {
+RUN: Json = {
     "clients": 100,
     "local_steps": 10,
     "rounds": 100,
@@ -61,7 +61,7 @@ WHY_LAST = (
 """What the numbers alone do not say; the report shows it below them."""
 
 
-def run_demo(out: Path, seed: int, announce: Callable[[str, str, str], None]) -> dict[str, Any]:
+def run_demo(out: Path, seed: int, announce: Callable[[str, str, str], None]) -> Json:
     """Run all methods for all outputs into out/OUTPUT/METHOD; the status of the first.
 
     announce: is told the output, the label of the method and how its run ended.

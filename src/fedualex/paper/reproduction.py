@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from copy import deepcopy
@@ -40,7 +40,7 @@ from ..runs.settings import (
 )
 from ..runtime import Run, Stop, averaging, score, simulate, structure_of
 from ..runtime.options import SimulatorOptions, SolveOptions, fields_of
-from ..storage import write_json
+from ..storage import Json, write_json
 
 # The exact saddle point of a game beside its runs.
 
@@ -89,15 +89,15 @@ class Experiment:
 
     name: str
     title: str
-    settings: dict[str, Any]
+    settings: Json
     seeds: int
     quick: bool = False
     """Whether it is the small instance of its file."""
-    case: dict[str, Any] | None = None
+    case: Json | None = None
     """Of an experiment that is one case of a study: its `study`, what differs (`axis`), and its `value`."""
 
     @property
-    def methods(self) -> dict[str, dict[str, Any]]:
+    def methods(self) -> dict[str, Json]:
         """Settings of each method, by its label."""
         return dict(self.settings["methods"])
 
@@ -113,7 +113,7 @@ class Experiment:
         grid = {name: values for name, values in self.settings["grid"].items() if name in names}
         return [dict(zip(grid, map(float, values), strict=True)) for values in itertools.product(*grid.values())]
 
-    def method_settings(self, label: str) -> dict[str, Any]:
+    def method_settings(self, label: str) -> Json:
         """What a method is made from: its table, but for what the protocol reads."""
         return {key: value for key, value in self.methods[label].items() if key not in ("run", "steps")}
 
@@ -126,7 +126,7 @@ class Experiment:
         return build_problem(self.settings["problem"], Path())
 
     @property
-    def plan(self) -> dict[str, Any]:
+    def plan(self) -> Json:
         """What its folder keeps of it, and is resumed by."""
         small = {"quick": True} if self.quick else {}
         case = {"case": self.case} if self.case else {}
@@ -162,7 +162,7 @@ def read_experiments(path: Path, *, seeds: int | None = None, quick: bool = Fals
     return found
 
 
-def _check(tables: Mapping[str, Any], small: Mapping[str, Any], cases: list[dict[str, Any]]) -> None:
+def _check(tables: Json, small: Json, cases: list[Json]) -> None:
     """Refuse keys that do not exist."""
     check_keys("[run]", tables["run"], RUN_DEFAULTS)
     check_keys("[tuning]", tables["tuning"], ("seed", "output"))
@@ -187,7 +187,7 @@ def paper_experiments() -> dict[str, Path]:
 # Every task leaves one file or folder, written atomically, so a protocol that was stopped goes on with what is missing.
 
 
-Task = dict[str, Any]
+Task = Json
 """One simulation: its `kind` ("grid" or "seed"), `method`, `steps` and `seed`. Plain data for workers."""
 
 
@@ -265,7 +265,7 @@ def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: 
     write_json(path, {**task, "score": None if math.isinf(found) else found, "outputs": _outputs(result)})
 
 
-def configuration_of(experiment: Experiment, task: Task) -> dict[str, Any]:
+def configuration_of(experiment: Experiment, task: Task) -> Json:
     """The run of a task as plain data, as its manifest keeps it."""
     own_run = experiment.methods[task["method"]].get("run", {})
     # With this output all are in the history.
@@ -293,7 +293,7 @@ AVERAGED = ("FedMiP plain averaging", "FeDualEx")
 
 def measure_averaging(experiment: Experiment, problem: AbstractProblem, root: Path) -> None:
     """Densities of clients' points and of the server's, at the tuned steps; nothing for games of ranks."""
-    series: dict[str, Any] = {}
+    series: Json = {}
     run = experiment.settings["run"]
     exact = json.loads((root / "exact.json").read_text())
     for label in AVERAGED if exact["density"] is not None else ():
@@ -324,7 +324,7 @@ def stages(experiment: Experiment, root: Path) -> list[Stage]:
     ]
 
 
-def _whole_run(problem: AbstractProblem, method: Method, options: dict[str, Any]) -> Run:
+def _whole_run(problem: AbstractProblem, method: Method, options: Json) -> Run:
     """A run whose result may be stored: what Ctrl-C cut short would pass for the whole when the protocol goes on."""
     run = simulate(problem, method, **options)
     if run.stop is Stop.INTERRUPTED:
@@ -332,12 +332,12 @@ def _whole_run(problem: AbstractProblem, method: Method, options: dict[str, Any]
     return run
 
 
-def _scores(experiment: Experiment, root: Path, label: str) -> list[dict[str, Any]]:
+def _scores(experiment: Experiment, root: Path, label: str) -> list[Json]:
     tasks = [task for task in grid_tasks(experiment) if task["method"] == label]
     return [json.loads(result_path(root, task).read_text()) for task in tasks]
 
 
-def _outputs(run: Run) -> dict[str, Mapping[str, Any]]:
+def _outputs(run: Run) -> dict[str, Json]:
     return {
         name: {"gap": o.gap, "density": o.density, "rank": None if o.rank is None else list(o.rank)}
         for name, o in run.outputs.items()

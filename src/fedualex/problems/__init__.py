@@ -10,6 +10,7 @@ from .base import AbstractOracle, AbstractProblem, Exact, GaussianNoise, Minibat
 from .bilinear import Bilinear, bilinear, matrix_game
 from .constrained import ConstrainedRecipe, constrained, phase_one, violation
 from .convexity import ConvexityCheck, check_convex_concave
+from .cox import CoxRecipe, FairCoxRecipe, cox, fair_cox
 from .general import Problem
 from .known import Floor
 from .low_rank import LowRankRecipe, low_rank
@@ -42,7 +43,9 @@ __all__ = [
     "ClientMetrics",
     "ConstrainedRecipe",
     "ConvexityCheck",
+    "CoxRecipe",
     "Exact",
+    "FairCoxRecipe",
     "Floor",
     "GaussianNoise",
     "LowRankRecipe",
@@ -61,6 +64,8 @@ __all__ = [
     "check_convex_concave",
     "client_metrics",
     "constrained",
+    "cox",
+    "fair_cox",
     "federated_lasso",
     "federated_low_rank",
     "gather",

@@ -41,7 +41,7 @@ def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
     return active
 
 
-def _touches(part: Any, leaf: NDArray[Any]) -> bool:
+def _touches(part: object, leaf: NDArray[Any]) -> bool:
     if not isinstance(part, Euclidean):
         return False
     domain = domain_of(part.regularizer)

@@ -71,7 +71,7 @@ class AdversarialRecipe(AbstractRecipe):
         """Rows with the signs of their classes."""
         return rows.weighed(row=rows.features, target=rows.signs(known_classes(known, two=True)))
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """The bounds of `universal_adversarial`."""
         means, budget = class_means(known[1]), float(np.log(2))
         penalty = Penalty(self.l1, self.l2, None)

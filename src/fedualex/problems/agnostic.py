@@ -89,7 +89,7 @@ class Weighted(Majorized, Smooth):
         reach = linear_score(x, abs(example["row"]))
         return example["weight"] * self.shares(y)[example["group"]] * self.family.size(reach, example["target"])
 
-    def jacobian_bound(self, examples: Tree, problem: Any) -> float:
+    def jacobian_bound(self, examples: Tree, problem: object) -> float:
         """Of the blocks xx and xy, y on the simplex with the norm l1, the largest of a group each.
 
         xx: that of sum_i weight_i phi_i'' r_i r_i^T / n over its rows, r = (row, 1), with bounds of phi_i''. Whatever y
@@ -194,7 +194,7 @@ class AgnosticRecipe(AbstractRecipe):
         target = self._settled(known).encoded(rows, known)
         return {"row": rows.features, "target": target, "group": group, "weight": weight}
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """The bounds of `agnostic`."""
         family, prior, penalty = self._settled(known), self._prior(known), self._penalty()
         budget, outputs = family.worst_budget(known[2], known[1]["group_mass"]), family.outputs(known)

@@ -40,7 +40,7 @@ from .scores import ScoreSum, row_weight, score_rows
 # The losses of one example by which the area under the ROC curve is maximized.
 
 
-def middle_bias(means: NDArray[Any], weights: Any) -> NDArray[Any]:
+def middle_bias(means: NDArray[Any], weights: object) -> NDArray[Any]:
     """What is added to <w, row> so that the middle of the class means mu- and mu+ has the score 0."""
     return -np.asarray(np.mean(means, axis=0) @ np.asarray(weights))
 
@@ -68,7 +68,7 @@ class PairwiseSquare(Majorized, Smooth):
         center = jnp.where(example["sign"] > 0, x["a"], x["b"])
         return example["weight"] * ((score + center) ** 2 + 2 * (1 + alpha) * score) + 1
 
-    def jacobian_bound(self, examples: Tree, problem: Any) -> float:
+    def jacobian_bound(self, examples: Tree, problem: object) -> float:
         """Of the blocks xx, 2 * the largest eigenvalue of mean_i weight_i r_i r_i^T, r = (row, -1 for its class), and
         xy, 2 ||mean_i weight_i sign_i row_i||.
         """
@@ -107,7 +107,7 @@ class CenteredSquare(Majorized, Smooth):
         difference = jnp.abs(cast_like(self.difference, w))
         return row_weight(example) * score**2 + (1 + difference @ w) ** 2
 
-    def jacobian_bound(self, examples: Tree, problem: Any) -> float:
+    def jacobian_bound(self, examples: Tree, problem: object) -> float:
         """2 (the largest eigenvalue of mean_i weight_i r_i r_i^T + ||mu+ - mu-||^2), of sparse rows one for a class."""
         row, difference = examples["row"], float(np.sum(np.square(self.difference)))
         count = len(row.index if is_sparse(row) else row)
@@ -121,7 +121,7 @@ class CenteredSquare(Majorized, Smooth):
         ]
         return 2 * (sum(parts) + difference)
 
-    def score_sum(self, examples: Tree, like: Any) -> ScoreSum | None:
+    def score_sum(self, examples: Tree, like: object) -> ScoreSum | None:
         """Squares of scores with the target 0, and one more row with the target 1; None for sparse rows."""
         if is_sparse(examples["row"]):
             return None
@@ -185,7 +185,7 @@ class AucRecipe(AbstractRecipe):
             {"row": row, "class": number, "weight": weight} if is_sparse(row) else _squares(row - mean[number], weight)
         )
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """The bounds of `auc`."""
         ball, (down, up) = self._ball(), class_means(known[1])
         weights = penalized(ball, nonnegative("l1", self.l1), nonnegative("l2", self.l2))

@@ -96,7 +96,7 @@ class AbstractProblem(AbstractSurveyed):
         """p, summing to 1, for this number of clients."""
 
     @abstractmethod
-    def reweighted(self, weights: Any) -> "AbstractProblem":
+    def reweighted(self, weights: object) -> "AbstractProblem":
         """The same problem with other client weights p, given as for `Problem`."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class AbstractProblem(AbstractSurveyed):
         """With data in float64: what is stored in float32 would be computed with in float32."""
         return tree.cast_module(self, jnp.float64)
 
-    def validate_point(self, z: Any, name: str = "z") -> Saddle:
+    def validate_point(self, z: object, name: str = "z") -> Saddle:
         """z as a float64 point of the problem's shapes; a clear refusal otherwise. Call within `double()`.
 
         name: what the caller calls z.
@@ -223,7 +223,7 @@ class GaussianNoise(AbstractOracle):
     sigma: Any
     gaussian = noisy = True
 
-    def __init__(self, sigma: Any):
+    def __init__(self, sigma: object):
         self.sigma = nonnegative("GaussianNoise: sigma", sigma)
 
     def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
@@ -239,7 +239,7 @@ class Minibatch(AbstractOracle):
     size: int = eqx.field(static=True)
     noisy = True
 
-    def __init__(self, size: Any):
+    def __init__(self, size: object):
         self.size = whole_number("Minibatch: size", size)
 
     def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:

@@ -47,7 +47,7 @@ class Bilinear(AbstractProblem):
         """All alike."""
         return np.full(clients, 1 / clients)
 
-    def reweighted(self, weights: Any) -> "Bilinear":
+    def reweighted(self, weights: object) -> "Bilinear":
         """Refused: all clients share f."""
         raise ValueError("weights weigh clients with data of their own; in a bilinear game all clients share f")
 

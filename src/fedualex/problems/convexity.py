@@ -178,7 +178,7 @@ def _lowest(vectors: Vector, products: Vector) -> Vector | None:
 def _along_domain(geometry: Product, v: Saddle) -> Saddle:
     """v projected onto the differences of points of the domain: sum 0 on a simplex, 0 where a box fixes an entry."""
 
-    def project(part: Any, leaf: Array) -> Array:
+    def project(part: object, leaf: Array) -> Array:
         core = split(part.regularizer)[0] if hasattr(part, "regularizer") else None
         box = core.domain if isinstance(core, InBox) else core
         if isinstance(part, EntropicSimplex) or isinstance(core, Simplex | CappedSimplex):

@@ -9,7 +9,7 @@ differentiated by jax.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -207,12 +207,12 @@ class _Totals:
     def surveyed(self, like: Saddle) -> Surveyed:
         """In the shapes of the problem."""
         found = Surveyed(
-            Saddle(_shaped(like.x, self.slope.ravel()), _shaped(like.y, -self.y_slope)), np.asarray(self.value)
+            Saddle(shaped(like.x, self.slope.ravel()), shaped(like.y, -self.y_slope)), np.asarray(self.value)
         )
         if self.squares is not None:
             found = found._replace(curvature=self.squares.curvature())
         if self.has_cut:
-            found = found._replace(cut=Minorant(_shaped(like.x, self.cut.ravel()), np.asarray(self.offset)))
+            found = found._replace(cut=Minorant(shaped(like.x, self.cut.ravel()), np.asarray(self.offset)))
         return found
 
 
@@ -318,7 +318,10 @@ def _jacobian(problem: Any, z: Saddle, kept: Any) -> Any:
 
 
 def surveyor_of(problem: Any) -> Surveyor:
-    """The surveyor of a problem with its data."""
+    """The surveyor of a problem with its data: a loss that is no sum over rows may bring its own (`surveyor`)."""
+    own = getattr(getattr(problem, "f", None), "surveyor", None)
+    if own is not None and (found := own(problem)) is not None:
+        return cast(Surveyor, found)
     parts = score_sums(problem)
     return DifferentiatedSurveyor(problem) if parts is None else ScoreSurveyor(problem, parts)
 
@@ -406,7 +409,7 @@ def per_row(a: NDArray[Any]) -> NDArray[Any]:
     return a if a.ndim == 1 else a.sum(axis=1)
 
 
-def _shaped(like: Any, vector: NDArray[Any]) -> Any:
+def shaped(like: Any, vector: NDArray[Any]) -> Any:
     """The vector in the shapes of a pytree."""
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([np.size(leaf) for leaf in leaves])

@@ -76,7 +76,7 @@ def check_loss(f: Callable[..., Any], like: Saddle, examples: Tree | None) -> No
                 raise TypeError(f"{call} has no gradient that jax can compute: {_cause(f, error)}") from None
 
 
-def _shapes(like: Saddle, dtype: Any) -> Saddle:
+def _shapes(like: Saddle, dtype: object) -> Saddle:
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), dtype), like)
 
 
@@ -95,7 +95,7 @@ def template(like: object, saddle: bool) -> Saddle:
     return jax.tree.map(lambda leaf: np.zeros(np.shape(leaf), np.float32), like)
 
 
-def _cause(f: Any, error: Exception) -> str:
+def _cause(f: object, error: Exception) -> str:
     """The first line of an error and the line of f that it came from."""
     text = str(error).splitlines()[0] if str(error) else ""
     here = getattr(getattr(f, "__code__", None), "co_filename", None)
@@ -193,15 +193,15 @@ class Problem(AbstractProblem):
         self,
         f: Callable[..., Any],
         *,
-        x: Any,
-        y: Any = None,
+        x: object,
+        y: object = None,
         like: Saddle,
         data: Sequence[Tree] | str | None = None,
-        weights: Any = "clients",
+        weights: object = "clients",
         uncertified: str = "",
         by_construction: bool = False,
         own_weights: bool = False,
-        floor: Any = None,
+        floor: object = None,
     ):
         if not callable(f):
             raise TypeError(f"f must be a function of (x, y, example), got {short(f)}")
@@ -223,7 +223,7 @@ class Problem(AbstractProblem):
         """As given, or all alike if the clients share f."""
         return np.full(clients, 1 / clients) if self.data is None else np.asarray(self.weights)
 
-    def reweighted(self, weights: Any) -> "Problem":
+    def reweighted(self, weights: object) -> "Problem":
         """The same data and f with other client weights."""
         if self.data is None:
             raise ValueError("weights weigh clients with data of their own; without data= all clients share f")

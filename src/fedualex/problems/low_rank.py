@@ -55,7 +55,7 @@ class LowRankRecipe(AbstractRecipe):
         """Rows with their targets."""
         return rows.weighed(row=rows.features, target=rows.y)
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """The bounds of `low_rank`."""
         total, center = total_mass(known), self._center(known)
         constant = float(np.sum(mean_of(known[1], "squares", total)) / 2)

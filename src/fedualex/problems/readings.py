@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..accepted import Column, Numbers
 from ..validation import classes, real_array
+from .risk_sets import concordance_sums
 from .rows import two_classes
 
 OF = " of "
@@ -39,7 +40,8 @@ class Reading(ABC):
     """What scores mean; it has no numbers of its own.
 
     name: as files have it. title: what such a model is called. labelled: whether targets are labels of classes.
-    standardized: whether targets are centered and scaled before a fit. effect: what exp(coefficient), or the
+    standardized: whether targets are centered and scaled before a fit. timed: whether a target is a time and an event.
+    effect: what exp(coefficient), or the
     coefficient itself, is called. estimator: scikit-learn's class with the same predictions, as (module, name).
     """
 
@@ -47,6 +49,7 @@ class Reading(ABC):
     title: ClassVar[str]
     labelled: ClassVar[bool] = False
     standardized: ClassVar[bool] = False
+    timed: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = False
     effect: ClassVar[str] = ""
     estimator: ClassVar[tuple[str, str]]
@@ -160,6 +163,34 @@ class NumberReading(Reading):
 
     def adds_to(self, targets: tuple[str, ...], scale: Scale, several: bool) -> str:
         return ", ".join(targets)
+
+    def check_labels(self, what: str, labels: NDArray[Any]) -> None:
+        real_array(what, labels, "real numbers")
+
+
+class RiskReading(Reading):
+    """The logarithm of a hazard, relative to rows of the same stratum whose score is 0."""
+
+    name = "risk"
+    timed = True
+    title = "proportional hazards model"
+    effect = "hazard ratio"
+    estimator = ("sklearn.linear_model", "LinearRegression")
+    why_no_probabilities = "its scores are logarithms of relative hazards"
+
+    def predict(self, scores: NDArray[Any], scale: Scale) -> NDArray[Any]:
+        return np.asarray(scores)
+
+    def measures(self, truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> Measured:
+        """c-index: the share of pairs whose order in time scores tell, of those whose order is known."""
+        found = concordance_sums(truth[:, 0], truth[:, 1], scores)
+        return {"c-index": found["concordant"] / found["comparable"] if found["comparable"] > 0 else None}
+
+    def columns(self, scores: NDArray[Any], scale: Scale) -> dict[str, NDArray[Any]]:
+        return {"relative hazard": np.exp(scores)}
+
+    def adds_to(self, targets: tuple[str, ...], scale: Scale, several: bool) -> str:
+        return "the logarithm of the hazard (exp of a coefficient is a hazard ratio)"
 
     def check_labels(self, what: str, labels: NDArray[Any]) -> None:
         real_array(what, labels, "real numbers")

@@ -89,7 +89,7 @@ class AbstractRecipe(ABC):
         """At client number `client`: its rows as the loss wants them."""
 
     @abstractmethod
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """Anywhere: the problem with a list of the examples of all clients or of one, or with data "elsewhere"."""
 
     def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:

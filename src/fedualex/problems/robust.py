@@ -68,7 +68,7 @@ class RobustRecipe(AbstractRecipe):
             row=rows.features, target=rows.y, root=np.full(count, size if size > 0 else 1.0), index=index
         )
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """The bounds of `robust_regression`."""
         total, penalty = total_mass(known), Penalty(self.l1, self.l2, self.radius)
         constant, mean = float(mean_of(known[1], "deviations", total)), mean_of(known[0], "row_sum", total)

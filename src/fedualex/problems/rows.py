@@ -51,13 +51,13 @@ class Clients(eqx.Module):
         own: Clients = jax.tree.map(lambda leaf: leaf[m : m + 1], self)
         return own
 
-    def weighted(self, weights: Any) -> tuple[Tree, Array]:
+    def weighted(self, weights: object) -> tuple[Tree, Array]:
         """The examples by client, and the weight of each in the objective."""
         if not self.counts.size:
             raise TypeError("the data of this problem is elsewhere, so its loss and operator cannot be computed here")
         return self.examples, jnp.asarray(weights)[:, None] * self.shares()
 
-    def pooled(self, weights: Any) -> tuple[Tree, Array]:
+    def pooled(self, weights: object) -> tuple[Tree, Array]:
         """The same along one axis."""
         every, share = self.weighted(weights)
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), every), share.ravel()
@@ -115,7 +115,7 @@ class SparseRow(eqx.Module):
     index: Any
     value: Any
 
-    def __matmul__(self, weights: Any) -> Array:
+    def __matmul__(self, weights: object) -> Array:
         """<row, w>, or one such number for each column of w."""
         return jnp.asarray(self.value) @ jnp.asarray(weights)[self.index]
 
@@ -128,7 +128,7 @@ class SparseRow(eqx.Module):
         return SparseRow(np.pad(self.index, more), np.pad(self.value, more))
 
 
-def example_rows(X: Any) -> Any:
+def example_rows(X: object) -> Any:
     """Rows as examples have them: arrays as they are, and sparse matrices as `SparseRow`."""
     if not issparse(X):
         return X
@@ -247,7 +247,7 @@ class Rows(NamedTuple):
         mean = self.shares.sum() / len(self.y)
         return self.shares / mean if mean > 0 else np.zeros(len(self.y))
 
-    def mass(self, weights: Any, client: int) -> float:
+    def mass(self, weights: object, client: int) -> float:
         """The weight of this client in the objective, up to a factor that all clients share.
 
         weights: as of a recipe.
@@ -258,7 +258,7 @@ class Rows(NamedTuple):
             raise ValueError(f"sample_weight must be > 0 for some row of every client, got only 0 for client {client}")
         return 1.0 if isinstance(weights, str) else _number(weights, client)
 
-    def masses(self, weights: Any, client: int) -> NDArray[Any]:
+    def masses(self, weights: object, client: int) -> NDArray[Any]:
         """That of each row."""
         return self.shares if _by_rows(weights) else self.mass(weights, client) * self.factors / len(self.y)
 
@@ -278,7 +278,7 @@ class Rows(NamedTuple):
         """-1 for rows of the first of two classes, +1 for those of the second."""
         return np.where(self.numbers(self.y, labels) == 1, 1.0, -1.0)
 
-    def weighed(self, **examples: Any) -> dict[str, Any]:
+    def weighed(self, **examples: object) -> dict[str, Any]:
         """These examples, with the factor of each row as "weight" where rows have weights."""
         return examples if self.weight is None else {**examples, "weight": self.factors}
 
@@ -312,14 +312,14 @@ def checked_weights(weights: object) -> NDArray[Any]:
     return objective_weights(weights, np.ones(np.size(given)))
 
 
-def _number(weights: Any, client: int) -> float:
+def _number(weights: object, client: int) -> float:
     given = checked_weights(weights)
     if client >= given.size:
         raise ValueError(f"weights must hold one number for each client, got {given.size} and a client {client}")
     return float(given[client])
 
 
-def _by_rows(weights: Any) -> bool:
+def _by_rows(weights: object) -> bool:
     return isinstance(weights, str) and weights == "samples"
 
 
@@ -375,7 +375,7 @@ def padded_length(longest: int, clients: int) -> int:
     return -(-longest // step) * step
 
 
-def _count_examples(m: int, client: Tree, structure: Any) -> int:
+def _count_examples(m: int, client: Tree, structure: object) -> int:
     if jax.tree.structure(client) != structure or not jax.tree.leaves(client):
         raise ValueError(f"data[{m}] must have the structure of data[0], {short(structure)}, got {short(client)}")
     counts = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(client)}
@@ -390,7 +390,7 @@ def _count_examples(m: int, client: Tree, structure: Any) -> int:
     return int(count)
 
 
-def _checked(name: str, leaf: Any) -> NDArray[Any]:
+def _checked(name: str, leaf: object) -> NDArray[Any]:
     array = plain_array(name, leaf)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}")

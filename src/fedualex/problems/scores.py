@@ -17,7 +17,7 @@ from .known import Smooth
 from .rows import is_sparse
 
 
-def linear_score(x: Tree, row: Any) -> Array:
+def linear_score(x: Tree, row: object) -> Array:
     """<w, row> + b, or one such number for each class; b = 0 if x has none."""
     return row @ x["weights"] + x.get("bias", 0.0)
 
@@ -63,7 +63,7 @@ class ScoreRows(NamedTuple):
         """The Euclidean norm of each (row, beside), without a center."""
         return np.hypot(_row_norms(self.rows, 2), np.linalg.norm(self.beside, axis=1))
 
-    def reach(self, ball: Any) -> NDArray[Any]:
+    def reach(self, ball: object) -> NDArray[Any]:
         """The largest |<w, row_i - center>| for w in the ball; of a matrix w, of any of its columns."""
         kind = np.inf if isinstance(ball, L1Ball) else 2
         own: Any = domain_of(ball.psi) if isinstance(ball, Spectral) else ball  # of singular values

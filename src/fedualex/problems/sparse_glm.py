@@ -67,7 +67,7 @@ class SparseGlmRecipe(AbstractRecipe):
         """Rows with their targets; of classes signs, or numbers if there are more than two."""
         return rows.weighed(row=rows.features, target=self._settled(known).encoded(rows, known))
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """The bounds of `sparse_glm`."""
         family, penalty, total = self._settled(known), self._penalty(), total_mass(known)
         budget, outputs = family.budget(known[1], total, self.intercept), family.outputs(known)

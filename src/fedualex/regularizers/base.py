@@ -221,7 +221,7 @@ class AbstractRegularizer(eqx.Module):
         """
         raise TypeError(f"{self!r} declares no model_form, so that no model problem with curvature can be solved")
 
-    def __add__(self, other: Any) -> "AbstractRegularizer":
+    def __add__(self, other: object) -> "AbstractRegularizer":
         """psi + other, if the sum has a closed form; a TypeError that lists such sums otherwise."""
         from .sums import add  # the table of sums stands above all its members
 

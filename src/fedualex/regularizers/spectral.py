@@ -1,7 +1,7 @@
 """Functions of the singular values of a matrix."""
 
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -31,7 +31,7 @@ class Spectral(AbstractRegularizer):
     psi: AbstractRegularizer
     route: Literal["gram", "svd"] = eqx.field(static=True)
 
-    def __init__(self, psi: Any, route: Any = "gram"):
+    def __init__(self, psi: object, route: object = "gram"):
         if not isinstance(psi, AbstractRegularizer):
             raise TypeError(f"Spectral: psi must be a regularizer such as L1(0.1) + Box(0.05), got {short(psi)}")
         if not psi.absolutely_symmetric:

@@ -1,12 +1,11 @@
 """Pages and figures from stored runs."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ..palette import Style
-from ..storage import write_atomically
+from ..storage import Json, write_atomically
 from . import figures
 from .collect import collect
 from .figures import caption
@@ -53,7 +52,7 @@ def write_figures(path: Path) -> list[Path]:
     return [*files, file]
 
 
-def _wanted(panel: Mapping[str, Any], home: Path) -> Iterator[tuple[str, str, Path]]:
+def _wanted(panel: Json, home: Path) -> Iterator[tuple[str, str, Path]]:
     """Output, horizontal axis and file name of each figure of a panel."""
     recorded = list(dict.fromkeys(curve["output"] for curve in panel["curves"]))
     several = len(panel["answers"]) > 1

@@ -7,9 +7,10 @@ a description, which screen readers say.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..display import escaped
+from ..storage import Json
 from .numbers import number_text
 
 SQUARE, DIAMOND = "M-4-4H4V4H-4Z", "M0-5.5L5.5 0L0 5.5L-5.5 0Z"
@@ -17,6 +18,11 @@ ARROWS = {"left": "M-1 0L6-4V4Z", "right": "M1 0L-6-4V4Z"}
 STEPS = (1.0, 2.0, 5.0)
 PLOT, SMALL = 280, 190
 """Heights of a chart, and of one of many, in pixels."""
+FAR, FAR_LOG, NEAR = 1e300, 690.0, 1e-300
+"""How far an axis goes, in numbers and in natural logarithms, and the shortest one: with more, sums and powers are no
+numbers. What is beyond has an arrow at the end."""
+PLAIN = 1e6
+"""Steps between 1 / PLAIN and PLAIN are written out."""
 
 
 class Axis(NamedTuple):
@@ -39,20 +45,22 @@ class Axis(NamedTuple):
 
 def linear_axis(low: float, high: float, count: int = 5) -> Axis:
     """Ends as given, with ticks at round numbers between them."""
-    if not high > low:
+    low, high = max(low, -FAR), min(high, FAR)
+    if not high - low > NEAR:
         low, high = low - 0.5, high + 0.5
     step = _round_step((high - low) / count)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    decimals = max(0, -math.floor(math.log10(step)))
-    return Axis(low, high, [(step * k, f"{step * k:.{decimals}f}".replace("-", "−")) for k in range(first, last + 1)])
+    form = f".{max(0, -math.floor(math.log10(step)))}f" if 1 / PLAIN <= step <= PLAIN else ".3g"
+    return Axis(low, high, [(step * k, f"{step * k:{form}}".replace("-", "−")) for k in range(first, last + 1)])
 
 
 def log_axis(low: float, high: float, count: int = 6) -> Axis:
     """Of numbers whose natural logarithms are between low and high; ticks at 1, 2, 5 times a power of ten, or rarer."""
+    low, high = max(low, -FAR_LOG), min(high, FAR_LOG)
     if not high > low:
         low, high = low - 0.5, high + 0.5
     powers = range(math.floor(low / math.log(10)), math.ceil(high / math.log(10)) + 1)
-    for steps, every in ((STEPS, 1), ((1.0, 3.0), 1), ((1.0,), 1), ((1.0,), 2), ((1.0,), 4), ((1.0,), 8)):
+    for steps, every in ((STEPS, 1), ((1.0, 3.0), 1), *(((1.0,), 2**k) for k in range(8))):
         values = [step * 10.0**power for power in powers if power % every == 0 for step in steps]
         ticks = [(math.log(value), f"{value:g}") for value in values if low <= math.log(value) <= high]
         if len(ticks) <= count:
@@ -189,7 +197,7 @@ def draw_calibration(bins: Sequence[Sequence[float]], title: str, height: float 
     return picture(f"Calibration curve, {title}", "; ".join(told) + ".", body, kind, height)
 
 
-def draw_path(curve: Mapping[str, Any]) -> str:
+def draw_path(curve: Json) -> str:
     """The measure with its band of one standard error over the penalty, with the numbers of coefficients on top."""
     values = [math.log(value) for value in curve["values"]]
     measure, error = curve["measure"], curve["error"]
@@ -214,7 +222,7 @@ def draw_path(curve: Mapping[str, Any]) -> str:
     return picture("The penalty and held-out rows", said, body, "plot path", 300)
 
 
-def _choices(curve: Mapping[str, Any], xs: Sequence[float], ys: Sequence[float]) -> str:
+def _choices(curve: Json, xs: Sequence[float], ys: Sequence[float]) -> str:
     """The best value, hollow, and the chosen one; one mark where they are the same."""
     best, chosen = curve["best"], curve["chosen"]
     both = best == chosen

@@ -1,8 +1,7 @@
 """Stored runs as the plain data that figures and the page are drawn from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..display import rounded_up
 from ..models import Model, load
@@ -12,6 +11,7 @@ from ..paper.claims import is_case, is_small, judge_claims
 from ..paper.reproduction import SMALL
 from ..runs import folder
 from ..runs.folder import StoredRun
+from ..storage import Json
 from ..tables.fit import RUN
 from ..tables.measures import worst
 from .committee import first_sentence
@@ -33,13 +33,13 @@ def fitted_model(path: Path) -> Model | None:
     return None if home is None else load(home / MODEL)
 
 
-def model_beside(run: Path) -> dict[str, Any] | None:
+def model_beside(run: Path) -> Json | None:
     """The model within a run's folder, or beside it where the run is that of a fit; None if there is none."""
     home = fit_around(run) or run
     return described(load(home / MODEL)) if (home / MODEL / JSON).exists() else None
 
 
-def described(model: Model) -> dict[str, Any]:
+def described(model: Model) -> Json:
     """A model as the page shows it; features whose coefficients are 0 are counted, not listed."""
     several = model.weights.ndim > 1
     used = [one for one in model.coefficients if one.size > 0]
@@ -58,7 +58,7 @@ def described(model: Model) -> dict[str, Any]:
     }
 
 
-def _measures(model: Model) -> dict[str, Any] | None:
+def _measures(model: Model) -> Json | None:
     """Numbers on held-out rows: of all of them, then of each client, in the order of the names."""
     found = model.training.get("held_out")
     if not found:
@@ -78,7 +78,7 @@ def _measures(model: Model) -> dict[str, Any] | None:
     }
 
 
-def collect(path: Path) -> dict[str, Any]:
+def collect(path: Path) -> Json:
     """The report of a folder: of a run, a fit, a model, runs side by side, an experiment, or several experiments."""
     if (path / RUN / "manifest.json").exists() and not (path / "manifest.json").exists():
         return collect(path / RUN)
@@ -119,7 +119,7 @@ def collect(path: Path) -> dict[str, Any]:
             return report("The paper's experiments", panels, manifest, seeds, judge_claims(path), small, studies)
 
 
-def model_report(model: Model) -> dict[str, Any]:
+def model_report(model: Model) -> Json:
     """All that the page shows of a model whose run is elsewhere."""
     goal = model.training.get("goal")
     title = f"A model of {', '.join(model.targets)}" + (f" ({goal})" if goal else "")
@@ -129,7 +129,7 @@ def model_report(model: Model) -> dict[str, Any]:
     return report(title, [], manifest, str(seed)) | {"headline": first_sentence(model), "fitted": model}
 
 
-def smallest_answers(panels: Sequence[Mapping[str, Any]]) -> str:
+def smallest_answers(panels: Sequence[Json]) -> str:
     """Of each comparison the answer with the smallest certificate, in one sentence."""
     answers = [[row for row in panel["table"] if row["answer"] and row["gap"] is not None] for panel in panels]
     best = [min(rows, key=lambda row: row["gap"]) for rows in answers if rows]
@@ -139,13 +139,13 @@ def smallest_answers(panels: Sequence[Mapping[str, Any]]) -> str:
 
 def report(
     title: str,
-    panels: list[dict[str, Any]],
-    manifest: Mapping[str, Any],
+    panels: list[Json],
+    manifest: Json,
     seeds: str,
-    claims: Sequence[Mapping[str, Any]] = (),
+    claims: Sequence[Json] = (),
     small: str = "",
     studies: Sequence[Study] = (),
-) -> dict[str, Any]:
+) -> Json:
     """All that the page shows."""
     methods = {label: method for panel in panels for label, method in panel["methods"].items()}
     return {

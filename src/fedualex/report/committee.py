@@ -9,11 +9,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..display import escaped, rounded_up
+from ..inference.table import shown_rows, unit_text
 from ..models import Model
 from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER
+from ..storage import Json
 from . import charts
 from .charts import Axis
-from .numbers import chance_text, estimate_texts, number_text, ratio_texts
+from .numbers import chance_text, coefficient_text, estimate_texts, number_text, ratio_texts
 
 MOST_EFFECTS, MOST_CLIENTS, MOST_CURVES = 40, 20, 12
 """How many effects have a row in the forest plot, how many clients are shown before the fold, and how many clients may
@@ -23,11 +25,10 @@ MAIN, SERVED = ("auc", "r2", "accuracy", "mae", "loss"), ("loss", "auc", "mae", 
 """The measure of the first sentence, and that by which clients are compared: the first of these that there is."""
 PERCENT = 95
 """Of the intervals of measures, unless they say otherwise."""
+PROVED = "Proved: of the best penalized coefficients on these rows, whose sign is sure, and which are zero."
 CALIBRATED = (
     "Risks that are right have the intercept 0 and the slope 1; a slope below 1 says that they are too extreme."
 )
-
-Plain = Mapping[str, Any]
 
 
 def committee_section(model: Model) -> str:
@@ -61,10 +62,10 @@ def _count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _part(model: Model, name: str) -> Plain:
+def _part(model: Model, name: str) -> Json:
     """A part of what is kept of the training; an empty one where there is none."""
     found = model.training.get(name)
-    return found if isinstance(found, Mapping) else {}
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
 # The first sentence.
@@ -109,11 +110,11 @@ def _how_good(model: Model) -> str:
 
 
 def _penalty(model: Model) -> str:
-    sentence = _part(model, "penalty").get("sentence")
+    sentence = str(_part(model, "penalty").get("sentence") or "").partition(";")[0]  # the rest is below
     return f"Penalty: {_ended(sentence)}" if sentence else ""
 
 
-def _first_measure(wanted: Sequence[str], values: Plain) -> str:
+def _first_measure(wanted: Sequence[str], values: Json) -> str:
     """The first of these that has a value, or else any that is said of a model; "" if there is none."""
     known = [name for name, value in values.items() if value is not None and name not in NEUTRAL]
     return next((name for name in (*wanted, *known) if name in known), "")
@@ -124,11 +125,11 @@ def _name(measure: str) -> str:
     return f"{NAMES.get(name, name)}{of}{rest}"
 
 
-def _percent(held: Plain) -> str:
+def _percent(held: Json) -> str:
     return f"{100 * held['confidence']:g}" if "confidence" in held else str(PERCENT)
 
 
-def _ends(held: Plain, measure: str, client: str | None = None) -> Sequence[float] | None:
+def _ends(held: Json, measure: str, client: str | None = None) -> Sequence[float] | None:
     """The interval of a measure, of all rows or of a client's; None where there is none."""
     found = held.get("intervals") or {}
     own = found.get("overall") if client is None else (found.get("clients") or {}).get(client)
@@ -145,50 +146,55 @@ def effects_part(model: Model) -> str:
         reason = effects.get("refused") or "This model was kept without estimates that have intervals."
         body = _paragraph(f"There are no intervals. {_ended(str(reason))}", "note") + _coefficients(model)
         return _section("effects", "Effects", body)
-    rows = effects["rows"]
-    levels = {f"{name}={level}" for name, level in model.encoder.contrasts}
-    columns = {*model.encoder.features, *levels}
+    rows = shown_rows(effects)
+    columns = {*model.encoder.features, *(f"{name}={level}" for name, level in model.encoder.contrasts)}
     shown = [row for row in rows if row["name"] in columns and row["estimate"] is not None]
     chosen = sorted(shown, key=lambda row: -abs(row["z"] or 0.0))[:MOST_EFFECTS]
     names = {row["name"] for row in chosen}
     first = [row for row in rows if row["name"] in names]
-    axis = _effects_axis(effects, first)
+    axis, body = _effects_axis(effects, first), _legend(model, effects)
     if len(shown) <= MOST_EFFECTS:
-        body = _legend(effects) + _effects_table(model, effects, rows, axis, names)
+        body += _effects_table(model, effects, rows, axis, names)
     else:
         rest = [row for row in rows if row["name"] not in names]
-        body = _legend(effects) + _effects_table(model, effects, first, axis, names)
+        body += _effects_table(model, effects, first, axis, names)
         body += _paragraph(
             f"The plot shows the {MOST_EFFECTS} effects of {len(shown)} that are largest beside their errors "
             f"({'t' if effects.get('degrees') is not None else 'z'}).",
             "note",
         )
         body += _fold(f"The other {len(rest)}", _effects_table(model, effects, rest, None))
-    return _section("effects", "Effects", body + _list(effects.get("words") or ()))
+    words = [*(effects.get("words") or ()), *([PROVED] if _tells_of_penalized(effects) else [])]
+    return _section("effects", "Effects", body + _list(words))
 
 
-def _is_ratio(effects: Plain) -> bool:
+def _is_ratio(effects: Json) -> bool:
     return effects.get("effect") not in ("", "difference", None)
 
 
-def _effect_name(effects: Plain) -> str:
+def _effect_name(effects: Json) -> str:
     return effects.get("effect") or "coefficient"
 
 
-def _legend(effects: Plain) -> str:
+def _legend(model: Model, effects: Json) -> str:
     neutral = "1, where there is no effect" if _is_ratio(effects) else "0, where there is no effect"
     scale = " The scale is logarithmic." if _is_ratio(effects) else ""
     penalized = "exp of the penalized coefficient" if _is_ratio(effects) else "the penalized coefficient"
-    key = {"square": f"{_effect_name(effects)}, with its {_effects_percent(effects)}% interval", "hollow": penalized}
+    labels = model.classes.tolist()
+    on = f" of {model.target} = {labels[1]}" if len(labels) == 2 else ""
+    key = {
+        "square": f"{_effect_name(effects)}{on}, with its {_effects_percent(effects)}% interval",
+        "hollow": penalized,
+    }
     marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
     return f'<p class="keys">{marks}<span>The upright line is at {neutral}.{scale}</span></p>'
 
 
-def _effects_percent(effects: Plain) -> str:
+def _effects_percent(effects: Json) -> str:
     return f"{100 * effects.get('confidence', PERCENT / 100):g}"
 
 
-def _effects_axis(effects: Plain, rows: Sequence[Plain]) -> Axis | None:
+def _effects_axis(effects: Json, rows: Sequence[Json]) -> Axis | None:
     """Wide enough for all estimates; intervals that are much longer than the others go beyond it."""
     if not rows:
         return None
@@ -203,11 +209,12 @@ def _effects_axis(effects: Plain, rows: Sequence[Plain]) -> Axis | None:
 
 
 def _effects_table(
-    model: Model, effects: Plain, rows: Sequence[Plain], axis: Axis | None, plotted: Collection[str] = ()
+    model: Model, effects: Json, rows: Sequence[Json], axis: Axis | None, plotted: Collection[str] = ()
 ) -> str:
     """plotted: the names of those that are in the plot."""
     percent, effect = _effects_percent(effects), _effect_name(effects)
-    names = ["", "penalized coefficient", effect, f"{percent}% interval", "p", *([""] if axis else [])]
+    proved = ["proved"] if _tells_of_penalized(effects) else []
+    names = ["", "penalized coefficient", *proved, effect, f"{percent}% interval", "p", *([""] if axis else [])]
     head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escaped(name)}</th>' for name in names)
     levels = {f"{name}={c}": (name, c) for name, known in model.encoder.categories.items() for c in known}
     lines, group = [], None
@@ -216,13 +223,19 @@ def _effects_table(
         if column is not None and column != group:
             lines.append(_group_row(column, row.get("reference"), len(names)))
         group = column
+        level = f"{level} (per {unit_text(row['shown_per'])})" if row["shown_per"] != 1 else level
         lines.append(_effect_row(effects, row, level, column is not None, axis, row["name"] in plotted))
     foot = ""
     if axis:
-        foot = f'<tfoot><tr><td colspan="5"></td><td class="plotted">{charts.row_axis(axis)}</td></tr></tfoot>'
+        below = f'<td colspan="{len(names) - 1}"></td><td class="plotted">{charts.row_axis(axis)}</td>'
+        foot = f"<tfoot><tr>{below}</tr></tfoot>"
     caption = f"<caption>{escaped(effect)} of each column, with intervals</caption>"
     table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>{foot}</table>"
     return f'<div class="forest{"" if axis else " bare"}">{table}</div>'
+
+
+def _tells_of_penalized(effects: Json) -> bool:
+    return any(row["penalized_proved"] for row in effects["rows"])
 
 
 def _group_row(column: str, reference: str | None, width: int) -> str:
@@ -230,7 +243,7 @@ def _group_row(column: str, reference: str | None, width: int) -> str:
     return f'<tr class="group"><th scope="rowgroup" colspan="{width}">{escaped(column)}{against}</th></tr>'
 
 
-def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axis | None, is_plotted: bool) -> str:
+def _effect_row(effects: Json, row: Json, name: str, is_level: bool, axis: Axis | None, is_plotted: bool) -> str:
     if row["estimate"] is None:
         value, interval, chance = "dropped", "", ""
     else:
@@ -239,8 +252,9 @@ def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axi
         else:
             value, interval = estimate_texts(row["estimate"], (row["lower"], row["upper"]))
         chance = chance_text(row["p"])
-    cells = [("penalized coefficient", number_text(row["penalized"])), (_effect_name(effects), value)]
-    cells += [("interval", interval), ("p", chance)]
+    cells = [("penalized coefficient", coefficient_text(row["penalized"], row["penalized_bound"]))]
+    cells += [("proved", row["penalized_proved"])] if _tells_of_penalized(effects) else []
+    cells += [(_effect_name(effects), value), ("interval", interval), ("p", chance)]
     numbers = "".join(f'<td class="number" data-label="{escaped(key)}">{escaped(text)}</td>' for key, text in cells)
     drawn = _effect_picture(effects, row, axis, value, interval) if axis and is_plotted else ""
     plotted = f'<td class="plotted">{drawn}</td>' if axis else ""
@@ -248,7 +262,7 @@ def _effect_row(effects: Plain, row: Plain, name: str, is_level: bool, axis: Axi
     return f'<tr><th scope="row"{kind}>{escaped(name)}</th>{numbers}{plotted}</tr>'
 
 
-def _effect_picture(effects: Plain, row: Plain, axis: Axis, value: str, interval: str) -> str:
+def _effect_picture(effects: Json, row: Json, axis: Axis, value: str, interval: str) -> str:
     body, title = "", f"{row['name']}: {_effect_name(effects)} {value}, {interval}"
     if row["lower"] is not None and row["upper"] is not None:
         body += charts.whisker(axis, row["lower"], row["upper"], 50, "first")
@@ -309,13 +323,14 @@ def measures_part(model: Model) -> str:
     return _section("measures", "Discrimination and calibration", body)
 
 
-def _measures_tables(model: Model, held: Plain) -> str:
+def _measures_tables(model: Model, held: Json) -> str:
     clients = held.get("clients") or {}
     names = [name for name in held["overall"] if name != "rows"]
     calibration = held.get("calibration") or {}
     trained = _part(model, "clients")
     parts = [("calibration intercept", "intercept"), ("calibration slope", "slope")] if calibration else []
-    titles = ["rows trained on", "rows held out", *map(_name, names), *(title for title, _ in parts)]
+    named = [f"share of {model.classes.tolist()[1]}" if name == "positives" else _name(name) for name in names]
+    titles = ["rows trained on", "rows held out", *named, *(title for title, _ in parts)]
     head = "<tr><th></th>" + "".join(f'<th scope="col" class="number">{escaped(one)}</th>' for one in titles) + "</tr>"
 
     def line(client: str | None) -> str:
@@ -351,13 +366,13 @@ def _cell(value: str, interval: str) -> str:
     return f'<td class="number">{escaped(value)}{below}</td>'
 
 
-def _why_not_calibrated(calibration: Plain) -> str:
+def _why_not_calibrated(calibration: Json) -> str:
     own = {"All clients": calibration.get("overall"), **(calibration.get("clients") or {})}
     said = [f"{name}: {_ended(one['sentence'])}" for name, one in own.items() if one and one.get("sentence")]
     return _list(said) if said else ""
 
 
-def _curves(held: Plain) -> str:
+def _curves(held: Json) -> str:
     curves = held.get("curves") or {}
     overall, clients = curves.get("overall") or {}, curves.get("clients") or {}
     clients = clients if len(clients) > 1 else {}
@@ -371,7 +386,7 @@ def _curves(held: Plain) -> str:
     return body + _fold("The curves of each client", grid, is_open=len(figures) <= MOST_CURVES)
 
 
-def _pair(own: Plain, others: Mapping[str, Any], title: str, height: float) -> str:
+def _pair(own: Json, others: Json, title: str, height: float) -> str:
     """The ROC curve and the calibration curve side by side, those that there are."""
     figures = []
     if own.get("roc"):
@@ -424,7 +439,7 @@ def served_part(model: Model) -> str:
     return _section("served", "Who is served worst", body + (_list(said) if said else ""))
 
 
-def _of_clients(held: Plain, name: str) -> dict[str, float]:
+def _of_clients(held: Json, name: str) -> dict[str, float]:
     found = held.get("clients") or {}
     return {client: values[name] for client, values in found.items() if values.get(name) is not None}
 
@@ -449,7 +464,7 @@ def _worst_sentence(name: str, known: Mapping[str, float], beside: Mapping[str, 
     )
 
 
-def _served_table(name: str, order: Sequence[str], held: Plain, other: Plain) -> str:
+def _served_table(name: str, order: Sequence[str], held: Json, other: Json) -> str:
     """Rows with a mark of this model and one of the ordinary model over one axis."""
     models = {"this model": held, **({"ordinary model": other} if other.get("clients") else {})}
     axis = _served_axis(name, order, models.values())
@@ -474,7 +489,7 @@ def _served_table(name: str, order: Sequence[str], held: Plain, other: Plain) ->
     return body + (_fold(f"The other {_count(len(rest), 'client')}", table(rest)) if rest else "")
 
 
-def _served_axis(name: str, order: Sequence[str], models: Iterable[Plain]) -> Axis:
+def _served_axis(name: str, order: Sequence[str], models: Iterable[Json]) -> Axis:
     numbers: list[float] = []
     for held in models:
         for client in order:
@@ -484,7 +499,7 @@ def _served_axis(name: str, order: Sequence[str], models: Iterable[Plain]) -> Ax
     return charts.linear_axis(min(numbers) - room, max(numbers) + room, 4)
 
 
-def _served_row(name: str, client: str, models: Mapping[str, Plain], axis: Axis, is_worst: bool) -> str:
+def _served_row(name: str, client: str, models: Mapping[str, Json], axis: Axis, is_worst: bool) -> str:
     cells, body = "", ""
     for place, (title, held) in enumerate(models.items()):
         value, ends = held["clients"].get(client, {}).get(name), _ends(held, name, client)
@@ -531,7 +546,7 @@ def certificate_part(model: Model) -> str:
     return _section("certified", "How the numbers were certified", f"<dl>{lines}</dl>")
 
 
-def _certified(certificate: Plain) -> str:
+def _certified(certificate: Json) -> str:
     gap, tol, violation = (certificate.get(name) for name in ("gap", "tol", "violation"))
     if gap is None:
         return f"Nothing: {certificate.get('meaning') or 'this model was kept without a certificate'}."
@@ -547,16 +562,23 @@ def _certified(certificate: Plain) -> str:
     return f"{text}."
 
 
-def _proved(effects: Plain) -> str:
+def _proved(effects: Json) -> str:
     rows = [row for row in effects.get("rows") or () if row["estimate"] is not None]
     bounds = [row["bound"] for row in rows if row.get("bound") is not None]
-    if not bounds:
-        return "Nothing is proved of single coefficients, beyond what the certificate of all of them together says."
-    whose = "Every estimate" if len(bounds) == len(rows) else f"Each of {len(bounds)} of the {len(rows)} estimates"
-    return (
-        f"{whose} without penalty is within a bound of its own of the exact one, and none of these bounds is larger "
-        f"than {rounded_up(max(bounds), 2)}."
-    )
+    told = (effects.get("coefficients") or {}).values()
+    signs, zeros = (sum(one["proved"] == word for one in told) for word in ("sign", "zero"))
+    texts = []
+    if signs or zeros:
+        best = f"Of the best penalized coefficients {zeros} are proved to be zero and {signs} to have the sign shown"
+        texts.append(f"{best}, intercept included; only digits are shown that the bounds of all of them determine.")
+    if bounds:
+        whose = "Every estimate" if len(bounds) == len(rows) else f"Each of {len(bounds)} of the {len(rows)} estimates"
+        texts.append(
+            f"{whose} without penalty is within a bound of its own of the exact one, and none of these bounds is "
+            f"larger than {rounded_up(max(bounds), 2)}."
+        )
+    nothing = "Nothing is proved of single coefficients, beyond what the certificate of all of them together says."
+    return " ".join(texts) or nothing
 
 
 def settings_part(model: Model) -> str:
@@ -569,7 +591,7 @@ def settings_part(model: Model) -> str:
     return f'<section class="committee settings">{_fold("Settings", body)}</section>'
 
 
-def _flat(settings: Plain, before: str = "") -> Iterable[tuple[str, str]]:
+def _flat(settings: Mapping[str, object], before: str = "") -> Iterable[tuple[str, str]]:
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}.")

@@ -178,7 +178,7 @@ def compare(problem: AbstractProblem, methods: object, chosen: CompareOptions) -
     return Comparison(problem, labeled, settings, seeds, runs)
 
 
-def _labeled(methods: Any) -> dict[str, Method]:
+def _labeled(methods: object) -> dict[str, Method]:
     """The methods by label, each checked."""
     accepted = 'methods by label such as {"ours": fx.FeDualEx()}, or a list of methods'
     if isinstance(methods, Mapping):

@@ -14,6 +14,7 @@ from ..palette import Style, style
 from ..runs.folder import StoredRun
 from ..runtime.outputs import KINDS
 from ..runtime.run import X_LABELS, draw_line
+from ..storage import Json
 
 # What runs were made with, as a caption says it.
 
@@ -27,7 +28,7 @@ X_WORDS = {"round": "rounds", "exchanges": "exchanges", "megabytes": "megabytes 
 
 def settings_text(run: StoredRun) -> str:
     """Problem and sizes of a run: "paper_l1; 100 clients, 10 local steps, 500 rounds, noise 0.1"."""
-    configuration: dict[str, Any] = run.manifest["configuration"]
+    configuration: Json = run.manifest["configuration"]
     problem, settings = configuration["problem"], configuration["run"]
     numbers = {key: value for key, value in settings.items() if isinstance(value, int | float) and value}
     words = {"clients": "clients", "cohort": "of them each round", "local_steps": "local steps"}
@@ -38,7 +39,7 @@ def settings_text(run: StoredRun) -> str:
     return f"{name}; {', '.join(parts)}" if parts else str(name)
 
 
-def caption(panel: Mapping[str, Any], output: str, x: str, small: str) -> str:
+def caption(panel: Json, output: str, x: str, small: str) -> str:
     """What a paper would print below a figure of gaps: what is drawn, of what, with which settings."""
     several = any(value is not None for curve in panel["curves"] for value in curve["gap"]["std"])
     answers = ", ".join(f"{one['method']}: {one['curve']}" for one in panel["answers"])
@@ -88,7 +89,7 @@ SMALL_LINES = 0.7
 Looks = Mapping[str, Style]
 
 
-def curves_of(panel: Mapping[str, Any], output: str) -> list[Mapping[str, Any]]:
+def curves_of(panel: Json, output: str) -> list[Json]:
     """The curves of one output, or with ANSWER of each method's answer."""
     shown = {answer["method"]: answer["curve"] for answer in panel["answers"]}
     return [
@@ -98,7 +99,7 @@ def curves_of(panel: Mapping[str, Any], output: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def draw(panel: Mapping[str, Any], output: str, looks: Looks, stem: Path, *, mark: str = "") -> list[Path]:
+def draw(panel: Json, output: str, looks: Looks, stem: Path, *, mark: str = "") -> list[Path]:
     """The paper's figure of a panel for one output: the certified gap, then density or ranks. PNG and PDF.
 
     mark: a few words above the figure, if there is something that no reader may miss.
@@ -120,9 +121,7 @@ def draw(panel: Mapping[str, Any], output: str, looks: Looks, stem: Path, *, mar
     return save(figure, stem)
 
 
-def draw_gap(
-    panel: Mapping[str, Any], output: str, looks: Looks, stem: Path, *, x: str = "megabytes", mark: str = ""
-) -> list[Path]:
+def draw_gap(panel: Json, output: str, looks: Looks, stem: Path, *, x: str = "megabytes", mark: str = "") -> list[Path]:
     """The certified gap of one output alone."""
     figure, axes = new_figure(1, mark)
     curves = curves_of(panel, output)
@@ -186,7 +185,7 @@ def _legend(figure: Figure, axis: Axes, curves: int, columns: int) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, curves), **small)
 
 
-def _draw_gaps(axis: Axes, curves: Sequence[Mapping[str, Any]], x: str, looks: Looks, tol: float | None) -> None:
+def _draw_gaps(axis: Axes, curves: Sequence[Json], x: str, looks: Looks, tol: float | None) -> None:
     for curve in curves:
         _band(axis, curve[x], curve["gap"], looks[curve["method"]], curve["method"], positive=True)
     axis.set(xlabel=X_AXES[x], ylabel="certified duality gap")
@@ -198,14 +197,14 @@ def _draw_gaps(axis: Axes, curves: Sequence[Mapping[str, Any]], x: str, looks: L
     axis.grid(which="major", color="0.9", lw=0.5)
 
 
-def _band(axis: Axes, x: Any, values: Mapping[str, Any], look: Style, label: str, positive: bool = False) -> None:
+def _band(axis: Axes, x: Any, values: Json, look: Style, label: str, positive: bool = False) -> None:
     mean, std = np.array(values["mean"], float), np.array(values["std"], float)
     low = np.maximum(mean - std, mean / 10) if positive else mean - std  # a logarithmic axis has no room below 0
     draw_line(axis, x, mean, look, label, SMALL_LINES)
     axis.fill_between(x, low, mean + std, color=look.color, alpha=0.15, lw=0)
 
 
-def _exact_line(axis: Axes, exact: Mapping[str, Any] | None, block: str, blocks: Sequence[str]) -> None:
+def _exact_line(axis: Axes, exact: Json | None, block: str, blocks: Sequence[str]) -> None:
     if exact is not None:
         level = exact["density"] if block == "all" else exact["rank"][blocks.index(block)]
         _level(axis, level, f"exact optimum {level:.3g}")

@@ -1,7 +1,10 @@
 """Numbers as a committee reads them: with the digits that their intervals deserve, and no more."""
 
 import math
+import sys
 from collections.abc import Sequence
+
+from ..display import determined
 
 DIGITS = 3
 """Significant digits of an estimate at most."""
@@ -20,6 +23,11 @@ def number_text(value: float | None, digits: int = DIGITS) -> str:
         shown = f"{round(value, decimals):.{max(decimals, 0)}f}"
         return _minus(shown)
     return _minus(f"{value:.{digits - 1}e}")
+
+
+def coefficient_text(value: float | None, within: float | None) -> str:
+    """A coefficient in the digits that what is proved of it leaves no doubt of; within: None if nothing is."""
+    return number_text(value) if within is None else _minus(determined(value, within, DIGITS))
 
 
 def estimate_texts(value: float, ends: Sequence[float] | None) -> tuple[str, str]:
@@ -64,7 +72,7 @@ def _fixed(value: float, decimals: int) -> str:
 
 
 def _power(value: float) -> int:
-    return math.floor(math.log10(abs(value))) if value else 0
+    return math.floor(math.log10(min(abs(value), sys.float_info.max))) if value else 0
 
 
 def _minus(shown: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..display import escaped, visible
 from ..runtime import NONZERO
+from ..storage import Json
 from .committee import committee_section
 from .studies import study_section
 
@@ -22,7 +23,7 @@ SERIES = {"mean": [MaybeNumber], "std": [MaybeNumber]}
 class Maybe:
     """A part of the data that may be null."""
 
-    def __init__(self, shape: Any):
+    def __init__(self, shape: object):
         self.shape = shape
 
 
@@ -135,7 +136,7 @@ DATA = {
 }
 
 
-def check_report(data: dict[str, Any]) -> None:
+def check_report(data: Json) -> None:
     """Refuse data of another shape than DATA, or curves of unequal lengths, with the place where it is."""
     _check(data, DATA, "data")
     for i, panel in enumerate(data["panels"]):
@@ -167,12 +168,12 @@ def _check(value: Any, shape: Any, where: str) -> None:
         _expect(isinstance(value, shape), where, value, getattr(shape, "__name__", str(shape)))
 
 
-def _expect(holds: bool, where: str, value: Any, accepted: str) -> None:
+def _expect(holds: bool, where: str, value: object, accepted: str) -> None:
     if not holds:
         raise ValueError(f"{where} must be {accepted}, got {value!r:.60}")
 
 
-def _check_lengths(curve: dict[str, Any], where: str) -> None:
+def _check_lengths(curve: Json, where: str) -> None:
     columns = {key: curve[key] for key in ("exchanges", "seconds", "megabytes")}
     for name, series in {"gap": curve["gap"], **curve["structure"]}.items():
         columns |= {f"{name} {key}": values for key, values in series.items()}
@@ -185,7 +186,7 @@ SCRIPTS = ("text.js", "axes.js", "chart.js", "touch.js", "tables.js", "curves.js
 """In the order in which they build on each other; together they are one script."""
 
 
-def render(data: dict[str, Any]) -> str:
+def render(data: Json) -> str:
     """The page of `data`, which has the shape DATA; nan and infinities become null, which is never drawn."""
     studies = "".join(study_section(study, data["small"]) for study in data.get("studies", ()))
     model = data.get("fitted")
@@ -208,7 +209,7 @@ def render(data: dict[str, Any]) -> str:
     )
 
 
-def _panels(data: dict[str, Any], folded: bool) -> str:
+def _panels(data: Json, folded: bool) -> str:
     """The sections of panels; behind a fold where the page is of a model, whose readers ask other things first."""
     sections = "\n".join(_shell(panel, i, data["title"]) for i, panel in enumerate(data["panels"]))
     if not (folded and sections):
@@ -217,7 +218,7 @@ def _panels(data: dict[str, Any], folded: bool) -> str:
     return f'<section class="committee"><details id="optimization">{summary}{sections}</details></section>'
 
 
-def _shell(panel: dict[str, Any], i: int, title: str) -> str:
+def _shell(panel: Json, i: int, title: str) -> str:
     """The section of a panel, with its title where that of the page is another one."""
     heading = "" if panel["title"] == title else f"<h2>{escaped(panel['title'])}</h2>"
     attributes = f'id="panel-{i}" data-name="{escaped(panel["name"])}" aria-label="{escaped(panel["title"])}"'
@@ -228,7 +229,7 @@ def _read(name: str) -> str:
     return files(__package__).joinpath("web", name).read_text(encoding="utf-8")
 
 
-def _visible(data: Any) -> Any:
+def _visible(data: object) -> Any:
     """Plain data with every word of it shown as it is."""
     if isinstance(data, dict):
         return {visible(key): _visible(value) for key, value in data.items()}

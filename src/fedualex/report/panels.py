@@ -18,6 +18,7 @@ from ..runs.folder import StoredRun
 from ..runs.settings import ConfigurationError
 from ..runtime.outputs import KINDS
 from ..runtime.prepare import describe_untuned
+from ..storage import Json
 from .figures import OUTPUT_WORDS, settings_text
 
 # Curves, table rows and solution blocks of methods: means and deviations over seeds.
@@ -26,7 +27,7 @@ from .figures import OUTPUT_WORDS, settings_text
 OUTPUTS = (*KINDS, "best")
 
 
-def curve(label: str, output: str, runs: Sequence[StoredRun]) -> dict[str, Any]:
+def curve(label: str, output: str, runs: Sequence[StoredRun]) -> Json:
     """Mean and standard deviation over seeds at every recorded round that all seeds have."""
     length = min(len(run.history) for run in runs)
     histories = [run.history[:length] for run in runs]
@@ -52,7 +53,7 @@ def curve(label: str, output: str, runs: Sequence[StoredRun]) -> dict[str, Any]:
     }
 
 
-def row(label: str, output: str, runs: Sequence[StoredRun], exact: dict[str, Any] | None) -> dict[str, Any]:
+def row(label: str, output: str, runs: Sequence[StoredRun], exact: Json | None) -> Json:
     """The final numbers of one output: mean and deviation over seeds."""
     found = [stored_outputs(run)[output] for run in runs]
     gaps = [one["gap"] for one in found]
@@ -76,12 +77,12 @@ def row(label: str, output: str, runs: Sequence[StoredRun], exact: dict[str, Any
     }
 
 
-def traffic(status: Mapping[str, Any]) -> float:
+def traffic(status: Json) -> float:
     """Megabytes that a run has sent, up and down together; 0 where nothing was counted."""
     return ((status["bytes_up"] or 0) + (status["bytes_down"] or 0)) / 1e6
 
 
-def structure_text(found: Sequence[Mapping[str, Any]]) -> str:
+def structure_text(found: Sequence[Json]) -> str:
     """Density or ranks over seeds, as text."""
     if found[0]["rank"] is not None:
         ranks = np.array([one["rank"] for one in found], float)
@@ -89,7 +90,7 @@ def structure_text(found: Sequence[Mapping[str, Any]]) -> str:
     return _plus_minus(np.array([one["density"] for one in found], float), ".3f")
 
 
-def blocks(run: StoredRun, output: str, exact: dict[str, Any] | None) -> list[dict[str, Any]]:
+def blocks(run: StoredRun, output: str, exact: Json | None) -> list[Json]:
     """The structure of a solution, block by block: sizes of entries, or singular values."""
     spectral = stored_outputs(run)[output]["rank"] is not None
     return [
@@ -109,7 +110,7 @@ def spread(values: NDArray[Any]) -> dict[str, list[float | None]]:
     return {"mean": _listed(values.mean(0)), "std": _listed(values.std(0)) if several else [None] * values.shape[1]}
 
 
-def stored_outputs(run: StoredRun) -> dict[str, Any]:
+def stored_outputs(run: StoredRun) -> Json:
     """What a run's status says of each output."""
     found = (run.status or {}).get("outputs", {})
     return {name: found[name] for name in OUTPUTS if name in found}
@@ -149,7 +150,7 @@ def _plus_minus(values: NDArray[Any], form: str) -> str:
 # What runs found, in sentences: the answer first, then what the numbers say of methods side by side.
 
 
-Panel = Mapping[str, Any]
+Panel = Json
 
 
 def answer_of(label: str, runs: Sequence[StoredRun]) -> dict[str, str]:
@@ -184,7 +185,7 @@ def headline(groups: Mapping[str, Sequence[StoredRun]]) -> str:
     return f"{text}."
 
 
-def _ending(runs: Sequence[StoredRun]) -> dict[str, Any]:
+def _ending(runs: Sequence[StoredRun]) -> Json:
     """How the runs of one method ended: means over seeds."""
     ended = [run.status for run in runs if run.status]
     gaps = [status["gap"] for status in ended]
@@ -205,7 +206,7 @@ def _ending(runs: Sequence[StoredRun]) -> dict[str, Any]:
     }
 
 
-def _sentence(end: Mapping[str, Any]) -> str:
+def _sentence(end: Json) -> str:
     if end["gap"] is None:
         return f"Nothing is certified {_cost(end)}: {end['reason']}."
     text = f"Certified within {rounded_up(end['gap'], 3)} of optimal {_cost(end)}"
@@ -216,7 +217,7 @@ def _sentence(end: Mapping[str, Any]) -> str:
     return f"{text}."
 
 
-def _cost(end: Mapping[str, Any]) -> str:
+def _cost(end: Json) -> str:
     seeds = f"on average over {end['seeds']} seeds, " if end["seeds"] > 1 else ""
     unit = end["unit"].removesuffix("s") if end["rounds"] == 1 else end["unit"]
     sent = f", {megabytes(end['megabytes'])}" if end["megabytes"] > 0 else ""
@@ -228,7 +229,7 @@ def megabytes(value: float) -> str:
     return f"{value:.0f} MB" if value >= 10 else f"{value:.2g} MB"
 
 
-def verdicts(claims: Sequence[Mapping[str, Any]]) -> str:
+def verdicts(claims: Sequence[Json]) -> str:
     """How many of the paper's sentences, and of the questions that its theorems ask, hold, in one sentence."""
     if not claims:
         return "No sentence of the paper has been judged yet."
@@ -291,7 +292,7 @@ def _last(panel: Panel) -> str:
     return f"In last, the server's own point, the order is another one: {listed}."
 
 
-def compared_panel(title: str, runs: Sequence[StoredRun], exact: dict[str, Any] | None = None) -> dict[str, Any]:
+def compared_panel(title: str, runs: Sequence[StoredRun], exact: Json | None = None) -> Json:
     """One panel for several runs, those that differ in their seeds alone as one; refused if their problems differ."""
     first = runs[0]
     for run in runs:
@@ -323,7 +324,7 @@ def _names(runs: Sequence[StoredRun]) -> list[str]:
     return [f"{run.label} ({run.path})" for run in runs]
 
 
-def experiment_panel(path: Path) -> dict[str, Any]:
+def experiment_panel(path: Path) -> Json:
     """The panel of an experiment: every method at its tuned steps, mean and deviation over seeds."""
     manifest = folder.read_manifest(path, "experiment")
     groups = seed_runs(path)
@@ -336,9 +337,9 @@ def runs_panel(
     name: str,
     title: str,
     groups: Mapping[str, Sequence[StoredRun]],
-    exact: dict[str, Any] | None = None,
-    model: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+    exact: Json | None = None,
+    model: Json | None = None,
+) -> Json:
     """Answer, curves, table, certificates and solutions of methods, each with one run or one for every seed."""
     for run in chain.from_iterable(groups.values()):
         if run.status is None or not run.history:
@@ -397,7 +398,7 @@ def _chosen(groups: Mapping[str, Sequence[StoredRun]]) -> dict[str, str]:
     return {label: runs[0].status["steps"] for label, runs in groups.items() if runs[0].status}
 
 
-def _certificates(label: str, run: StoredRun) -> list[dict[str, Any]]:
+def _certificates(label: str, run: StoredRun) -> list[Json]:
     """A row for each output of a run."""
     columns = {"gap": "gap", "x": "gap_x", "y": "gap_y", "shift": "shift", "rounding": "rounding", "reason": "reason"}
     return [
@@ -414,7 +415,7 @@ def _sent(runs: Sequence[StoredRun]) -> bool:
     return all(run.status is not None and traffic(run.status) > 0 for run in runs)
 
 
-def exact_of(path: Path) -> dict[str, Any] | None:
+def exact_of(path: Path) -> Json | None:
     """The exact optimum kept in a folder, if there is one."""
     file = path / "exact.json"
     return json.loads(file.read_text()) if file.exists() else None

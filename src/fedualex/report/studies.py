@@ -4,7 +4,6 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,11 +13,12 @@ from ..palette import Style, styles
 from ..paper.claims import Spread, gaps_at_equal_cost, seed_runs, theory_of
 from ..runs import folder
 from ..runtime.run import draw_line
+from ..storage import Json
 from .figures import LOOK, SMALL_LINES, new_figure, save
 
 PROMISES = {"Theorem 1 as printed": "printed", "Theorem 1 as corrected": "corrected"}
 
-Study = dict[str, Any]
+Study = Json
 
 
 def collect_studies(root: Path, names: Sequence[str]) -> list[Study]:
@@ -56,7 +56,7 @@ def draw_study(study: Study, mark: str = "") -> Figure:
     return figure
 
 
-def _draw_axis(place: Axes, axis: str, cases: Sequence[Mapping[str, Any]], looks: Mapping[str, Style]) -> None:
+def _draw_axis(place: Axes, axis: str, cases: Sequence[Json], looks: Mapping[str, Style]) -> None:
     for label, look in looks.items():
         found = [(case["value"], case["gaps"][label].mean) for case in cases if label in case["gaps"]]
         draw_line(place, [value for value, _ in found], [gap for _, gap in found], look, label, SMALL_LINES)
@@ -95,7 +95,7 @@ def study_section(study: Study, mark: str = "") -> str:
     )
 
 
-def _table(axis: str, cases: Sequence[Mapping[str, Any]]) -> str:
+def _table(axis: str, cases: Sequence[Json]) -> str:
     cases = sorted(cases, key=lambda case: case["value"])
     columns: list[str] = list(dict.fromkeys(label for case in cases for label in (*case["gaps"], *case["promised"])))
     head = "".join(f"<th>{escaped(column)}</th>" for column in (axis, *columns))

@@ -24,7 +24,7 @@ from ..geometry import AbstractGeometry, Product, is_geometry
 from ..problems import AbstractProblem
 from ..regularizers import AbstractRegularizer
 from ..runtime import Output, Run, fingerprint
-from ..storage import read_arrays, write_atomically, write_json
+from ..storage import Json, read_arrays, write_atomically, write_json
 from ..validation import short
 from .settings import ConfigurationError
 
@@ -39,7 +39,7 @@ FILES = ("manifest.json", "history.jsonl", "solution.npz", CHECKPOINT)
 """What a run leaves beside its status; the checkpoint only if it wrote one."""
 
 
-def seal_status(path: Path, status: Mapping[str, Any]) -> dict[str, Any]:
+def seal_status(path: Path, status: Json) -> Json:
     """The status with the SHA-256 of each file (`files`), and one over all that it says, these included (`sha256`)."""
     whole = {**status, "files": digests(path)}
     return {**whole, "sha256": digest_of(whole)}
@@ -50,7 +50,7 @@ def digests(path: Path) -> dict[str, str]:
     return {name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in FILES if (path / name).exists()}
 
 
-def digest_of(status: Mapping[str, Any]) -> str:
+def digest_of(status: Json) -> str:
     """The SHA-256 of a status without the one that it holds, as JSON with its keys in order."""
     content = {key: value for key, value in status.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -164,7 +164,7 @@ COLLECTIONS: dict[str, Fields] = {
 }
 
 
-def read_json(file: Path) -> dict[str, Any]:
+def read_json(file: Path) -> Json:
     """The table that a JSON file holds, or one line about why there is none."""
     try:
         data = json.loads(file.read_text(), parse_constant=_refuse)
@@ -186,7 +186,7 @@ def check(file: Path, data: object, fields: Fields) -> None:
             raise ConfigurationError(f"{file} is damaged: it says {key} = {short(data[key])}")
 
 
-def check_manifest(file: Path, manifest: dict[str, Any]) -> None:
+def check_manifest(file: Path, manifest: Json) -> None:
     """Refuse what is not the manifest of its kind."""
     check(file, manifest, {**COLLECTIONS, "run": RUN}[manifest["kind"]])
     if manifest["kind"] == "run":
@@ -198,7 +198,7 @@ def check_manifest(file: Path, manifest: dict[str, Any]) -> None:
         check(file, manifest["plan"]["settings"], SETTINGS)
 
 
-def check_status(file: Path, status: dict[str, Any]) -> None:
+def check_status(file: Path, status: Json) -> None:
     """Refuse what is not the status of a run that has ended."""
     check(file, status, STATUS)
     check(file, status["outputs"], {status["output"]: table})
@@ -225,7 +225,7 @@ def _refuse(constant: str) -> None:
 # The history of a run on disk: one JSON object a line.
 
 
-def read_history(file: Path, ended: bool) -> list[dict[str, Any]]:
+def read_history(file: Path, ended: bool) -> list[Json]:
     """All records; the last line of a run that has not ended may be cut."""
     lines = file.read_text(errors="replace").splitlines() if ended or file.exists() else []
     history = []
@@ -240,7 +240,7 @@ def read_history(file: Path, ended: bool) -> list[dict[str, Any]]:
     return history
 
 
-def lines(records: list[dict[str, Any]]) -> bytes:
+def lines(records: list[Json]) -> bytes:
     """Records as the bytes of the file."""
     return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
 
@@ -250,7 +250,7 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and np.isfinite(value) else None
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """An array or a number of numpy as Python's own."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
@@ -258,7 +258,7 @@ def plain(value: Any) -> Any:
 # A geometry as plain JSON data, from which its certificates can be computed again without this library.
 
 
-def describe(geometry: Product) -> dict[str, Any]:
+def describe(geometry: Product) -> Json:
     """{name of a leaf: {"class": its name, and every number in it}}, nested as the classes are.
 
     Floats keep every bit through JSON; infinities are the strings "inf" and "-inf". A class that is not ours has only
@@ -268,7 +268,7 @@ def describe(geometry: Product) -> dict[str, Any]:
     return {name: _describe(part) for name, part in named}
 
 
-def _describe(node: Any) -> Any:
+def _describe(node: object) -> Any:
     if not isinstance(node, AbstractGeometry | AbstractRegularizer):
         return _plain(np.asarray(node).tolist())
     name = type(node).__name__
@@ -291,7 +291,7 @@ def _plain(value: Any) -> Any:
 PACKAGES = ("fedualex", "jax", "jaxlib", "equinox", "numpy", "scipy")
 
 
-def provenance() -> dict[str, Any]:
+def provenance() -> Json:
     """When, by which command, with which versions, on which machine."""
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -317,7 +317,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def other_versions(manifest: Mapping[str, Any]) -> str:
+def other_versions(manifest: Json) -> str:
     """Which versions of a run are not the ones here, in which the same code need not have the same bits; "" if none."""
     here, there = versions(), manifest["versions"]
     return ", ".join(f"{name} {there.get(name)} (here {here[name]})" for name in here if there.get(name) != here[name])
@@ -333,9 +333,9 @@ def _memory() -> float | None:
 # The outputs of a run as a run folder stores them.
 
 
-def stored_arrays(run: Run) -> dict[str, Any]:
+def stored_arrays(run: Run) -> Json:
     """Points, operators and surveys of all outputs, by "output/kind/leaf"."""
-    arrays: dict[str, Any] = {}
+    arrays: Json = {}
     for name, output in run.outputs.items():
         for kind, point in (("z", output.z), ("g", output.operator)):  # no g if sites did not answer
             arrays |= {f"{name}/{kind}/{leaf}": array for leaf, array in tree.leaves_with_names(point)}
@@ -347,7 +347,7 @@ def stored_arrays(run: Run) -> dict[str, Any]:
     return arrays
 
 
-def output_summary(output: Output, problem: AbstractProblem) -> dict[str, Any]:
+def output_summary(output: Output, problem: AbstractProblem) -> Json:
     """What status.json says about an output."""
     certificate = output.certificate
     return {
@@ -377,9 +377,9 @@ class StoredRun:
     """What a run folder holds, as plain data."""
 
     path: Path
-    manifest: dict[str, Any]
-    history: list[dict[str, Any]]
-    status: dict[str, Any] | None
+    manifest: Json
+    history: list[Json]
+    status: Json | None
     """None if the run has not ended."""
 
     def points(self, output: str) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
@@ -417,7 +417,7 @@ class StoredRun:
         return method
 
 
-def begin(path: Path, problem: AbstractProblem, resolved: dict[str, Any]) -> None:
+def begin(path: Path, problem: AbstractProblem, resolved: Json) -> None:
     """Create the folder and its manifest."""
     path.mkdir(parents=True, exist_ok=True)
     (path / "status.json").unlink(missing_ok=True)  # what is written anew has not ended
@@ -433,13 +433,13 @@ def begin(path: Path, problem: AbstractProblem, resolved: dict[str, Any]) -> Non
     write_atomically(path / "history.jsonl", b"")
 
 
-def append(path: Path, record: dict[str, Any]) -> None:
+def append(path: Path, record: Json) -> None:
     """One more line of history, on disk before the next round begins."""
     with open(path / "history.jsonl", "a") as file:
         file.write(json.dumps(record, allow_nan=False) + "\n")
 
 
-def reopen(path: Path, known: StoredRun, resolved: dict[str, Any]) -> None:
+def reopen(path: Path, known: StoredRun, resolved: Json) -> None:
     """Make the folder that of a run that goes on: no status, and no line of history that a crash cut."""
     (path / "status.json").unlink(missing_ok=True)
     write_json(path / "manifest.json", known.manifest | {"configuration": resolved})
@@ -499,13 +499,13 @@ def check_collection(path: Path, kind: str) -> None:
         read_manifest(path, kind)
 
 
-def write_collection(path: Path, kind: str, **entries: Any) -> None:
+def write_collection(path: Path, kind: str, **entries: object) -> None:
     """The manifest of a folder of runs: a comparison or a reproduction."""
     path.mkdir(parents=True, exist_ok=True)
     write_json(path / "manifest.json", {"schema": SCHEMA, "kind": kind, **provenance(), **entries})
 
 
-def read_manifest(path: Path, kind: str | None = None) -> dict[str, Any]:
+def read_manifest(path: Path, kind: str | None = None) -> Json:
     """The manifest of a folder, of this kind if one is asked for."""
     file = path / "manifest.json"
     if not path.is_dir():

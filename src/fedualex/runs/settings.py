@@ -23,7 +23,7 @@ from ..problems import AbstractOracle, AbstractProblem, AbstractRecipe, Exact, G
 from ..problems.recipe import sources_of
 from ..runtime.options import RunOptions, SolveOptions, file_defaults
 from ..runtime.prepare import check_simulation
-from ..storage import read_arrays
+from ..storage import Json, read_arrays
 from ..theory import Bound
 from ..tree import Saddle
 from ..validation import hint, positive, short
@@ -84,14 +84,14 @@ def build_method(settings: Mapping[str, Any], where: str = "[method]") -> Method
     return _call(where, constructor, arguments)
 
 
-def table_rows(settings: Mapping[str, Any], folder: Path) -> tables.TableRows | None:
+def table_rows(settings: Json, folder: Path) -> tables.TableRows | None:
     """The rows of the table that a problem's settings name; None if they name none."""
     if not any(key in settings for key in tables.KEYS) or not tables.target_array(arrays_of(str(settings.get("name")))):
         return None
     return _call("[problem]", tables.load, {"settings": settings, "folder": folder})
 
 
-def build_problem(settings: Mapping[str, Any], folder: Path, rows: tables.TableRows | None = None) -> AbstractProblem:
+def build_problem(settings: Json, folder: Path, rows: tables.TableRows | None = None) -> AbstractProblem:
     """A problem of the catalogue by `name`, or what the Python function `entry = "module:function"` returns.
 
     Other keys are the function's arguments. Where a problem is made of arrays, `file` names an .npz file that holds
@@ -129,7 +129,7 @@ def recipe_class(name: object) -> Any:
     return found.recipe
 
 
-def recipe_of(settings: Mapping[str, Any]) -> AbstractRecipe:
+def recipe_of(settings: Json) -> AbstractRecipe:
     """The recipe of a problem of the catalogue that is made of rows, with what its settings say."""
     kind = recipe_class(settings.get("name"))
     chosen = {field.name: settings[field.name] for field in fields(kind) if field.name in settings}
@@ -157,7 +157,7 @@ def build_regularizer(terms: object, where: str) -> Any:
     return total
 
 
-def _build_term(name: str, value: Any, where: str) -> Any:
+def _build_term(name: str, value: object, where: str) -> Any:
     constructor = find_named("regularizer", name, {**REGULARIZERS, **GEOMETRIES})
     if name == "Spectral":
         return _call(where, constructor, {"psi": build_regularizer(value, where)})
@@ -169,7 +169,7 @@ def _build_term(name: str, value: Any, where: str) -> Any:
     return _call(where, lambda: constructor(*arguments), {})
 
 
-def _call(where: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def _call(where: str, function: Callable[..., Any], arguments: Mapping[str, object]) -> Any:
     """function(**arguments), its refusals as ours."""
     try:
         return function(**arguments)
@@ -177,7 +177,7 @@ def _call(where: str, function: Callable[..., Any], arguments: Mapping[str, Any]
         raise ConfigurationError(f"{where}: {' '.join(str(error).split())}") from None
 
 
-def call_entry(entry: object, folder: Path, arguments: Mapping[str, Any], what: str = "entry") -> Any:
+def call_entry(entry: object, folder: Path, arguments: Mapping[str, object], what: str = "entry") -> Any:
     """What a user's function "module:function" returns, its module also looked for in the folder.
 
     Whatever the module or the function raises becomes one line that says where.
@@ -196,14 +196,14 @@ def call_entry(entry: object, folder: Path, arguments: Mapping[str, Any], what: 
         raise ConfigurationError(f"{what} {entry!r}: {type(error).__name__}: {error}{place}") from None
 
 
-def _own_problem(entry: Any, folder: Path, arguments: Mapping[str, Any]) -> AbstractProblem:
+def _own_problem(entry: object, folder: Path, arguments: Mapping[str, object]) -> AbstractProblem:
     problem = call_entry(entry, folder, arguments)
     if not isinstance(problem, AbstractProblem):
         raise ConfigurationError(f"entry {entry!r} must return a problem, got {short(problem)}")
     return problem
 
 
-def _load_arrays(file: Any, names: tuple[str, ...], folder: Path) -> dict[str, Any]:
+def _load_arrays(file: object, names: tuple[str, ...], folder: Path) -> Json:
     if not isinstance(file, str):
         raise ConfigurationError(f'[problem] needs file = "....npz" with the arrays {", ".join(names)}')
     try:
@@ -244,11 +244,11 @@ def folder_names(labels: Iterable[str]) -> dict[str, str]:
 
 OptionsT = TypeVar("OptionsT", bound=RunOptions)
 
-IN_FILES: dict[str, Any] = {"noise": None, "minibatch": None, "start": None}
+IN_FILES: Json = {"noise": None, "minibatch": None, "start": None}
 """What a file has in place of the options noise and z0: noise = sigma, minibatch = size, start = {uniform = radius}."""
 
 
-def run_defaults(kind: type) -> dict[str, Any]:
+def run_defaults(kind: type) -> Json:
     """The keys of [run] for this kind of options, with their defaults."""
     return file_defaults(kind) | IN_FILES
 
@@ -263,12 +263,12 @@ class Configuration:
     problem: AbstractProblem
     method: Method
     options: SolveOptions
-    resolved: dict[str, Any]
+    resolved: Json
     rows: tables.TableRows | None = None
     """Of the table that the problem is made from, if it is."""
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> Json:
     """The tables of a TOML file, or one line about why there are none."""
     try:
         with open(path, "rb") as file:
@@ -281,7 +281,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     return tables
 
 
-def configure(given: Mapping[str, Any], folder: Path, rows: tables.TableRows | None = None) -> Configuration:
+def configure(given: Json, folder: Path, rows: tables.TableRows | None = None) -> Configuration:
     """The run that the tables [problem], [method] and [run] describe; relative paths start from the folder.
 
     rows: those of the problem's table, if it was read already.
@@ -296,7 +296,7 @@ def configure(given: Mapping[str, Any], folder: Path, rows: tables.TableRows | N
     # The problem has the weights already, and so have the operators and objectives that are stored.
     options = run_options(SolveOptions, {**run, "weights": None}, problem)
     _checked("[run]", lambda: check_simulation(problem, method, options))
-    resolved: dict[str, Any] = {
+    resolved: Json = {
         "problem": with_defaults(given["problem"], PROBLEMS),
         "method": with_defaults(given["method"], METHODS),
         "run": {**run, "rounds": options.rounds, "tol": options.tol},
@@ -306,14 +306,14 @@ def configure(given: Mapping[str, Any], folder: Path, rows: tables.TableRows | N
 
 
 def weighted_problem(
-    settings: Mapping[str, Any], folder: Path, weights: object, rows: tables.TableRows | None = None
+    settings: Json, folder: Path, weights: object, rows: tables.TableRows | None = None
 ) -> AbstractProblem:
     """The problem of [problem] with the weights of [run]."""
     problem = build_problem(settings, folder, rows)
     return problem if weights is None else _checked("[run]", lambda: problem.reweighted(weights))
 
 
-def check_tables(tables: Mapping[str, Any], names: tuple[str, ...]) -> None:
+def check_tables(tables: Json, names: tuple[str, ...]) -> None:
     """All tables are there, and no others."""
     check_keys("the file", tables, names)
     for name in names:
@@ -321,7 +321,7 @@ def check_tables(tables: Mapping[str, Any], names: tuple[str, ...]) -> None:
             raise ConfigurationError(f"the file needs a table [{name}]")
 
 
-def run_options(kind: type[OptionsT], run: Mapping[str, Any], problem: AbstractProblem, **others: Any) -> OptionsT:
+def run_options(kind: type[OptionsT], run: Json, problem: AbstractProblem, **others: Any) -> OptionsT:
     """[run] as options of this kind."""
     for key, value in run.items():
         if isinstance(value, bool) and not isinstance(run_defaults(kind).get(key), bool):
@@ -345,7 +345,7 @@ def start_point(start: object, problem: AbstractProblem, seed: int) -> Saddle | 
     return point
 
 
-def with_defaults(settings: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(settings: Mapping[str, Any], table: Mapping[str, Callable[..., object]]) -> Json:
     """The settings, and the default of every argument that was left out."""
     if "entry" in settings:
         return dict(settings)
@@ -356,7 +356,7 @@ def with_defaults(settings: Mapping[str, Any], table: Mapping[str, Any]) -> dict
     return {"name": settings["name"], **defaults, **given}
 
 
-def run_oracle(run: Mapping[str, Any]) -> AbstractOracle | None:
+def run_oracle(run: Json) -> AbstractOracle | None:
     """noise or minibatch of [run] as an oracle; None for exact operators."""
     if run["noise"] is not None and run["minibatch"] is not None:
         raise ConfigurationError("[run] takes noise or minibatch, not both")
@@ -375,7 +375,7 @@ def _checked(where: str, build: Callable[[], Any]) -> Any:
         raise ConfigurationError(f"{where}: {error}") from None
 
 
-def _check_values(value: Any, where: str = "") -> None:
+def _check_values(value: object, where: str = "") -> None:
     """Refuse what TOML has and JSON has not, because a run folder keeps its configuration as JSON."""
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
@@ -391,13 +391,13 @@ def _check_values(value: Any, where: str = "") -> None:
 # What theory says about a configured run, as plain data.
 
 
-def bounds_of(configuration: Configuration) -> dict[str, Any]:
+def bounds_of(configuration: Configuration) -> Json:
     """Constants, and every theorem that speaks about such a run, as printed and as corrected."""
     problem, options = configuration.problem, configuration.options
     oracle = options.noise or Exact()
     constants = theory.constants(problem, oracle, options.z0)
     names = ("beta", "sigma", "grad_bound", "B", "B0", "diameter", "kappa")
-    result: dict[str, Any] = {
+    result: Json = {
         "constants": {
             name: {"value": _finite(getattr(constants, name)), "how": constants.how.get(name, "")} for name in names
         },
@@ -410,7 +410,7 @@ def bounds_of(configuration: Configuration) -> dict[str, Any]:
         bounds = [(found.name, "printed", found.printed), (found.name, "corrected", found.corrected)]
     else:
         eta_s = configuration.resolved["method"].get("eta_s") or 1.0
-        sizes: dict[str, Any] = {
+        sizes: Json = {
             "clients": problem.clients or options.clients or 1,
             "local_steps": int(np.max(options.local_steps)),
             "rounds": options.rounds,
@@ -432,7 +432,7 @@ def bounds_of(configuration: Configuration) -> dict[str, Any]:
     return result
 
 
-def _plain(bound: Bound) -> dict[str, Any]:
+def _plain(bound: Bound) -> Json:
     step = bound.best_step
     known = isfinite(step) and step > 0
     return {

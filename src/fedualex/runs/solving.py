@@ -11,6 +11,7 @@ from ..algorithms import Method
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
 from ..runtime import Run, Stop, solve
 from ..runtime.options import SolveOptions, fields_of, file_defaults
+from ..storage import Json
 from ..validation import short
 from . import folder
 from .folder import CHECKPOINT, StoredRun, plain
@@ -40,7 +41,7 @@ def solve_into(path: Path, configuration: Configuration) -> Run:
     return _solve(path, configuration)
 
 
-def describe_difference(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+def describe_difference(known: Json, asked: Json) -> str:
     """In words, the first setting in which a stored run differs from the one that is asked for; "" if none does."""
     for table in [*known, *(name for name in asked if name not in known)]:
         before, now = known.get(table), asked.get(table)
@@ -102,7 +103,7 @@ def store(path: Path, problem: AbstractProblem, method: Method, options: SolveOp
     folder.finish(path, run, problem)
 
 
-def describe_method(method: Method) -> dict[str, Any]:
+def describe_method(method: Method) -> Json:
     """The class of a method and the arguments that it was made with."""
     names = [name for name in inspect.signature(type(method)).parameters if hasattr(method, name)]
     known = {"name": type(method).__name__, **{name: _as_data(getattr(method, name)) for name in names}}
@@ -110,13 +111,13 @@ def describe_method(method: Method) -> dict[str, Any]:
     return {**known, "outputs": list(method.outputs)} if own else known
 
 
-def describe_options(options: SolveOptions) -> dict[str, Any]:
+def describe_options(options: SolveOptions) -> Json:
     """[run] as a file has it; a text in place of what no file can name."""
     settings = {name: _as_data(getattr(options, name)) for name in file_defaults(SolveOptions)}
     return {**settings, **_oracle_settings(options.noise), "start": None if options.z0 is None else short(options.z0)}
 
 
-def _oracle_settings(noise: AbstractOracle | None) -> dict[str, Any]:
+def _oracle_settings(noise: AbstractOracle | None) -> Json:
     match noise:
         case GaussianNoise():
             return {"noise": _as_data(noise.sigma), "minibatch": None}
@@ -125,7 +126,7 @@ def _oracle_settings(noise: AbstractOracle | None) -> dict[str, Any]:
     return {"noise": None if noise is None else short(noise), "minibatch": None}
 
 
-def _as_data(value: Any) -> Any:
+def _as_data(value: object) -> Any:
     """A number, a list or a text."""
     found = plain(value)
     return found if found is None or isinstance(found, bool | int | float | str | list) else short(found)
@@ -134,12 +135,12 @@ def _as_data(value: Any) -> Any:
 # One file with several [[method]] tables: a run of each, side by side.
 
 
-def has_several(given: Mapping[str, Any]) -> bool:
+def has_several(given: Json) -> bool:
     """Whether the tables of a file name methods as [[method]], and not one as [method]."""
     return isinstance(given.get("method"), list)
 
 
-def configure_each(given: Mapping[str, Any], home: Path) -> dict[str, Configuration]:
+def configure_each(given: Json, home: Path) -> dict[str, Configuration]:
     """The run of each method by its label: the key `label` of its table, or else its name.
 
     home: where relative paths start from.
@@ -163,8 +164,8 @@ def configure_each(given: Mapping[str, Any], home: Path) -> dict[str, Configurat
 
 
 def solve_each(
-    path: Path, configurations: Mapping[str, Configuration], announce: Callable[[str, dict[str, Any]], None]
-) -> dict[str, dict[str, Any]]:
+    path: Path, configurations: Mapping[str, Configuration], announce: Callable[[str, Json], None]
+) -> dict[str, Json]:
     """Solve and store each run in a folder of its own; the statuses. Runs that have ended are not run again.
 
     announce: is told the label and the status of each run when it has ended.
@@ -175,7 +176,7 @@ def solve_each(
         raise ConfigurationError(f"{path} holds a comparison of other methods: choose another --out")
     title = title_of(next(iter(configurations.values())).resolved["problem"])
     folder.write_collection(path, "comparison", title=title, runs=list(places.values()))
-    statuses: dict[str, dict[str, Any]] = {}
+    statuses: dict[str, Json] = {}
     for label, configuration in configurations.items():
         place = path / places[label]
         if not is_finished(place, configuration):
@@ -197,10 +198,10 @@ def runs_among(paths: Sequence[Path]) -> tuple[list[StoredRun], list[Path]]:
     return [folder.load(path) for path in runs], ignored
 
 
-def title_of(problem: Mapping[str, Any]) -> str:
+def title_of(problem: Json) -> str:
     """The title of runs of one problem, by its settings."""
     return f"Runs of {problem.get('name') or problem.get('goal') or problem.get('entry') or problem.get(OBJECT)}"
 
 
-def _label(table: Mapping[str, Any]) -> str:
+def _label(table: Json) -> str:
     return str(table.get("label") or table.get("name"))

@@ -16,19 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..storage import write_atomically
+from ..storage import Json, write_atomically
 from ..tree import Tree
 
 SCHEMA = 7
 """The version of the file and of the fingerprint: whoever changes what one of them holds adds 1."""
 
 
-def run_id(*parts: Any) -> str:
+def run_id(*parts: object) -> str:
     """The fingerprint of a run: of all that decides how it goes on, the version of this library included."""
     return fingerprint(parts, __version__, str(SCHEMA))
 
 
-def fingerprint(*parts: Any) -> str:
+def fingerprint(*parts: object) -> str:
     """A hash of what takes part in a computation: arrays by content, functions by code, the rest by its text.
 
     What it cannot see of a function is listed in docs/simulator.md.
@@ -39,7 +39,7 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def _content(leaf: Any, above: tuple[Any, ...] = ()) -> bytes:
+def _content(leaf: object, above: tuple[Any, ...] = ()) -> bytes:
     """The bytes that decide a leaf's part in a computation. above: the functions that led here, against recursion."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
@@ -49,7 +49,7 @@ def _content(leaf: Any, above: tuple[Any, ...] = ()) -> bytes:
     if isinstance(leaf, str):
         return leaf.encode()
 
-    def contents(*parts: Any) -> bytes:
+    def contents(*parts: object) -> bytes:
         return b"".join(_content(part, (*above, leaf)) for part in jax.tree.leaves(parts))
 
     name = str(getattr(leaf, "__qualname__", type(leaf).__qualname__)).encode()
@@ -71,7 +71,7 @@ def _content(leaf: Any, above: tuple[Any, ...] = ()) -> bytes:
     return name
 
 
-def _counts(value: Any, user: types.FunctionType) -> bool:
+def _counts(value: object, user: types.FunctionType) -> bool:
     """Whether a global name is part of a computation: a number, an array, or a callable of the same module."""
     own = callable(value) and not isinstance(value, type) and getattr(value, "__module__", None) == user.__module__
     return own or bool(eqx.is_array_like(value))
@@ -89,7 +89,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def save(path: Path, state: Tree, history: list[dict[str, Any]], run: str, best: str | None) -> None:
+def save(path: Path, state: Tree, history: list[Json], run: str, best: str | None) -> None:
     """Write state and history, so that a crash at any moment leaves the old file or the new one."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     arrays = {f"leaf{index}": leaf for index, leaf in enumerate(leaves)}
@@ -106,7 +106,7 @@ def check_folder(path: Path) -> None:
         raise ValueError(f"checkpoint must be a file in an existing folder that can be written to, got {str(path)!r}")
 
 
-def load(path: Path, like: Tree, run: str) -> tuple[Tree, list[dict[str, Any]], str | None]:
+def load(path: Path, like: Tree, run: str) -> tuple[Tree, list[Json], str | None]:
     """State and history, if the file is whole, of this schema and version, and of this very run."""
     header, leaves = read(path)
     if header["version"] != __version__:
@@ -124,9 +124,9 @@ def load(path: Path, like: Tree, run: str) -> tuple[Tree, list[dict[str, Any]], 
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), header["history"], header["best"]
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+def read(path: Path) -> tuple[Json, list[NDArray[Any]]]:
     """Header and arrays of a checkpoint of any run, if the file is whole and of this schema."""
-    header: dict[str, Any] = {"version": None, "run": "", "history": [], "best": None}
+    header: Json = {"version": None, "run": "", "history": [], "best": None}
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             header |= dict(json.loads(bytes(file["header"]).decode()))
@@ -142,7 +142,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     return header, leaves
 
 
-def _checksum(leaves: list[NDArray[Any]], history: list[dict[str, Any]], best: str | None) -> str:
+def _checksum(leaves: list[NDArray[Any]], history: list[Json], best: str | None) -> str:
     digest = hashlib.sha256(json.dumps([history, best]).encode())
     for leaf in leaves:
         digest.update(f"{leaf.dtype}{leaf.shape}".encode() + np.ascontiguousarray(leaf).tobytes())

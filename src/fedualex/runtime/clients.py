@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
@@ -17,7 +18,8 @@ from ..algorithms import Facts, LocalSteps, Stepped, Survey
 from ..certificates.surveys import Surveyed
 from ..problems import AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
-from ..tree import Scalar, Tree, Vector
+from ..storage import Json
+from ..tree import Tree
 from .outputs import AVERAGES, no_sums, survey_at
 from .rounds import advance
 from .sharding import local
@@ -107,7 +109,7 @@ class Clients(Protocol):
         """Count what the next round will release; returns whether that must be stored before the round."""
         ...
 
-    def costs(self, state: State) -> dict[str, Any]:
+    def costs(self, state: State) -> Json:
         """What the run has cost up to this state, as columns of its record: bytes up and down, epsilon."""
         ...
 
@@ -215,7 +217,7 @@ class SimulatedClients:
         """Nothing is released, so nothing is counted."""
         return False
 
-    def costs(self, state: State) -> dict[str, Any]:
+    def costs(self, state: State) -> Json:
         """The bytes that a network would have carried."""
         ends = [since for since, _ in self.bytes[1:]] + [int(state.round) - self.exchanges]
         rounds = [end - since for (since, _), end in zip(self.bytes, ends, strict=True)]
@@ -341,7 +343,7 @@ class Conversation:
         """As the clients do."""
         return self.clients.reserve_privacy()
 
-    def costs(self, state: State) -> dict[str, Any]:
+    def costs(self, state: State) -> Json:
         """The clients' costs, and the seconds of the server's own steps if the method decides on its exchanges."""
         own = {"server_seconds": self.server_seconds} if self.method.outputs else {}
         return {**self.clients.costs(state), **own}
@@ -368,6 +370,6 @@ def as_arrays(server: Tree) -> Tree:
     return jax.tree.map(_as_array, server)
 
 
-def _as_array(leaf: Scalar | Vector) -> Vector:
+def _as_array(leaf: object) -> Array | NDArray[Any]:
     """Python's numbers become arrays of numpy, which take a tenth of the time that those of jax take."""
     return leaf if isinstance(leaf, jax.Array) and not leaf.weak_type else np.asarray(leaf)

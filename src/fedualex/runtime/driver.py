@@ -19,6 +19,7 @@ from ..display import rounded_down
 from ..problems import AbstractProblem
 from ..problems.constrained import is_doubtful
 from ..problems.convexity import CHECKED, Disproof, disproof, unchecked
+from ..storage import Json
 from ..tree import Saddle
 from . import checkpoint as checkpoints
 from .clients import Conversation
@@ -106,7 +107,7 @@ class Examination:
         return "" if self.found is None else self.found.reason
 
 
-Record = dict[str, Any]
+Record = Json
 
 
 @dataclass(frozen=True)

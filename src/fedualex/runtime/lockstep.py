@@ -75,7 +75,7 @@ def solve_together(
     tol: float,
     relative: bool = False,
     most_exchanges: int = 100,
-    numbers_per_exchange: float = NUMBERS,
+    numbers_per_exchange: float | int = NUMBERS,
     sum_error: float = 0.0,
     report: Callable[[int], None] = lambda met: None,
 ) -> Together:
@@ -120,7 +120,7 @@ def _admit(
     waiting: deque[tuple[int, Member]],
     under_way: dict[int, "_Walk"],
     start: Callable[[int, Member], "_Walk"],
-    most: float,
+    most: float | int,
 ) -> None:
     """Let in as many as fit beside those under way."""
     total = sum(numbers_of(walk.member.problem) for walk in under_way.values())

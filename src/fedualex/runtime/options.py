@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..algorithms import Method
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.base import as_problem
+from ..storage import Json
 from ..tree import Saddle
 from ..validation import hint, of_type, one_of, plain_array, positive, short, whole_number
 from .outputs import KINDS
@@ -30,7 +31,9 @@ R = TypeVar("R")
 Result = TypeVar("Result", covariant=True)
 
 
-def option(check: Check, meaning: str, *, default: Any = MISSING, decides: bool = True, in_files: bool = True) -> Any:
+def option(
+    check: Check, meaning: str, *, default: object = MISSING, decides: bool = True, in_files: bool = True
+) -> Any:
     """A field of a class of options.
 
     check: is given its name and value, and returns what is stored, or refuses in one sentence. meaning: one sentence
@@ -111,7 +114,7 @@ def _with_keywords(
     function: Callable[..., R], kind: Callable[..., Any], refused: Mapping[str, str], *, optional: bool = False
 ) -> Any:
     @functools.wraps(function)
-    def call(problem: Any, method: Any = None, **given: Any) -> R:
+    def call(problem: object, method: object = None, **given: object) -> R:
         for name in refused.keys() & given.keys():
             raise TypeError(refused[name])
         as_problem(problem)
@@ -132,7 +135,7 @@ def _describe(call: Any, function: Callable[..., Any], kind: Callable[..., Any],
     return call
 
 
-def build_options(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
+def build_options(kind: Callable[..., T], given: Mapping[str, object]) -> T:
     """The options given by name; a name that does not exist is refused with the one that was probably meant."""
     known = meanings(kind)
     for name in given:
@@ -169,12 +172,12 @@ def table(kind: type) -> str:
     return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
 
 
-def file_defaults(kind: type) -> dict[str, Any]:
+def file_defaults(kind: type) -> Json:
     """The options that a TOML file can have, with their defaults."""
     return {one.name: one.default for one in fields(kind) if one.metadata["in_files"]}
 
 
-def decisive_options(chosen: Any) -> dict[str, Any]:
+def decisive_options(chosen: Any) -> dict[str, object]:
     """The options on which the rounds depend, with their values; None as text, so that a fingerprint sees it."""
     values = {one.name: getattr(chosen, one.name) for one in fields(chosen) if one.metadata["decides"]}
     return {name: "None" if value is None else value for name, value in values.items()}
@@ -188,7 +191,7 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def a_positive(name: str, value: Any) -> float:
+def a_positive(name: str, value: object) -> float:
     """A number above 0."""
     return float(positive(name, value))
 
@@ -203,7 +206,7 @@ def one_word_of(*choices: str) -> Check:
     return lambda name, value: one_of(name, value, choices)
 
 
-def steps_of_clients(name: str, value: Any) -> Any:
+def steps_of_clients(name: str, value: object) -> Any:
     """A whole number, or one for each client."""
     steps = plain_array(name, value)
     if steps.dtype.kind not in "iu" or steps.ndim > 1 or np.any(steps < 1):
@@ -211,17 +214,17 @@ def steps_of_clients(name: str, value: Any) -> Any:
     return steps.tolist()
 
 
-def an_oracle(name: str, value: Any) -> AbstractOracle:
+def an_oracle(name: str, value: object) -> AbstractOracle:
     """A kind of noise."""
     return of_type(name, value, AbstractOracle, "fx.GaussianNoise(sigma), fx.Minibatch(size) or None")
 
 
-def a_mesh(name: str, value: Any) -> Mesh:
+def a_mesh(name: str, value: object) -> Mesh:
     """Devices."""
     return of_type(name, value, Mesh, "a jax.sharding.Mesh such as jax.make_mesh((2,), ('clients',))")
 
 
-def a_seed(name: str, value: Any) -> int:
+def a_seed(name: str, value: object) -> int:
     """What random numbers are counted from."""
     if (seed := whole_number(name, value, least=0)) >= 2**63:
         raise ValueError(f"{name} must be a whole number below 2^63, got {value}")
@@ -358,7 +361,7 @@ class SimulatorOptions(RunOptions):
         decides=False,
         in_files=False,
     )
-    callback: Callable[[dict[str, Any]], object] | None = option(
+    callback: Callable[[Json], object] | None = option(
         optional(a_function),
         "Is given a copy of every record, after its checkpoint is written; the run ends if it returns True.",
         default=None,
@@ -389,7 +392,7 @@ class SolveOptions(SimulatorOptions, StoppingOptions):
         default=None,
     )
 
-    def implied(self) -> dict[str, Any]:
+    def implied(self) -> dict[str, object]:
         """What ends a run for which nothing was given that ends it."""
         if self.rounds is not None or self.steps is not None:
             return {}

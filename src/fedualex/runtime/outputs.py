@@ -26,6 +26,7 @@ from ..problems import AbstractProblem, Certificate
 from ..problems.constrained import lagrangian_of, largest_violation
 from ..problems.score_rounding import ScoreErrors, score_errors
 from ..regularizers import for_reports, is_spectral
+from ..storage import Json
 from ..tree import Saddle, Scalar, Tree, Vector
 from .state import Contribution, Setup, State, Sums
 from .status import Missing, Status, status_of
@@ -201,7 +202,7 @@ class Output:
         """Its row of a table, by COLUMNS."""
         return tuple(column.text(getattr(self, column.field)) for column in COLUMNS)
 
-    def to_record(self) -> dict[str, Any]:
+    def to_record(self) -> Json:
         """What a record keeps of it, by the keys of the record."""
         return {f"{column.field}_{self.name}": getattr(self, column.field) for column in COLUMNS if column.recorded}
 
@@ -294,9 +295,7 @@ def structure_of(problem: AbstractProblem, z: Saddle) -> tuple[float | None, tup
     return density, tuple(ranks) or None
 
 
-def measures_of(
-    problem: AbstractProblem, z: Saddle, operator: Saddle | None, slope_error: Vector | None
-) -> dict[str, Any]:
+def measures_of(problem: AbstractProblem, z: Saddle, operator: Saddle | None, slope_error: Vector | None) -> Json:
     """The fields of an output that describe its point, besides those of its certificate."""
     density, rank = structure_of(problem, z)
     return {"density": density, "rank": rank, "violation": largest_violation(problem, operator, slope_error)}

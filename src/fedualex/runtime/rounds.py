@@ -200,7 +200,7 @@ def draw_cohort(setup: Setup, round_index: Count) -> tuple[Array, Array]:
 def _sum_over_chunks(
     setup: Setup,
     state: State,
-    survey: Any,
+    survey: object,
     mean_steps: Array,
     data: Tree,
     memory: Tree,

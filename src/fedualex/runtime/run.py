@@ -11,6 +11,7 @@ from ..data.columns import required
 from ..display import html_table, rounded_up
 from ..palette import MARKERS, Style, style
 from ..problems.convexity import Disproof
+from ..storage import Json
 from ..tree import Saddle
 from ..validation import one_of
 from .outputs import CELLS, Output
@@ -52,7 +53,7 @@ X_LABELS = {
 History = Mapping[str, NDArray[Any]]
 
 
-def draw_gaps(history: History, x: str, ax: Any, reason: str) -> Any:
+def draw_gaps(history: History, x: str, ax: object, reason: str) -> Any:
     """Draw each output's certified gaps on these axes, or on new ones if None; returns the axes.
 
     reason: why there are no certificates, if there are none.
@@ -186,7 +187,7 @@ class Run:
         """
         return frame_of(self.history)
 
-    def plot(self, x: str = "exchanges", ax: Any = None) -> Any:
+    def plot(self, x: str = "exchanges", ax: object = None) -> Any:
         """Draw the certified gap of each recorded output on a logarithmic scale.
 
         x: "exchanges", "rounds", "seconds" or "bytes", up and down together. ax: the axes of matplotlib to draw on; new
@@ -217,7 +218,7 @@ class Run:
         return claim if self.violation is None else f"{claim}, violation <= {rounded_up(self.violation)}"
 
 
-def columns(records: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
+def columns(records: list[Json]) -> dict[str, NDArray[Any]]:
     """Records as arrays, one for each key of any record; None where a record has no such number."""
     keys = dict.fromkeys(key for record in records for key in record)
     return {key: _column([record.get(key) for record in records]) for key in keys}

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
@@ -21,6 +20,7 @@ from ..compiling import double, drop_programs, keep_precision
 from ..display import rounded_up
 from ..problems import AbstractProblem
 from ..problems.base import where_not_finite
+from ..storage import Json
 from . import checkpoint as checkpoints
 from .clients import Conversation, SimulatedClients
 from .driver import Driver, Judgement, Keeping, Record, Records, RunHooks
@@ -34,7 +34,7 @@ from .sharding import agree_on_seconds, check_shared, is_writer, spread
 
 
 @contextmanager
-def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
+def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[Json], None]]:
     """A function that shows a record: rounds done, the best certificate in it, rounds a second, time left."""
     if not (shown and sys.stderr is not None and sys.stderr.isatty()):
         yield lambda record: None
@@ -52,14 +52,14 @@ def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[dict[str
     with Progress(*line, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("rounds", total=rounds, note="compiling")
 
-        def show(record: dict[str, Any]) -> None:
+        def show(record: Json) -> None:
             speed = record["round"] / max(record["seconds"], 1e-9)
             bar.update(task, completed=record["round"], note=f"{smallest_gap(record)}  {speed:.1f} rounds/s")
 
         yield show
 
 
-def smallest_gap(record: dict[str, Any]) -> str:
+def smallest_gap(record: Json) -> str:
     """The smallest certified gap of a record, in words."""
     gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
     return f"gap <= {rounded_up(min(gaps), 3)}" if gaps else "not certifiable"
@@ -76,7 +76,7 @@ KEPT = 8192
 
 FOLDER = "jax_compilation_cache_dir"
 _turn = threading.Lock()
-_before: list[dict[str, Any]] = []
+_before: list[Json] = []
 """For each run under way, what jax's configuration was before it."""
 
 
@@ -105,14 +105,14 @@ def keep_compiled_programs() -> None:
         _configure(wanted)
 
 
-def _configure(settings: dict[str, Any]) -> None:
+def _configure(settings: Json) -> None:
     for name, value in settings.items():
         jax.config.update(name, value)
     if settings:
         compilation_cache.reset_cache()  # jax looks for its folder once; it may have looked already
 
 
-def _cache_settings() -> dict[str, Any]:
+def _cache_settings() -> Json:
     choice = os.environ.get(SWITCH, "")
     if choice == "off" or jax.config.values[FOLDER] is not None:
         return {}

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Any
+
+from ..storage import Json
 
 
 class Status(Enum):
@@ -68,6 +69,8 @@ class Code(StrEnum):
     """There are nan or infinities in an answer."""
     TOO_LARGE = "too_large"
     """There are numbers in an answer that secure sums cannot hold."""
+    AWAITS_APPROVAL = "awaits_approval"
+    """A person at the site has not yet said that a run of this kit may begin."""
     ANSWERED = "answered"
     """Masks are used once, and this attempt has had its answer."""
     RAISED = "raised"
@@ -175,7 +178,7 @@ NEGLIGIBLE = 1e-9
 """A certificate below this share of the first one is rounding: growing from there is not divergence."""
 
 
-def best_gap(record: Mapping[str, Any], output: str | None, without: str = "") -> Number | None:
+def best_gap(record: Json, output: str | None, without: str = "") -> Number | None:
     """The smallest certified gap of a record, or that of the one output that was asked for; None if there is none.
 
     without: an output that does not count.
@@ -186,7 +189,7 @@ def best_gap(record: Mapping[str, Any], output: str | None, without: str = "") -
 
 
 def stop_of(
-    records: Sequence[Mapping[str, Any]],
+    records: Sequence[Json],
     output: str | None,
     *,
     rounds: int,

@@ -84,22 +84,22 @@ def _density(problem: AbstractProblem, z: Tree) -> float:
     return density
 
 
-def _grid(name: str, value: Any) -> Any:
+def _grid(name: str, value: object) -> Any:
     return of_type(name, value, Mapping, 'step sizes such as {"eta_c": [0.01, 0.03]}')
 
 
-def _grid_or_none(name: str, value: Any) -> Any:
+def _grid_or_none(name: str, value: object) -> Any:
     return None if value is None else _grid(name, value)
 
 
-def _seeds(name: str, value: Any) -> Any:
+def _seeds(name: str, value: object) -> Any:
     return of_type(name, value, Iterable, "whole numbers such as (0, 1)")
 
 
 def not_here(reason: str) -> Check:
     """A check that accepts None alone, for this reason."""
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         if value is not None:
             raise TypeError(f"{name} {reason}")
 
@@ -202,7 +202,8 @@ def tune(problem: AbstractProblem, method: Method, chosen: TuneOptions) -> Tuned
     """
     if reason := problem.why_uncertifiable():
         raise ValueError(f"tune compares certificates, and this problem has none: {reason}")
-    grid = _around_theory(problem, method, chosen) if chosen.grid is None else chosen.grid
+    options = SimulatorOptions(**fields_of(chosen, SimulatorOptions))
+    grid = grid_around_theory(problem, method, options) if chosen.grid is None else chosen.grid
     output = str(chosen.output)
     points = sweep(
         problem,
@@ -218,14 +219,13 @@ def tune(problem: AbstractProblem, method: Method, chosen: TuneOptions) -> Tuned
     return Tuned(with_steps(method, steps), steps, best, table)
 
 
-def _around_theory(problem: AbstractProblem, method: Method, chosen: TuneOptions) -> dict[str, list[float]]:
+def grid_around_theory(problem: AbstractProblem, method: Method, options: SimulatorOptions) -> dict[str, list[float]]:
     """Multiples of what theory would choose for each step size that the method was built without."""
     names, kind = method.missing_steps(), type(method).__name__
     if not method.step_names():
         raise ValueError(f"there is nothing to tune: {kind} has no step sizes")
     if not names:
         raise ValueError(f"there is nothing to tune: this {kind} has all its step sizes; leave some out, or give grid=")
-    options = SimulatorOptions(**fields_of(chosen, SimulatorOptions))
     with double():
         filled = prepare(problem, method, options).setup.method
         return {name: [factor * float(getattr(filled, name)) for factor in FACTORS] for name in names}

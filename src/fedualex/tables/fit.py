@@ -21,7 +21,7 @@ from ..problems import Problem
 from ..runs.folder import load
 from ..runs.settings import Configuration, ConfigurationError
 from ..runs.solving import CONTENT, describe_difference, describe_method, describe_options, is_finished, solve_into
-from ..runtime import Stop
+from ..runtime import Stop, solve
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import check_simulation, choose_method
 from ..storage import write_json
@@ -44,7 +44,7 @@ from .goals import (
 )
 from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .measures import measured
-from .ordinary import fit_ordinary, with_ordinary
+from .ordinary import fit_ordinary, ordinary_recipe, with_ordinary
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .rates import calibrate_threshold, check_rate
@@ -57,6 +57,7 @@ RUN = "run"
 Announce = Callable[[str], None]
 GOAL = "goal"
 """The key that the settings of a fit have, and those of a problem of the catalogue have not."""
+ORDINARY_TOL = 1e-6
 MANY = 30
 """Categories of a column from which on a person should know of them, and rows from which on ids can be told."""
 FEW_CODES = 10
@@ -85,13 +86,14 @@ class Source:
         refuse_twins(f"the column of clients {self.clients!r}", named.tolist())
         said = [self.clients] if isinstance(self.clients, str) else []
         dropped = [name for name in (*self.ignore, *said) if name not in recipe.beside]
-        kept, labels = table.without(*dropped), table.pick(recipe.target)
+        kept = table.without(*dropped)
         recipe.check_columns(kept, whose.tolist() if said else None)
+        labels = recipe.kinds(kept)
         used, every = recipe.used_rows(kept), rows_of(number)
         own = [rows[used[rows]] for rows in every]
         if gone := [str(name) for name, rows in zip(named, own, strict=True) if not len(rows)]:
             raise ConfigurationError(f"every row of {_some(gone)} misses a value, so that missing = drop leaves none")
-        held = [rows[held_out_by(labels[rows], self.holdout, recipe.reading.labelled)] for rows in own]
+        held = [rows[held_out_by(labels[rows], self.holdout, recipe.has_kinds)] for rows in own]
         test = np.sort(np.concatenate(held))
         left = [np.setdiff1d(rows, out) for rows, out in zip(own, held, strict=True)]
         trained = [kept.take(rows) for rows in left]
@@ -157,7 +159,7 @@ class PlannedFit:
         """The run, of the penalty that has been chosen."""
         wanted, problem = self.wanted, pooled_problem(self.parties.members, self.known)
         method, _ = choose_method(problem, SolveOptions(rounds=wanted.rounds))
-        rows = self.recipe.counts(self.known).sum()
+        rows = int(self.recipe.counts(self.known).sum())
         tol = default_tolerance(self.goal, method, rows) if wanted.tol is None else wanted.tol
         options = SolveOptions(rounds=wanted.rounds, tol=tol)
         check_simulation(problem, method, options)
@@ -262,7 +264,7 @@ def _clients(given: Any) -> str | int:
     return int(given) if isinstance(given, int) or str(given).isdigit() else str(given)
 
 
-def _check_columns(table: Table, target: str | list[str], beside: Mapping[str, Any], ignore: Any) -> None:
+def _check_columns(table: Table, target: str | list[str], beside: Mapping[str, Any], ignore: object) -> None:
     """Refuse columns that the table does not have, and targets that are also something else."""
     for name in names_of(target):
         if name not in table:
@@ -313,6 +315,9 @@ def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
     owned = {name: own.trained.pick(recipe.target) for name, own in zip(parties.names, parties.members, strict=True)}
     single = [name for name, labels in owned.items() if len(labels) == 1]
     notes = [f"clients with one row: {_some(single)}"] if single else []
+    if recipe.reading.timed:
+        calm = [name for name, labels in owned.items() if not np.any(labels[:, 1])]
+        return [*notes, *([f"clients without an event add nothing to the loss: {_some(calm)}"] if calm else [])]
     if not recipe.reading.labelled:
         return notes
     uniform = [name for name, labels in owned.items() if len(labels) > 1 and len(np.unique(labels)) == 1]
@@ -361,14 +366,34 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     own = wanted.site_intercepts
     own = isinstance(planned.source.clients, str) and len(parties.names) > 1 if own is None else own
     about = Wanted(wanted.confidence, own)
-    effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about)
+    gap = answer.certificate["gap"]
+    effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about, gap)
     found = Findings(penalty, effects, measure, planned.calibrate)
     model = make_model(recipe, planned.known, answer, parties.names, found)
     if parties.held_out is not None:
-        other = fit_ordinary(recipe, planned.known, penalty, planned.ask_effects)
+        fit_other = _fit_ordinary_hazards if recipe.reading.timed else _fit_ordinary
+        other = fit_other(planned, penalty)
         model = with_ordinary(model, None if other is None else measure(other))
     save(model, path / MODEL)
     return model
+
+
+def _fit_ordinary(planned: PlannedFit, penalty: Mapping[str, Any]) -> Model | None:
+    """The ordinary model of the same rows, by sums as between sites."""
+    return fit_ordinary(planned.recipe, planned.known, penalty, planned.ask_effects)
+
+
+def _fit_ordinary_hazards(planned: PlannedFit, penalty: Mapping[str, Any]) -> Model | None:
+    """The same of times, whose losses are sums over rows at risk together: by a run of their own problem."""
+    plain, recipe = ordinary_recipe(planned.recipe), planned.recipe
+    options = {"l1": float(penalty["value"]), "l2": float(penalty.get("l2", 0.0))}
+    if plain is None or not sum(options.values()) > 0:
+        return None
+    plain, dropped = replace(plain, options=options), [] if recipe.groups is None else [recipe.groups]
+    own = [Party(plain, one.client, one.trained.without(*dropped), one.name) for one in planned.parties.members]
+    known = agree(own)
+    run = solve(pooled_problem(own, known), tol=ORDINARY_TOL, rounds=100)
+    return plain.model(known, run.z.x)
 
 
 def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:

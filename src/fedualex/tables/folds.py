@@ -25,7 +25,7 @@ from ..tree import Saddle
 _GOLDEN, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-def fold_of(keys: Any, salt: str, folds: int = 5, seed: int = 0) -> NDArray[np.int64]:
+def fold_of(keys: object, salt: str, folds: int = 5, seed: int = 0) -> NDArray[np.int64]:
     """The fold of each row, 0 to folds - 1: a hash of its key, its site and the seed, alike on every machine.
 
     keys: an id for each row, or how many rows there are, whose keys are then their positions. salt: the site's name.
@@ -159,6 +159,12 @@ class FoldedRows:
         parts = self._survey_together(places)
         found = iter([parts.get(i) or self._part(*place) for i, place in enumerate(places)])
         return [[next(found) for _ in request.points] for _, request in requests]
+
+    @property
+    def fewest_trained(self) -> int:
+        """The rows that are left without the largest fold; without a fold that is all of them, none tell anything."""
+        left = len(self.fold) - np.bincount(self.fold, minlength=self.folds)
+        return int(left[left > 0].min(initial=len(self.fold)))
 
     @property
     def least(self) -> int:

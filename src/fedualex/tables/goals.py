@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import Method
-from ..data.columns import code_of
+from ..data.columns import CellError, code_of
 from ..data.encoder import MEAN as FILLED, MISSING
 from ..problems import (
     AbstractRecipe,
     AgnosticRecipe,
     AucRecipe,
     ConstrainedRecipe,
+    CoxRecipe,
+    FairCoxRecipe,
     LowRankRecipe,
     SparseGlmRecipe,
 )
@@ -90,6 +92,10 @@ PAIRS = Structure(AucRecipe, fixed={"saddle": False}, options={"l1": 1e-3, "l2":
 """Squares of pairs of rows, one of each class."""
 SHARED = Structure(LowRankRecipe, options={"nuclear": 1e-2}, penalty="nuclear", tol=1e-3, several=True)
 """Squares of several targets whose coefficients share few directions."""
+HAZARD = Structure(CoxRecipe, tol=1e-3)
+"""Cox's partial likelihood, a stratum for each client."""
+WORST_HAZARD = Structure(FairCoxRecipe, options=PENALTY | {"cvar": None}, grouped=True)
+"""The same of the client or group for which a model gains least."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,8 @@ GOALS: dict[str, Goal] = {
     "poisson": Goal("the least deviance of counts, sparse", MEAN, "poisson"),
     "fair-counts": Goal("the least deviance of counts of the client that is served worst", WORST, "poisson"),
     "low-rank": Goal("the least squares of several targets that share few directions", SHARED),
+    "cox": Goal("the largest partial likelihood of times to an event, each client a stratum", HAZARD),
+    "fair-cox": Goal("the same for the client for which a model gains least", WORST_HAZARD),
 }
 CLOSE, PER_ROW = 1e-6, 1e-11
 """The gap at which printed digits hold, and what the rounding of sums over rows may add to it for each row."""
@@ -155,12 +163,13 @@ def default_tolerance(goal: str, method: Method, rows: int) -> float:
 OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.structure.options))
 
 
-def target_of(goal: str | None, given: Any) -> str | list[str]:
+def target_of(goal: str | None, given: object) -> str | list[str]:
     """The target as files have it: the name of a column; for low-rank a list of names, or names with commas between.
 
     Without a goal several names are what low-rank takes.
     """
-    several = GOALS[goal].structure.several if goal in GOALS else isinstance(given, list)
+    timed = goal in GOALS and GOALS[goal].reading.timed
+    several = timed or GOALS[goal].structure.several if goal in GOALS else isinstance(given, list)
     if isinstance(given, str) and not several:
         return given
     names = given.split(",") if isinstance(given, str) else given
@@ -206,8 +215,25 @@ def choose_goal(target: str, labels: NDArray[Any]) -> tuple[str, str]:
     return goal, f"the target {target!r} holds {held}, so the goal is {goal}; another can be chosen by goal"
 
 
+TIMED = ("time", "event")
+"""The two keys that stand in place of `target` where it is a time to an event."""
+NEEDED = {"time": "a number >= 0", "event": "1 where the event happened at the time of the row, else 0"}
+
+
+def check_time(kind: str, name: str, column: NDArray[Any]) -> None:
+    """Refuse times and events that are none, by row and value. kind: one of TIMED. name: that of the column."""
+    gone, text = missing(column), column.dtype.kind not in "fiub"
+    odd = gone | (text or (column < 0 if kind == "time" else ~np.isin(column, (0, 1))))
+    if np.any(odd):
+        row = int(np.argmax(odd))
+        found = "nothing" if gone[row] else repr(column[row].item())
+        raise CellError(row, f"the {kind} {name!r} must be {NEEDED[kind]}, got {found}")
+
+
 def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
     """Refuse a target with holes, and labels that are not of the kind that the goal predicts, whosever they are."""
+    if GOALS[name].reading.timed:
+        return  # both columns are checked together
     if gone := int(np.sum(there := missing(labels))):
         where = f"{gone}, first in row {int(np.argmax(there)) + 1} of {len(labels)}"
         raise ConfigurationError(f"the target {target!r} must be known in every row, but it is missing in {where}")
@@ -339,12 +365,13 @@ FIT_KEYS = (*(one.name for one in fields(FitSettings) if one.name != "options"),
 
 def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
     """The settings of [fit]; None is the default. beside: keys that are allowed and are somebody else's."""
-    check_keys("[fit]", given, (*FIT_KEYS, *beside))
-    if (target := given.get("target")) is None:
-        raise ConfigurationError("[fit] needs target, the name of a column")
+    check_keys("[fit]", given, (*FIT_KEYS, *TIMED, *beside))
     goal = given.get("goal")
     if goal is not None and goal not in GOALS:
         raise ConfigurationError(f"there is no goal {goal!r}; {hint(goal, GOALS)}")
+    if (given := _with_times(goal, given)).get("target") is None:
+        raise ConfigurationError("[fit] needs target, the name of a column")
+    target, goal = given["target"], given.get("goal")
     chosen = {key: given[key] for key in FIT_KEYS if given.get(key) is not None}
     chosen["reference"] = _reference(chosen.get("reference", {}))
     _check_coding(chosen)
@@ -357,7 +384,25 @@ def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
     return found
 
 
-def _reference(given: Any) -> dict[str, str]:
+def _with_times(goal: str | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the columns of time and event as the target, where there are such."""
+    told = [given.get(key) for key in TIMED]
+    timed = goal is not None and GOALS[goal].reading.timed
+    if not timed and told == [None, None]:
+        return given
+    if goal is not None and not timed:
+        able = ", ".join(name for name, other in GOALS.items() if other.reading.timed)
+        raise ConfigurationError(f"time and event are for the goals {able}, got the goal {goal}")
+    if not all(isinstance(name, str) and name for name in told) or given.get("target") is not None:
+        want = "time and event, the names of two columns, in place of target"
+        raise ConfigurationError(f"the goal {goal or COX} needs {want}, got time {told[0]!r} and event {told[1]!r}")
+    return {**given, "target": told, "goal": goal or COX}
+
+
+COX = "cox"
+
+
+def _reference(given: object) -> dict[str, str]:
     """For columns of categories their references as text; numbers of files are codes."""
     if not isinstance(given, Mapping) or not all(isinstance(level, str | int | float) for level in given.values()):
         raise ConfigurationError(f'reference must be a table such as {{ thal = "3" }}, got {short(given)}')

@@ -85,7 +85,7 @@ def make_model(
 
 
 def describe_training(
-    model: Model, configuration: Mapping[str, Any], rows: Mapping[str, int], measure: Measure, **more: Any
+    model: Model, configuration: Mapping[str, Any], rows: Mapping[str, int], measure: Measure, **more: object
 ) -> Model:
     """The model with where it came from. rows: how many each client trained on; more: what else to keep."""
     about = {
@@ -121,7 +121,7 @@ def weights_of(stored: StoredRun) -> NDArray[Any]:
 # The model of a file that names a problem of the catalogue, the source of its rows and their partition.
 
 
-def keep_model(path: Path, stored: StoredRun, rows: TableRows, **more: Any) -> Model:
+def keep_model(path: Path, stored: StoredRun, rows: TableRows, **more: object) -> Model:
     """The model of a run's answer, written into a folder. more: what else to keep."""
     problem = stored.manifest["configuration"]["problem"]
     recipe, x = recipe_of(problem), solution(stored)

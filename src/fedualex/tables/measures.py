@@ -22,13 +22,14 @@ from ..inference.measures import (
     summarize_numbers,
     summarize_ranks,
     summarize_risks,
+    summarize_times,
 )
 from ..inference.sums import Sums, add_up
 from ..models import Model
 from ..problems.families import Logistic, Poisson
 from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER, MeanReading, Measured
 from ..validation import hint, missing
-from .goals import LIMITED
+from .goals import LIMITED, TIMED, check_time
 
 CONFIDENCE = 0.95
 LEAST_BIN = 5
@@ -43,7 +44,9 @@ def sum_measures(model: Model, table: Table | None) -> Sums:
     truth, scores = _truth_and_scores(model, table)
     if model.answers.reading.labelled:
         return _sum_classes(model, truth, scores)
-    if isinstance(model.target, str):
+    if model.answers.reading.timed:
+        return summarize_times(truth[:, 0], truth[:, 1], scores)
+    if not model.several:
         return _sum_numbers(model, truth, scores)
     parts = zip(model.parts(), truth.T, scores.T, strict=True)
     found = {f"{part.target}/{name}": value for part, *own in parts for name, value in _sum_numbers(part, *own).items()}
@@ -79,6 +82,8 @@ def _truth_and_scores(model: Model, table: Table | None) -> tuple[NDArray[Any], 
     if table is not None:
         return table.pick(model.target), model.decision_function(table)
     shape = np.shape(model.weights)[1:]
+    if model.answers.reading.timed:
+        return np.zeros((0, 2)), np.zeros(0)
     truth = model.classes[:0] if model.answers.reading.labelled else np.zeros((0, *shape))
     return truth, np.zeros((0, *shape))
 
@@ -144,7 +149,7 @@ def _share(count: Any, rows: Any, confidence: float) -> Interval | None:
 
 
 def _read_numbers(model: Model, sums: Sums, confidence: float) -> Intervals:
-    if isinstance(model.target, str):
+    if not model.several:
         return measure(sums, confidence, float(model.answers.scale))
     each: dict[str, Intervals] = {}
     for part in model.parts():
@@ -298,6 +303,9 @@ def _problem_of(model: Model) -> Mapping[str, Any]:
 
 def _check_truth(model: Model, table: Table) -> None:
     """Refuse a target that is not of the kind that the model predicts, by row and value."""
+    timed = model.answers.reading.timed
+    for kind, name in zip(TIMED, model.targets, strict=True) if timed else ():
+        check_time(kind, name, table[name])
     for name in model.targets:
         column = table[name]
         if not model.answers.reading.labelled:

@@ -14,15 +14,15 @@ from ..problems.readings import SMALLER_IS_BETTER
 from ..problems.rows import Rows
 from ..summaries import Known
 from .effects import Ask
-from .goals import GOALS, LIMITED_CLASS, MEAN, PAIRS, WORST
+from .goals import COX, GOALS, LIMITED_CLASS, MEAN, PAIRS, WORST, WORST_HAZARD
 from .measures import worst
 from .recipe import TableRecipe
 
-BESIDE = {WORST.recipe, LIMITED_CLASS.recipe, PAIRS.recipe}
+BESIDE = {WORST.recipe, LIMITED_CLASS.recipe, PAIRS.recipe, WORST_HAZARD.recipe}
 """The structures that have an ordinary model beside them."""
 MOST, LAST = 60, 1e-7
 """Exchanges at most; a whole step of so small a share of the model is the last one, as the next would be its square."""
-MEASURES = ("loss", "deviance", "auc", "mse")
+MEASURES = ("loss", "deviance", "auc", "mse", "c-index")
 """By the first that both models have they are compared."""
 
 
@@ -32,7 +32,8 @@ def ordinary_recipe(recipe: TableRecipe) -> TableRecipe | None:
     if goal.structure.recipe not in BESIDE:
         return None
     family = goal.family or "logistic"
-    name = next(other for other, found in GOALS.items() if found.structure is MEAN and found.family == family)
+    means = (other for other, found in GOALS.items() if found.structure is MEAN and found.family == family)
+    name = COX if recipe.reading.timed else next(means)
     return replace(recipe, goal=name, groups=None, options={})
 
 
@@ -61,15 +62,15 @@ def sum_ordinary(recipe: TableRecipe, known: Sequence[Known], rows: Rows, beta: 
 def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], penalty: Mapping[str, Any], ask: Ask) -> Model | None:
     """The least mean loss with this l1 and l2, by Newton's method on sums; None where the goal has no such model.
 
-    ask: the sums of all parties' `sum_ordinary` at {"beta"}. It is compared with and not certified.
+    ask: the sums of all parties' `sum_ordinary` at {"beta"}. It is compared with and not certified. The losses of rows
+    that are at risk together are no such sums.
     """
     l1, l2 = float(penalty["value"]), float(penalty.get("l2", 0.0))
     plain = ordinary_recipe(recipe)
-    if plain is None or not l1 + l2 > 0:
+    if plain is None or plain.reading.timed or not l1 + l2 > 0:
         return None
     search = _Search(GOALS[plain.goal].family_of(recipe.own_known(known)).outputs(recipe.own_known(known)), l1, l2)
-    columns, z = len(recipe.encoder(known).features), np.zeros(0)
-    z = np.zeros(search.size(columns))
+    z = np.zeros(search.size(len(recipe.encoder(known).features)))
     sums, length = ask({"beta": search.beta(z)}), 1.0
     for _ in range(MOST):
         if (found := search.step_to(z, sums)) is None:

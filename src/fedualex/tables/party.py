@@ -7,8 +7,10 @@ import numpy as np
 
 from ..compiling import double
 from ..data import Encoder, Table
+from ..inference.hazards import summarize_hazards
 from ..inference.sums import Design, summarize_effects
 from ..problems import Problem
+from ..problems.cox import stratum
 from ..problems.curvature import ScoreSurveyor, surveyor_of
 from ..problems.rows import Rows
 from ..problems.scores import ScoreSum
@@ -27,7 +29,7 @@ class Party:
     by its id if it has one, a row stays in its fold when others are appended.
     """
 
-    def __init__(self, recipe: TableRecipe, client: int, trained: Table, name: str = "", places: Any = None):
+    def __init__(self, recipe: TableRecipe, client: int, trained: Table, name: str = "", places: object = None):
         self.recipe, self.client, self.trained, self.name = recipe, client, trained, name
         self.places = np.arange(trained.rows) if places is None else places
         self._rows: Rows | None = None
@@ -78,6 +80,10 @@ class Party:
         if asked.keys() == {"beta"}:
             return Summary(sums=sum_ordinary(self.recipe, known, self.rows(known), asked["beta"]))
         weight, rows = float(self.recipe.party_weights(known)[self.client]), self.recipe.rows_in_units(known)
+        if self.recipe.reading.timed:
+            every = self.rows(known)
+            scale = rows * weight / max(float(every.shares.sum()), np.finfo(float).tiny)
+            return Summary(sums=summarize_hazards(stratum(every)[0], asked["beta"], scale, bool(asked["meat"])))
         own = self._losses(known)
         design = Design(np.asarray(own.rows.rows), own.target, rows * weight * own.coefficients(asked["y"]))
         return Summary(

@@ -10,13 +10,15 @@ import numpy as np
 
 from ..algorithms.newton import why_no_curvature
 from ..summaries import Known
-from .choosing import Curve, Parties, Rule, search
+from .choosing import UNRELATED, Curve, Parties, Rule, search, share_of
 from .folds import FoldsError
-from .goals import BEST, GOALS
+from .goals import BEST, GOALS, MEAN
 from .recipe import CHOSEN, TableRecipe
 
 PENALTY = "penalty.json"
 """Where the choice is kept, beside the run."""
+SMALL = 500
+"""Rows below which one standard error is so wide that the rule for it should be named as a choice."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,15 @@ def choose_penalty(
         if asked:
             raise
         return default_penalty(recipe, known, str(error))
-    return Penalty(curve.name, curve.value, {}, curve.sentence, curve)
+    return Penalty(curve.name, curve.value, {}, curve.sentence + _say_small(curve, recipe, known), curve)
+
+
+def _say_small(curve: Curve, recipe: TableRecipe, known: Sequence[Known]) -> str:
+    """That the rule can cost where rows are few, and what takes the least."""
+    rows = int(recipe.counts(known).sum())
+    if curve.best == curve.chosen or rows >= SMALL:
+        return ""
+    return f"; on as few as {rows} rows that can cost more than it saves: --choose best takes the least"
 
 
 def why_not_chosen(recipe: TableRecipe, known: Sequence[Known]) -> str:
@@ -81,6 +91,22 @@ def default_penalty(recipe: TableRecipe, known: Sequence[Known], why: str) -> Pe
     value = defaults[structure.penalty]
     text = f"{structure.penalty} = {value:.4g}, a default that was not chosen by held-out rows: {why}"
     return Penalty(structure.penalty, value, others, text)
+
+
+def range_of_path(recipe: TableRecipe, known: Sequence[Known]) -> tuple[float, float] | None:
+    """The least and the largest value that are tried; None where what all parties know does not tell them.
+
+    Of mean losses of classes it does: at no weights and the best constant the slope is that of the sums of each class.
+    """
+    sums: Known = {name: value for own in recipe.own_known(known) for name, value in own.items()}
+    if GOALS[recipe.goal].structure is not MEAN or "class_rows" not in sums:
+        return None
+    masses, rows = np.asarray(sums["class_mass"]), np.asarray(sums["class_rows"])
+    slope = np.abs(rows - np.outer(masses / masses.sum(), rows.sum(axis=0))) / masses.sum()
+    most = np.max(slope)
+    if most <= UNRELATED * np.max(np.abs(rows)) / masses.sum():
+        return None  # no feature tells anything: there is one value
+    return float(share_of(float(recipe.counts(known).sum()), rows.shape[1]) * most), float(most)
 
 
 def given_penalty(recipe: TableRecipe, known: Sequence[Known]) -> Penalty:

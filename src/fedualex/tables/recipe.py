@@ -22,14 +22,17 @@ from ..summaries import Known, Summary, merged
 from ..validation import hint, row_weights
 from .goals import (
     GOALS,
+    HAZARD,
     LIMITED_CLASS,
     MEAN as MEAN_LOSS,
     OPTIONS,
+    TIMED,
     Goal,
     Selection,
     arguments_of,
     check_labels,
     check_target,
+    check_time,
     chooses_penalty,
     complete_options,
     names_of,
@@ -84,7 +87,8 @@ class TableRecipe:
     @property
     def unpenalized(self) -> bool:
         """Whether the mean loss alone is minimized."""
-        return self._goal.structure is MEAN_LOSS and self.options.get("l1") == 0 and self.options.get("l2") == 0
+        mean = self._goal.structure in (MEAN_LOSS, HAZARD)
+        return mean and self.options.get("l1") == 0 and self.options.get("l2") == 0
 
     @property
     def _goal(self) -> Goal:
@@ -180,7 +184,7 @@ class TableRecipe:
             y, weight = y / over, over if weight is None else over * weight
         return Rows(X, y, weight, y if self.limits_classes else group)
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: object) -> Problem:
         """Anywhere: the problem with the examples of all parties, of one of them, or with data "elsewhere"."""
         return self.recipe(known).problem(self.own_known(known), data)
 
@@ -241,6 +245,9 @@ class TableRecipe:
                     raise ConfigurationError(f"{key}: {table.source} has no column {name!r}; {hint(name, features)}")
         with naming_rows(table, self.id, owners):
             refuse_odd_cells(features, self.coding.categories)
+            if self.reading.timed:
+                for kind, name in zip(TIMED, names_of(self.target), strict=True):
+                    check_time(kind, name, table[name])
             if self.exposure is not None:
                 exposures(table, self.exposure)
         if self.groups is not None:
@@ -291,6 +298,16 @@ class TableRecipe:
         for name in names_of(self.target):
             check_labels(self.goal, name, table[name])
         return table.pick(self.target)
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether the same share of each of `kinds` is held out."""
+        return self.reading.labelled or self.reading.timed
+
+    def kinds(self, table: Table) -> NDArray[Any]:
+        """At one party: the labels by which rows are held out; of times whether the event happened."""
+        labels = self.labels(table)
+        return np.asarray(labels[:, 1]) if self.reading.timed else labels
 
 
 def merge_named(parts: Mapping[str, Summary]) -> dict[str, NDArray[Any]]:

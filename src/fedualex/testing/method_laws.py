@@ -192,7 +192,7 @@ def declared_laws(method: AbstractMethod) -> Conditions:
     }
 
 
-def round_laws(method: AbstractMethod, game: Game, kind: Any) -> Conditions:
+def round_laws(method: AbstractMethod, game: Game, kind: object) -> Conditions:
     """One round of one client, function by function: structures, shapes and precision stay what they are."""
     seen: Any = jax.eval_shape(lambda: run_round(method, game, kind, 0.0))
     z = jax.eval_shape(lambda: tree.cast(game.start, kind))

@@ -84,7 +84,7 @@ def _sampled(problem: AbstractProblem, rng: np.random.Generator, z: Saddle) -> S
 
 
 @eqx.filter_jit
-def _own(problem: AbstractProblem, client: Any, z: Saddle) -> Saddle:
+def _own(problem: AbstractProblem, client: object, z: Saddle) -> Saddle:
     return problem.client_operator(client, z)
 
 

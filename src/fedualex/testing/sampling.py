@@ -30,12 +30,12 @@ class Laws:
     subject: what the laws are of. like: arrays of the shape of its points. margins: the laws as a function.
     """
 
-    def __init__(self, subject: Any, like: Tree, margins: Callable[..., Margins]):
+    def __init__(self, subject: object, like: Tree, margins: Callable[..., Margins]):
         self.subject = subject
         self.like = jax.tree.map(np.asarray, like)
 
         # Closed over, not traced: some properties, such as finite_conjugate, depend on the parameters' values.
-        def evaluate(*point: Any) -> Margins:
+        def evaluate(*point: object) -> Margins:
             return margins(subject, self.like, *point)
 
         # Op by op where LAPACK is called: in one program its calls could run at the same time.
@@ -73,7 +73,7 @@ def require(subject: object, margins: Mapping[str, Any], where: str) -> None:
         raise AssertionError(f"{subject!r} breaks {broken} (negative: by how much) at {where}")
 
 
-def holds(condition: Any) -> float:
+def holds(condition: object) -> float:
     """The margin of a law that holds or does not: 0 or -1."""
     return 0.0 if condition else -1.0
 

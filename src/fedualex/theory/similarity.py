@@ -33,7 +33,7 @@ class Similarity:
     how: str
 
 
-def similarity(problem: Any, *, samples: Whole = 8, seed: Whole = 0) -> Similarity:
+def similarity(problem: object, *, samples: Whole = 8, seed: Whole = 0) -> Similarity:
     """The smallest delta with sum_m p_m ||d_m(z) - d_m(w)||_*^2 <= delta^2 ||z - w||^2, d_m = g_m - sum_n p_n g_n.
 
     problem: its clients have the weights p, and its geometry the norms.
@@ -78,7 +78,7 @@ def is_affine(problem: AbstractProblem, z: Saddle) -> bool:
     return not any(used[: len(jax.tree.leaves(z))])
 
 
-def _client(problem: AbstractProblem, m: Any) -> Tree:
+def _client(problem: AbstractProblem, m: object) -> Tree:
     return jax.tree.map(lambda u: jnp.asarray(u)[m], problem.data)
 
 

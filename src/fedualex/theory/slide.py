@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from math import expm1, inf, log1p, sqrt
-from typing import Any
 
 from ..accepted import Number, Whole
 from ..tree import Scalar
@@ -32,7 +31,7 @@ class SlideBound(Bound):
 
 
 def slide(
-    constants: Any,
+    constants: object,
     delta: Number,
     *,
     local_steps: Whole,
@@ -100,7 +99,7 @@ def _round(rho: float, K: int) -> tuple[float, float]:
     return sigma, sigma / rho if rho else float(K)
 
 
-def _pull(sigma: Any, K: int) -> float:
+def _pull(sigma: object, K: int) -> float:
     """rho = 1-(1-sigma)^(1/K)."""
     return -expm1(log1p(-_within("sigma", sigma, 0.0, 1.0, "a number with 0 < sigma < 1, or None", strict=True)) / K)
 
@@ -114,7 +113,7 @@ def _best_pull(kind: tuple[str, str], beta: float, delta: float, K: int) -> floa
     return low
 
 
-def _within(name: str, value: Any, low: float, high: float, accepted: str, strict: bool = False) -> float:
+def _within(name: str, value: object, low: float, high: float, accepted: str, strict: bool = False) -> float:
     number = float(real_scalar(name, value, accepted))
     if not (low < number if strict else low <= number) or not number < high:
         raise ValueError(f"{name} must be {accepted}, got {number!r}")

@@ -262,7 +262,7 @@ def _noise(factor: float, c: Constants) -> Term:
 
 
 def _check(
-    constants: Any, clients: Any, local_steps: Any, rounds: Any, eta_s: Any, last: str = "rounds"
+    constants: object, clients: object, local_steps: object, rounds: object, eta_s: object, last: str = "rounds"
 ) -> tuple[Constants, float, float, int]:
     """The constants, min(1, kappa/M), eta_s and the number of steps R K; a clear refusal otherwise."""
     if not isinstance(constants, Constants):

@@ -26,6 +26,7 @@ from ..runs.settings import ConfigurationError
 from ..runtime import Stop
 from ..runtime.driver import Examination, bound_violation, infeasibility_text, prove_infeasible
 from ..runtime.outputs import exact_problem, survey_at
+from ..storage import Json
 from ..tree import Saddle
 from . import recheck
 from .reach import Reached, is_deployment
@@ -85,7 +86,7 @@ class Result:
         reason = self.trouble or REASONS.get(self.verdict)
         return self.verdict.name.replace("_", " ") + (f": {reason}" if reason else "")
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """As plain data; what is not finite as text, because strict JSON has no such numbers."""
         inner = {"runs": [run.plain() for run in self.runs]} if self.runs else {}
         return {
@@ -115,7 +116,7 @@ def _verdict(checks: Iterable[Check], trouble: str) -> Verdict:
     return Verdict.VERIFIED if complete else Verdict.NOT_FULLY_CHECKED
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
@@ -224,7 +225,7 @@ def mean_checks(
     return checks
 
 
-def rounding_check(output: str, stored: dict[str, Any], found: float, estimated: bool) -> Check:
+def rounding_check(output: str, stored: Json, found: float, estimated: bool) -> Check:
     """Whether a stored rounding is enough, and no estimate is called a bound.
 
     An estimate is twice what shaking the inputs changes, and programs that round differently see different changes.
@@ -235,7 +236,7 @@ def rounding_check(output: str, stored: dict[str, Any], found: float, estimated:
 
 
 def survey_checks(
-    problem: AbstractProblem, output: str, stored: dict[str, Any], pair: Bounded, sizes: Mapping[str, float]
+    problem: AbstractProblem, output: str, stored: Json, pair: Bounded, sizes: Mapping[str, float]
 ) -> list[Check]:
     """Slopes, shift and rounding, from surveys of the data."""
     try:
@@ -385,7 +386,7 @@ def convexity_checks(run: StoredRun, reached: Reached) -> list[Check]:
     return [Check("", "what was seen of f", _said(status), examination.sentence, _said(status) == examination.sentence)]
 
 
-def _said(status: Mapping[str, Any]) -> Any:
+def _said(status: Json) -> Any:
     return status.get("convexity")
 
 
@@ -417,7 +418,7 @@ def _violation_check(output: str, stored: Any, problem: AbstractProblem, z: Arra
 
 def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
     """Violations from the stored operators, and the proof of infeasibility found again; nothing if nothing is said."""
-    status: Mapping[str, Any] = run.status or {}
+    status: Json = run.status or {}
     said, problem = status["stop"] == Stop.INFEASIBLE.name, reached.problem
     if problem is None or problem.clients == 0:
         why_not = reached.why_not or "the data is elsewhere"

@@ -1,10 +1,8 @@
 """From a stored run back to its problem and the start of its rounds; code that a folder names is not run unasked."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..algorithms import Method
 from ..compiling import double
@@ -20,6 +18,7 @@ from ..runtime.options import SolveOptions
 from ..runtime.outputs import AVERAGES, averages_of
 from ..runtime.prepare import prepare
 from ..runtime.state import Setup, State
+from ..storage import Json
 from ..tables.fit import GOAL, stored_problem
 from ..validation import short
 
@@ -74,7 +73,7 @@ def reach(run: StoredRun, *, trust: bool) -> Reached:
     return Reached(why_not="the data has changed since", changed=found)
 
 
-def begin_again(configuration: Mapping[str, Any], problem: AbstractProblem) -> Begun:
+def begin_again(configuration: Json, problem: AbstractProblem) -> Begun:
     """What a run of this configuration begins with."""
     with double():
         if is_deployment(configuration):
@@ -86,26 +85,26 @@ def begin_again(configuration: Mapping[str, Any], problem: AbstractProblem) -> B
         return Begun(run.problem, run.setup, run.start, run.run_id(), run.wider)
 
 
-def averages(configuration: Mapping[str, Any]) -> tuple[str, ...]:
+def averages(configuration: Json) -> tuple[str, ...]:
     """The averages that a run of this configuration keeps."""
     if not is_deployment(configuration):
         return AVERAGES
     return () if configuration.get("privacy") else averages_of(bool(configuration["run"].get("ergodic")))
 
 
-def method_of(configuration: Mapping[str, Any]) -> Method | None:
+def method_of(configuration: Json) -> Method | None:
     """The method of a run of this configuration; None where that cannot be read."""
     with suppress(Exception):  # whatever stands in the manifest
         return build_method(configuration["method"])
     return None
 
 
-def is_deployment(configuration: Mapping[str, Any]) -> bool:
+def is_deployment(configuration: Json) -> bool:
     """Whether the clients were sites."""
     return "sites" in configuration
 
 
-def _problem(configuration: Mapping[str, Any]) -> AbstractProblem:
+def _problem(configuration: Json) -> AbstractProblem:
     folder = _folder(configuration)
     if is_deployment(configuration):
         return server_problem(configuration, folder)
@@ -114,5 +113,5 @@ def _problem(configuration: Mapping[str, Any]) -> AbstractProblem:
     return weighted_problem(configuration["problem"], folder, configuration["run"].get("weights"))
 
 
-def _folder(configuration: Mapping[str, Any]) -> Path:
+def _folder(configuration: Json) -> Path:
     return Path(configuration.get("folder", "."))

@@ -26,6 +26,7 @@ from ..runtime.driver import without_gaps
 from ..runtime.outputs import exact_problem, operator_at, points_of, polished_kinds, project
 from ..runtime.state import State
 from ..runtime.status import answer_of, status_of, stop_of
+from ..storage import Json
 from ..summaries import Known, merged
 from ..tables.effects import PROOF, recheck_unpenalized
 from ..tables.fit import RUN, stored_parties
@@ -59,7 +60,7 @@ SAME = 1e-6
 
 def seal_checks(run: StoredRun) -> list[Check]:
     """Every file, and the status itself, has the SHA-256 that the status says."""
-    status: Mapping[str, Any] = run.status or {}
+    status: Json = run.status or {}
     stored, found = status.get("files"), seal.digests(run.path)
     if not isinstance(stored, dict):
         return [Check("", "SHA-256 of all files", None, seal.digest_of(status), False)]
@@ -71,7 +72,7 @@ def seal_checks(run: StoredRun) -> list[Check]:
 
 def history_checks(run: StoredRun) -> list[Check]:
     """The last record and the status tell of the same end."""
-    status: Mapping[str, Any] = run.status or {}
+    status: Json = run.status or {}
     last = run.history[-1] if run.history else {}
     checks = [equal("", f"{key} in the history", status[key], last.get(key)) for key in ("bytes_up", "bytes_down")]
     said, found = status["rounds"], last.get("round", 0)
@@ -87,7 +88,7 @@ def history_checks(run: StoredRun) -> list[Check]:
     return checks
 
 
-def _history_check(output: str, stored: Mapping[str, Any], recorded: Any) -> Check:
+def _history_check(output: str, stored: Json, recorded: Any) -> Check:
     """The gap of an output is that of the last record; bounds may be better by what was surveyed at the end."""
     if output != "bounds" or recorded is None:
         return equal(output, "gap in the history", stored["gap"], recorded)
@@ -97,7 +98,7 @@ def _history_check(output: str, stored: Mapping[str, Any], recorded: Any) -> Che
 
 def claim_checks(run: StoredRun) -> list[Check]:
     """Statuses, the answer and the end of the run are those that the rules of docs/simulator.md make of its gaps."""
-    status: Mapping[str, Any] = run.status or {}
+    status: Json = run.status or {}
     configuration = run.manifest["configuration"]
     outputs, tol, wanted = status["outputs"], configuration["run"].get("tol"), configuration["run"].get("output")
     gaps = {name: output["gap"] for name, output in outputs.items()}
@@ -132,14 +133,14 @@ def _expected(run: StoredRun) -> set[str]:
 
 def _stop_checks(run: StoredRun) -> list[Check]:
     """Why the run ended, where its records tell; `limits` and `examined` know of the others."""
-    status: Mapping[str, Any] = run.status or {}
+    status: Json = run.status or {}
     configuration, said = run.manifest["configuration"], status["stop"]
     settings = configuration["run"]
     total = settings.get("rounds") or settings.get("steps") or 0
     every = settings.get("record_every") or max(1, total // 50)
     method = method_of(configuration)
     patience = 0 if method is None else method.patience
-    rules: dict[str, Any] = {"rounds": total, "record_every": every, "tol": settings.get("tol"), "patience": patience}
+    rules: Json = {"rounds": total, "record_every": every, "tol": settings.get("tol"), "patience": patience}
     due = stop_of(run.history, settings.get("output"), **rules) if configuration.get("stopping", True) else None
     seconds = settings.get("max_seconds")
     match said:
@@ -161,7 +162,7 @@ def _stop_checks(run: StoredRun) -> list[Check]:
 
 def _best_checks(run: StoredRun) -> list[Check]:
     """The best record is among the outputs if it is better than the others, and is the one that it says."""
-    outputs: Mapping[str, Any] = (run.status or {})["outputs"]
+    outputs: Json = (run.status or {})["outputs"]
     recorded = {
         f"{key.removeprefix('gap_')} of round {record['round']}": gap
         for record in run.history
@@ -229,7 +230,7 @@ def _fit(description: Any, z: Arrays, g: Arrays) -> bool:
     return z.keys() == g.keys() == description.keys() and all(z[leaf].shape == g[leaf].shape for leaf in z)
 
 
-def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: Arrays, g: Arrays) -> list[Check]:
+def _certificate_checks(run: StoredRun, output: str, stored: Json, z: Arrays, g: Arrays) -> list[Check]:
     """<g, z> + psi(z) + psi*(-g), block by block, what the gap is made of, and whether z is in the domain."""
     description = run.manifest["geometry"]
     try:
@@ -253,7 +254,7 @@ def _certificate_checks(run: StoredRun, output: str, stored: dict[str, Any], z: 
     return [*checks, Check(output, "sum of the parts and of the rounding", stored["gap"], total, whole)]
 
 
-def _structure_checks(run: StoredRun, output: str, stored: dict[str, Any], z: Arrays) -> list[Check]:
+def _structure_checks(run: StoredRun, output: str, stored: Json, z: Arrays) -> list[Check]:
     """Ranks of the spectral blocks, and the share of nonzeros in all others."""
     spectral = [leaf for leaf, part in run.manifest["geometry"].items() if '"Spectral"' in json.dumps(part)]
     entries = [np.ravel(array) for leaf, array in z.items() if leaf not in spectral]
@@ -268,7 +269,7 @@ def _structure_checks(run: StoredRun, output: str, stored: dict[str, Any], z: Ar
 
 
 def _data_checks(
-    problem: AbstractProblem, output: str, stored: dict[str, Any], z: Arrays, g: Arrays, sizes: Mapping[str, float]
+    problem: AbstractProblem, output: str, stored: Json, z: Arrays, g: Arrays, sizes: Mapping[str, float]
 ) -> list[Check]:
     """g(z) and the rounding, from the data."""
     try:
@@ -285,7 +286,7 @@ def _data_checks(
 
 
 def _objective_check(
-    run: StoredRun, problem: AbstractProblem, output: str, stored: dict[str, Any], z: Arrays, sizes: Mapping[str, float]
+    run: StoredRun, problem: AbstractProblem, output: str, stored: Json, z: Arrays, sizes: Mapping[str, float]
 ) -> Check:
     """phi(z) from the data."""
     try:
@@ -354,7 +355,7 @@ def checkpoint_checks(run: StoredRun, reached: Reached) -> list[Check]:
 
 def _state_checks(run: StoredRun, start: Begun, leaves: list[Any]) -> list[Check]:
     """The outputs that need no operators, computed again from the state of the checkpoint."""
-    status: Mapping[str, Any] = run.status or {}
+    status: Json = run.status or {}
     structure: Any = jax.tree.structure(start.start)
     state = jax.tree.unflatten(structure, leaves[: structure.num_leaves])
     if int(state.round) != status["rounds"]:
@@ -496,7 +497,7 @@ def verify_unpenalized(path: Path, model: Model) -> Result:
     def ask(asked: Known) -> Known:
         return merged(party.effects(known, asked) for party in members)
 
-    x: dict[str, Any] = {"weights": model.weights, "bias": model.bias}
+    x: Json = {"weights": model.weights, "bias": model.bias}
     found = recheck_unpenalized(members[0].recipe, known, ask, x)
     gap, status = float(certificate["gap"]), status_of(found.gap, certificate["tol"]).name
     return Result(

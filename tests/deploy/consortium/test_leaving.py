@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from support.command_line import cli, refused
 from support.consortium import deployment, noting, run_in_threads
 from support.patients import write
-from support.reconstruction import GOALS, found_gradients, found_rows, hold, write_sites
+from support.reconstruction import FEATURES, GOALS, found_gradients, found_rows, hold, write_sites
 
+import fedualex as fx
 import fedualex.tables.goals as goals
 from fedualex import models
 from fedualex.data import Table, read_csv
@@ -18,8 +20,12 @@ from fedualex.deploy.consortium.agreement import check_goal
 from fedualex.deploy.consortium.deployment import load_site
 from fedualex.deploy.engine import RefusedError
 from fedualex.deploy.ledger import audit
+from fedualex.deploy.policy import Policy, Release, SiteFacts, why_not_weighed
+from fedualex.inference.sums import Design, summarize_effects
 from fedualex.problems import RobustRecipe
+from fedualex.problems.families import Logistic
 from fedualex.runs.settings import ConfigurationError
+from fedualex.runtime.status import Code
 from fedualex.tables.fit import plan_fit
 from fedualex.tables.measures import measured
 
@@ -203,6 +209,53 @@ def test_an_honest_masked_run_whose_adversary_leaves_one_site_out_is_answered_to
     np.testing.assert_allclose(site._declare(request).weights, 0.9 * alone + 0.1 / 3, rtol=1e-12)
     with pytest.raises(RefusedError, match=r"no site has more than 0\.8 of the weight"):
         site.work(request)
+
+
+def test_what_a_sum_of_two_sites_and_a_thirtieth_hides():
+    """The rule lets it pass: who knows the first site's part has the second's up to a fourteenth of the third's."""
+    rng = np.random.default_rng(0)
+    X, y, site = rng.normal(size=(30, 3)), np.where(rng.random(30) < 0.5, 1.0, -1.0), np.arange(30) % 3
+    problem = fx.problems.agnostic(X, y, site, loss="logistic", l2=0.1, spread=0.1, cvar=2 / 3)
+    weights = np.asarray(problem.f.shares(np.array([[0.5, 0.5, 0.0]])))[0]
+    np.testing.assert_allclose(weights, [29 / 60, 29 / 60, 2 / 60], rtol=1e-12)
+    assert why_not_weighed(tuple(weights.tolist())) == ""
+    first, second, third = rng.normal(size=(3, 4))
+    guess = (weights @ [first, second, third] - weights[0] * first) / weights[1]
+    np.testing.assert_allclose(guess - second, third * 2 / 29, rtol=1e-9)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+def test_a_site_answers_for_effects_by_its_rules(tmp_path, masked):
+    """Its own sums in the clear, of all sites under masks; by the rules of all second derivatives."""
+    held = hold(tmp_path, "logistic", masked, {site: 5 * count for site, count in ROWS.items()}, tol=1e-6, l1=0.05)
+    told = [a for task, _, arrays in held.answered if task == "effects" for a in arrays.values() if a.dtype.kind == "f"]
+    own = [a for _, key, a in held.alone if key.startswith("effects") and a.size > FEATURES]
+    assert own
+    slopes = [a for a in own if np.count_nonzero(a) > 1 and np.any(a % 1)]
+    seen = [any(a.shape == b.shape and np.allclose(a, b, rtol=1e-9) for b in told) for a in slopes]
+    assert any(seen) == (not masked)
+    assert all(seen) == (not masked)
+    about = SiteFacts(rows=24)
+    for policy in (Policy(), Policy(curvature="refuse"), Policy(tasks=("survey",))):
+        asked = Release("effects", 1, parameters=6)
+        assert policy.why_not_released(asked, about, masked).code == Code.NO_CURVATURE
+
+
+def test_an_intercept_of_its_own_stays_at_the_site():
+    """It is profiled out: no number that leaves is the intercept, and none changes when all scores are moved."""
+    rng = np.random.default_rng(1)
+    X, beta = rng.normal(size=(80, 3)), rng.normal(size=3)
+    y = np.where(X @ beta + 0.7 + rng.logistic(size=80) > 0, 1.0, -1.0)
+    sums = summarize_effects(Logistic(), Design(X, y, np.ones(80)), beta, own_intercept=True, meat=True)
+    scores = X @ beta
+    own = brentq(lambda a: np.sum(-y / (1 + np.exp(y * (scores + a)))), -20, 20, xtol=1e-14)
+    sent = np.concatenate([np.ravel(value) for value in sums.values()])
+    assert np.min(np.abs(sent - own)) > 1e-6
+    assert np.min(np.abs(sent - len(y) * own)) > 1e-6
+    moved = summarize_effects(
+        Logistic(), Design(X + 5 * beta / (beta @ beta), y, np.ones(80)), beta, own_intercept=True
+    )
+    assert float(moved["value"]) == pytest.approx(float(sums["value"]), rel=1e-12)
 
 
 @pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "auc", "lasso", "low-rank"])

@@ -9,8 +9,11 @@ from support.numbers_in_json import numbers_of
 from fedualex import models
 from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.ledger import audit
+from fedualex.deploy.policy import EXAMPLES
 from fedualex.tables.fit import fit_into, plan_fit
 
+TOGETHER = ("tasks", "arrays", "exchanges_per_day", "numbers_per_run", "least_rows", "rows_per_parameter")
+"""The rules that policy.toml shows which are no refusal of a whole kind: under all of them a run does all that it can."""
 FIT = {"goal": "logistic", "target": "disease", "id": "patient_id", "categories": ["cp", "thal"], "tol": 1e-9}
 
 
@@ -38,7 +41,8 @@ def whole(place):
 @pytest.mark.parametrize("secure_sums", [pytest.param("off", marks=pytest.mark.slow), "on"])
 def test_a_deployment_without_a_penalty_has_the_numbers_of_a_fit(place, whole, secure_sums):
     seen = []
-    root = deployed(place, secure_sums, **FIT)
+    rules = [f"{name} = {EXAMPLES[name]}" for name in (*TOGETHER, *["secure_sums"] * (secure_sums == "on"))]
+    root = deployed(place, secure_sums, "\n".join(rules), **FIT)
     run_in_threads(root, noting(seen))
     apart = models.load(root / "server")
     mine, theirs = whole.training, apart.training
@@ -60,6 +64,8 @@ def test_a_deployment_without_a_penalty_has_the_numbers_of_a_fit(place, whole, s
     assert {"fold-summary", "folds", "path", "fold-losses", "effects", "measure", "calibrate"} <= set(tasks)
     told = audit(root / "sites" / CENTERS[0])["lines"]
     assert max(line["sums"] for line in told if line.get("task") == "path") > 100  # all folds and values at once
+    assert 2 * sum(line.get("sums", 0) for line in told) <= int(EXAMPLES["exchanges_per_day"])
+    assert 2 * sum(line.get("numbers", 0) for line in told) <= int(EXAMPLES["numbers_per_run"])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from fedualex import models
 from fedualex.algorithms import newton
 from fedualex.deploy import engines
 from fedualex.deploy.consortium.deployment import load_site, serve
+from fedualex.deploy.ledger import audit
 from fedualex.deploy.policy import POLICY
 from fedualex.deploy.threads import thread_engine
 from fedualex.tables.fit import fit_into, plan_fit
@@ -55,6 +56,25 @@ def test_sites_are_asked_for_some_columns_of_a_wide_table(tmp_path, monkeypatch)
     found = models.load(tmp_path / "deployment" / "server")
     np.testing.assert_allclose(found.weights, fit.weights, atol=1e-9)
     assert found.certificate["exchanges"] == fit.certificate["exchanges"] <= 12
+
+
+def test_of_a_wide_table_rows_are_counted_for_all_columns_that_were_asked_for(tmp_path, monkeypatch):
+    """The smallest site has rows for 5 of 6 variables: it answers about 4 of them, until others are asked for."""
+    monkeypatch.setattr(newton, "MANY", 5)
+    monkeypatch.setattr(newton, "WORKING", 4)
+    write_sites(tmp_path, ROWS, GOALS["logistic"])
+    root, seen = deployment(tmp_path, "on", goal="logistic", tol=1e-3, l1=0.05, **GOALS["logistic"]), []
+    for name in HOSPITALS:
+        (root / "sites" / name / POLICY).write_text("rows_per_parameter = 18\n")
+    run_in_threads(root, noting(seen))
+    assert models.load(root / "server").certificate["gap"] <= 1e-3
+    tasks = [request.task for _, request, _ in seen if request.task in ("curvature", "survey")]
+    assert tasks[:3] == ["survey"] * 3, "which columns matter"
+    assert tasks[3:6] == ["curvature"] * 3
+    assert set(tasks[-3:]) == {"survey"}, "first order after a refusal"
+    for name in HOSPITALS:
+        lines = audit(root / "sites" / name)["lines"]
+        assert 4 <= len({column for line in lines for column in line["columns"]}) <= 5
 
 
 def test_columns_that_x_does_not_have_are_refused(tmp_path):

@@ -17,6 +17,7 @@ from ...runtime import fingerprint
 from ...summaries import Known, Summary
 from ...tables.goals import GOALS, Goal
 from ...tables.ordinary import ordinary_model
+from ...tables.penalty import chosen_known, default_penalty, range_of_path
 from ...tables.recipe import CHOSEN, TableRecipe, read_recipe
 from ..task import DeploymentOptions
 from .messages import read_known
@@ -83,6 +84,8 @@ def site_weights(settings: Mapping[str, Any], known: Sequence[Known]) -> tuple[f
 
 MOST_SPREAD = 1e6
 """How many times the weight of a site another one may have: in a sum of less even ones the others would be noise."""
+NEAR = 1e-3
+"""The share by which the ends of a path may differ from those that a server finds, which looks for a best constant."""
 SLACK = 1e-9
 """Of sums under masks, and of the same sums in another order."""
 SIGNED = (
@@ -117,13 +120,24 @@ def why_not_merged(own: Summary, known: Known, client: int, sites: int) -> str:
     return ""
 
 
-def why_no_penalty(recipe: TableRecipe, known: Known) -> str:
-    """Why this cannot be the penalty that held-out rows have chosen, which no site can compute alone; else empty."""
+def why_no_penalty(recipe: TableRecipe, known: Sequence[Known], told: Known) -> str:
+    """Why this cannot be the penalty that held-out rows have chosen, or the default; else empty.
+
+    known: the merged summaries before it. Which value of the path is chosen no site can compute alone.
+    """
     name = CHOSEN + GOALS[recipe.goal].structure.penalty
-    if not recipe.chooses or name not in known or not known.keys() <= {name, CHOSEN + "l2"}:
+    if not recipe.chooses or name not in told or not told.keys() <= {name, CHOSEN + "l2"}:
         return "it has other parts"
-    if any(np.shape(value) or not np.isfinite(value) or value < 0 for value in known.values()) or known[name] == 0:
+    if any(np.shape(value) or not np.isfinite(value) or value < 0 for value in told.values()) or told[name] == 0:
         return "the penalty that was chosen is no number > 0"
+    default = chosen_known(default_penalty(recipe, known, "").plain())
+    if told.keys() == default.keys() and all(told[key] == default[key] for key in told):
+        return ""
+    if len(told) > 1:
+        return "it has a second penalty, which is not the default"
+    ends = range_of_path(recipe, known)
+    if ends is not None and not ends[0] * (1 - NEAR) <= float(told[name]) <= ends[1] * (1 + NEAR):
+        return "the penalty that was chosen is not within the path that all sums together lead to"
     return ""
 
 

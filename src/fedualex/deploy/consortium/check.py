@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...algorithms.newton import count_asked
 from ...compiling import double
 from ...data import Encoder
 from ...display import text_table
@@ -17,11 +18,11 @@ from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ..policy import Policy, Release, read_policy
 from ..secure.sums import OFF, has_keys
-from ..site import declare_curvature, declare_round, declare_survey, reply_like
+from ..site import ALL, declare_curvature, declare_round, declare_survey, reply_like, sizes_of
 from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
 from .settings import settings_of, task_of
-from .site import OwnTable, facts_of, read_own_table, smallest_groups
+from .site import OTHER, OwnTable, facts_of, read_own_table, smallest_groups
 
 FEW = 4
 """Numbers that are shown one by one."""
@@ -68,11 +69,19 @@ class Checked:
                 f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
                 f"goal {self.recipe.goal}, target {', '.join(names_of(self.recipe.target))}, features: {features}",
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
+                *[f"told as {OTHER!r}, by least_category: {self._rare}" for _ in range(bool(own.rare))],
                 f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries of "
                 f"{', '.join(map(str, self.summarized))} numbers:",
                 table,
                 f"{UNDER_MASKS if self.keys else IN_THE_CLEAR}. {self._then}",
             ]
+        )
+
+    @property
+    def _rare(self) -> str:
+        return "; ".join(
+            f"{name} " + ", ".join(f"{value} ({count})" for value, count in found.items())
+            for name, found in self.table.rare.items()
         )
 
     @property
@@ -127,7 +136,8 @@ def checked(party: Path) -> Checked:
     if "site" not in settings or not has_tables(settings):
         raise ConfigurationError(f"{party} is not the folder of a site with a table of its own")
     recipe = recipe_of_goal(settings)
-    table, policy = read_own_table(party, recipe, settings["problem"]["holdout"]), read_policy(party)
+    policy = read_policy(party)
+    table = read_own_table(party, recipe, settings["problem"]["holdout"], policy.least_category)
     if why := policy.why_not(facts_of(table.trained, recipe, "")):
         rarest = sorted(smallest_groups(table.trained, recipe).items(), key=lambda item: item[1])[:FEW]
         few = ", ".join(f"{name} ({count})" for name, count in rarest)
@@ -172,7 +182,9 @@ def _declared(
     view, method = recipe.problem(known, "elsewhere"), build_method(settings["method"])
     survey, one = declare_survey(view.like, 1), np.array([True])
     if method.asks_curvature:
-        return survey, None, declare_curvature(view.like, one, one)
+        asked = count_asked(view)  # which ones is decided by the first survey
+        named = ALL if asked == sizes_of(view.like)[0] else np.arange(asked)
+        return survey, None, declare_curvature(view.like, one, one, named)
     if method.outputs:  # it asks for losses and gradients alone
         return survey, None, None
     task = task_of(settings, view, known)
@@ -191,7 +203,7 @@ def _shape(value: Any) -> str:
     return " x ".join(map(str, np.shape(value))) or "1"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     array = np.asarray(value).ravel()
     text = [str(item) if isinstance(item, str) else f"{item:.6g}" for item in array[:FEW].tolist()]
     return ", ".join(text) + (", ..." if array.size > FEW else "")

@@ -21,8 +21,8 @@ from .. import Engine, Guard, RunHooks, Site, SiteFacts
 from ..engines import ENGINES, control_of
 from ..guard import guard_site, prepare_site
 from ..party import LOAD_SITE, SERVE, SERVER, Layout, write_run_unit
-from ..policy import read_policy
-from ..secure.sums import FEWEST, can_make_keys
+from ..policy import REQUIRED, THRESHOLDS, read_policy
+from ..secure.sums import FEWEST, OFF, can_make_keys, why_not_secure
 from ..task import FencedError
 from .agreement import has_tables
 from .server import TableServer
@@ -107,8 +107,8 @@ def load_site(party: Path) -> Guard:
     keep_compiled_programs()  # a site that is started again answers its first request in time
     settings = settings_of(party)
     if has_tables(settings):
-        least = read_policy(party).least_held_out
-        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known), least)
+        rules = read_policy(party)
+        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known), rules)
         facts = facts_of(tables.table.trained, tables.recipe, tables.agreed)
         return guard_site(party, tables.name, tables, facts)
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
@@ -224,8 +224,24 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     return list(settings["sites"])
 
 
-def provision(root: Path, settings: Mapping[str, Any]) -> None:
-    """Keys, certificates, start scripts, rules and ledgers of all parties, in a folder that is new or empty."""
+def rules_in_force(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The rules of every site until it changes them: thresholds for tables, and masks wherever runs can have them.
+
+    So it is not the server that decides whether sums leave under masks.
+    """
+    run, sites = settings["run"], list(settings["sites"])
+    rules = dict(THRESHOLDS) if has_tables(settings) else {}
+    why_not = why_not_secure(build_method(settings["method"]), len(sites), run["cohort"], run["min_replies"])
+    if run["secure_sums"] != OFF and not why_not and can_make_keys():
+        rules["secure_sums"] = f'"{REQUIRED}"'
+    return rules
+
+
+def provision(root: Path, settings: Mapping[str, Any], *, masks: bool = True) -> None:
+    """Keys, certificates, start scripts, rules and ledgers of all parties, in a folder that is new or empty.
+
+    masks: whether the keys of secure sums, or the authority of sites that make their own, are begun as well.
+    """
     if root.exists() and any(root.iterdir()):
         raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
     root.mkdir(parents=True, exist_ok=True)
@@ -235,11 +251,22 @@ def provision(root: Path, settings: Mapping[str, Any]) -> None:
     )
     write_run_unit(Layout(root).server)
     for name in sites:
-        prepare_site(Layout(root).site(name))
-    if len(sites) >= FEWEST and can_make_keys():
-        from ..secure.masks import make_keys
+        prepare_site(Layout(root).site(name), rules_in_force(settings))
+    if masks:
+        _begin_masks(Layout(root), sites, own_keys=server.get("own_keys", False))
 
-        make_keys(Layout(root), sites)
+
+def _begin_masks(layout: Layout, sites: Sequence[str], *, own_keys: bool) -> None:
+    if own_keys and (len(sites) < FEWEST or not can_make_keys()):
+        raise ConfigurationError(
+            f"own_keys are for secure sums: they take {FEWEST} sites or more, and fedualex[secure] here"
+        )
+    if len(sites) < FEWEST or not can_make_keys():
+        return
+    from ..secure.joining import begin_authority
+    from ..secure.masks import make_keys
+
+    (begin_authority if own_keys else make_keys)(layout, sites)
 
 
 def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str) -> None:

@@ -17,12 +17,12 @@ from ...tables.recipe import TableRecipe
 from ...tree import Saddle
 from .. import Arrays
 from ..clients import Exchange
-from ..policy import PATH
+from ..policy import FOLD_LOSSES, PATH
 from ..wire import MessageError, pack_known, unpack_json, unpack_known, unpack_summary
 
 log = logging.getLogger(__name__)
 
-FOLD_SUMMARY, FOLDS, FOLD_LOSSES = "fold-summary", "folds", "fold-losses"
+FOLD_SUMMARY, FOLDS = "fold-summary", "folds"
 
 Requests = Sequence[tuple[int, Survey]]
 LikeOf = Callable[[int], Saddle]
@@ -107,11 +107,11 @@ def _by_loss(requests: Requests) -> dict[int, list[tuple[Saddle, bool, Saddle | 
     return found
 
 
-def _entries(z: Any) -> NDArray[Any]:
+def _entries(z: object) -> NDArray[Any]:
     return np.concatenate([np.zeros(0), *(np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(z))])
 
 
-def _filled(like: Any, entries: NDArray[Any]) -> Any:
+def _filled(like: object, entries: NDArray[Any]) -> Any:
     """A tree of these shapes with these entries."""
     leaves, structure = jax.tree.flatten(like)
     sizes = [np.size(leaf) for leaf in leaves]

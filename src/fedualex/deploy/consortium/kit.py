@@ -17,6 +17,7 @@ from ...runs.settings import (
 from ...storage import write_atomically, write_json
 from ...tables.goals import (
     GOALS,
+    SITES,
     Selection,
     check_exposure,
     check_groups,
@@ -29,9 +30,9 @@ from ...tables.goals import (
 from ...tables.rates import check_wanted_rate
 from ...validation import one_of
 from ..party import SERVER, Layout
-from ..secure.sums import FEWEST
+from ..secure.sums import FEWEST, OFF
 from .agreement import check_goal, recipe_of_goal
-from .deployment import provision, write_deployment, write_readme
+from .deployment import provision, rules_in_force, write_deployment, write_readme
 from .differences import GO, STOP
 from .settings import RUN_DEFAULTS, SETTINGS, check_parties, server_settings
 from .site import SITE_FILE, TEMPLATE
@@ -84,6 +85,11 @@ def plan_deployment(
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
     told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
     told |= asdict(Selection(wanted.folds, wanted.choose)) if chooses_penalty(goal, wanted.options) else {}
+    if told.get("folds") == SITES and {**RUN_DEFAULTS, **run}["secure_sums"] != OFF and len(sites) >= FEWEST:
+        raise ConfigurationError(
+            "folds = 'sites' tells the server of each site alone, which masks are to hide: "
+            "choose a number of folds, or secure_sums = 'off' in [run]"
+        )
     return {
         "problem": {**told, **wanted.options},
         "method": with_defaults(method, METHODS),
@@ -118,12 +124,15 @@ exchange, its mean loss and the gradient of it at a point: as many numbers as th
 worst-case goal one for each group; with FeDualNewton also its
 second derivatives, weighted second moments of the rows, one for each pair of coefficients; with a method of local steps
 also what these changed. Where no penalty is given, the same before the run without each fold of its rows, and losses of
-these folds. At the end the same sums for the table of effects, and sums that measure the model on the rows that it held
-out: counts of right answers and of ranks, sums of losses, counts by predicted risk. Nothing else: no row. This is not
-anonymous: sums over few rows can reveal them.
-Where the parties' folders have keys in `secure/`, sums, losses, gradients and measures leave under masks: the server
-sees what all sites add up to. What a site lets leave is its own decision, in `policy.toml`; what left is in
-`ledger.jsonl`."""
+these folds: the difference of two sums is a sum over one fold. At the end the same sums for the table of effects, with
+a power of two above the longest row, and sums that measure and calibrate the model on the rows that it held out: counts
+of right answers and of ranks, sums of losses, counts by predicted risk, sums of a regression on the score. Nothing
+else: no row. This is not anonymous: sums over few rows can reveal them.
+Where the parties' folders have keys in `secure/`, sums, losses, gradients, second derivatives and measures leave under
+masks: the server sees what all sites add up to, and of each its number of rows, its categories and names of columns.
+What a site lets leave is its own decision, in `policy.toml`, in which these are in force from the beginning: {rules}.
+With `secure_sums = "required"` a site gives no sum in the clear, whatever the server asks. What left is in
+`ledger.jsonl`, the values in `released/`."""
 DATA = """Each site names its own table in its `site.toml`, and there gives columns the names that all sites use. Nobody
 else sees this file. `fedualex deploy check sites/NAME` reads the table and shows what would leave, without network."""
 
@@ -163,7 +172,9 @@ def write_table_deployment(
             table, target = json.dumps(sites[name].get("table", "")), names_of(settings["problem"]["target"])[0]
             text = TEMPLATE.format(table=table, target=target)
             write_atomically(party / SITE_FILE, text.encode())
-    write_readme(root, settings, LEAVES.format(exchanges=recipe_of_goal(settings).exchanges), DATA)
+    rules = ", ".join(f"`{name} = {value}`" for name, value in rules_in_force(settings).items())
+    leaves = LEAVES.format(exchanges=recipe_of_goal(settings).exchanges, rules=rules)
+    write_readme(root, settings, leaves, DATA)
     return list(settings["sites"])
 
 
@@ -206,7 +217,7 @@ def _names(sites: str) -> list[str]:
     return names
 
 
-def _placed(site: Any, folder: Path) -> Any:
+def _placed(site: object, folder: Path) -> Any:
     """A site's table as its own folder names it: a file that is here by its whole path, anything else as it is."""
     if isinstance(site, dict) and isinstance(table := site.get("table"), str) and (folder / table).is_file():
         return {**site, "table": str((folder / table).resolve())}

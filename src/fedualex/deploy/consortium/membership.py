@@ -99,13 +99,14 @@ def _rekey(layout: Layout, settings: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"a run is live ({said}): `fedualex deploy stop {layout.root}` ends it first")
     new = Layout(layout.root / NEW)
     shutil.rmtree(new.root, ignore_errors=True)
-    provision(new.root, settings)
+    own_keys = settings["server"].get("own_keys", False)
+    provision(new.root, settings, masks=not own_keys)
     for name in control.KEYED:
         (layout.server / name).unlink(missing_ok=True)
     pairs = [(new.authority, layout.authority), (new.admin, layout.admin)]
     pairs += [(new.party(name), layout.party(name)) for name in (SERVER, *settings["sites"])]
     for source, party in pairs:
-        if not (source / SECURE).exists():  # too few sites are left for secure sums
+        if not own_keys and not (source / SECURE).exists():  # too few sites are left for secure sums
             shutil.rmtree(party / SECURE, ignore_errors=True)
         for entry in source.iterdir() if source.exists() else ():
             target = party / entry.name
@@ -115,6 +116,10 @@ def _rekey(layout: Layout, settings: Mapping[str, Any]) -> None:
             shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
             shutil.move(entry, target)
     shutil.rmtree(new.root)
+    if own_keys:
+        from ..secure.joining import change_sites
+
+        change_sites(layout, list(settings["sites"]))
 
 
 def _set_aside(layout: Layout, settings: Mapping[str, Any]) -> None:

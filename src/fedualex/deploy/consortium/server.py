@@ -24,6 +24,7 @@ from ...tables.rates import threshold_from_counts
 from ...tables.recipe import merge_named
 from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
+from ..ledger import TABLES
 from ..policy import CALIBRATE, EFFECTS, MEASURE
 from ..secure.sums import quantization
 from ..wire import MessageError, pack_known, unpack_json, unpack_summary
@@ -50,13 +51,15 @@ class TableServer:
         self.wanted = Wanted(problem["confidence"], own)
         self._asked = 0
         patience = run.get("patience", PATIENCE)
-        self.exchange = Exchange(engine, sites, f"{agreement(settings)}-tables", run["timeout"], roster, patience)
+        self.exchange = Exchange(engine, sites, f"{agreement(settings)}{TABLES}", run["timeout"], roster, patience)
 
     def agree(self) -> list[Known]:
         """What all parties know when the run begins: from the folder if it is there, else from the sites.
 
         No number leaves a site before all have the same columns: under masks, sums over other columns have no meaning.
         """
+        if self.exchange.roster:
+            self._send_roster()
         known = read_known(self.party)
         if known is None:
             known = []
@@ -73,6 +76,13 @@ class TableServer:
             forget_known(self.party)  # they are of tables that will change
             raise
         return known
+
+    def _send_roster(self) -> None:
+        """Where sites make their own keys, give all of them the list that the authority has signed last."""
+        from ..secure.joining import TASK, pack_roster  # which needs cryptography
+
+        if (packed := pack_roster(self.party)) is not None:
+            self.exchange.ask_all(TASK, packed, 0, _done("taken"))
 
     def choose(self, known: Sequence[Known]) -> list[Known]:
         """What all parties know once held-out rows have chosen the penalty; the curve is kept beside it."""
@@ -108,9 +118,9 @@ class TableServer:
 
     def _effects(self, known: Sequence[Known], stored: StoredRun) -> dict[str, Any]:
         try:
-            return find_effects(
-                self.recipe, known, solution(stored), weights_of(stored), self._ask_effects, self.wanted
-            )
+            gap = (stored.status or {})["gap"]
+            x, y = solution(stored), weights_of(stored)
+            return find_effects(self.recipe, known, x, y, self._ask_effects, self.wanted, gap)
         except SilentSitesError as error:
             log.warning("there is no table of effects: %s", error)
             return {"refused": f"there is no table of effects: {error}"}

@@ -5,11 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
-
 from ...algorithms import FeDualSlide
-from ...algorithms.newton import why_no_curvature
+from ...algorithms.newton import count_asked, why_no_curvature
 from ...problems import AbstractProblem
 from ...problems.recipe import sources_of
 from ...runs.settings import (
@@ -66,6 +63,8 @@ def read(file: Path) -> dict[str, Any]:
             raise ConfigurationError(f"[sites.{name}] has no data, and another site has: give data to all or none")
         if not isinstance(weight := site.get("weight", 1.0), int | float) or isinstance(weight, bool):
             raise ConfigurationError(f"[sites.{name}] weight must be a number >= 0, got {weight!r}")
+    if server["own_keys"]:
+        raise ConfigurationError("[server] own_keys is for sites with tables: give a goal")
     check_parties(server, tables["sites"])
     name = tables["problem"].get("name")
     if name in PROBLEMS and (made := sources_of(PROBLEMS[name])) and made.recipe is not None:
@@ -88,8 +87,10 @@ def read(file: Path) -> dict[str, Any]:
 
 def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """[server] with its defaults."""
-    check_keys("[server]", given, ("engine", "host", "port"))
-    server = {"engine": "local", "host": "localhost", "port": 8002, **given}
+    check_keys("[server]", given, ("engine", "host", "port", "own_keys"))
+    server = {"engine": "local", "host": "localhost", "port": 8002, "own_keys": False, **given}
+    if not isinstance(server["own_keys"], bool):
+        raise ConfigurationError(f"[server] own_keys must be true or false, got {short(server['own_keys'])}")
     find_named("engine", server["engine"], dict.fromkeys(ENGINES))
     return server
 
@@ -135,7 +136,7 @@ def server_problem(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
     return server_view(settings, party) if has_tables(settings) else party_problem(settings, "elsewhere", party)
 
 
-def party_problem(settings: Mapping[str, Any], data: Any, party: Path) -> AbstractProblem:
+def party_problem(settings: Mapping[str, Any], data: object, party: Path) -> AbstractProblem:
     """The problem of the catalogue or of an entry point as a party sees it; the latter takes data= if sites have it."""
     own = {key: value for key, value in settings["problem"].items() if value is not None}
     has_data = settings.get("has_data", any(site.get("data") is not None for site in settings["sites"].values()))
@@ -174,7 +175,8 @@ def _tolerance(settings: Mapping[str, Any], problem: AbstractProblem, known: Seq
     if settings["run"]["tol"] is not None:
         return float(settings["run"]["tol"])
     recipe, method = recipe_of_goal(settings), build_method(settings["method"])
-    rows, parameters = recipe.counts(known), sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like.x))
-    few = min(rows) < Policy().rows_per_parameter * parameters
-    first_order = method.asks_curvature and (few or why_no_curvature(problem.without_data()))
+    rows, view = recipe.counts(known), problem.without_data()
+    first_order = method.asks_curvature and (
+        why_no_curvature(view) or min(rows) < Policy().rows_per_parameter * count_asked(view)
+    )
     return default_tolerance(settings["problem"]["goal"], FeDualSlide() if first_order else method, int(sum(rows)))

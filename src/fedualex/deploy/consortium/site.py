@@ -17,21 +17,20 @@ from ...data.partitions import held_out_by
 from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError, check_keys, read_toml
-from ...runtime.status import Code
 from ...summaries import Known, Summary
 from ...tables.folds import FoldedRows, known_by_fold
+from ...tables.goals import SITES, names_of
 from ...tables.measures import sum_calibration, sum_measures
 from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
-from ..engine import RefusedError
-from ..policy import CALIBRATE, CURVATURE, EFFECTS, LEAST_FOLD, MEASURE, PATH, PLACE, Release
+from ..policy import CALIBRATE, CURVATURE, EFFECTS, FOLD_LOSSES, MEASURE, PATH, PLACE, Policy, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
 from .agreement import agreement, is_of_run, recipe_of_goal, why_no_penalty, why_not_merged, why_not_spread
 from .differences import TELL
-from .folds import FOLD_LOSSES, FOLD_SUMMARY, FOLDS, summarize_surveys, unpack_points, unpack_surveys
+from .folds import FOLD_SUMMARY, FOLDS, summarize_surveys, unpack_points, unpack_surveys
 from .messages import digest_known, digest_model, read_known, unpack_model, unpack_place, write_known
 
 log = logging.getLogger(__name__)
@@ -53,11 +52,15 @@ ignore = []              # columns of it that take no part, such as ids
 
 @dataclass(frozen=True, eq=False)
 class OwnTable:
-    """The rows that a site trains on, and those that it holds out. places: where the former stand among all."""
+    """The rows that a site trains on, and those that it holds out.
+
+    places: where the former stand among all. rare: by column, the categories that are told as "other", with their rows.
+    """
 
     trained: Table
     held_out: Table | None
     places: NDArray[Any]
+    rare: Mapping[str, Mapping[str, int]]
 
     @property
     def rows(self) -> int:
@@ -65,8 +68,33 @@ class OwnTable:
         return self.trained.rows + (0 if self.held_out is None else self.held_out.rows)
 
 
-def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable:
-    """The table that a site's file names, with the columns' common names, split by the site's labels alone."""
+OTHER = "other"
+"""What a category of too few rows is called before anything is told of it."""
+
+
+def merge_rare(table: Table, recipe: TableRecipe, least: int) -> tuple[Table, dict[str, dict[str, int]]]:
+    """The table in which no category of a feature has fewer rows than that; which ones had, by column, with their rows.
+
+    Numbers that are codes of categories become text.
+    """
+    columns, merged = dict[str, NDArray[Any]](), dict[str, dict[str, int]]()
+    for name in table:
+        column = table[name]
+        if name not in recipe.beside and (name in recipe.coding.categories or is_text(plain_column(name, column))):
+            column = plain_column(name, column, name in recipe.coding.categories)
+            found, counts = np.unique(column[column != ""], return_counts=True)
+            if rare := dict(zip(found[counts < least].tolist(), counts[counts < least].tolist(), strict=True)):
+                column = np.where(np.isin(column, list(rare)), OTHER, column)
+                merged[name] = rare
+        columns[name] = column
+    return replace(table, columns=columns), merged
+
+
+def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_category: int | None = None) -> OwnTable:
+    """The table that a site's file names, with the columns' common names, split by the site's labels alone.
+
+    least_category: the rule of this site about rare categories.
+    """
     settings = _settings(party / SITE_FILE)
     table = _renamed(read_table(settings["table"], party), settings["columns"], settings["ignore"])
     for name in recipe.beside:
@@ -76,13 +104,16 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float) -> OwnTable
     if recipe.weights is not None:  # a site none of whose rows count has nothing to say
         row_weights(table[recipe.weights], table.rows, f"the column {recipe.weights!r}")
     recipe.check_columns(table)
+    table, rare = merge_rare(table, recipe, least_category or 0)
+    for name, found in rare.items():
+        log.info("told as %r: %s", OTHER, ", ".join(f"{name} = {value}" for value in found))
     used = np.flatnonzero(recipe.used_rows(table))
     if not len(used):
         raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
     whole = replace(table.take(used), dropped=table.rows - len(used))
-    test = held_out_by(recipe.labels(table)[used], holdout, recipe.reading.labelled)
+    test = held_out_by(recipe.kinds(table)[used], holdout, recipe.has_kinds)
     train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
-    return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train)
+    return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train, rare)
 
 
 def _settings(file: Path) -> dict[str, Any]:
@@ -126,12 +157,14 @@ def facts_of(table: Table, recipe: TableRecipe, kit: str) -> SiteFacts:
 
 
 def smallest_groups(table: Table, recipe: TableRecipe) -> dict[str, int]:
-    """For the target's classes, for groups and for each column of categories: the rows of its rarest value.
+    """For the target's classes or events, for groups and each column of categories: the rows of its rarest value.
 
     An id counts as well, whose every value has one row: whether it is one is seen by all sites together. `ignore` in
     site.toml takes it out.
     """
     named = {recipe.groups, recipe.target} if recipe.reading.labelled else {recipe.groups}
+    if recipe.reading.timed:
+        named.add(names_of(recipe.target)[1])
     used = [name for name in table if name in named or name not in recipe.beside]
     columns = {name: plain_column(name, table[name], name in recipe.coding.categories) for name in used}
     return {name: _smallest(column) for name, column in columns.items() if name in named or is_text(column)}
@@ -143,6 +176,8 @@ def _smallest(column: NDArray[np.generic]) -> int:
     return int(counts.min()) if counts.size else 0
 
 
+ALL = Policy(least_held_out=1)
+"""Everything leaves."""
 MakeSite = Callable[[Any, Sequence[Known]], Site]
 """From the problem with the site's own examples, and what is known, to its side of the run."""
 
@@ -154,16 +189,17 @@ class TableSite:
     sites have become, which it keeps: a site that is started again in the middle of a run answers as before. During the
     run it is a `Site`. After it the model comes, is measured on the rows that the site held out, and is kept.
 
-    least_held_out: with fewer such rows nothing is measured.
+    policy: what it does with rare categories, and with few rows that were held out.
     """
 
-    def __init__(self, party: Path, settings: Mapping[str, Any], make_site: MakeSite, least_held_out: int = 1):
+    def __init__(self, party: Path, settings: Mapping[str, Any], make_site: MakeSite, policy: Policy = ALL):
         self.party, self.make_site = party, make_site
         self.recipe, self.agreed = recipe_of_goal(settings), agreement(settings)
         self.name, self.sites = settings["site"], list(settings["sites"])
         self.client, self.holdout = self.sites.index(self.name), settings["problem"]["holdout"]
         self.calibrates = settings["problem"].get("rate") is not None
-        self.table, self.least_held_out = read_own_table(party, self.recipe, self.holdout), least_held_out
+        self.table = read_own_table(party, self.recipe, self.holdout, policy.least_category)
+        self.least_held_out = policy.least_held_out
         self.answers = Party(self.recipe, self.client, self.table.trained, self.name, self.table.places)
         self._site: Site | None = None
         self._settled: FoldedRows | None = None
@@ -204,13 +240,27 @@ class TableSite:
         folded = self.settled_folds()
         places = [(f, point) for f, survey in unpack_surveys(request.arrays, folded.like) for point in survey.points]
         parameters = max((np.size(x) for f, _ in places for x in folded.like(f).x.values()), default=0)
-        asked = Release(PATH, len(places), parameters=parameters)
+        asked = Release(PATH, len(places), parameters=parameters, rows=self._folds().fewest_trained)
+        asked = self._of_folds(asked)
         if not self.recipe.weighs_parties:
             return asked
         problem: Any = self.site().problem
         with double():
             shares = np.asarray(problem.f.shares(np.stack([point.y for _, point in places])))
         return replace(asked, weights=tuple(map(tuple, shares.tolist())))
+
+    def declare_summary_of_folds(self, request: Request) -> Release:
+        """One for the rows without each fold, and one for all."""
+        return self._of_folds(Release(FOLD_SUMMARY, self._folds().folds + 1))
+
+    def declare_losses_of_folds(self, request: Request) -> Release:
+        """One for each point."""
+        points = unpack_points(request.arrays, self.settled_folds().like)
+        return self._of_folds(Release(FOLD_LOSSES, len(points)))
+
+    def _of_folds(self, asked: Release) -> Release:
+        """Two sums, with a fold and without it, tell of the fold alone."""
+        return replace(asked, fold=self._folds().least, whole_sites=self.recipe.selection.folds == SITES)
 
     def declare_effects(self, request: Request) -> Release:
         """One sum at a point, with second derivatives; rows are weighed as a solution weighs them, or alike."""
@@ -293,10 +343,7 @@ class TableSite:
     # The choice of a penalty: summaries without each fold, surveys of all losses, losses of held-out folds.
 
     def summarize_folds(self, request: Request) -> Arrays:
-        """Its next summary of the rows without each fold, and of all; none in the clear of folds of few rows."""
-        if not request.nonce and self._folds().least < LEAST_FOLD:
-            text = f"this site tells of folds of {LEAST_FOLD} rows or more, or under masks"
-            raise RefusedError(text, Code.NOT_RELEASED)
+        """Its next summary of the rows without each fold, and of all."""
         return pack_summary(self._folds().summarize(self._known_by_fold(unpack_known(request.arrays))))
 
     def keep_folds(self, request: Request) -> Arrays:
@@ -356,14 +403,15 @@ class TableSite:
 
     def _check_known(self, known: Sequence[Known]) -> None:
         """Refuse merged summaries that this site's own are no part of."""
+        last = self.recipe.exchanges
         for number, part in enumerate(known):
             if (seen := digest_known(self.agreed, known[: number + 1])) in self._believed:
                 continue
-            if number < self.recipe.exchanges:
+            if number < last:
                 own = self.answers.summarize(known[:number])
                 reason = why_not_merged(own, part, self.client, len(self.sites))
             else:
-                reason = why_no_penalty(self.recipe, part) if number == self.recipe.exchanges else "it has other parts"
+                reason = why_no_penalty(self.recipe, known[:number], part) if number == last else "it has other parts"
             if reason:
                 raise DisagreementError(
                     f"what the server has merged is not made of this site's rows: {reason}; begin anew"
@@ -398,7 +446,9 @@ ANSWERS: dict[str, Callable[[TableSite, Request], Arrays]] = {
 DECLARED: dict[str, Callable[[TableSite, Request], Release]] = {
     MEASURE: TableSite.declare_model,
     CALIBRATE: TableSite.declare_model,
+    FOLD_SUMMARY: TableSite.declare_summary_of_folds,
     PATH: TableSite.declare_path,
+    FOLD_LOSSES: TableSite.declare_losses_of_folds,
     EFFECTS: TableSite.declare_effects,
 }
 """What would leave, where it is more than one sum."""

@@ -6,7 +6,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from ...storage import write_json
 from ..party import Layout, read_entry, read_settings, write_log
@@ -55,7 +54,7 @@ def _serve(folder: Path) -> None:
     keys = {name: (folder / KEYS / name).read_bytes() for name in names}
     carrier = Processes({name: layout.site(name) for name in names}, keys)
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: object) -> None:
         carrier.stop()
 
     try:

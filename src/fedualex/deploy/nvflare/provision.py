@@ -218,7 +218,7 @@ def provision(
 
 
 def _project(sites: Sequence[str], host: str, port: int, viewers: Sequence[str]) -> dict[str, Any]:
-    def party(name: str, type_: str, **more: Any) -> dict[str, Any]:
+    def party(name: str, type_: str, **more: object) -> dict[str, Any]:
         return {"name": name, "type": type_, "org": ORGANIZATION, **more}
 
     impl = "nvflare.lighter.impl"

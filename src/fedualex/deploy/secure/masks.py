@@ -54,6 +54,8 @@ class Roster:
     keys: dict[str, str]
     """X25519, as hexadecimal words, by the names of the sites."""
     signature: str = ""
+    number: int = 0
+    """Of the lists of sites that make their own keys, from 1 on; 0 where keys came with the kit."""
 
     @property
     def digest(self) -> str:
@@ -72,7 +74,8 @@ class Roster:
             raise UntrustedKeysError("the list of keys is not signed by the authority of this deployment") from None
 
     def _content(self) -> bytes:
-        words = ["fedualex secure sums 1", self.deployment, sorted(self.keys.items())]
+        words: list[Any] = ["fedualex secure sums 1", self.deployment, sorted(self.keys.items())]
+        words += [self.number] * bool(self.number)
         return json.dumps(words, separators=(",", ":")).encode()
 
 
@@ -80,8 +83,8 @@ def read_roster(party: Path) -> Roster:
     """The list of keys in a party's folder, which its authority must have signed."""
     folder = party / SECURE
     try:
-        roster = _parse((folder / ROSTER).read_bytes())
-        roster.check(_authority(folder))
+        roster = parse_roster((folder / ROSTER).read_bytes())
+        roster.check(read_authority(folder))
     except (OSError, ValueError) as error:
         raise UntrustedKeysError(f"{folder / ROSTER}: {error}") from None
     return roster
@@ -89,21 +92,30 @@ def read_roster(party: Path) -> Roster:
 
 def write_roster(party: Path, roster: Roster, authority: Ed25519PublicKey) -> None:
     """Give a party its first list of keys, and whom to believe from now on."""
-    folder = party / SECURE
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / AUTHORITY, authority.public_bytes_raw().hex().encode())
-    write_json(folder / ROSTER, asdict(roster))
+    write_authority(party, authority)
+    write_json(party / SECURE / ROSTER, asdict(roster))
 
 
-def _authority(folder: Path) -> Ed25519PublicKey:
+def write_authority(party: Path, authority: Ed25519PublicKey) -> None:
+    """Tell a party whom to believe."""
+    (party / SECURE).mkdir(parents=True, exist_ok=True)
+    write_atomically(party / SECURE / AUTHORITY, authority.public_bytes_raw().hex().encode())
+
+
+def read_authority(folder: Path) -> Ed25519PublicKey:
+    """Whom a party believes. folder: its `secure`."""
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex((folder / AUTHORITY).read_text()))
 
 
-def _parse(content: bytes) -> Roster:
+def parse_roster(content: bytes) -> Roster:
+    """The list in a file or a message, signed or not."""
     table: Any = json.loads(content)
-    if not isinstance(table, dict) or table.keys() != {one.name for one in fields(Roster)}:
+    names = {one.name for one in fields(Roster)}
+    if not isinstance(table, dict) or not names - {"number"} <= table.keys() <= names:
         raise UntrustedKeysError(f"a list of keys has {', '.join(one.name for one in fields(Roster))}, and no more")
     roster = Roster(**table)
+    if type(roster.number) is not int or roster.number < 0 or not isinstance(roster.keys, dict):
+        raise UntrustedKeysError("a list of keys has a number, and a table of keys")
     words = [roster.deployment, roster.signature, *roster.keys, *roster.keys.values()]
     if not all(isinstance(word, str) for word in words):
         raise UntrustedKeysError("a list of keys has words, and nothing else")
@@ -118,9 +130,9 @@ def make_keys(layout: Layout, sites: Sequence[str]) -> None:
     authority, roster, own = generate_keys(sites)
     for party in (layout.authority, layout.server, *map(layout.site, sites)):
         write_roster(party, roster, authority.public_key())
-    _write_key(layout.authority, authority)
+    write_key(layout.authority, authority)
     for site, key in own.items():
-        _write_key(layout.site(site), key)
+        write_key(layout.site(site), key)
 
 
 def generate_keys(sites: Sequence[str]) -> tuple[Ed25519PrivateKey, Roster, dict[str, X25519PrivateKey]]:
@@ -153,7 +165,7 @@ def read_keys(party: Path, site: str) -> SiteKeys:
     """The keys in a site's folder."""
     roster = read_roster(party)
     try:
-        key = serialization.load_pem_private_key((party / SECURE / KEY).read_bytes(), None)
+        key = private_key(party / SECURE / KEY)
         if not isinstance(key, X25519PrivateKey):
             raise UntrustedKeysError("this is no key of X25519")
         return SiteKeys(site, roster, key)
@@ -161,7 +173,13 @@ def read_keys(party: Path, site: str) -> SiteKeys:
         raise UntrustedKeysError(f"{party / SECURE / KEY}: {error}") from None
 
 
-def _write_key(party: Path, key: X25519PrivateKey | Ed25519PrivateKey) -> None:
+def private_key(file: Path) -> Any:
+    """The private key in a file."""
+    return serialization.load_pem_private_key(file.read_bytes(), None)
+
+
+def write_key(party: Path, key: X25519PrivateKey | Ed25519PrivateKey) -> None:
+    """Write a private key for its owner's eyes, where none may be yet."""
     folder = party / SECURE
     folder.mkdir(parents=True, exist_ok=True)
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8

@@ -167,8 +167,8 @@ def can_make_keys() -> bool:
 
 
 def has_keys(party: Path) -> bool:
-    """Whether a party's folder has a list of keys."""
-    return (party / SECURE / ROSTER).exists()
+    """Whether a party's folder has a list of keys, or a site's the key that it has made itself."""
+    return (party / SECURE / ROSTER).exists() or (party / SECURE / KEY).exists()
 
 
 def why_not_secure(method: Method, sites: int, cohort: int | None, min_replies: int | None) -> str:
@@ -195,6 +195,8 @@ def choose_roster(party: Path, sites: Sequence[str], choice: str, why_not: str) 
     """
     if choice == OFF:
         return ""
+    if (party / SECURE / AUTHORITY).exists() and not has_keys(party):
+        raise ValueError("not all sites have joined: `fedualex deploy admit` says who is missing, and signs their list")
     missing = "" if has_keys(party) else f"{party} has no keys; `deploy init` makes them for {FEWEST} sites or more"
     if reason := why_not or missing:
         if choice == ON:

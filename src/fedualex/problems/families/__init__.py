@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from ...validation import one_of
-from ..readings import ClassReading, RankReading, Reading
+from ..readings import ClassReading, RankReading, Reading, RiskReading
 from .base import Family, namespace
 from .classes import ClassFamily, Logistic, Softmax
 from .counts import Poisson
@@ -66,7 +66,7 @@ def _plain_family(kind: Callable[..., Family]) -> Family:
 
 def reading_of(name: str) -> Reading:
     """What the scores of a stored model mean, by its name in the file."""
-    every = [ClassReading(), RankReading(), *(family().reading for family in FAMILIES.values())]
+    every = [ClassReading(), RankReading(), RiskReading(), *(family().reading for family in FAMILIES.values())]
     known = {reading.name: reading for reading in every}
     if name not in known:
         raise ValueError(f"the kind of a model's answers must be one of {', '.join(known)}, got {name!r}")

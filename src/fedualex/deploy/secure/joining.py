@@ -1,0 +1,200 @@
+"""Keys that each site makes itself: a request to the authority, its list of all keys, and how a new list reaches sites.
+
+The authority signs public keys and has nobody's private key. A list has a number; a site takes one from the server only
+if the authority has signed it, its number is not lower than that of its own list, and it has the site's own key.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from ...runtime.status import Code
+from ...storage import write_json
+from ..engine import Arrays, RefusedError, Request
+from ..ledger import digest
+from ..party import Layout, check_name, make_private_folder
+from ..wire import pack_json, unpack_json
+from .masks import (
+    Masker,
+    Roster,
+    UntrustedKeysError,
+    parse_roster,
+    private_key,
+    read_authority,
+    read_keys,
+    read_roster,
+    write_authority,
+    write_key,
+    write_roster,
+)
+from .sums import KEY, ROSTER, SECURE
+
+TASK = "roster"
+"""What a site is asked when a run begins: to take the list of keys that the authority has signed last."""
+ADMITTED = "admitted.json"
+"""At the authority: the public keys of the sites that have joined so far, and the number of the last list."""
+LETTERS = 4
+
+
+def fingerprint(key: str) -> str:
+    """A public key in eight words of four letters, which two people compare by telephone."""
+    word = digest(bytes.fromhex(key))[:32]
+    return " ".join(word[i : i + LETTERS] for i in range(0, len(word), LETTERS))
+
+
+def begin_authority(layout: Layout, sites: Sequence[str]) -> None:
+    """The authority's key, and whom to believe in the folder of every party. No site has a key yet."""
+    authority = Ed25519PrivateKey.generate()
+    if not layout.authority.exists():
+        make_private_folder(layout.authority)
+    for party in (layout.authority, layout.server, *map(layout.site, sites)):
+        write_authority(party, authority.public_key())
+    write_key(layout.authority, authority)
+    write_json(layout.authority / SECURE / ADMITTED, {"number": 0, "sites": sorted(sites), "keys": {}})
+
+
+def join(party: Path, name: str, *, renew: bool = False) -> tuple[Path, str]:
+    """At a site: make its own key, unless it has one, and a request for the authority; its file and fingerprint.
+
+    renew: make another one in its place. Only the public half is in the request.
+    """
+    read_authority(party / SECURE)  # a folder of another kind is refused here
+    file = party / SECURE / KEY
+    if renew:
+        file.unlink(missing_ok=True)
+    if not file.exists():
+        write_key(party, X25519PrivateKey.generate())
+    key = private_key(file)
+    public = key.public_key().public_bytes_raw().hex()
+    request = party / f"join-{name}.json"
+    write_json(request, {"site": name, "key": public})
+    return request, fingerprint(public)
+
+
+def read_request(file: Path) -> tuple[str, str]:
+    """The name and the public key in a request."""
+    try:
+        found = json.loads(file.read_text())
+        name, key = check_name(found["site"]), found["key"]
+        X25519PublicKey.from_public_bytes(bytes.fromhex(key))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UntrustedKeysError(f"{file} is no request of `fedualex deploy join`: {error}") from None
+    return name, key
+
+
+def admit(layout: Layout, requests: Sequence[Path]) -> tuple[dict[str, str], list[str]]:
+    """At the authority: take these sites' public keys; once all are there, sign their list and give it to the server.
+
+    Returns: the fingerprint of each key that was taken, and the sites that have not joined yet.
+    """
+    file = layout.authority / SECURE / ADMITTED
+    try:
+        state = json.loads(file.read_text())
+        authority = private_key(layout.authority / SECURE / KEY)
+    except OSError as error:
+        raise UntrustedKeysError(f"{layout.authority} is not where `deploy init --own-keys` was: {error}") from None
+    assert isinstance(authority, Ed25519PrivateKey)
+    taken = {}
+    for name, key in map(read_request, requests):
+        if name not in state["sites"]:
+            raise UntrustedKeysError(
+                f"there is no site {name!r} in this deployment, which has {', '.join(state['sites'])}"
+            )
+        if key in (other for site, other in state["keys"].items() if site != name):
+            raise UntrustedKeysError(f"the key of {name} is that of another site")
+        state["keys"][name] = key
+        taken[name] = fingerprint(key)
+    return taken, _sign(layout, state, authority)
+
+
+def change_sites(layout: Layout, sites: Sequence[str]) -> None:
+    """After a site was added or removed: the authority stays, new sites must join, and keys of former ones are void."""
+    state = json.loads((layout.authority / SECURE / ADMITTED).read_text())
+    authority = private_key(layout.authority / SECURE / KEY)
+    for party in map(layout.site, sites):
+        write_authority(party, authority.public_key())
+    keys = {name: key for name, key in state["keys"].items() if name in sites}
+    if _sign(layout, {**state, "sites": sorted(sites), "keys": keys}, authority):
+        (layout.server / SECURE / ROSTER).unlink(missing_ok=True)
+
+
+def _sign(layout: Layout, state: dict[str, Any], authority: Ed25519PrivateKey) -> list[str]:
+    """The sites that have not joined yet; if there are none, their list is signed and given to the server."""
+    missing = [name for name in state["sites"] if name not in state["keys"]]
+    if not missing:
+        state["number"] += 1
+        state.setdefault("deployment", secrets.token_hex(16))
+        roster = Roster(state["deployment"], dict(sorted(state["keys"].items())), number=state["number"])
+        for party in (layout.authority, layout.server):
+            write_roster(party, roster.sign(authority), authority.public_key())
+    write_json(layout.authority / SECURE / ADMITTED, state)
+    return missing
+
+
+def pack_roster(server: Path) -> Arrays | None:
+    """The server's list for sites that make their own keys; None if keys came with the kit."""
+    roster = read_roster(server)
+    return pack_json(roster=asdict(roster)) if roster.number else None
+
+
+class OwnKeys:
+    """A site whose keys are its own: it takes new lists from the server, and masks by the last one.
+
+    factors, told: as of `Masker`.
+    """
+
+    def __init__(
+        self,
+        party: Path,
+        name: str,
+        factors: Callable[[str], Mapping[str, float]],
+        told: Callable[[str], str],
+    ):
+        self.party, self.name, self._factors, self._told = party, name, factors, told
+        self._roster = read_roster(party) if (party / SECURE / ROSTER).exists() else None
+        fits = self._roster is not None and self._roster.keys.get(name) == self._public()
+        self._masker = self._read() if fits else None  # a new key waits for the list that has it
+
+    def take(self, request: Request) -> Arrays:
+        """Keep the list in a request, if it is to be believed."""
+        (content,) = unpack_json(request.arrays, "roster")
+        try:
+            roster = parse_roster(json.dumps(content).encode())
+            authority = read_authority(self.party / SECURE)
+            roster.check(authority)
+            if roster.keys.get(self.name) != self._public():
+                raise UntrustedKeysError("it has another key than this site's own")
+            if self._roster is not None and roster.number < self._roster.number:
+                raise UntrustedKeysError("it is older than the one that this site has")
+        except (OSError, ValueError) as error:
+            raise RefusedError(f"this site does not take the list of keys: {error}", Code.KEYS_DIFFER) from None
+        if self._masker is None or roster != self._roster:
+            write_roster(self.party, roster, authority)
+            self._roster, self._masker = roster, self._read()
+        return pack_json(taken=True)
+
+    def hide(self, request: Request, arrays: Arrays) -> Arrays:
+        """The answer under masks."""
+        if self._masker is None:
+            raise RefusedError("this site has not been given the list of keys", Code.KEYS_DIFFER)
+        return self._masker.hide(request, arrays)
+
+    def _public(self) -> str:
+        own = private_key(self.party / SECURE / KEY)
+        assert isinstance(own, X25519PrivateKey)
+        return own.public_key().public_bytes_raw().hex()
+
+    def _read(self) -> Masker:
+        return Masker(read_keys(self.party, self.name), self._factors, self._told)
+
+
+def has_joined(party: Path) -> bool:
+    """Whether a site's folder is of a deployment in which sites make their own keys, and it has made one."""
+    folder = party / SECURE
+    return (folder / KEY).exists() and (not (folder / ROSTER).exists() or read_roster(party).number > 0)

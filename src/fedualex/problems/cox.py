@@ -1,0 +1,457 @@
+"""Cox regression whose strata are the clients: risk sets never cross a client, and only sums leave it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from ..accepted import Column, Matrix, Number, Numbers
+from ..certificates.surveys import Curvature, Minorant, Surveyed
+from ..summaries import Known, Summary
+from ..tree import Saddle, Tree, cast_like
+from ..validation import issparse, of_type, real_array
+from .agnostic import checked_prior, checked_spread, mixtures
+from .curvature import Columns, Surveyor, score_vectors, shaped
+from .general import Problem
+from .known import Floor, Penalty, Smooth, norm_of_blocks, total_mass
+from .readings import Reading, RiskReading
+from .recipe import AbstractRecipe, Measure, assemble
+from .risk_sets import RiskSets, Shares, StepCut, cut_of_step, second_of, slope_of
+from .rows import Rows, features, label_column, padded_length, split_rows
+
+TINY = 1e-12
+"""By how much a floor is lowered, relative to its size, for the rounding of the sums that it is made of."""
+
+
+def times_and_events(y: object, rows: int, name: str = "y") -> NDArray[np.float64]:
+    """(rows, 2) of times >= 0 and events, which are 0 or 1; refused by row and value otherwise."""
+    found = real_array(name, y, f"{rows} pairs of a time and an event", truth=True)
+    if found.shape != (rows, 2):
+        raise ValueError(f"{name} must hold a time and an event for each of {rows} rows, got shape {found.shape}")
+    for column, words, wrong in (
+        ("time", "a number >= 0", ~(found[:, 0] >= 0)),
+        ("event", "0, if the row was last seen then without it, or 1", ~np.isin(found[:, 1], (0, 1))),
+    ):
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            value = found[row, int(column == "event")]
+            raise ValueError(f"the {column} of every row must be {words}, got {value:g} in row {row + 1} of {rows}")
+    return np.asarray(found, float)
+
+
+# One client's stratum as one example: all that a loss of rows cannot be.
+
+
+class PartialLikelihood(Smooth):
+    """sum_e c_e (log(sum over the risk set of weight exp(<w, row>)) - <w, row_e> - log weight_e) of a whole stratum.
+
+    With y, the coefficient of an event of group g is q_g c_e, q = (1 - spread) y + spread prior, and every loss is less
+    "null", what it is at w = 0 up to a constant. An example has {"row", "event", "weight", "last"}, as `RiskSets`
+    orders rows, where "event" has the coefficients; of groups "group" and "null" too. Rows after the last risk set are
+    padding.
+    """
+
+    spread: Any = 0.0
+    prior: Any = None
+
+    def __call__(self, x: Tree, *beside: Any) -> Array:
+        *y, example = beside
+        score = example["row"] @ x["weights"] + jnp.log(example["weight"])
+        losses = jax.lax.cumlogsumexp(score)[example["last"]] - score
+        if not y:
+            return jnp.vdot(example["event"], losses)
+        return jnp.vdot(example["event"] * self.shares(y[0])[example["group"]], losses - example["null"])
+
+    def shares(self, y: Any) -> Any:
+        """q of one mixture, or of several one below the other."""
+        if self.prior is None:
+            return y
+        return (1 - cast_like(self.spread, y)) * y + cast_like(self.spread, y) * cast_like(self.prior, y)
+
+    def jacobian_bound(self, examples: Any, problem: Any) -> float:
+        """Of the blocks xx and xy: a covariance of rows of norm <= r is at most r^2, a slope at most 2 r."""
+        each = (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k]), examples) for k in range(len(examples["event"])))
+        bounds = [_events_of(one) for one in each]
+        groups = np.concatenate([own.group for own in bounds])
+        curved = np.bincount(groups, np.concatenate([own.counts * own.risk.reach**2 for own in bounds]))
+        crossed = np.bincount(groups, np.concatenate([own.counts * 2 * own.risk.reach for own in bounds]))
+        if problem.like.y is None:
+            return float(curved.sum()) / len(bounds)
+        return norm_of_blocks(float(curved.max()) / len(bounds), (1 - float(self.spread)) * float(crossed.max()))
+
+    def surveyor(self, problem: Problem) -> "RiskSurveyor | None":
+        """In closed form, where the data is here."""
+        if problem.data is None or not problem.clients:
+            return None
+        examples = problem.data.examples
+        each = (jax.tree.map(lambda leaf, m=m: np.asarray(leaf[m, 0]), examples) for m in range(problem.clients))
+        return RiskSurveyor(problem, np.asarray(problem.weights, float).tolist(), [_events_of(one) for one in each])
+
+
+class Events(NamedTuple):
+    """A stratum, the coefficient of each row's loss, its group, and what its loss is less by."""
+
+    risk: RiskSets
+    counts: NDArray[np.float64]
+    group: NDArray[np.intp]
+    null: NDArray[np.float64]
+
+
+def _events_of(example: Any) -> Events:
+    """Without padding."""
+    used = np.arange(int(np.max(np.where(example["event"] > 0, example["last"], -1), initial=-1)) + 1)
+    count, last = np.asarray(example["event"], float)[used], np.asarray(example["last"], np.intp)[used]
+    row, weight = (np.asarray(example[name], float)[used] for name in ("row", "weight"))
+    risk = RiskSets(row, (count > 0) * 1.0, weight, last)
+    group = np.asarray(example["group"], np.intp)[used] if "group" in example else np.zeros(len(used), np.intp)
+    null = np.asarray(example["null"], float)[used] if "null" in example else np.zeros(len(used))
+    return Events(risk, count, group, null)
+
+
+class RiskSurveyor(Surveyor):
+    """Values, operators, second derivatives and dual cuts of strata, from sums that grow over rows."""
+
+    def __init__(self, problem: Any, weights: list[float], parts: list[Events]):
+        super().__init__(problem)
+        self.weights, self.parts = weights, parts
+
+    def survey(
+        self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None, columns: Columns = None
+    ) -> Surveyed:
+        """Added up over clients."""
+        x, y = score_vectors(self.problem.like, z)
+        begun = None if start is None else score_vectors(self.problem.like, start)
+        total = _Totals(len(x), y.size, curvature, np.arange(len(x)) if columns is None else columns)
+        for weight, own in zip(self.weights, self.parts, strict=True):
+            plain = weight * own.counts
+            if not np.any(plain):
+                continue
+            counts, scores = plain * self._shares(y)[own.group], own.risk.rows @ x[:, 0]
+            shares = Shares(own.risk, scores)
+            total.add(own, shares, counts)
+            if y.size:
+                total.add_groups(own, shares, (1.0 - self._spread) * plain)
+            if begun is not None:
+                before = plain * self._shares(begun[1])[own.group]
+                total.add_cut(
+                    own, cut_of_step(own.risk, own.risk.rows @ begun[0][:, 0], scores, before, counts), counts
+                )
+        return total.surveyed(self.problem.like, begun is not None)
+
+    @property
+    def _spread(self) -> float:
+        return float(self.problem.f.spread)
+
+    def _shares(self, y: NDArray[Any]) -> NDArray[Any]:
+        """q, by group; 1 without y."""
+        prior = self.problem.f.prior
+        if not y.size:
+            return np.ones(1)
+        return y if prior is None else (1 - self._spread) * y + self._spread * np.asarray(prior, float)
+
+
+class _Totals:
+    """What is added up over clients. kept: the entries of x among which second derivatives are wanted."""
+
+    def __init__(self, size: int, groups: int, curvature: bool, kept: NDArray[np.intp]):
+        self.value, self.slope, self.y_slope, self.kept = 0.0, np.zeros(size), np.zeros(groups), kept
+        self.cut, self.offset, self.curvature = np.zeros(size), 0.0, curvature
+        self.xx, self.yx = np.zeros((kept.size, kept.size)), np.zeros((groups, kept.size))
+
+    def add(self, own: Events, shares: Shares, counts: NDArray[Any]) -> None:
+        """Value and slope, and second derivatives where they are wanted."""
+        self.value += float(counts @ (shares.losses(own.risk) - own.null))
+        self.slope += slope_of(own.risk, shares, counts)
+        if self.curvature:
+            self.xx += second_of(own.risk.rows[:, self.kept], shares, counts)
+
+    def add_groups(self, own: Events, shares: Shares, counts: NDArray[Any]) -> None:
+        """Values and slopes of each group of events."""
+        losses = shares.losses(own.risk) - own.null
+        for g in np.unique(own.group):
+            member = counts * (own.group == g)
+            self.y_slope[g] += member @ losses
+            if self.curvature:
+                self.yx[g] += slope_of(own.risk, shares, member)[self.kept]
+
+    def add_cut(self, own: Events, found: StepCut, counts: NDArray[Any]) -> None:
+        """The cut of a step."""
+        self.cut += found.slope
+        self.offset += found.offset - float(counts @ own.null)
+
+    def surveyed(self, like: Saddle, has_cut: bool) -> Surveyed:
+        """In the shapes of the problem."""
+        found = Surveyed(Saddle(shaped(like.x, self.slope), shaped(like.y, -self.y_slope)), np.asarray(self.value))
+        if self.curvature:
+            groups = self.y_slope.size
+            found = found._replace(curvature=Curvature((self.xx + self.xx.T) / 2, self.yx, np.zeros((groups, groups))))
+        if has_cut:
+            found = found._replace(cut=Minorant(shaped(like.x, self.cut), np.asarray(self.offset)))
+        return found
+
+
+# Recipes.
+
+
+@dataclass(frozen=True, eq=False)
+class CoxRecipe(AbstractRecipe):
+    """`cox` without data, in one exchange: how many events there are, and what their losses add up to at w = 0.
+
+    l1, l2, group, groups, radius: as for `fx.problems.cox`. Targets are (time, event).
+    """
+
+    l1: Any = 0.0
+    l2: Any = 0.0
+    group: Any = 0.0
+    groups: Any = None
+    radius: Any = None
+    exchanges: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self._penalty()
+
+    @property
+    def reading(self) -> Reading:
+        """Scores are logarithms of relative hazards."""
+        return RiskReading()
+
+    def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
+        """Sums over events."""
+        own, _ = stratum(rows)
+        counts = own.event * own.weight
+        sums = {"events": counts.sum(), "null": counts @ own.null, "row_sum": rows.shares @ rows.X}
+        return self.opening(rows, client, sums={name: np.asarray(value) for name, value in sums.items()})
+
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+        """One: all rows in the order of falling times."""
+        return {name: value[None] for name, value in self._example(rows, known, client).items()}
+
+    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+        """The bounds of `cox`."""
+        total = total_mass(known)
+        _check_events(known[0]["events"])
+        budget, features = float(known[0]["null"]) / total, known[0]["row_sum"].size
+        x = {"weights": self._penalty().regularizer(self._penalty().ball(budget), (features,))}
+        like = Saddle({"weights": np.zeros(features)})
+        return self._built(PartialLikelihood(), known, data, x=x, like=like, floor=Floor(None, 0.0, each=True))
+
+    def held_out(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> NDArray[Any]:
+        """Of the events among these rows, with risk sets of these rows alone: for each part their weight, and the sum
+        of their losses less those at w = 0, which differ by their number, plus the mean of these in training.
+        """
+        own, order = stratum(rows)
+        parts = self.held_out_parts(known)
+        if not own.event.any():
+            return np.zeros((2, parts))
+        counts, shares = own.event * own.weight, Shares(own, own.rows @ np.asarray(x["weights"]))
+        number = self._numbers(rows, known, client)[order]
+        losses = counts * (shares.losses(own) - own.null + self._level(known))
+        return np.stack([np.bincount(number, counts, parts), np.bincount(number, losses, parts)])
+
+    def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+        own, _ = stratum(rows)
+        mass = rows.shares.sum()
+        event = own.event * own.weight / mass if mass > 0 else np.zeros(len(own.event))
+        return {"row": own.rows, "event": event, "weight": own.weight, "last": own.last.astype(np.int32)}
+
+    def _built(self, f: Any, known: Sequence[Known], data: Any, **parts: Any) -> Problem:
+        """Strata of one length, since clients are stacked."""
+        if not isinstance(data, str):
+            length = padded_length(max(one["event"].shape[1] for one in data), len(data))
+            data = [{name: _padded(name, value, length) for name, value in one.items()} for one in data]
+        return self.built(f, known, data, by_construction=True, **parts)
+
+    def _level(self, known: Sequence[Known]) -> float:
+        """What is added to the held-out loss of every event."""
+        return float(known[0]["null"] / known[0]["events"])
+
+    def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+        """The part that each row is of."""
+        return np.zeros(len(rows.y), np.intp)
+
+    def _penalty(self) -> Penalty:
+        return Penalty(self.l1, self.l2, self.radius, self.group, self.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class FairCoxRecipe(CoxRecipe):
+    """`fair_cox` without data, in two exchanges: groups, then events of each and their losses at w = 0.
+
+    kl, prior, cvar, grouped, spread: as of `AgnosticRecipe`.
+    """
+
+    kl: Any = 0.0
+    prior: Any = None
+    cvar: Any = None
+    grouped: bool = False
+    spread: Any = 0.0
+    exchanges: ClassVar[int] = 2
+    row_groups: ClassVar[bool] = True
+    measure: ClassVar[Measure] = "worst"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        of_type("grouped", self.grouped, bool, "True or False")
+        mixtures(self.kl, np.ones(1), self.cvar, self.prior is not None, checked_spread(self.spread))
+
+    def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
+        """Names of groups, then sums over their events."""
+        if not known:
+            named = rows.labels(self._group_of(rows, client))
+            return self.opening(rows, client, labels={"groups": named})
+        own, order = stratum(rows)
+        number, counts = self._numbers(rows, known, client)[order], own.event * own.weight
+        parts = known[0]["groups"].size
+        sums = {"group_events": np.bincount(number, counts, parts), "row_sum": rows.shares @ rows.X}
+        return Summary(sums={**sums, "group_null": np.bincount(number, counts * own.null, parts)})
+
+    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+        """The bounds of `fair_cox`."""
+        events, groups = known[1]["group_events"], known[0]["groups"]
+        _check_events(events.sum())
+        if np.any(events <= 0):
+            kind, lost = "group" if self.grouped else "client", groups[int(np.argmax(events <= 0))]
+            raise ValueError(
+                f"every {kind} must have an event, by which its loss is measured, but {kind} {lost} has none"
+            )
+        prior, budget = self._prior(known), self._level(known)
+        features = known[1]["row_sum"].size
+        spread = checked_spread(self.spread)
+        return self._built(
+            PartialLikelihood(np.asarray(spread), prior if spread > 0 else None),
+            known,
+            data,
+            x={"weights": self._penalty().regularizer(self._penalty().ball(budget), (features,))},
+            y=mixtures(self.kl, prior, self.cvar, self.prior is not None, spread),
+            like=Saddle({"weights": np.zeros(features)}, np.zeros(groups.size)),
+            floor=Floor(prior, -TINY * (1 + budget)),
+        )
+
+    def held_out_parts(self, known: Sequence[Known]) -> int:
+        """The groups."""
+        return int(known[0]["groups"].size)
+
+    def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+        own, order = stratum(rows)
+        number = self._numbers(rows, known, client)[order] if len(order) else np.zeros(1, np.int32)
+        found = super()._example(rows, known, client)
+        scale = (total_mass(known) / _counted(known[1]["group_events"]))[number]
+        null = own.null - self._level(known)
+        return {**found, "event": found["event"] * scale, "group": number.astype(np.int32), "null": null}
+
+    def _prior(self, known: Sequence[Known]) -> NDArray[Any]:
+        return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")
+
+    def _level(self, known: Sequence[Known]) -> float:
+        """The mean loss at w = 0 of an event, at the prior."""
+        return float(self._prior(known) @ (known[1]["group_null"] / _counted(known[1]["group_events"])))
+
+    def _group_of(self, rows: Rows, client: int) -> NDArray[Any]:
+        return np.full(len(rows.y), client) if rows.group is None or not self.grouped else rows.group
+
+    def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+        return rows.numbers(self._group_of(rows, client), known[0]["groups"])
+
+
+def stratum(rows: Rows) -> tuple[RiskSets, NDArray[np.intp]]:
+    """Rows that weigh something in the order of `RiskSets`, and where they stood; of none one row without event."""
+    used = np.flatnonzero(rows.shares > 0)
+    if not used.size:
+        own = RiskSets(np.zeros((1, rows.X.shape[1])), np.zeros(1), np.ones(1), np.zeros(1, np.intp))
+        return own, used
+    X = rows.X[used].toarray() if issparse(rows.X) else rows.X[used]
+    time, event = np.asarray(rows.y, float)[used].T
+    return RiskSets.of(X, time, event, rows.shares[used]), used[np.argsort(-time, kind="stable")]
+
+
+def _counted(events: NDArray[Any]) -> NDArray[Any]:
+    """Of groups without events, which `problem` refuses, one."""
+    return np.where(events > 0, events, 1.0)
+
+
+def _check_events(events: Any) -> None:
+    if not events > 0:
+        raise ValueError("some row must have an event, but every row of every client is censored (its event is 0)")
+
+
+def _padded(name: str, value: NDArray[Any], length: int) -> NDArray[Any]:
+    """Rows after the last risk set: in none, and without an event."""
+    more = [(0, 0), (0, length - value.shape[1]), *[(0, 0)] * (value.ndim - 2)]
+    return np.pad(value, more, constant_values=1 if name == "weight" else 0)
+
+
+def cox(
+    X: Matrix,
+    time: Column,
+    event: Column,
+    clients: Column | None = None,
+    *,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    group: Number = 0.0,
+    groups: Column | None = None,
+    radius: Number | None = None,
+    sample_weight: Numbers | None = None,
+) -> Problem:
+    """min_w (1/n) sum over events e of log(sum_{j in R_e} exp(<w, X_j - X_e>)) + l1 ||w||_1 + l2/2 ||w||^2 + groups.
+
+    Cox's partial likelihood, stratified by clients: R_e are the rows of the client of e that were under observation
+    when e happened, so that no risk set crosses a client. Events of one time have the same risk set (Breslow's ties).
+    time: 0 or more, until the event or until the row was last seen. event: 1 or 0. n: the number of all rows.
+    clients: for each row, whose it is; None is one client, and so one stratum. sample_weight: v_j >= 0 for each row, of
+    which the sum has v_j exp(<w, X_j>), events count v_e, and n is the sum. l1, l2, group, groups: as of `sparse_glm`.
+    x = {"weights": w}. There is no intercept, which no risk set would notice, and no y.
+
+    Bounds. Each event's loss is >= 0, so the floor is 0, and the loss at w = 0, the mean of log |R_e|, bounds the
+    penalty of a solution: w is in the ball of `Penalty`.
+    """
+    recipe = CoxRecipe(l1, l2, group, groups, radius)
+    return assemble(recipe, _split(X, time, event, clients, sample_weight))
+
+
+def fair_cox(
+    X: Matrix,
+    time: Column,
+    event: Column,
+    clients: Column,
+    *,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    radius: Number | None = None,
+    kl: Number = 0.0,
+    prior: Numbers | None = None,
+    cvar: Number | None = None,
+    groups: Column | None = None,
+    sample_weight: Numbers | None = None,
+    spread: Number = 0.0,
+) -> Problem:
+    """min_w max_y F + sum_g q_g (mean over events e of group g of loss_e(w) - loss_e(0)) + penalty - kl KL(y, prior).
+
+    loss_e is that of `cox`, with strata by client whatever the groups are. It is taken less its value without a model,
+    the logarithm of the size of the risk set: otherwise the largest client would be the worst one. So the worst group
+    is the one for which the model gains least. F is the mean of loss_e(0) at the prior, a constant.
+    X, time, event, sample_weight: as for `cox`. groups: for each row its group; clients are the groups without it.
+    l1, l2, radius, kl, prior, cvar, spread: as for `agnostic`; y is in the simplex of groups.
+
+    Bounds. At w = 0 f is F for every y, and at the prior it is >= 0, since losses are: the floor. So the penalty of a
+    solution is at most F.
+    """
+    recipe = FairCoxRecipe(
+        l1, l2, radius=radius, kl=kl, prior=prior, cvar=cvar, grouped=groups is not None, spread=spread
+    )
+    return assemble(recipe, _split(X, time, event, clients, sample_weight, groups))
+
+
+def _split(
+    X: object, time: object, event: object, clients: object, weight: object, groups: object = None
+) -> list[Rows]:
+    rows = features(X)
+    pairs = np.stack([real_array("time", time, truth=True), real_array("event", event, truth=True)], axis=-1)
+    y = times_and_events(pairs, rows.shape[0], "(time, event)")
+    group = None if groups is None else label_column("groups", groups, rows.shape[0])
+    return split_rows(rows, y, clients, weight, group)

@@ -1,0 +1,166 @@
+"""Sites that make their own keys: whoever makes the kit has none of them, and a server cannot give sites other lists."""
+
+import json
+import shutil
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from support.command_line import cli
+from support.consortium import deployment, run_in_threads, write_tables
+from support.patients import HOSPITALS
+
+from fedualex.deploy.consortium.membership import add_site, remove_site, renew
+from fedualex.deploy.engine import RefusedError, Request
+from fedualex.deploy.ledger import audit
+from fedualex.deploy.party import Layout
+from fedualex.deploy.secure.joining import TASK, OwnKeys, admit, join, pack_roster
+from fedualex.deploy.secure.masks import UntrustedKeysError, private_key, read_roster, write_key
+from fedualex.deploy.secure.sums import reveal
+from fedualex.deploy.wire import pack_json
+from fedualex.runs.settings import ConfigurationError
+from fedualex.runtime.status import Code
+
+FIT = {"goal": "logistic", "l1": 0.004, "l2": 0.008}
+
+
+@pytest.fixture
+def root(tmp_path):
+    write_tables(tmp_path)
+    return deployment(tmp_path, "auto", server={"own_keys": True}, **FIT)
+
+
+def joined(root, *names, **options):
+    """The requests of these sites, as they come to the authority."""
+    return [join(Layout(root).site(name), name, **options)[0] for name in names]
+
+
+def private_files(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in (folder).rglob("secure/key.pem"))
+
+
+def masks_of(root, name):
+    return OwnKeys(Layout(root).site(name), name, lambda task: {}, lambda task: "")
+
+
+def taking(arrays):
+    return Request(TASK, 0, "run", arrays)
+
+
+def test_whoever_makes_a_kit_has_the_key_of_no_site_and_nothing_runs_before_all_have_joined(root):
+    assert private_files(root) == ["authority/secure/key.pem"]
+    with pytest.raises(ConfigurationError, match="not all sites have joined: `fedualex deploy admit` says who"):
+        run_in_threads(root)
+    requests = joined(root, *HOSPITALS[:2])
+    assert admit(Layout(root), requests)[1] == ["west"]
+    for request in requests:  # it has the public half alone
+        assert json.loads(request.read_text()).keys() == {"site", "key"}
+        own = private_key(request.parent / "secure" / "key.pem").private_bytes_raw().hex()
+        assert own not in request.read_text()
+    assert not (root / "server" / "secure" / "roster.json").exists()
+
+
+def test_a_run_of_sites_with_keys_of_their_own_is_under_masks(root):
+    for name in HOSPITALS:
+        told = cli("deploy", "join", root / "sites" / name).output
+        assert f"join-{name}.json: send it to the authority" in told
+        words = told.rpartition("telephone: ")[2].strip()
+        assert words in cli("deploy", "admit", root, root / "sites" / name / f"join-{name}.json").output
+    run = run_in_threads(root)
+    assert run.gap is not None
+    for name in HOSPITALS:
+        assert not any(
+            "operators" in word for line in audit(root / "sites" / name)["lines"] for word in line["in_the_clear"]
+        )
+    assert audit(root / "sites" / "west")["totals"]["tasks"]["roster"] == 1
+
+
+def test_a_new_key_of_one_site_reaches_the_others_without_their_doing_anything(root):
+    admit(Layout(root), joined(root, *HOSPITALS))
+    sites = {name: masks_of(root, name) for name in HOSPITALS}
+    first = pack_roster(root / "server")
+    for site in sites.values():
+        site.take(taking(first))
+    admit(Layout(root), joined(root, "west", renew=True))
+    sites["west"] = masks_of(root, "west")  # who made a new key is started again; the others are not
+    second = pack_roster(root / "server")
+    for site in sites.values():
+        site.take(taking(second))
+    roster = read_roster(root / "server")
+    assert roster.number == 2
+    request = Request("survey", 1, "run", {}, "n1", roster.digest)
+    answers = {
+        name: site.hide(request, {"values": np.array([m + 0.5])}) for m, (name, site) in enumerate(sites.items())
+    }
+    assert reveal(answers)["east"]["values"].tolist() == [4.5]
+    with pytest.raises(RefusedError, match="older than the one that this site has") as error:
+        sites["east"].take(taking(first))
+    assert error.value.code is Code.KEYS_DIFFER
+
+
+def test_a_list_that_the_authority_has_not_signed_is_not_taken(root):
+    admit(Layout(root), joined(root, *HOSPITALS))
+    site, roster = masks_of(root, "west"), read_roster(root / "server")
+    others = {**roster.keys, "east": roster.keys["north"]}
+    thief = Ed25519PrivateKey.generate()
+    for wrong, why in (
+        (replace(roster, keys=others), "not signed by the authority"),
+        (replace(roster, number=9), "not signed by the authority"),
+        (replace(roster, keys=others).sign(thief), "not signed by the authority"),
+    ):
+        with pytest.raises(RefusedError, match=why):
+            site.take(taking(pack_json(roster=asdict(wrong))))
+    for nonsense in (3, [], {"keys": {}}, {**asdict(roster), "number": "1"}, {**asdict(roster), "keys": 3}):
+        with pytest.raises(RefusedError, match="does not take the list of keys"):
+            site.take(taking(pack_json(roster=nonsense)))
+    authority = private_key(root / "authority" / "secure" / "key.pem")
+    without = replace(roster, keys={**roster.keys, "west": roster.keys["east"]}).sign(authority)
+    with pytest.raises(RefusedError, match="another key than this site's own"):
+        site.take(taking(pack_json(roster=asdict(without))))
+
+
+def test_requests_that_are_none_and_keys_of_others_are_refused(root, tmp_path):
+    [request] = joined(root, "west")
+    known = json.loads(request.read_text())
+    for wrong, why in (
+        ({**known, "site": "nobody"}, "there is no site 'nobody'"),
+        ({**known, "key": "12"}, "is no request of"),
+        ({"site": "west"}, "is no request of"),
+    ):
+        (tmp_path / "wrong.json").write_text(json.dumps(wrong))
+        with pytest.raises(UntrustedKeysError, match=why):
+            admit(Layout(root), [tmp_path / "wrong.json"])
+    admit(Layout(root), [request])
+    (tmp_path / "wrong.json").write_text(json.dumps({**known, "site": "east"}))
+    with pytest.raises(UntrustedKeysError, match="the key of east is that of another site"):
+        admit(Layout(root), [tmp_path / "wrong.json"])
+    with pytest.raises(FileExistsError):
+        write_key(Layout(root).site("west"), private_key(Layout(root).site("west") / "secure" / "key.pem"))
+    before = (Layout(root).site("west") / "secure" / "key.pem").read_bytes()
+    joined(root, "west")  # again, without renew: the same key
+    assert (Layout(root).site("west") / "secure" / "key.pem").read_bytes() == before
+
+
+def test_sites_come_and_go_and_certificates_are_renewed_while_the_keys_for_masks_stay(root, tmp_path):
+    admit(Layout(root), joined(root, *HOSPITALS))
+    keys = {name: (Layout(root).site(name) / "secure" / "key.pem").read_bytes() for name in HOSPITALS}
+    renew(root)
+    assert {name: (Layout(root).site(name) / "secure" / "key.pem").read_bytes() for name in HOSPITALS} == keys
+    shutil.copy(tmp_path / "west.csv", tmp_path / "north-2.csv")
+    add_site(root, "rome", str(tmp_path / "west.csv"))
+    assert not (root / "server" / "secure" / "roster.json").exists()
+    assert private_files(root / "sites" / "rome") == []
+    assert admit(Layout(root), joined(root, "rome"))[1] == []
+    assert set(read_roster(root / "server").keys) == {*HOSPITALS, "rome"}
+    remove_site(root, "west")
+    roster = read_roster(root / "server")
+    assert set(roster.keys) == {"east", "north", "rome"}
+    assert masks_of(root, "east").take(taking(pack_roster(root / "server")))
+
+
+def test_own_keys_take_three_sites_and_tables(tmp_path):
+    from fedualex.deploy.consortium.kit import init_deployment
+
+    with pytest.raises(ConfigurationError, match="own_keys are for secure sums: they take 3 sites or more"):
+        init_deployment(tmp_path / "a", None, "north,south", {"goal": "logistic", "target": "y"}, {"own_keys": True})

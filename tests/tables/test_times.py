@@ -1,0 +1,158 @@
+"""Times to an event in a table: a fit beside statsmodels, measures, refusals, files and verification."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from statsmodels.duration.hazard_regression import PHReg
+from support.command_line import cli, refused, strict
+
+from fedualex import models
+from fedualex.problems.risk_sets import concordance_sums
+
+FIT = ("--time", "days", "--event", "died", "--clients", "site", "--id", "patient", "--reference", "ward=a")
+
+
+def columns(rows=240, seed=0):
+    rng = np.random.default_rng(seed)
+    age, dose, ward = rng.normal(60, 9, rows), rng.normal(3, 1, rows), rng.choice(["a", "b", "c"], rows)
+    score = 0.06 * (age - 60) - 0.5 * (dose - 3) + 0.7 * (ward == "b")
+    died = np.ceil(200 * rng.exponential(np.exp(-score)))
+    seen = np.ceil(200 * rng.exponential(1.5, rows))
+    found = {"patient": [f"p{i}" for i in range(rows)], "site": rng.choice(["york", "bonn", "oslo"], rows)}
+    found |= {"age": age.round(1), "dose": dose.round(2), "ward": ward}
+    return found | {"days": np.minimum(died, seen), "died": (died <= seen).astype(int)}
+
+
+def write(path: Path, table: dict, **changed) -> Path:
+    table = {**table, **changed}
+    with path.open("w") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A folder with a table and its model without penalty, and what the fit printed."""
+    place = tmp_path_factory.mktemp("times")
+    write(place / "stays.csv", columns())
+    options = (*FIT, "--l1", "0", "--l2", "0", "--holdout", "0", "--out", place / "fit")
+    return place, cli("fit", place / "stays.csv", *options).output
+
+
+def test_coefficients_and_errors_are_those_of_statsmodels(fitted):
+    place, text = fitted
+    table = columns()
+    encoded = np.stack([table["age"], table["dose"], table["ward"] == "b", table["ward"] == "c"], axis=1).astype(float)
+    known = PHReg(table["days"], encoded, status=table["died"], strata=table["site"], ties="breslow").fit(disp=0)
+    effects = strict(cli("summary", place / "fit", "--json").output)
+    rows = {row["name"]: row for row in effects["rows"]}
+    for j, name in enumerate(("age", "dose", "ward=b", "ward=c")):
+        assert rows[name]["estimate"] == pytest.approx(known.params[j], abs=1e-6)
+        assert rows[name]["error"] == pytest.approx(known.bse[j], abs=1e-5)
+        assert rows[name]["ratio"] == pytest.approx(np.exp(known.params[j]), rel=1e-6)
+        assert rows[name]["bound"] <= 1e-6
+    assert "hazard ratio" in text
+    assert "(intercept)" not in text
+    assert set(effects["others"]) >= {"sandwich"}
+
+
+def test_the_gap_without_penalty_is_proved_and_verified(fitted):
+    place, _ = fitted
+    assert models.load(place / "fit").certificate["gap"] <= 1e-12
+    assert "VERIFIED" in cli("verify", place / "fit").output
+
+
+def test_predictions_are_scores_and_relative_hazards(fitted):
+    place, _ = fitted
+    cli("predict", place / "fit", place / "stays.csv", "--keep", "patient", "--out", place / "p.csv")
+    rows = list(csv.DictReader((place / "p.csv").read_text().splitlines()))
+    assert set(rows[0]) == {"patient", "prediction", "relative hazard"}
+    assert float(rows[3]["relative hazard"]) == pytest.approx(np.exp(float(rows[3]["prediction"])))
+
+
+def test_the_c_index_of_all_rows_and_of_pairs_within_clients(fitted):
+    place, _ = fitted
+    new = columns(rows=90, seed=3)
+    write(place / "new.csv", new)
+    model = models.load(place / "fit")
+    scores = model.decision_function({name: np.asarray(new[name]) for name in ("age", "dose", "ward")})
+    pooled = strict(cli("evaluate", place / "fit", place / "new.csv", "--json").output)
+    found = concordance_sums(new["days"], new["died"], scores)
+    assert pooled["overall"]["c-index"] == pytest.approx(found["concordant"] / found["comparable"], rel=1e-12)
+    lower, upper = pooled["intervals"]["overall"]["c-index"]
+    assert 0.5 < lower < pooled["overall"]["c-index"] < upper < 1
+    within = strict(cli("evaluate", place / "fit", place / "new.csv", "--clients", "site", "--json").output)
+    each = [
+        concordance_sums(*(np.asarray(a)[new["site"] == s] for a in (new["days"], new["died"], scores)))
+        for s in ("bonn", "oslo", "york")
+    ]
+    total = sum(one["concordant"] for one in each) / sum(one["comparable"] for one in each)
+    assert within["overall"]["c-index"] == pytest.approx(total, rel=1e-12)
+
+
+def bootstrap_deviation(time, event, scores, rng):
+    picks = (rng.integers(0, len(time), len(time)) for _ in range(400))
+    sums = [concordance_sums(time[i], event[i], scores[i]) for i in picks]
+    return np.std([one["concordant"] / one["comparable"] for one in sums])
+
+
+def test_the_error_of_a_c_index_is_that_of_the_bootstrap():
+    from fedualex.inference.measures import measure, summarize_times
+
+    rng, table = np.random.default_rng(0), columns(rows=150, seed=5)
+    scores = 0.06 * table["age"] - 0.5 * table["dose"]
+    given = (table["days"], table["died"], scores)
+    error = measure(summarize_times(*given))["c-index"].error
+    assert error == pytest.approx(bootstrap_deviation(*given, rng), rel=0.15)
+
+
+BAD = [
+    ({"days": -3.0}, "the time 'days' must be a number >= 0, got -3.0 in row 8 (patient p7"),
+    ({"days": ""}, "the time 'days' must be a number >= 0, got nothing in row 8 (patient p7"),
+    ({"died": 2}, "the event 'died' must be 1 where the event happened at the time of the row, else 0, got 2 in row 8"),
+    ({"died": "yes"}, "the event 'died' must be 1 where the event happened at the time of the row, else 0, got "),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), BAD, ids=[str(case[0]) for case in BAD])
+def test_bad_times_and_events_are_refused_by_row(tmp_path, change, words):
+    table = columns(rows=40)
+    for name, value in change.items():
+        table[name] = [value if i == 7 else old for i, old in enumerate(np.asarray(table[name]).tolist())]
+    assert words in refused("fit", write(tmp_path / "t.csv", table), *FIT)
+
+
+def test_options_that_do_not_fit_are_refused(tmp_path):
+    path = write(tmp_path / "t.csv", columns(rows=40), died=[0] * 40)
+    assert "every row of every client is censored" in refused("fit", path, *FIT)
+    assert "needs time and event, the names of two columns" in refused("fit", path, "--goal", "cox", "--time", "days")
+    assert "time and event are for the goals cox, fair-cox, got the goal lasso" in refused(
+        "fit", path, *FIT, "--goal", "lasso"
+    )
+    assert "has no column 'dayz'" in refused("fit", path, "--time", "dayz", "--event", "died")
+
+
+@pytest.mark.slow
+def test_a_monotone_likelihood_has_no_optimum_and_says_so(tmp_path):
+    table = columns()
+    table["dose"] = -np.where(table["died"] == 1, table["days"], 1e4)  # the earlier, the larger
+    path = write(tmp_path / "t.csv", table)
+    assert "separable along" in refused("fit", path, *FIT, "--l1", "0", "--l2", "0", "--out", tmp_path / "fit")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", ["cox", "fair-cox"])
+def test_a_penalty_is_chosen_and_the_run_verified(tmp_path, goal):
+    write(tmp_path / "stays.csv", columns())
+    text = cli("fit", tmp_path / "stays.csv", *FIT, "--goal", goal, "--out", tmp_path / "fit").output
+    assert "5 folds of held-out rows" in text
+    model = models.load(tmp_path / "fit")
+    assert model.certificate["gap"] <= 1e-5
+    assert model.certificate["exchanges"] <= 15
+    assert model.training["held_out"]["overall"]["c-index"] > 0.55
+    assert "VERIFIED" in cli("verify", tmp_path / "fit" / "run").output
+    assert ("ordinary model" in text) == (goal == "fair-cox")
