@@ -395,20 +395,33 @@ def _tell(text: str) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write; the screen if left out."
 )
+@click.option("--survival", callback=names, help="cox: times, with commas between, up to which to tell survival.")
+@click.option("--clients", help="With --survival: the column that says whose baseline hazard is a row's.")
 @json_option
 @one_line_errors
-def predict(model: Path, table: str, keep: list[str] | None, key: str | None, out: Path | None, as_json: bool) -> None:
+def predict(
+    model: Path,
+    table: str,
+    keep: list[str] | None,
+    key: str | None,
+    out: Path | None,
+    survival: list[str] | None,
+    clients: str | None,
+    as_json: bool,
+) -> None:
     """Predict the rows of a TABLE by a MODEL: a CSV file with the prediction, the score and the probabilities."""
     from ..data.columns import naming_rows
     from ..models import load
     from ..storage import write_atomically
 
     found = load(model)
-    rows = _rows_for(found, table, keep or [], key)
+    rows = _rows_for(found, table, [*(keep or []), *([clients] if clients else [])], key)
     for sentence in _unseen(found, rows):
         echo_line(f"note: {sentence}", err=True)
     with naming_rows(rows, key or found.training.get("id")):
         columns = predictions(found, rows)
+    if survival:
+        columns |= _survival(model, found, rows, clients, survival)
     if twice := [name for name in keep or () if name in columns]:
         raise ValueError(f"keep must name columns that predict does not write, got {twice[0]!r}")
     text = as_text(kept_columns(rows, keep or []) | columns, as_json)
@@ -417,6 +430,22 @@ def predict(model: Path, table: str, keep: list[str] | None, key: str | None, ou
     else:
         write_atomically(out, text.encode())
         echo(f"{rows.rows} predictions: {out}")
+
+
+def _survival(path: Path, model: Any, rows: Any, clients: str | None, times: list[str]) -> dict[str, list[Any]]:
+    """For each time the probability of no event up to it."""
+    from ..tables.baselines import read_baselines, survival
+
+    if not model.answers.reading.timed:
+        raise BadInput(
+            f"--survival is for models of times to an event, and this one is a {model.answers.reading.title}"
+        )
+    try:
+        until = [float(time) for time in times]
+    except ValueError:
+        raise BadInput(f"--survival must be times such as 365,730, got {','.join(times)}") from None
+    owners = None if clients is None else rows[clients]
+    return survival(read_baselines(path), model.decision_function(rows), owners, until)
 
 
 def _rows_for(model: Any, table: str, beside: list[str], key: str | None) -> Any:

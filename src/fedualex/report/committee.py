@@ -20,8 +20,9 @@ from .numbers import chance_text, coefficient_text, estimate_texts, number_text,
 MOST_EFFECTS, MOST_CLIENTS, MOST_CURVES = 40, 20, 12
 """How many effects have a row in the forest plot, how many clients are shown before the fold, and how many clients may
 be for their curves to be unfolded."""
-NAMES = {"auc": "AUC", "r2": "R²", "mae": "mean absolute error", "mse": "mean squared error"}
-MAIN, SERVED = ("auc", "r2", "accuracy", "mae", "loss"), ("loss", "auc", "mae", "r2", "accuracy")
+NAMES = {"auc": "AUC", "c-index": "C-index", "r2": "R²", "mae": "mean absolute error", "mse": "mean squared error"}
+MAIN = ("auc", "c-index", "r2", "accuracy", "mae", "loss")
+SERVED = ("loss", "auc", "c-index", "mae", "r2", "accuracy")
 """The measure of the first sentence, and that by which clients are compared: the first of these that there is."""
 PERCENT = 95
 """Of the intervals of measures, unless they say otherwise."""

@@ -27,6 +27,7 @@ from ..runtime.prepare import check_simulation, choose_method
 from ..storage import write_json
 from ..summaries import Known, merged
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
+from .baselines import baseline_of, keep_baselines
 from .choosing import PartiesHere
 from .effects import Wanted, find_effects, find_unpenalized
 from .goals import (
@@ -375,6 +376,9 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
         other = fit_other(planned, penalty)
         model = with_ordinary(model, None if other is None else measure(other))
     save(model, path / MODEL)
+    if recipe.reading.timed:
+        each = zip(parties.names, parties.members, strict=True)
+        keep_baselines(path, {name: baseline_of(model, own.trained, recipe.weights) for name, own in each})
     return model
 
 
