@@ -314,9 +314,9 @@ def operators_of(entrant: Entrant, problem: AbstractProblem, local_steps: int) -
         return tree.scale(0.0, z)
 
     def step(z: Tree) -> Any:
-        server = method.start(Dual(z, 0 * tree.dot(z, z)), problem.geometry)
-        return method.local_step(method.local_init(server, method.memory(server)), oracle, problem.geometry)[0]
+        server = rounds.start(Dual(z, 0 * tree.dot(z, z)), problem.geometry)
+        return rounds.local_step(rounds.local_init(server, rounds.memory(server)), oracle, problem.geometry)[0]
 
-    method = with_steps(method, dict.fromkeys(method.missing_steps(), 1.0))
+    rounds: Any = with_steps(method, dict.fromkeys(method.missing_steps(), 1.0))
     jax.eval_shape(step, jax.tree.map(np.asarray, problem.like))
-    return calls * local_steps + method.surveys + int(method.survey != "none")
+    return calls * local_steps + rounds.surveys + int(rounds.survey != "none")

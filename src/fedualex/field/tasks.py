@@ -172,7 +172,11 @@ def read_additions(path: Path) -> tuple[dict[str, Task], dict[str, Entrant]]:
 def as_tasks(given: Any) -> dict[str, Task]:
     """Problems by name, each with what its runs share."""
     given = of_type("problems", given, Mapping, "problems by name")
-    return {name: one if isinstance(one, Task) else Task(lambda one=one: one) for name, one in given.items()}
+    return {name: one if isinstance(one, Task) else Task(_giving(one)) for name, one in given.items()}
+
+
+def _giving(problem: Any) -> Any:
+    return lambda: problem
 
 
 def as_entrants(given: Any) -> dict[str, Entrant]:
