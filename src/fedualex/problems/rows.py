@@ -233,8 +233,7 @@ class Rows(NamedTuple):
 
     def of(self, chosen: NDArray[Any]) -> "Rows":
         """Some of them."""
-        found: Rows = Rows._make(None if part is None else part[chosen] for part in self)
-        return found
+        return Rows._make(None if part is None else part[chosen] for part in self)
 
     @property
     def features(self) -> Any:
