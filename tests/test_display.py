@@ -15,7 +15,7 @@ from fedualex.cli import main
 from fedualex.cli.common import shown
 from fedualex.data import Encoder, Standardizer
 from fedualex.deploy.wire import one_line
-from fedualex.display import html_table, rounded_up, text_table, visible
+from fedualex.display import determined, html_table, rounded_up, text_table, visible
 from fedualex.models import Answers, Model, save
 from fedualex.problems.families import reading_of
 
@@ -149,3 +149,36 @@ def test_what_a_model_keeps_of_others_neither_steers_a_terminal_nor_forges_a_lin
 
 def test_a_refusal_of_a_site_is_shown_escaped():
     assert one_line(f"refused: {NASTY}\n more") == "refused: \\x1b]0;owned\\x07\\x1b[2J more"
+
+
+@settings(deadline=None)
+@given(st.floats(-1e6, 1e6), st.floats(1e-9, 1e3), st.floats(-1, 1))
+def test_digits_that_are_shown_are_those_of_the_right_number(value, within, share):
+    """Which is anywhere within the bound: it is at most one unit of the last digit away."""
+    text, right = determined(value, within), value + share * within
+    if text.startswith("±"):
+        assert abs(right) <= float(text[1:]) * (1 + 1e-12)
+        return
+    mantissa, _, power = text.partition("e")
+    unit = 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2]))
+    if "." not in mantissa and not power:  # a whole number may end in zeros that are no digits
+        unit *= 10 ** (len(mantissa) - len(mantissa.rstrip("0")))
+    assert abs(float(text) - right) <= unit * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ((0.65618, 0.00138), "0.66"),
+        ((-0.2011, 4e-4, 4, True), "-0.201"),
+        ((0.2, 4e-3), "0.20"),
+        ((-0.998, 0.003), "-1.00"),
+        ((1.614e-5, 9e-9), "1.61e-05"),
+        ((0.004, 0.01), "±0.02"),
+        ((0.0, 0.0), "0"),
+        ((1698.14159,), "1698"),
+        ((float("nan"), 1.0), ""),
+    ],
+)
+def test_a_number_in_the_digits_that_are_determined(given, text):
+    assert determined(*given) == text

@@ -1,5 +1,6 @@
 """What is shown: certified bounds, never tighter than the bound, and tables as text and as HTML."""
 
+import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from html import escape
@@ -32,6 +33,27 @@ def _rounded(bound: float, digits: int, direction: str) -> str:
         return f"{short:f}"
     digits_of, _, exponent = f"{short:e}".partition("e")
     return f"{digits_of}e{int(exponent):+03d}"
+
+
+def determined(value: float | None, within: float = math.inf, digits: int = 4, sign: bool = False) -> str:
+    """A number that is known to be within a bound of the right one, in the digits of which the bound leaves no doubt.
+
+    The right number is at most one unit of the last digit away. Where not even the first digit is known, the largest
+    size that the right number may have is shown, as in ±0.02. within: inf if nothing is known; then no digit is left
+    out. digits: at most. sign: whether to write + too.
+    """
+    if value is None or math.isnan(value):
+        return ""
+    plus = "+" if sign else ""
+    if 0 < within < math.inf:
+        unit = math.ceil(math.log10(2 * within))
+        known = math.floor(math.log10(abs(value))) - unit + 1 if value else 0
+        if known < 1:
+            return f"±{rounded_up(abs(value) + within, 1)}"
+        if known < digits and -6 <= unit <= 0:
+            return f"{value:{plus}.{-unit}f}"  # a 0 that is known is shown
+        digits = min(digits, known)
+    return f"{value:{plus}.{digits}g}"
 
 
 def gap_text(gap: float | None) -> str:

@@ -7,9 +7,10 @@ import pytest
 import statsmodels.api as sm
 from support.effects import Parties, cut, draw_rows, draw_target, family_named
 
+from fedualex.inference.coefficients import Proved
 from fedualex.inference.newton import Outcome, estimate
 from fedualex.inference.sums import Design
-from fedualex.inference.table import CONDITIONAL, Effects, tabulate
+from fedualex.inference.table import CONDITIONAL, Effects, readable_units, shown_rows, tabulate
 
 ROWS = 400
 NAMES = ("intercept", "age", "dose")
@@ -91,3 +92,30 @@ def test_refusals():
         tabulate(found, penalized=np.zeros(3), effect="", kind="robust")
     with pytest.raises(ValueError, match="confidence must be a number between 0 and 1, got 95"):
         tabulate(found, penalized=np.zeros(3), effect="", confidence=95)
+
+
+def test_effects_of_large_and_small_numbers_are_shown_for_a_power_of_ten_and_kept_for_one_unit():
+    mean, deviation = np.array([4e4, 50.0, 2e-5, 0.01, 0.5, 3.0, 0.0]), np.array([2e4, 9.9, 5e-6, 0.0995, 0.05, 10, 0])
+    per = readable_units(mean, deviation)
+    np.testing.assert_allclose(per, [1e4, 1, 1e-6, 1, 0.01, 10, 1])  # the fourth holds 0 and 1
+    _, found = estimated("logistic")
+    plain = tabulate(found, penalized=np.ones(3), effect="odds ratio", units=units())
+    scaled = tabulate(
+        found, penalized=np.ones(3), effect="odds ratio", units=units(), shown_per=np.array([1.0, 1e4, 1e-6])
+    )
+    for one, other, shown in zip(plain.rows, scaled.rows, shown_rows(scaled.plain()), strict=True):
+        assert one.ratio == other.ratio
+        assert shown["ratio"] == pytest.approx(np.exp(other.shown_per * one.estimate))
+        assert shown["upper"] == pytest.approx(other.shown_per * one.upper)
+        assert (shown["z"], shown["p"]) == (one.z, one.p)
+    assert [cells[0] for cells in scaled.cells()] == ["intercept", "age (per 10,000)", "dose (per 1e-06)"]
+
+
+def test_what_is_proved_of_penalized_coefficients_is_a_column_and_the_rest_of_the_digits_is_left_out():
+    _, found = estimated("logistic")
+    proved = Proved(np.array([np.inf, 0.0, 2e-3]), np.array([False, True, False]), np.array([0.0, 0.0, 1.0]))
+    effects = tabulate(found, penalized=np.array([0.1234567, 0, 0.1234567]), effect="odds ratio", proved=proved)
+    assert [cells[1:3] for cells in effects.cells()] == [["0.1235", ""], ["0", "zero"], ["0.12", "sign"]]
+    again = Effects.read(json.loads(json.dumps(effects.plain(), allow_nan=False)))
+    np.testing.assert_equal(again.rows, effects.rows)
+    assert "proved" not in tabulate(found, penalized=np.zeros(3), effect="odds ratio").header()

@@ -166,7 +166,7 @@ def test_what_is_no_model_is_refused_in_one_sentence(table, tmp_path):
         ValueError, match=r"is a model of schema 2, whose categories had no reference: fit it again, or"
     ):
         models.load(stored(schema=2))
-    with pytest.raises(ValueError, match=r"is damaged: .*one of classes, ranking, numbers"):
+    with pytest.raises(ValueError, match=r"is damaged: .*one of classes, ranking, risk, numbers"):
         models.load(stored(answers=document["answers"] | {"kind": "oracle"}))
     (folder / "model.json").write_text("{")
     with pytest.raises(ValueError, match="is no model of fedualex"):

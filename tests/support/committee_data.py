@@ -8,6 +8,9 @@ from fedualex.data import Encoder, Standardizer
 from fedualex.models import Answers, Model
 from fedualex.problems.families import reading_of
 
+UNSAID = {"penalized_bound": None, "penalized_proved": "", "shown_per": 1.0}
+"""Of penalized coefficients of which nothing is proved, one unit of a column each."""
+
 
 def effect(name: str, estimate: float | None, reference: str = "") -> dict[str, Any]:
     if estimate is None:
@@ -17,11 +20,20 @@ def effect(name: str, estimate: float | None, reference: str = "") -> dict[str, 
             "ratio_lower": None,
             "ratio_upper": None,
             "reference": reference,
+            **UNSAID,
         }
     lower, upper = estimate - 0.4, estimate + 0.4
     ratios = dict(zip(("ratio", "ratio_lower", "ratio_upper"), np.exp([estimate, lower, upper]).tolist(), strict=True))
     numbers = {"estimate": estimate, "error": 0.2, "lower": lower, "upper": upper, "z": estimate / 0.2, "p": 0.01}
-    return {"name": name, "penalized": estimate / 2, **numbers, **ratios, "reference": reference, "bound": 1e-9}
+    return {
+        "name": name,
+        "penalized": estimate / 2,
+        **numbers,
+        **ratios,
+        "reference": reference,
+        "bound": 1e-9,
+        **UNSAID,
+    }
 
 
 def effects(rows: list[dict[str, Any]], kind: str = "odds ratio") -> dict[str, Any]:

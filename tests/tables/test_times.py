@@ -1,37 +1,15 @@
 """Times to an event in a table: a fit beside statsmodels, measures, refusals, files and verification."""
 
 import csv
-from pathlib import Path
 
 import numpy as np
 import pytest
 from statsmodels.duration.hazard_regression import PHReg
 from support.command_line import cli, refused, strict
+from support.times import FIT, columns, write
 
 from fedualex import models
 from fedualex.problems.risk_sets import concordance_sums
-
-FIT = ("--time", "days", "--event", "died", "--clients", "site", "--id", "patient", "--reference", "ward=a")
-
-
-def columns(rows=240, seed=0):
-    rng = np.random.default_rng(seed)
-    age, dose, ward = rng.normal(60, 9, rows), rng.normal(3, 1, rows), rng.choice(["a", "b", "c"], rows)
-    score = 0.06 * (age - 60) - 0.5 * (dose - 3) + 0.7 * (ward == "b")
-    died = np.ceil(200 * rng.exponential(np.exp(-score)))
-    seen = np.ceil(200 * rng.exponential(1.5, rows))
-    found = {"patient": [f"p{i}" for i in range(rows)], "site": rng.choice(["york", "bonn", "oslo"], rows)}
-    found |= {"age": age.round(1), "dose": dose.round(2), "ward": ward}
-    return found | {"days": np.minimum(died, seen), "died": (died <= seen).astype(int)}
-
-
-def write(path: Path, table: dict, **changed) -> Path:
-    table = {**table, **changed}
-    with path.open("w") as file:
-        writer = csv.writer(file)
-        writer.writerow(table)
-        writer.writerows(zip(*table.values(), strict=True))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +50,22 @@ def test_predictions_are_scores_and_relative_hazards(fitted):
     rows = list(csv.DictReader((place / "p.csv").read_text().splitlines()))
     assert set(rows[0]) == {"patient", "prediction", "relative hazard"}
     assert float(rows[3]["relative hazard"]) == pytest.approx(np.exp(float(rows[3]["prediction"])))
+
+
+def test_survival_is_that_of_the_clients_own_baseline_hazard(fitted):
+    place, _ = fitted
+    options = ("--survival", "100,1e9", "--clients", "site", "--out", place / "s.csv")
+    cli("predict", place / "fit", place / "stays.csv", *options)
+    rows = list(csv.DictReader((place / "s.csv").read_text().splitlines()))
+    table, row = columns(), 5
+    own = table["site"] == table["site"][row]
+    time, event = table["days"][own], table["died"][own]
+    relative = np.array([float(r["relative hazard"]) for r in rows])
+    hazard = sum(1 / relative[own][time >= t].sum() for t in time[(event == 1) & (time <= 100)])
+    assert float(rows[row]["survival at 100"]) == pytest.approx(np.exp(-hazard * relative[row]), rel=1e-9)
+    assert rows[row]["survival at 1e+09"] == ""
+    assert "survival needs clients" in refused("predict", place / "fit", place / "stays.csv", "--survival", "100")
+    assert "must be times such as" in refused("predict", place / "fit", place / "stays.csv", "--survival", "soon")
 
 
 def test_the_c_index_of_all_rows_and_of_pairs_within_clients(fitted):

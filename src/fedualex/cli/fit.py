@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from ..display import rounded_up, visible
+from ..display import determined, rounded_up, visible
 from ..storage import Json
 from .common import (
     BadInput,
@@ -30,6 +31,7 @@ from .common import (
 
 POSITIVES = "positives"
 """The measure that is the share of the second class, whose name people see instead."""
+INTERCEPT = "(intercept)"
 FEW = 12
 """Coefficients that a fit shows; `explain` shows all that are not 0."""
 
@@ -65,8 +67,15 @@ def description(model: Any) -> Json:
         "certificate": model.certificate,
         "intercept": model.intercept.tolist(),
         "coefficients": {c.feature: c.per_unit.tolist() for c in model.coefficients if c.size > 0},
+        "proved": proved_of(model),
         "training": model.training,
     }
+
+
+def proved_of(model: Any) -> dict[str, Any]:
+    """What is proved of the distance of each coefficient, per unit, from the best one; empty where nothing is."""
+    found: dict[str, Any] = (model.training.get("effects") or {}).get("coefficients", {})
+    return found
 
 
 def show(model: Any, most: int | None) -> None:
@@ -84,7 +93,7 @@ def show(model: Any, most: int | None) -> None:
     for part in model.parts():
         _show_coefficients(part, most)
     if (effects := model.training.get("effects")) is not None:
-        show_effects(effects, most)
+        show_effects(model, effects, most)
     for sentence in model.training.get("done", ()):
         echo_line(sentence)
 
@@ -106,28 +115,35 @@ def claim(model: Any) -> str:
     return f"Tolerance {tol:g} not reached: {known}"
 
 
-def show_effects(effects: Json, most: int | None = None) -> None:
+def show_effects(model: Any, effects: Json, most: int | None = None) -> None:
     """The table of effects, the surest first, and what is to be said of it; or why there is none."""
     if (why := effects.get("refused")) is not None:
         echo_line(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
         return
     import numpy as np
 
-    from ..tables.effects import read_effects
+    from ..inference.table import Effects
 
-    found = read_effects(effects)
+    found = Effects.read(effects)
     order = sorted(range(len(found.rows)), key=lambda j: -abs(np.nan_to_num(found.rows[j].z)))
     kept, names = order[:most], found.header()
     own = ", an intercept for each client" if effects.get("own_intercepts") else ""
-    echo_line(f"Effects without penalty{own}, the surest first:")
-    ratio = found.effect in names
-    shown = [0, 1, *([names.index(found.effect), names.index(found.effect) + 1] if ratio else [2, 4]), names.index("p")]
+    echo_line(f"Effects on {_outcome(model)} without penalty{own}, the surest first:")
+    first = names.index(found.effect) if found.effect in names else names.index("estimate")
+    interval = next(j for j, name in enumerate(names[first:], first) if name.endswith("interval"))
+    shown = [*range(names.index("estimate")), first, interval, names.index("p")]
     cells, heads = found.cells(), [names[j].removeprefix("its ") for j in shown]
     _print_rows(heads, [[cells[j][column] for column in shown] for j in kept])
     if len(kept) < len(order):
         echo_line(f"{len(order) - len(kept)} more: fedualex summary")
     for sentence in found.words:
         echo_line(sentence)
+
+
+def _outcome(model: Any) -> str:
+    """What effects are on: of two classes the second, whose odds or probability they raise."""
+    labels = model.classes.tolist()
+    return f"{model.target} = {labels[1]}" if len(labels) == 2 else str(model.target)
 
 
 def _show_measures(model: Any, measures: Json | None, title: str = "") -> None:
@@ -146,6 +162,10 @@ def _show_measures(model: Any, measures: Json | None, title: str = "") -> None:
     echo_line(title or f"On {measures['rows']} rows that were held out:")
     names = [f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name for name in overall]
     _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
+    if ends and overall.get("auc") in (0.0, 1.0):
+        echo_line(
+            f"An auc of {overall['auc']:g} has the exact interval (Clopper, Pearson) of pairs without a common row."
+        )
     _show_calibration(measures.get("calibration", {}).get("overall"))
     share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
     if share is not None and accuracy is not None and accuracy <= max(share, 1 - share):
@@ -172,21 +192,47 @@ def _ends(ends: list[float] | None) -> str:
 
 def _show_coefficients(model: Any, most: int | None) -> None:
     used = [c for c in model.coefficients if c.size > 0]
-    several = model.weights.ndim > 1
-    names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit", "per deviation"]
+    several, proved = model.weights.ndim > 1, proved_of(model)
+    names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit"]
+    names += ["within"] * bool(proved) + ["per deviation"] * (not several) + ["proved"] * bool(proved)
     numbers = set(model.encoder.numbers)
     rows = []
     for c in used[:most]:
-        deviation = ["-" if c.feature not in numbers else f"{c.per_deviation[0]:+.4g}"] * (not several)
-        rows.append([c.feature, *(f"{value:+.4g}" for value in c.per_unit), *deviation])
-    alone = [f"{value:+.4g}" for value in model.intercept.reshape(-1).tolist()]
-    timed = model.answers.reading.timed  # a baseline hazard takes the place of an intercept
-    shown = rows if timed else [*rows, ["(intercept)", *alone, *["-"] * (not several)]]
+        told = proved.get(c.feature, {})
+        within = _within(told)
+        cells = [determined(value, within, sign=True) for value in c.per_unit]
+        cells += [rounded_up(within, 2) if math.isfinite(within) else "-"] * bool(proved)
+        if not several:
+            ratio = c.per_deviation[0] / c.per_unit[0]
+            cells += ["-" if c.feature not in numbers else determined(c.per_deviation[0], ratio * within, sign=True)]
+        rows.append([c.feature, *cells, *[told.get("proved", "")] * bool(proved)])
+    within = _within(proved.get(INTERCEPT, {}))
+    alone = [determined(value, within, sign=True) for value in model.intercept.reshape(-1).tolist()]
+    beside = [rounded_up(within, 2) if math.isfinite(within) else "-", "-", ""] if proved else ["-"] * (not several)
+    # a baseline hazard takes the place of an intercept
+    shown = rows if model.answers.reading.timed else [*rows, [INTERCEPT, *alone, *beside]]
     features = len(model.encoder.features)
     echo_line(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
     _print_rows(["feature", *names], shown)
     if len(used) > len(rows):
         echo_line(f"{len(used) - len(rows)} more: fedualex explain")
+    _show_zeros([c.feature for c in model.coefficients if c.size == 0], proved)
+
+
+def _within(told: dict[str, Any]) -> float:
+    """The bound that is proved of a coefficient, infinite if none is."""
+    bound = told.get("within")
+    return math.inf if bound is None else float(bound)
+
+
+def _show_zeros(zeros: list[str], proved: dict[str, Any]) -> None:
+    """Which coefficients are 0 in the best model too."""
+    known = [name for name in zeros if proved.get(name, {}).get("proved") == "zero"]
+    if known:
+        rest = f", and {len(known) - FEW} more" if len(known) > FEW else ""
+        echo_line(f"Proved to be 0 in the best model at this penalty: {', '.join(known[:FEW])}{rest}.")
+    if proved and len(known) < len(zeros):
+        echo_line(f"Of {len(zeros) - len(known)} coefficients that are 0 here it is not proved.")
 
 
 def _print_rows(names: list[str], rows: list[list[str]]) -> None:
@@ -347,20 +393,33 @@ def _tell(text: str) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write; the screen if left out."
 )
+@click.option("--survival", callback=names, help="cox: times, with commas between, up to which to tell survival.")
+@click.option("--clients", help="With --survival: the column that says whose baseline hazard is a row's.")
 @json_option
 @one_line_errors
-def predict(model: Path, table: str, keep: list[str] | None, key: str | None, out: Path | None, as_json: bool) -> None:
+def predict(
+    model: Path,
+    table: str,
+    keep: list[str] | None,
+    key: str | None,
+    out: Path | None,
+    survival: list[str] | None,
+    clients: str | None,
+    as_json: bool,
+) -> None:
     """Predict the rows of a TABLE by a MODEL: a CSV file with the prediction, the score and the probabilities."""
     from ..data.columns import naming_rows
     from ..models import load
     from ..storage import write_atomically
 
     found = load(model)
-    rows = _rows_for(found, table, keep or [], key)
+    rows = _rows_for(found, table, [*(keep or []), *([clients] if clients else [])], key)
     for sentence in _unseen(found, rows):
         echo_line(f"note: {sentence}", err=True)
     with naming_rows(rows, key or found.training.get("id")):
         columns = predictions(found, rows)
+    if survival:
+        columns |= _survival(model, found, rows, clients, survival)
     if twice := [name for name in keep or () if name in columns]:
         raise ValueError(f"keep must name columns that predict does not write, got {twice[0]!r}")
     text = as_text(kept_columns(rows, keep or []) | columns, as_json)
@@ -369,6 +428,22 @@ def predict(model: Path, table: str, keep: list[str] | None, key: str | None, ou
     else:
         write_atomically(out, text.encode())
         echo(f"{rows.rows} predictions: {out}")
+
+
+def _survival(path: Path, model: Any, rows: Any, clients: str | None, times: list[str]) -> dict[str, list[Any]]:
+    """For each time the probability of no event up to it."""
+    from ..tables.baselines import read_baselines, survival
+
+    if not model.answers.reading.timed:
+        raise BadInput(
+            f"--survival is for models of times to an event, and this one is a {model.answers.reading.title}"
+        )
+    try:
+        until = [float(time) for time in times]
+    except ValueError:
+        raise BadInput(f"--survival must be times such as 365,730, got {','.join(times)}") from None
+    owners = None if clients is None else rows[clients]
+    return survival(read_baselines(path), model.decision_function(rows), owners, until)
 
 
 def _rows_for(model: Any, table: str, beside: list[str], key: str | None) -> Any:
@@ -455,13 +530,14 @@ def summary(model: Path, errors: str | None, out: Path | None, as_json: bool) ->
     from ..storage import write_atomically
     from ..tables.effects import effect_columns, effects_of
 
-    found = effects_of(load(model), errors)
+    kept = load(model)
+    found = effects_of(kept, errors)
     if out is not None and "refused" not in found:
         write_atomically(out, as_text(effect_columns(found), False).encode())
     if as_json:
         print_json(found)
         return
-    show_effects(found)
+    show_effects(kept, found)
     if out is not None:
         echo(f"effects: {out}")
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..compiling import double
 from ..inference.newton import Estimate, Outcome, estimate
 from ..inference.sums import Design, add_up, summarize_effects
-from ..inference.table import Effects, tabulate
+from ..inference.table import Effects, readable_units, tabulate
 from ..problems.curvature import ScoreSurveyor, surveyor_of
 from ..tree import Saddle
 from ..validation import issparse
@@ -79,6 +79,11 @@ class Columns:
 
         exact, self_concordant = self.family.exact_second, self.family.self_concordant
         return estimate(ask, start, names=names, exact=exact, self_concordant=self_concordant, **options)
+
+    def shown_per(self, origin: NDArray[Any], size: float) -> NDArray[Any]:
+        """For how many units of a column each parameter is shown."""
+        per = readable_units(origin + size * self.mean, size * self.deviation)
+        return np.repeat(np.concatenate([[1.0] * self.intercept, per]), self.scores)
 
     def units(self, origin: NDArray[Any], size: float) -> NDArray[Any]:
         """From parameters to coefficients of rows as they were before they became (row - origin) / size."""
@@ -167,6 +172,7 @@ class Found(NamedTuple):
 
     estimate: Estimate
     units: NDArray[Any]
+    shown_per: NDArray[Any]
     offset: NDArray[Any]
     effect: str
     scores: int
@@ -195,6 +201,7 @@ class EffectsMixin:
     def summary(self, confidence: float = 0.95, kind: str | None = None) -> Effects:
         """The table of effects, which prints itself; `.plain()` is it as JSON has it.
 
+        It is printed for readable numbers of units, as in `x3 (per 1,000)`; the numbers of `rows` are of one unit.
         confidence: of intervals. kind: of errors, "model-based", "sandwich" (over rows) or "clustered" (over clients,
         which takes more clients than parameters); None is model-based, and sandwich where rows weigh differently or
         the loss is Huber's.
@@ -210,6 +217,7 @@ class EffectsMixin:
             confidence=confidence,
             conditional=found.weighted,
             units=found.units,
+            shown_per=found.shown_per,
             offset=found.offset,
         )
 
@@ -258,7 +266,8 @@ class EffectsMixin:
         family, weighted = columns.family, columns.weighted
         likely = family.likelihood  # which Huber's loss has not
         kind = "model-based" if likely and not weighted else "sandwich"
-        return Found(found, units, offset, family.reading.effect, columns.scores, kind, weighted)
+        per = columns.shown_per(self.center_, fitted.size)
+        return Found(found, units, per, offset, family.reading.effect, columns.scores, kind, weighted)
 
     def _parameters(self, scores: int, intercept: bool) -> NDArray[Any]:
         """Those of the model as `tabulate` has them: against the first class where there are more than two."""

@@ -67,6 +67,9 @@ def choose_penalty(estimator: Chooses, parts: Sequence[Rows], names: Sequence[st
 
     parts, names: the rows of each client, and what it is called. name: of the penalty, as the estimator calls it.
     """
+    rows, folds = sum(len(own.y) for own in parts), estimator.folds
+    if isinstance(folds, int) and rows < folds:
+        raise ValueError(f"{name}={AUTO!r} takes a row for each of {folds} folds, got n_samples={rows}")
     unit = spread_of(parts)
     recipe = estimator._recipe(at._replace(value=ANY, unit=unit))
     parts = [rows._replace(y=rows.y / unit) for rows in parts] if unit != 1 else parts

@@ -47,6 +47,10 @@ class Proved(NamedTuple):
     zero: NDArray[np.bool_]
     sign: NDArray[Any]
 
+    def word(self, j: int) -> str:
+        """What is known of the sign of one of them: "zero", "sign" or ""."""
+        return "zero" if self.zero[j] else "sign" if self.sign[j] else ""
+
 
 def bound_coefficients(point: Point, l1: NDArray[Any], l2: NDArray[Any]) -> Proved:
     """Bounds, zeros and signs of the coefficients of every solution, from one point.

@@ -2,7 +2,8 @@
 
 Means of losses, squares and absolute errors have normal intervals; shares have Wilson's; r2 that of the delta method.
 An AUC is that of the pairs within parties, with DeLong's variance, and so is a C-index: pairs of two parties would need
-their rows side by side.
+their rows side by side. Both intervals are those of log-odds. Where all pairs are in the right order, or all in the
+wrong one, an AUC has the exact interval of pairs that share no row.
 """
 
 from collections.abc import Mapping
@@ -75,16 +76,17 @@ def summarize_answers(right: NDArray[Any], losses: NDArray[Any] | None = None) -
 def summarize_ranks(scores: NDArray[Any], positive: NDArray[Any]) -> Sums:
     """Sums for the AUC: the pairs, those that are ranked rightly, and DeLong's variance of their number.
 
+    pairs_apart: how many pairs can be made so that no row is in two of them.
     Zeros where there are no pairs. A class of one row has no variance that could be seen; it counts with the largest.
     """
     above, below = scores[positive], scores[~positive]
-    pairs = float(len(above) * len(below))
+    pairs, apart = float(len(above) * len(below)), float(min(len(above), len(below)))
     if not pairs:
-        return {name: np.zeros(()) for name in ("pairs", "ranked", "ranked_variance")}
+        return {name: np.zeros(()) for name in ("pairs", "ranked", "ranked_variance", "pairs_apart")}
     wins, losses = _shares_below(above, below), 1 - _shares_below(below, above)
     auc = float(wins.mean())
     variance = sum(_variance_of_mean(shares) for shares in (wins, losses))
-    sums = {"pairs": pairs, "ranked": pairs * auc, "ranked_variance": pairs**2 * variance}
+    sums = {"pairs": pairs, "ranked": pairs * auc, "ranked_variance": pairs**2 * variance, "pairs_apart": apart}
     return {name: np.asarray(number) for name, number in sums.items()}
 
 
@@ -151,7 +153,7 @@ def measure(sums: Given, confidence: float = 0.95, scale: float = 1.0) -> dict[s
     if "right" in sums:
         found["accuracy"] = wilson_interval(float(sums["right"]), rows, z)
     if "pairs" in sums:
-        found["auc"] = _auc(sums, z)
+        found["auc"] = _auc(sums, confidence)
     if "comparable" in sums:
         found["c-index"] = _concordance(sums, z)
     if "truth_1" in sums:
@@ -266,13 +268,25 @@ def _r2(sums: Given, rows: float, z: float) -> Interval | None:
     return Interval(value, error, value - z * error, min(value + z * error, 1.0))
 
 
-def _auc(sums: Given, z: float) -> Interval | None:
+def _auc(sums: Given, confidence: float) -> Interval | None:
     pairs = float(sums["pairs"])
     if not pairs:
         return None
-    value = float(sums["ranked"]) / pairs
+    value, apart = float(sums["ranked"]) / pairs, float(sums["pairs_apart"])
     error = float(np.sqrt(float(sums["ranked_variance"]))) / pairs
-    return Interval(value, error, max(value - z * error, 0.0), min(value + z * error, 1.0))
+    if is_at_end(value):
+        reach = ((1 - confidence) / 2) ** (1 / apart)
+        lower, upper = (reach, 1.0) if value > 0.5 else (0.0, 1 - reach)
+        return Interval(float(round(value)), error, lower, upper)
+    spread = error if error > 0 else float(np.sqrt(value * (1 - value) / apart))
+    middle, reach = np.log(value / (1 - value)), normal_quantile(confidence) * spread / (value * (1 - value))
+    lower, upper = (float(1 / (1 + np.exp(-end))) for end in (middle - reach, middle + reach))
+    return Interval(value, error, lower, upper)
+
+
+def is_at_end(auc: float) -> bool:
+    """Whether all pairs are in the right order, or all in the wrong one, up to the rounding of sums."""
+    return min(auc, 1 - auc) < 1e-12
 
 
 def _concordance(sums: Given, z: float) -> Interval | None:

@@ -371,7 +371,8 @@ def _too_few(sums: Mapping[str, NDArray[Any]], size: int, least: float, counted:
     if events.size == 1 and not counted:
         what = "rows" if fewest == float(sums["rows"]) else "rows whose target is not 0"
     each = "" if contrasts == 1 else " of a class"
-    return f"there are {fewest:.0f} {what} for {parameters:.0f} parameters{each}, and {least:g} for each are needed"
+    are, what = ("are", what) if round(fewest) != 1 else ("is", what.replace("rows", "row"))
+    return f"there {are} {fewest:.0f} {what} for {parameters:.0f} parameters{each}, and {least:g} for each are needed"
 
 
 def _independent_columns(sums: Mapping[str, NDArray[Any]], size: int) -> tuple[NDArray[Any], dict[int, list[int]]]:

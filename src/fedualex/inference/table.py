@@ -1,13 +1,14 @@
 """The table of effects: estimates with their errors and intervals, beside the penalized coefficients, for readers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import rounded_up, text_table
+from ..display import determined, rounded_up, text_table
+from .coefficients import Proved
 from .newton import Estimate, Outcome
 
 QUASI = "quasi-Poisson"
@@ -22,8 +23,14 @@ KINDS = {
 """What is said of standard errors, by their kind."""
 DIFFERENCE = "difference"
 """The effect that is the coefficient itself."""
-NUMBERS = ("penalized", "estimate", "error", "lower", "upper", "z", "p", "bound")
+NUMBERS = ("penalized", "estimate", "error", "lower", "upper", "z", "p", "bound", "penalized_bound")
 """The fields of an effect that are numbers, but for its ratios, which follow from them."""
+SCALED = ("penalized", "estimate", "error", "lower", "upper", "bound", "penalized_bound")
+"""Those of them that are in units of a column."""
+UNPROVED = ("bound", "penalized_bound")
+"""Those that are infinite where nothing is proved."""
+WIDE, NARROW = 10.0, 0.1
+"""The deviations of a column from and below which its effects are shown for another number of its units than 1."""
 UNPENALIZED = (
     "Estimates and intervals are of the optimum without penalty, of all columns; the penalized coefficients beside "
     "them are those of the model, and have no intervals of their own."
@@ -40,6 +47,9 @@ class Effect(NamedTuple):
     penalized: the coefficient of the model. estimate, error, lower, upper, z, p: without penalty; nan if its column was
     dropped. ratio, ratio_lower, ratio_upper: exp of estimate and interval, None for differences. reference: the level
     that a category is compared with, or "". bound: what is proved of |estimate - optimum|, inf if nothing.
+    penalized_bound: what is proved of the distance of the penalized coefficient from the best one, inf if nothing.
+    penalized_proved: "zero" or "sign" if that is proved of the best one, or "". shown_per: how many units of the column
+    the effect is shown for, so that it can be read; the numbers here are of one unit.
     """
 
     name: str
@@ -55,6 +65,45 @@ class Effect(NamedTuple):
     ratio_upper: float | None
     reference: str
     bound: float
+    penalized_bound: float
+    penalized_proved: str
+    shown_per: float
+
+    @property
+    def label(self) -> str:
+        """The name with what is needed to read the numbers of `shown`."""
+        per = f" (per {unit_text(self.shown_per)})" if self.shown_per != 1 else ""
+        return f"{self.name} (against {self.reference})" if self.reference else f"{self.name}{per}"
+
+    def shown(self, effect: str) -> "Effect":
+        """The effect of `shown_per` units. effect: what exp of it is called."""
+        numbers = {name: getattr(self, name) for name in NUMBERS}
+        numbers |= {name: self.shown_per * numbers[name] for name in SCALED}
+        return _effect(self.name, self.reference, numbers, effect, self.penalized_proved, self.shown_per)
+
+
+def shown_rows(plain: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of `Effects.plain`, each for as many units of its column as it is to be shown for."""
+    found = Effects.read(plain)
+    rows: list[dict[str, Any]] = replace(found, rows=[row.shown(found.effect) for row in found.rows]).plain()["rows"]
+    return rows
+
+
+def unit_text(units: float) -> str:
+    """A power of ten as people read it."""
+    return f"{units:,.0f}" if 1 <= units < 1e9 else f"{units:g}"
+
+
+def readable_units(mean: NDArray[Any], deviation: NDArray[Any]) -> NDArray[Any]:
+    """For each column how many of its units its effect is shown for: the power of ten below its deviation.
+
+    One unit for deviations between NARROW and WIDE, and for columns of 0 and 1, whose variance is near mean (1 - mean).
+    """
+    both = mean * (1 - mean)
+    binary = (both > 0) & (np.abs(np.log2(np.where(both > 0, deviation**2 / np.where(both > 0, both, 1), 1))) < 1)
+    apart = (deviation >= WIDE) | ((deviation < NARROW) & (deviation > 0) & ~binary)
+    power = np.floor(np.log10(np.where(apart, deviation, 1.0)) + 1e-9)
+    return np.asarray(np.where(apart, 10.0**power, 1.0))
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,30 +130,27 @@ class Effects:
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> "Effects":
-        """From what `plain` wrote."""
+        """From what `plain` wrote, with whatever stands beside it."""
+        found = {one.name: plain[one.name] for one in fields(cls)}
         rows = [_read(row, plain["effect"]) for row in plain["rows"]]
-        return cls(**{**plain, "rows": rows, "words": list(plain["words"])})
+        return cls(**{**found, "rows": rows, "words": list(plain["words"])})
 
     def header(self) -> list[str]:
         """The names of the columns of `cells`."""
         percent = f"{100 * self.confidence:g}%"
         ratios = [self.effect, f"its {percent} interval"] if self._has_ratios else []
         statistic = "t" if self.degrees is not None else "z"
-        return [
-            "effect",
-            "penalized",
-            "estimate",
-            "error",
-            f"{percent} interval",
-            *ratios,
-            statistic,
-            "p",
-            "proved within",
-        ]
+        about = ["estimate", "error", f"{percent} interval", *ratios, statistic, "p", "proved within"]
+        return ["effect", "penalized", *(["proved"] if self.tells_of_penalized else []), *about]
+
+    @property
+    def tells_of_penalized(self) -> bool:
+        """Whether anything is proved of penalized coefficients."""
+        return any(row.penalized_proved or np.isfinite(row.penalized_bound) for row in self.rows)
 
     def cells(self) -> list[list[str]]:
         """The table as text, one list for each effect."""
-        return [self._cells(row) for row in self.rows]
+        return [self._cells(row.shown(self.effect)) for row in self.rows]
 
     def as_text(self) -> str:
         """The table for a terminal, and below it what is to be said."""
@@ -117,15 +163,16 @@ class Effects:
         return _is_ratio(self.effect)
 
     def _cells(self, row: Effect) -> list[str]:
-        name = f"{row.name} (against {row.reference})" if row.reference else row.name
+        penalized = [determined(row.penalized, row.penalized_bound)]
+        penalized += [row.penalized_proved] if self.tells_of_penalized else []
         if np.isnan(row.estimate):
-            return [name, _number(row.penalized), "dropped", *[""] * (len(self.header()) - 3)]
+            return [row.label, *penalized, "dropped", *[""] * (len(self.header()) - 2 - len(penalized))]
         ratios = []
         if self._has_ratios:
             ratios = [_number(row.ratio), _interval(row.ratio_lower, row.ratio_upper)]
-        numbers = [_number(row.penalized), _number(row.estimate), _number(row.error), _interval(row.lower, row.upper)]
+        numbers = [_number(row.estimate), _number(row.error), _interval(row.lower, row.upper)]
         proved = "" if np.isinf(row.bound) else rounded_up(row.bound, 2)
-        return [name, *numbers, *ratios, f"{row.z:.2f}", _chance(row.p), proved]
+        return [row.label, *penalized, *numbers, *ratios, f"{row.z:.2f}", _chance(row.p), proved]
 
 
 def tabulate(
@@ -140,6 +187,8 @@ def tabulate(
     offset: NDArray[Any] | None = None,
     names: Sequence[str] | None = None,
     references: Mapping[str, str] | None = None,
+    proved: Proved | None = None,
+    shown_per: NDArray[Any] | None = None,
 ) -> Effects:
     """The table of an estimate that is DONE.
 
@@ -148,7 +197,8 @@ def tabulate(
     what each parameter is multiplied to be per unit of its column (the target's scale over the column's deviation), or
     a matrix that takes parameters to what is reported, for an intercept at the columns' zeros; offset is added then.
     names: of what is reported, if not the estimate's own. references: the level that a category is compared with, by
-    name.
+    name. proved: of the penalized coefficients, in the units in which they are shown. shown_per: for how many units of
+    a column each effect is shown; 1 if left out.
     """
     if estimate.outcome is not Outcome.DONE:
         raise ValueError(f"estimate must be DONE, got {estimate.outcome.name}: {estimate.sentence}")
@@ -161,12 +211,15 @@ def tabulate(
         degrees = estimate.rows - estimate.uninformative - estimate.parameters
     z, p, reach = _tests(values, errors, confidence, degrees)
     lower, upper = values - reach, values + reach
-    columns = dict(zip(NUMBERS, (penalized, values, errors, lower, upper, z, p, bounds), strict=True))
+    within = np.full(len(names), np.inf) if proved is None else proved.bounds
+    columns = dict(zip(NUMBERS, (penalized, values, errors, lower, upper, z, p, bounds, within), strict=True))
     level = {} if references is None else references
-    rows = [
-        _effect(name, level.get(name, ""), {key: float(column[j]) for key, column in columns.items()}, effect)
-        for j, name in enumerate(names)
-    ]
+    units_shown = np.ones(len(names)) if shown_per is None else shown_per
+    rows = []
+    for j, name in enumerate(names):
+        numbers = {key: float(column[j]) for key, column in columns.items()}
+        known = "" if proved is None else proved.word(j)
+        rows.append(_effect(name, level.get(name, ""), numbers, effect, known, float(units_shown[j])))
     words = _words(estimate, kind, conditional, degrees)
     return Effects(rows, kind, effect, confidence, conditional, degrees, words)
 
@@ -254,20 +307,24 @@ def _is_ratio(effect: str) -> bool:
     return effect not in ("", DIFFERENCE)
 
 
-def _effect(name: str, reference: str, numbers: Mapping[str, float], effect: str) -> Effect:
+def _effect(
+    name: str, reference: str, numbers: Mapping[str, float], effect: str, proved: str, shown_per: float
+) -> Effect:
     """With its ratios, where the effect is one. numbers: by NUMBERS."""
+    told = {"name": name, "reference": reference, "penalized_proved": proved, "shown_per": shown_per}
     if not _is_ratio(effect):
-        return Effect(name=name, reference=reference, ratio=None, ratio_lower=None, ratio_upper=None, **numbers)
+        return Effect(ratio=None, ratio_lower=None, ratio_upper=None, **told, **numbers)  # type: ignore[arg-type]
     with np.errstate(over="ignore"):
         ratio, lower, upper = (float(np.exp(numbers[end])) for end in ("estimate", "lower", "upper"))
-    return Effect(name=name, reference=reference, ratio=ratio, ratio_lower=lower, ratio_upper=upper, **numbers)
+    return Effect(ratio=ratio, ratio_lower=lower, ratio_upper=upper, **told, **numbers)  # type: ignore[arg-type]
 
 
 def _read(row: Mapping[str, Any], effect: str) -> Effect:
     """What was not finite was a number of a dropped column, or a bound that is not proved."""
     numbers = {key: np.nan if row[key] is None else float(row[key]) for key in NUMBERS}
-    numbers["bound"] = np.inf if row["bound"] is None else numbers["bound"]
-    return _effect(row["name"], row["reference"], numbers, effect)
+    numbers |= {key: np.inf for key in UNPROVED if row[key] is None}
+    told = row["penalized_proved"], float(row["shown_per"])
+    return _effect(row["name"], row["reference"], numbers, effect, *told)
 
 
 def _finite(value: Any) -> Any:

@@ -151,8 +151,11 @@ ANYTHING = _is(lambda given: True, "")
 
 # A model's certificate, and what it keeps of its training.
 
-WORDS = ("name", "reference")
-ROW = _table({name: WORD if name in WORDS else _maybe(NUMBER) for name in Effect._fields})
+PROVED = _is(lambda given: given in ("", "zero", "sign"), "one of 'zero', 'sign' and ''")
+COEFFICIENTS = _each(_table({"proved": PROVED}, {"within": SIZE}, "what is proved of a coefficient"))
+UNITS = _is(lambda given: _is_number(given) and given > 0, "a number > 0")
+OTHERS = {"name": WORD, "reference": WORD, "penalized_proved": PROVED, "shown_per": UNITS}
+ROW = _table({name: OTHERS.get(name, _maybe(NUMBER)) for name in Effect._fields})
 """Of a table of effects, all that an `Effect` has; a number beyond float64 is None."""
 TABLE_OF_EFFECTS = {
     "rows": _list(ROW, accepted="a list of effects"),
@@ -170,9 +173,10 @@ def _check_effects(name: str, given: Any) -> None:
     _require(isinstance(given, dict), name, given, "a table")
     accepted = "a table of effects, or a sentence that refuses one"
     if "refused" in given:
-        _table({"refused": WORD}, {"exchanges": COUNT}, accepted)(name, given)
+        _table({"refused": WORD}, {"exchanges": COUNT, "coefficients": COEFFICIENTS}, accepted)(name, given)
         return
     others = {"exchanges": COUNT, "own_intercepts": FLAG, "others": _each(_table(TABLE_OF_EFFECTS, accepted=accepted))}
+    others["coefficients"] = COEFFICIENTS
     _table(TABLE_OF_EFFECTS, others, accepted)(name, given)
 
 

@@ -241,17 +241,31 @@ class CoxRecipe(AbstractRecipe):
         return self._built(PartialLikelihood(), known, data, x=x, like=like, floor=Floor(None, 0.0, each=True))
 
     def held_out(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> NDArray[Any]:
-        """Of the events among these rows, with risk sets of these rows alone: for each part their weight, and the sum
-        of their losses less those at w = 0, which differ by their number, plus the mean of these in training.
+        """As of rows beside which there are no others."""
+        return self.held_out_of(rows, np.ones(len(rows.y), bool), known, client, x)
+
+    def held_out_of(
+        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, x: Any
+    ) -> NDArray[Any]:
+        """For each part the weight of the events among these rows, and the losses of all rows less those of the others.
+
+        Losses are less those at w = 0, which differ by their number, plus the mean of these in training. So rows that
+        are left out count with the risk sets of all rows (Verweij and van Houwelingen 1993): those of a fold alone are
+        too small to tell much.
         """
+        (weight, whole), (own, rest) = (self._losses(some, known, client, x) for some in (rows, rows.of(~left_out)))
+        return np.stack([weight - own, whole - rest + self._level(known) * (weight - own)])
+
+    def _losses(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """For each part the weight of its events, and the sum of their losses less those at w = 0."""
         own, order = stratum(rows)
         parts = self.held_out_parts(known)
         if not own.event.any():
-            return np.zeros((2, parts))
+            return np.zeros(parts), np.zeros(parts)
         counts, shares = own.event * own.weight, Shares(own, own.rows @ np.asarray(x["weights"]))
         number = self._numbers(rows, known, client)[order]
-        losses = counts * (shares.losses(own) - own.null + self._level(known))
-        return np.stack([np.bincount(number, counts, parts), np.bincount(number, losses, parts)])
+        losses = counts * (shares.losses(own) - own.null)
+        return np.bincount(number, counts, parts), np.bincount(number, losses, parts)
 
     def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         own, _ = stratum(rows)

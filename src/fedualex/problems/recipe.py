@@ -106,6 +106,12 @@ class AbstractRecipe(ABC):
         losses, masses = self.held_out_losses(rows, known, scores), self.held_out_masses(rows, known, client)
         return np.stack([masses.sum(axis=1), masses @ (losses if losses.ndim == 1 else losses.sum(axis=1))])
 
+    def held_out_of(
+        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, x: Any
+    ) -> NDArray[Any]:
+        """The same of some of a client's rows, where x was fitted to the others."""
+        return self.held_out(rows.of(left_out), known, client, x)
+
     def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
         """The loss of each row; of several targets one each."""
         raise NotImplementedError(f"{type(self).__name__} does not say what a row's loss is")

@@ -154,6 +154,16 @@ def cut_of_step(own: RiskSets, begun: Array, ended: Array, before: Array, counts
     return StepCut(np.asarray(own.rows.T @ (pulled - counts)), -float(counts[events] @ each))
 
 
+def cumulative_hazard(time: Any, event: Any, weight: Any, scores: Array) -> tuple[Array, Array]:
+    """Breslow's estimate for a row of score 0: the times of events, and the cumulative hazard from each of them on."""
+    time, event, weight = (np.asarray(one, float) for one in (time, event, weight))
+    own = RiskSets.of(scores[:, None], time, event, weight)
+    order = np.argsort(-time, kind="stable")
+    jumps = own.event * own.weight * np.exp(-Shares(own, scores[order]).log_sums)
+    times, number = np.unique(time[order][own.event > 0], return_inverse=True)
+    return times, np.cumsum(np.bincount(number, jumps[own.event > 0], len(times)))
+
+
 # How well scores order rows in time.
 
 

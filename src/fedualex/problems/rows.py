@@ -231,6 +231,10 @@ class Rows(NamedTuple):
     weight: NDArray[Any] | None = None
     group: NDArray[Any] | None = None
 
+    def of(self, chosen: NDArray[Any]) -> "Rows":
+        """Some of them."""
+        return Rows(*(None if part is None else part[chosen] for part in self))
+
     @property
     def features(self) -> Any:
         """The features as examples have them, with a row for each example."""

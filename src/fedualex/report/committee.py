@@ -9,21 +9,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..display import escaped, rounded_up
+from ..inference.table import shown_rows, unit_text
 from ..models import Model
 from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER
 from ..storage import Json
 from . import charts
 from .charts import Axis
-from .numbers import chance_text, estimate_texts, number_text, ratio_texts
+from .numbers import chance_text, coefficient_text, estimate_texts, number_text, ratio_texts
 
 MOST_EFFECTS, MOST_CLIENTS, MOST_CURVES = 40, 20, 12
 """How many effects have a row in the forest plot, how many clients are shown before the fold, and how many clients may
 be for their curves to be unfolded."""
-NAMES = {"auc": "AUC", "r2": "R²", "mae": "mean absolute error", "mse": "mean squared error"}
-MAIN, SERVED = ("auc", "r2", "accuracy", "mae", "loss"), ("loss", "auc", "mae", "r2", "accuracy")
+NAMES = {"auc": "AUC", "c-index": "C-index", "r2": "R²", "mae": "mean absolute error", "mse": "mean squared error"}
+MAIN = ("auc", "c-index", "r2", "accuracy", "mae", "loss")
+SERVED = ("loss", "auc", "c-index", "mae", "r2", "accuracy")
 """The measure of the first sentence, and that by which clients are compared: the first of these that there is."""
 PERCENT = 95
 """Of the intervals of measures, unless they say otherwise."""
+PROVED = "Proved: of the best penalized coefficients on these rows, whose sign is sure, and which are zero."
 CALIBRATED = (
     "Risks that are right have the intercept 0 and the slope 1; a slope below 1 says that they are too extreme."
 )
@@ -108,7 +111,7 @@ def _how_good(model: Model) -> str:
 
 
 def _penalty(model: Model) -> str:
-    sentence = _part(model, "penalty").get("sentence")
+    sentence = str(_part(model, "penalty").get("sentence") or "").partition(";")[0]  # the rest is below
     return f"Penalty: {_ended(sentence)}" if sentence else ""
 
 
@@ -144,26 +147,26 @@ def effects_part(model: Model) -> str:
         reason = effects.get("refused") or "This model was kept without estimates that have intervals."
         body = _paragraph(f"There are no intervals. {_ended(str(reason))}", "note") + _coefficients(model)
         return _section("effects", "Effects", body)
-    rows = effects["rows"]
-    levels = {f"{name}={level}" for name, level in model.encoder.contrasts}
-    columns = {*model.encoder.features, *levels}
+    rows = shown_rows(effects)
+    columns = {*model.encoder.features, *(f"{name}={level}" for name, level in model.encoder.contrasts)}
     shown = [row for row in rows if row["name"] in columns and row["estimate"] is not None]
     chosen = sorted(shown, key=lambda row: -abs(row["z"] or 0.0))[:MOST_EFFECTS]
     names = {row["name"] for row in chosen}
     first = [row for row in rows if row["name"] in names]
-    axis = _effects_axis(effects, first)
+    axis, body = _effects_axis(effects, first), _legend(model, effects)
     if len(shown) <= MOST_EFFECTS:
-        body = _legend(effects) + _effects_table(model, effects, rows, axis, names)
+        body += _effects_table(model, effects, rows, axis, names)
     else:
         rest = [row for row in rows if row["name"] not in names]
-        body = _legend(effects) + _effects_table(model, effects, first, axis, names)
+        body += _effects_table(model, effects, first, axis, names)
         body += _paragraph(
             f"The plot shows the {MOST_EFFECTS} effects of {len(shown)} that are largest beside their errors "
             f"({'t' if effects.get('degrees') is not None else 'z'}).",
             "note",
         )
         body += _fold(f"The other {len(rest)}", _effects_table(model, effects, rest, None))
-    return _section("effects", "Effects", body + _list(effects.get("words") or ()))
+    words = [*(effects.get("words") or ()), *([PROVED] if _tells_of_penalized(effects) else [])]
+    return _section("effects", "Effects", body + _list(words))
 
 
 def _is_ratio(effects: Json) -> bool:
@@ -174,11 +177,16 @@ def _effect_name(effects: Json) -> str:
     return effects.get("effect") or "coefficient"
 
 
-def _legend(effects: Json) -> str:
+def _legend(model: Model, effects: Json) -> str:
     neutral = "1, where there is no effect" if _is_ratio(effects) else "0, where there is no effect"
     scale = " The scale is logarithmic." if _is_ratio(effects) else ""
     penalized = "exp of the penalized coefficient" if _is_ratio(effects) else "the penalized coefficient"
-    key = {"square": f"{_effect_name(effects)}, with its {_effects_percent(effects)}% interval", "hollow": penalized}
+    labels = model.classes.tolist()
+    on = f" of {model.target} = {labels[1]}" if len(labels) == 2 else ""
+    key = {
+        "square": f"{_effect_name(effects)}{on}, with its {_effects_percent(effects)}% interval",
+        "hollow": penalized,
+    }
     marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
     return f'<p class="keys">{marks}<span>The upright line is at {neutral}.{scale}</span></p>'
 
@@ -206,7 +214,8 @@ def _effects_table(
 ) -> str:
     """plotted: the names of those that are in the plot."""
     percent, effect = _effects_percent(effects), _effect_name(effects)
-    names = ["", "penalized coefficient", effect, f"{percent}% interval", "p", *([""] if axis else [])]
+    proved = ["proved"] if _tells_of_penalized(effects) else []
+    names = ["", "penalized coefficient", *proved, effect, f"{percent}% interval", "p", *([""] if axis else [])]
     head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escaped(name)}</th>' for name in names)
     levels = {f"{name}={c}": (name, c) for name, known in model.encoder.categories.items() for c in known}
     lines, group = [], None
@@ -215,13 +224,19 @@ def _effects_table(
         if column is not None and column != group:
             lines.append(_group_row(column, row.get("reference"), len(names)))
         group = column
+        level = f"{level} (per {unit_text(row['shown_per'])})" if row["shown_per"] != 1 else level
         lines.append(_effect_row(effects, row, level, column is not None, axis, row["name"] in plotted))
     foot = ""
     if axis:
-        foot = f'<tfoot><tr><td colspan="5"></td><td class="plotted">{charts.row_axis(axis)}</td></tr></tfoot>'
+        below = f'<td colspan="{len(names) - 1}"></td><td class="plotted">{charts.row_axis(axis)}</td>'
+        foot = f"<tfoot><tr>{below}</tr></tfoot>"
     caption = f"<caption>{escaped(effect)} of each column, with intervals</caption>"
     table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>{foot}</table>"
     return f'<div class="forest{"" if axis else " bare"}">{table}</div>'
+
+
+def _tells_of_penalized(effects: Json) -> bool:
+    return any(row["penalized_proved"] for row in effects["rows"])
 
 
 def _group_row(column: str, reference: str | None, width: int) -> str:
@@ -238,8 +253,9 @@ def _effect_row(effects: Json, row: Json, name: str, is_level: bool, axis: Axis 
         else:
             value, interval = estimate_texts(row["estimate"], (row["lower"], row["upper"]))
         chance = chance_text(row["p"])
-    cells = [("penalized coefficient", number_text(row["penalized"])), (_effect_name(effects), value)]
-    cells += [("interval", interval), ("p", chance)]
+    cells = [("penalized coefficient", coefficient_text(row["penalized"], row["penalized_bound"]))]
+    cells += [("proved", row["penalized_proved"])] if _tells_of_penalized(effects) else []
+    cells += [(_effect_name(effects), value), ("interval", interval), ("p", chance)]
     numbers = "".join(f'<td class="number" data-label="{escaped(key)}">{escaped(text)}</td>' for key, text in cells)
     drawn = _effect_picture(effects, row, axis, value, interval) if axis and is_plotted else ""
     plotted = f'<td class="plotted">{drawn}</td>' if axis else ""
@@ -314,7 +330,8 @@ def _measures_tables(model: Model, held: Json) -> str:
     calibration = held.get("calibration") or {}
     trained = _part(model, "clients")
     parts = [("calibration intercept", "intercept"), ("calibration slope", "slope")] if calibration else []
-    titles = ["rows trained on", "rows held out", *map(_name, names), *(title for title, _ in parts)]
+    named = [f"share of {model.classes.tolist()[1]}" if name == "positives" else _name(name) for name in names]
+    titles = ["rows trained on", "rows held out", *named, *(title for title, _ in parts)]
     head = "<tr><th></th>" + "".join(f'<th scope="col" class="number">{escaped(one)}</th>' for one in titles) + "</tr>"
 
     def line(client: str | None) -> str:
@@ -549,13 +566,20 @@ def _certified(certificate: Json) -> str:
 def _proved(effects: Json) -> str:
     rows = [row for row in effects.get("rows") or () if row["estimate"] is not None]
     bounds = [row["bound"] for row in rows if row.get("bound") is not None]
-    if not bounds:
-        return "Nothing is proved of single coefficients, beyond what the certificate of all of them together says."
-    whose = "Every estimate" if len(bounds) == len(rows) else f"Each of {len(bounds)} of the {len(rows)} estimates"
-    return (
-        f"{whose} without penalty is within a bound of its own of the exact one, and none of these bounds is larger "
-        f"than {rounded_up(max(bounds), 2)}."
-    )
+    told = (effects.get("coefficients") or {}).values()
+    signs, zeros = (sum(one["proved"] == word for one in told) for word in ("sign", "zero"))
+    texts = []
+    if signs or zeros:
+        best = f"Of the best penalized coefficients {zeros} are proved to be zero and {signs} to have the sign shown"
+        texts.append(f"{best}, intercept included; only digits are shown that the bounds of all of them determine.")
+    if bounds:
+        whose = "Every estimate" if len(bounds) == len(rows) else f"Each of {len(bounds)} of the {len(rows)} estimates"
+        texts.append(
+            f"{whose} without penalty is within a bound of its own of the exact one, and none of these bounds is "
+            f"larger than {rounded_up(max(bounds), 2)}."
+        )
+    nothing = "Nothing is proved of single coefficients, beyond what the certificate of all of them together says."
+    return " ".join(texts) or nothing
 
 
 def settings_part(model: Model) -> str:

@@ -4,6 +4,8 @@ import math
 import sys
 from collections.abc import Sequence
 
+from ..display import determined
+
 DIGITS = 3
 """Significant digits of an estimate at most."""
 TINY, HUGE = 1e-3, 1e3
@@ -21,6 +23,11 @@ def number_text(value: float | None, digits: int = DIGITS) -> str:
         shown = f"{round(value, decimals):.{max(decimals, 0)}f}"
         return _minus(shown)
     return _minus(f"{value:.{digits - 1}e}")
+
+
+def coefficient_text(value: float | None, within: float | None) -> str:
+    """A coefficient in the digits that what is proved of it leaves no doubt of; within: None if nothing is."""
+    return number_text(value) if within is None else _minus(determined(value, within, DIGITS))
 
 
 def estimate_texts(value: float, ends: Sequence[float] | None) -> tuple[str, str]:

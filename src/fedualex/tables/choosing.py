@@ -118,6 +118,12 @@ class Curve:
             f"{self.name} = {self.value:.4g}, {how} {self.what} on {self.folds} folds of held-out rows among the "
             f"{len(self.values)} values tried"
         )
+        if self.best != self.chosen:
+            worse, error = self.measure[self.chosen] - self.measure[self.best], self.error[self.best]
+            text += (
+                f"; the least, {self.measure[self.best]:.4g}, is at {self.values[self.best]:.4g}, and the chosen one's "
+                f"is {worse:.2g} more (standard error {error:.2g})"
+            )
         fits = len(self.values) * (self.folds + 1)
         missed = f"{self.missed} of the {fits} fits ended at a gap above {self.tol:.1g}" if self.missed else ""
         return "; ".join(part for part in (text, self.said, missed) if part)
@@ -177,16 +183,21 @@ def measure_folds(recipe: AbstractRecipe, known: Sequence[Known], sums: NDArray[
 
 
 def _pooled(mass: NDArray[Any], total: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The mean of each value and part over all held-out rows, and its standard error over the folds that have some."""
+    """The mean of each value and part over all held-out rows, and its standard error over the folds that have some.
+
+    Folds count by the weight of their rows in both, as in glmnet: the error is the root of the weighted mean of squared
+    deviations of folds over (folds - 1).
+    """
     there = mass > 0
-    each = np.where(there, total / np.where(there, mass, 1.0), np.nan)
     counts = there.sum(axis=0)
     if np.any(counts < 2):
         raise FoldsError(
             "every group and class must have held-out rows in two folds at least: choose a penalty by hand"
         )
-    error = np.nanstd(each, axis=1, ddof=1) / np.sqrt(counts)
-    return total.sum(axis=1) / mass.sum(axis=0), error
+    pooled, share = total.sum(axis=1) / mass.sum(axis=0), mass / mass.sum(axis=0)
+    each = np.where(there, total / np.where(there, mass, 1.0), pooled[:, None])
+    spread = np.sum(share * (each - pooled[:, None]) ** 2, axis=1)
+    return pooled, np.sqrt(spread / (counts - 1))
 
 
 # Parties that are asked, in this process or elsewhere.

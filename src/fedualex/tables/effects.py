@@ -1,14 +1,16 @@
 """The optimum without penalty, found from sums of all parties: a model's table of effects, or the model itself."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inference.coefficients import Point, Proved, bound_coefficients
 from ..inference.newton import Estimate, Outcome, estimate
-from ..inference.table import QUASI, Effect, Effects, tabulate
+from ..inference.sums import from_triangle, largest_constant
+from ..inference.table import QUASI, Effect, readable_units, tabulate
 from ..models import Model
 from ..problems import RobustRecipe
 from ..problems.families import Family
@@ -22,6 +24,12 @@ from .recipe import TableRecipe
 Ask = Callable[[Known], Mapping[str, NDArray[Any]]]
 """What is asked of `Party.effects`, to the sums of all parties: one exchange."""
 INTERCEPT = "(intercept)"
+MOST = 1500
+"""Columns at most for whose coefficients something is to be proved, which takes eigenvalues."""
+SUMMED = 2.0**-53
+"""By how much adding up parties, as under masks, may change an entry of a sum beyond its rounding."""
+SMOOTH = {"logistic": 0.25, "squared": 1.0}
+"""Bounds of the second derivative of a loss, whatever the target."""
 PROOF = "self-concordance"
 """What proves the gap of a model without penalty, as its certificate keeps it (docs/inference.md)."""
 WHY_NONE = {
@@ -41,21 +49,51 @@ class Wanted:
 
 
 def find_effects(
-    recipe: TableRecipe, known: Sequence[Known], x: Mapping[str, Any], y: NDArray[Any], ask: Ask, wanted: Wanted
+    recipe: TableRecipe,
+    known: Sequence[Known],
+    x: Mapping[str, Any],
+    y: NDArray[Any],
+    ask: Ask,
+    wanted: Wanted,
+    gap: float | None,
 ) -> dict[str, Any]:
     """What a model keeps: the table, its exchanges, and the table by other errors; or why there is none.
 
-    x, y: the certified solution, from which the search begins and at which rows are weighed.
+    With what is proved of the penalized coefficients, where anything is. x, y: the certified solution, from which the
+    search begins and at which rows are weighed. gap: its certified gap; None if nothing is certified.
     """
     structure = GOALS[recipe.goal].structure
     if why := WHY_NONE.get(structure.recipe):
         return {"refused": f"there is no table of effects: {why}"}
-    layout = Layout(recipe, known, x, wanted.own_intercepts)
-    found = layout.estimate(y, ask, drop=True)
+    layout, asking = Layout(recipe, known, x, wanted.own_intercepts), _Remembering(ask)
+    proved = None
+    if structure is MEAN and len(layout.features) <= MOST:
+        common = Layout(recipe, known, x, own_intercepts=False) if wanted.own_intercepts else layout
+        proved = common.prove(y, asking, np.inf if gap is None else gap)
+    told = {} if proved is None else {"coefficients": layout.tell_proved(proved)}
+    found = layout.estimate(y, asking, drop=True)
     if found.outcome is not Outcome.DONE:
-        return {"refused": found.sentence, "exchanges": found.exchanges}
+        return {"refused": found.sentence, "exchanges": asking.exchanges, **told}
     conditional = structure not in (MEAN, HAZARD) or recipe.weights is not None
-    return layout.tables(found, conditional, wanted.confidence)
+    tables = layout.tables(found, conditional, wanted.confidence, proved)
+    return {**tables, "exchanges": asking.exchanges, **told}
+
+
+class _Remembering:
+    """Asks only what was not asked before: what is proved begins where the search does."""
+
+    def __init__(self, ask: Ask):
+        self.ask, self.answers = ask, dict[bytes, Mapping[str, NDArray[Any]]]()
+
+    def __call__(self, asked: Known) -> Mapping[str, NDArray[Any]]:
+        key = b"".join(name.encode() + np.asarray(value).tobytes() for name, value in sorted(asked.items()))
+        if key not in self.answers:
+            self.answers[key] = self.ask(asked)
+        return self.answers[key]
+
+    @property
+    def exchanges(self) -> int:
+        return len(self.answers)
 
 
 class Layout:
@@ -75,14 +113,16 @@ class Layout:
         rest = encoder.features[len(encoder.numbers) + len(levels) :]
         self.features = [*([] if self.own else [INTERCEPT]), *encoder.numbers, *levels, *rest]
         self.start = whole.ravel()
-        self.units = self._units(encoder, whole.shape[1])
+        self.units, self.offset = self._units(encoder, whole.shape[1]), self._offset()
+        deviation, mean = self._moments(encoder)
+        per = np.concatenate([[] if self.own else [1.0], readable_units(mean, deviation)])
+        self.shown_per = np.repeat(per, whole.shape[1])
         self.references = {f"{name}={level}": encoder.references[name] for name, level in encoder.contrasts}
 
     def estimate(self, y: NDArray[Any], ask: Ask, **options: Any) -> Estimate:
         """The optimum without penalty, from the solution on. options: as for `inference.newton.estimate`."""
-        asked = {"y": np.asarray(y, float), "own_intercept": np.asarray(int(self.own))}
         return estimate(
-            lambda beta, meat: ask({**asked, "beta": beta, "meat": np.asarray(int(meat))}),
+            lambda beta, meat: ask(self._question(y, beta, meat)),
             self.start,
             names=self.names,
             exact=self.family is not None and self.family.exact_second,
@@ -90,6 +130,48 @@ class Layout:
             counted="" if self.family is not None else "events",
             **options,
         )
+
+    def prove(self, y: NDArray[Any], ask: Ask, gap: float) -> Proved | None:
+        """What is proved of the model's own coefficients, as they are reported; None of several scores.
+
+        Columns have the mean square 1 at most: numbers are standardized, others are between 0 and 1.
+        """
+        if self.labels or self.own or self.family is None:
+            return None
+        sums = ask(self._question(y, self.start, self.family.exact_second))
+        rows = float(self.recipe.counts(self.known).sum())
+        constant = largest_constant(sums["constant"]) if self.family.self_concordant else np.inf
+        at = Point(
+            weights=self.start,
+            slope=sums["slope"] / rows,
+            second=from_triangle(sums["second"]) / rows,
+            rounding=(sums["rounding"] + SUMMED) / rows,
+            gap=gap,
+            squares=np.ones(self.start.size),
+            smooth=SMOOTH.get(self.family.name, np.inf),
+            constant=0.0 if self.family.exact_second else constant,
+        )
+        free, options = np.arange(self.start.size) > 0, self.recipe.settings(self.known)
+        found = bound_coefficients(at, *(np.where(free, float(options.get(name, 0.0)), 0.0) for name in ("l1", "l2")))
+        with np.errstate(invalid="ignore"):
+            bounds = np.where(self.units != 0, np.abs(self.units) * found.bounds, 0.0).sum(axis=1)
+        values = self.penalized()
+        return Proved(bounds, found.zero, np.where(~found.zero & (np.abs(values) > bounds), np.sign(values), 0.0))
+
+    def _question(self, y: NDArray[Any], beta: NDArray[Any], meat: bool) -> Known:
+        own = np.asarray(int(self.own))
+        return {"y": np.asarray(y, float), "own_intercept": own, "beta": beta, "meat": np.asarray(int(meat))}
+
+    def penalized(self) -> NDArray[Any]:
+        """The model's own parameters as they are reported."""
+        return np.asarray(self.units @ self.start + (0.0 if self.offset is None else self.offset))
+
+    def tell_proved(self, proved: Proved) -> dict[str, Any]:
+        """What is proved, by the names that features have in a model, as JSON has it; proved: with the intercept."""
+        names = [INTERCEPT, *self.recipe.encoder(self.known).features]
+        bounds = [None if np.isinf(bound) else float(bound) for bound in proved.bounds]
+        words = [proved.word(j) for j in range(len(names))]
+        return {name: {"within": bound, "proved": word} for name, bound, word in zip(names, bounds, words, strict=True)}
 
     @property
     def names(self) -> list[str]:
@@ -100,10 +182,7 @@ class Layout:
 
     def _units(self, encoder: Any, scores: int) -> NDArray[Any]:
         """From parameters to what is reported: per unit of a column and of the target, at a row of zeros."""
-        deviation, mean = np.ones(len(encoder.features)), np.zeros(len(encoder.features))
-        if encoder.standardizer is not None:
-            numbers = slice(0, len(encoder.numbers))
-            deviation[numbers], mean[numbers] = encoder.standardizer.deviation, encoder.standardizer.mean
+        deviation, mean = self._moments(encoder)
         per_unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
         matrix = np.diag(per_unit)
         if not self.own:
@@ -111,39 +190,49 @@ class Layout:
         scale = float(self.recipe.answers(self.known).scale)
         return scale * np.kron(matrix, np.eye(scores))
 
-    def tables(self, found: Estimate, conditional: bool, confidence: float) -> dict[str, Any]:
-        """The table with its main errors, and with others."""
+    def _moments(self, encoder: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """By what columns were divided, and what was taken off them."""
+        deviation, mean = np.ones(len(encoder.features)), np.zeros(len(encoder.features))
+        if encoder.standardizer is not None:
+            numbers = slice(0, len(encoder.numbers))
+            deviation[numbers], mean[numbers] = encoder.standardizer.deviation, encoder.standardizer.mean
+        return deviation, mean
+
+    def _offset(self) -> NDArray[Any] | None:
+        """What is added to the intercept of a target that was standardized."""
+        if self.own or not self.recipe.reading.standardized:
+            return None
+        offset = np.zeros(len(self.names))
+        offset[0] = float(self.recipe.answers(self.known).center)
+        return offset
+
+    def tables(self, found: Estimate, conditional: bool, confidence: float, proved: Proved | None) -> dict[str, Any]:
+        """The table with its main errors, and with others. proved: of the model, with the intercept."""
         likelihood = self.family is None or self.family.likelihood
         kinds = ["sandwich"] if conditional or not likelihood else ["model-based", "sandwich"]
         if found.dispersion is not None and not conditional:
             kinds = [QUASI, *kinds]
         kinds += ["clustered"] if found.clustered is not None else []
-        offset = None
-        if not self.own and self.recipe.reading.standardized:
-            offset = np.zeros(len(self.names))
-            offset[0] = float(self.recipe.answers(self.known).center)
         made = {
             kind: tabulate(
                 found,
-                penalized=self.units @ self.start + (0.0 if offset is None else offset),
+                penalized=self.penalized(),
                 effect=self.recipe.reading.effect,
                 kind=kind,
                 confidence=confidence,
                 conditional=conditional,
                 units=self.units,
-                offset=offset,
+                offset=self.offset,
                 names=self.names,
                 references=self.references,
+                proved=Proved(*(part[int(self.own) :] for part in proved)) if proved else None,
+                shown_per=self.shown_per,
             ).plain()
             for kind in kinds
         }
         first, *others = kinds
-        return {
-            **made[first],
-            "exchanges": found.exchanges,
-            "own_intercepts": self.own and self.family is not None,
-            "others": {kind: made[kind] for kind in others},
-        }
+        own = self.own and self.family is not None
+        return {**made[first], "own_intercepts": own, "others": {kind: made[kind] for kind in others}}
 
 
 # What a model keeps, read again.
@@ -161,11 +250,6 @@ def effects_of(model: Model, kind: str | None = None) -> dict[str, Any]:
         raise ConfigurationError(f"errors must be one of {known}, which this model has, got {kind!r}")
     about = {name: kept[name] for name in ("exchanges", "own_intercepts")}
     return {**kept["others"][kind], **about, "others": {}}
-
-
-def read_effects(kept: Mapping[str, Any]) -> Effects:
-    """As an object."""
-    return Effects.read({one.name: kept[one.name] for one in fields(Effects)})
 
 
 def effect_columns(kept: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -27,6 +27,7 @@ from ..runtime.prepare import check_simulation, choose_method
 from ..storage import write_json
 from ..summaries import Known, merged
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
+from .baselines import baseline_of, keep_baselines
 from .choosing import PartiesHere
 from .effects import Wanted, find_effects, find_unpenalized
 from .goals import (
@@ -365,7 +366,8 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     own = wanted.site_intercepts
     own = isinstance(planned.source.clients, str) and len(parties.names) > 1 if own is None else own
     about = Wanted(wanted.confidence, own)
-    effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about)
+    gap = answer.certificate["gap"]
+    effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about, gap)
     found = Findings(penalty, effects, measure, planned.calibrate)
     model = make_model(recipe, planned.known, answer, parties.names, found)
     if parties.held_out is not None and (other := fit_ordinary(parties.members, penalty)) is not None:
@@ -373,6 +375,9 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
         told = {"sentence": describe_ordinary(model.training["held_out"], ordinary or {}), "held_out": ordinary}
         model = replace(model, training={**model.training, "ordinary": told})
     save(model, path / MODEL)
+    if recipe.reading.timed:
+        each = zip(parties.names, parties.members, strict=True)
+        keep_baselines(path, {name: baseline_of(model, own.trained, recipe.weights) for name, own in each})
     return model
 
 

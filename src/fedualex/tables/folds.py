@@ -181,8 +181,8 @@ class FoldedRows:
         """What the goal's measure needs of the rows of fold k, at each (k, x): one row of sums for each request."""
         parts = list[NDArray[Any]]()
         for k, several in groupby(requests, key=lambda request: request[0]):
-            rows = _some(self.rows, self.fold == k)
-            parts += [self.recipe.held_out(rows, self._known[k], self.client, x) for _, x in several]
+            known, member = self._known[k], self.fold == k
+            parts += [self.recipe.held_out_of(self.rows, member, known, self.client, x) for _, x in several]
         return Summary(sums={HELD_OUT: np.stack(parts)})
 
     def _part(self, f: int, point: Any, curvature: bool, start: Any) -> Surveyed:
@@ -276,7 +276,7 @@ class FoldedRows:
         if k == self.folds:
             return self.rows
         if (kept := self.fold != k).any():
-            return _some(self.rows, kept)
+            return self.rows.of(kept)
         if not isinstance(self.recipe.weights, str) or self.recipe.weights != "samples":
             raise FoldsError(
                 f"all {len(kept)} rows of {self.name} are in fold {k}, and clients count alike or by given numbers "
@@ -307,11 +307,6 @@ def _scaled(found: Surveyed, weight: float) -> Surveyed:
         found = found._replace(curvature=found.curvature.triangles())
     part: Surveyed = jax.tree.map(lambda leaf: weight * np.asarray(leaf), found)
     return part
-
-
-def _some(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
-    kept: Rows = Rows._make(None if part is None else part[chosen] for part in rows)
-    return kept
 
 
 def _points(request: Survey) -> Iterable[tuple[Any, bool, Any]]:

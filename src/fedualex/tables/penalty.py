@@ -17,6 +17,8 @@ from .recipe import CHOSEN, TableRecipe
 
 PENALTY = "penalty.json"
 """Where the choice is kept, beside the run."""
+SMALL = 500
+"""Rows below which one standard error is so wide that the rule for it should be named as a choice."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,15 @@ def choose_penalty(
         if asked:
             raise
         return default_penalty(recipe, known, str(error))
-    return Penalty(curve.name, curve.value, {}, curve.sentence, curve)
+    return Penalty(curve.name, curve.value, {}, curve.sentence + _say_small(curve, recipe, known), curve)
+
+
+def _say_small(curve: Curve, recipe: TableRecipe, known: Sequence[Known]) -> str:
+    """That the rule can cost where rows are few, and what takes the least."""
+    rows = int(recipe.counts(known).sum())
+    if curve.best == curve.chosen or rows >= SMALL:
+        return ""
+    return f"; on as few as {rows} rows that can cost more than it saves: --choose best takes the least"
 
 
 def why_not_chosen(recipe: TableRecipe, known: Sequence[Known]) -> str:

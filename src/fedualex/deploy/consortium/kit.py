@@ -67,9 +67,7 @@ def plan_deployment(
     """
     check_keys("[run]", run, RUN_KEYS)
     one_of("on_warning", run.get("on_warning", STOP), (STOP, GO))
-    for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
-        if fit.get(key) is None:
-            raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
+    _check_named(fit)
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
     check_goal(goal)
     if wanted.rate is not None:
@@ -98,6 +96,14 @@ def plan_deployment(
         "sites": {name: {"weight": 1.0} for name in sorted(sites)},
         "has_data": True,
     }
+
+
+def _check_named(fit: Mapping[str, Any]) -> None:
+    """Refuse a fit that does not say its goal and its target; of times `read_fit` asks for two columns."""
+    timed = fit.get("goal") in GOALS and GOALS[fit["goal"]].reading.timed
+    for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
+        if fit.get(key) is None and not (timed and key == "target"):
+            raise ConfigurationError(f"a deployment of tables needs {key}, {what}")
 
 
 PLAIN_KEYS = (

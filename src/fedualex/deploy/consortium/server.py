@@ -118,7 +118,8 @@ class TableServer:
             return merged(parts.values())
 
         try:
-            return find_effects(self.recipe, known, solution(stored), weights_of(stored), ask, self.wanted)
+            gap = (stored.status or {})["gap"]
+            return find_effects(self.recipe, known, solution(stored), weights_of(stored), ask, self.wanted, gap)
         except SilentSitesError as error:
             log.warning("there is no table of effects: %s", error)
             return {"refused": f"there is no table of effects: {error}"}

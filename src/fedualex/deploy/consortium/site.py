@@ -18,6 +18,7 @@ from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError, check_keys, read_toml
 from ...summaries import Known, Summary
+from ...tables.baselines import baseline_of, keep_baselines
 from ...tables.folds import FoldedRows, known_by_fold
 from ...tables.goals import SITES, names_of
 from ...tables.measures import sum_calibration, sum_measures
@@ -397,7 +398,11 @@ class TableSite:
 
     def keep(self, request: Request) -> Arrays:
         """Keep the model in this site's folder."""
-        save(unpack_model(request.arrays), self.party / MODEL)
+        model = unpack_model(request.arrays)
+        save(model, self.party / MODEL)
+        if model.answers.reading.timed:
+            own = baseline_of(model, self.table.trained, self.recipe.weights)
+            keep_baselines(self.party, {self.party.name: own})
         return pack_json(kept=True)
 
     def _check_known(self, known: Sequence[Known]) -> None:
