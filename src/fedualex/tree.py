@@ -58,10 +58,10 @@ def scale(factor: Scalar, a: Tree) -> Tree:
 
 def cast(a: Tree, dtype: object) -> Tree:
     """The floating leaves of a as jax arrays of another dtype; integers and flags as they are."""
-    return jax.tree.map(lambda u: _placed(u, dtype if is_floating(u) else None), a)
+    return jax.tree.map(lambda u: _place(u, dtype if is_floating(u) else None), a)
 
 
-def _placed(u: Any, dtype: Any) -> Array:
+def _place(u: Any, dtype: Any) -> Array:
     """u as a jax array. Numbers of numpy are converted by numpy: jax would compile a program for it."""
     if isinstance(u, jax.Array):
         same = dtype is None or u.dtype == dtype  # not `in`: numpy's float64 equals None

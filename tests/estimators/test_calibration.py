@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from fedualex.estimators import NeymanPearsonClassifier
-from fedualex.estimators.classifiers import held_out
+from fedualex.estimators.classifiers import hold_out
 from fedualex.inference.rates import a_share, order_statistic, threshold
 
 
@@ -43,13 +43,13 @@ def test_too_few_rows_are_refused():
 def test_a_share_of_each_client_is_held_out():
     rng = np.random.default_rng(0)
     limited, clients = rng.random(400) < 0.5, rng.integers(0, 5, 400)
-    held = held_out(limited, clients, 0.3)
+    held = hold_out(limited, clients, 0.3)
     assert not np.any(held & ~limited)
     assert held.sum() == int(0.3 * limited.sum())
     for m in range(5):
         assert abs(np.sum(held & (clients == m)) - 0.3 * np.sum(limited & (clients == m))) <= 1
-    np.testing.assert_array_equal(held, held_out(limited, clients, 0.3))
-    assert held_out(np.ones(10, bool), None, 0.3).sum() == 3
+    np.testing.assert_array_equal(held, hold_out(limited, clients, 0.3))
+    assert hold_out(np.ones(10, bool), None, 0.3).sum() == 3
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from fedualex.estimators import (
     FederatedLogisticRegression,
     NeymanPearsonClassifier,
 )
-from fedualex.estimators.base import Scale, by_client, checked_data, linear_scores
+from fedualex.estimators.base import Scale, by_client, check_data, linear_scores
 
 ROOT = Path(__file__).parents[2]
 GIB = 2.0
@@ -72,11 +72,11 @@ def test_sparse_input_is_declared_and_checked(model):
     assert get_tags(model).input_tags.sparse
     X = thin()[0]
     for kind in (sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.csr_array):
-        found = checked_data(model, kind(X), np.arange(120))[0]
+        found = check_data(model, kind(X), np.arange(120))[0]
         assert found.format == "csr"
         np.testing.assert_array_equal(found.toarray(), X)
     with pytest.raises(ValueError, match="Input X contains NaN"):
-        checked_data(model, sp.csr_array([[np.nan, 1.0]]), [1])
+        check_data(model, sp.csr_array([[np.nan, 1.0]]), [1])
 
 
 @pytest.mark.slow

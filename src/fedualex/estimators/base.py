@@ -33,7 +33,7 @@ from .penalties import AUTO, Setting, choose_penalty
 ACCEPTED = "None, 'balanced' or a mapping from classes to numbers > 0"
 
 
-def weighed(X: Any, y: Any, sample_weight: Any, **columns: Any) -> tuple[Any, Any, dict[str, Any]]:
+def drop_weightless_rows(X: Any, y: Any, sample_weight: Any, **columns: Any) -> tuple[Any, Any, dict[str, Any]]:
     """X, y, and what else is known of each row, without the rows of weight 0, which are as good as absent.
 
     columns: None, or one label for each row.
@@ -282,7 +282,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         return listen if self.verbose or told is not None else None
 
 
-def checked_data(estimator: BaseEstimator, X: object, y: object = None, **options: object) -> Any:
+def check_data(estimator: BaseEstimator, X: object, y: object = None, **options: object) -> Any:
     """scikit-learn's own checks, and X in float64, by rows if it is sparse; masked entries and text are refused."""
     refuse_masked("X", X)
     refuse_masked("y", y)

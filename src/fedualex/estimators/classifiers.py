@@ -19,7 +19,7 @@ from ..problems.rows import features
 from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree
 from ..validation import classes, encode_labels, issparse, positive, refuse_mixed, short
-from .base import AbstractFederated, Scale, by_client, checked_data, weighed, with_class_weight
+from .base import AbstractFederated, Scale, by_client, check_data, drop_weightless_rows, with_class_weight
 from .effects import EffectsMixin, Fitted
 from .penalties import Setting
 
@@ -77,8 +77,8 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     def _fit(self, X: Any, y: Any, sample_weight: Any, **columns: Any) -> "FederatedClassifier":
         """columns: what `_problem` is given for each row beside its weight."""
         refuse_mixed("y", y)
-        X, y = checked_data(self, X, y)
-        X, y, rows = weighed(X, y, sample_weight, **columns)
+        X, y = check_data(self, X, y)
+        X, y, rows = drop_weightless_rows(X, y, sample_weight, **columns)
         label = self._labels(y)
         weight = with_class_weight(self.class_weight, self.classes_, label, rows["sample_weight"])
         rows |= {"sample_weight": weight, "clients": np.zeros(len(y)) if rows["clients"] is None else rows["clients"]}
@@ -110,7 +110,7 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
     def decision_function(self, X: Matrix) -> NDArray[Any]:
         """The score of each row: above 0 for the second of two classes; one column a class for more."""
         check_is_fitted(self)
-        scores = self._scores(checked_data(self, X, reset=False))
+        scores = self._scores(check_data(self, X, reset=False))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Matrix) -> NDArray[Any]:
@@ -139,7 +139,7 @@ def rounding_of_scores(X: Any, model: Any) -> float:
     return float(2 * (X.shape[1] + 8) * UNIT * np.max(reach))
 
 
-def held_out(limited: NDArray[np.bool_], clients: object, share: float) -> NDArray[np.bool_]:
+def hold_out(limited: NDArray[np.bool_], clients: object, share: float) -> NDArray[np.bool_]:
     """A share of the limited rows, of each client up to one row; which ones depends on the order of the rows alone."""
     number = np.zeros(len(limited), int) if clients is None else encode_labels("clients", clients, len(limited))[1]
     rows = np.random.default_rng(0).permutation(np.flatnonzero(limited))
@@ -266,7 +266,7 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
         kept = [None if v is None else rows_of(v, np.flatnonzero(~held)) for v in (X, y, clients, sample_weight)]
         self._fit(kept[0], kept[1], kept[3], clients=kept[2])
         sign = 1 if self._limited_class() == 0 else -1  # rows of the first class are wrong above the threshold
-        apart = checked_data(self, rows_of(X, np.flatnonzero(held)), reset=False)
+        apart = check_data(self, rows_of(X, np.flatnonzero(held)), reset=False)
         slack = rounding_of_scores(apart, self)
         found = threshold(sign * self.decision_function(apart), rate, confidence, slack)
         self._cut(sign * found.score, found)
@@ -286,11 +286,11 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
 
     def _held_out(self, X: Any, y: Any, clients: Any, sample_weight: Any) -> NDArray[np.bool_]:
         refuse_mixed("y", y)
-        rows, y = checked_data(self, X, y)
-        weighed(rows, y, sample_weight, clients=clients)  # refused here, where all rows are there
+        rows, y = check_data(self, X, y)
+        drop_weightless_rows(rows, y, sample_weight, clients=clients)  # refused here, where all rows are there
         label = self._labels(y)
         there = True if sample_weight is None else np.asarray(sample_weight) > 0
-        return held_out((label == self._limited_class()) & there, clients, a_share("calibration", self.calibration))
+        return hold_out((label == self._limited_class()) & there, clients, a_share("calibration", self.calibration))
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         limit = positive("limit", self.limit)

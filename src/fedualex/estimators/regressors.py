@@ -13,7 +13,7 @@ from ..data import Standardizer
 from ..problems import AbstractProblem, AbstractRecipe, LowRankRecipe, SparseGlmRecipe, robust_regression, split_rows
 from ..problems.rows import features
 from ..validation import nonnegative, plain_array, positive, short
-from .base import AbstractFederated, Scale, by_client, checked_data, weighed
+from .base import AbstractFederated, Scale, by_client, check_data, drop_weightless_rows
 from .effects import EffectsMixin, Fitted
 from .penalties import ANY, Setting
 
@@ -51,7 +51,7 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         """columns: what `_problem` is given for each row beside its weight."""
         check_numbers(y)
         X, y = self._checked(X, y)
-        X, y, rows = weighed(X, y, sample_weight, **columns)
+        X, y, rows = drop_weightless_rows(X, y, sample_weight, **columns)
         clients, weight = rows["clients"], rows["sample_weight"]
         scale = Scale(X, clients, self.fit_intercept, weight, self.centers)
         order = by_client(clients, len(y))
@@ -67,12 +67,12 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         return self
 
     def _checked(self, X: object, y: object) -> Any:
-        return checked_data(self, X, y, y_numeric=True)
+        return check_data(self, X, y, y_numeric=True)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """<w, row> + b for each row."""
         check_is_fitted(self)
-        scores = self._scores(checked_data(self, X, reset=False))
+        scores = self._scores(check_data(self, X, reset=False))
         return scores[:, 0] if np.ndim(self.coef_) == 1 else scores
 
 
@@ -172,7 +172,7 @@ class FederatedMultiTask(FederatedRegressor):
         return tags
 
     def _checked(self, X: object, y: object) -> Any:
-        return checked_data(self, X, y, y_numeric=True, multi_output=True)
+        return check_data(self, X, y, y_numeric=True, multi_output=True)
 
     def _problem(self, X: NDArray[Any], y: NDArray[Any], *about: Any, **more: Any) -> AbstractProblem:
         return super()._problem(X, y.reshape(len(y), -1), *about, **more)

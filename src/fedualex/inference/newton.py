@@ -110,7 +110,7 @@ def estimate(
     self_concordant: bool,
     most: int = 25,
     drop: bool = False,
-    least_events: float = LEAST_EVENTS,
+    least_events: float | int = LEAST_EVENTS,
     counted: str = "",
 ) -> Estimate:
     """The optimum without penalty from `start` on, by damped Newton steps, with its covariances.

@@ -57,7 +57,7 @@ class Arrows:
 
     def longest(self, move: "Arrows") -> float:
         """The largest step along a direction that stays in the cone."""
-        here, across, there = self.depth() ** 2, _turned(self).dot(move), _turned(move).dot(move)
+        here, across, there = self.depth() ** 2, _turn(self).dot(move), _turn(move).dot(move)
         # here + 2 across s + there s^2 = 0, the smaller positive root; nothing where the direction stays inside.
         root = np.sqrt(np.maximum(across**2 - there * here, 0.0))
         leaves = (there < 0) | ((across < 0) & (across**2 >= there * here))
@@ -66,7 +66,7 @@ class Arrows:
         return float(min(np.min(steps, initial=np.inf), np.min(heads, initial=np.inf)))
 
 
-def _turned(a: Arrows) -> Arrows:
+def _turn(a: Arrows) -> Arrows:
     return Arrows(a.head, -a.tail, a.label)
 
 
@@ -76,7 +76,7 @@ class Scaling:
     def __init__(self, u: Arrows, v: Arrows):
         one, other = u.scaled(1 / u.depth(), 1 / u.depth()), v.scaled(1 / v.depth(), 1 / v.depth())
         size = np.sqrt((1 + one.dot(other)) / 2)
-        point = one.plus(_turned(other)).scaled(1 / (2 * size), 1 / (2 * size))
+        point = one.plus(_turn(other)).scaled(1 / (2 * size), 1 / (2 * size))
         self.beta, self.point = np.sqrt(u.depth() / v.depth()), point
         half = 1 / np.sqrt(2 * (point.head + 1))
         self.half = Arrows((point.head + 1) * half, point.tail * half[point.label], point.label)
@@ -95,7 +95,7 @@ class Scaling:
 
     def over(self, a: Arrows) -> Arrows:
         """W^-1 a."""
-        mirror = _turned(self.half)
+        mirror = _turn(self.half)
         along = 2 * mirror.dot(a)
         return (
             mirror.scaled(along, along)
@@ -181,7 +181,7 @@ class Pieces:
         self.l1, self.entropy = l1[self.l1_at], entropy[self.entropy_at]
         self.prior = np.concatenate([block.prior for block in members])[self.entropy_at]
         self._set_bounds(*(np.concatenate([getattr(b, end) for b in members]) for end in ("lower", "upper")))
-        coupled = [_coupled(form, at, model) for form, at in forms if form.coupling is not None]
+        coupled = [_couple(form, at, model) for form, at in forms if form.coupling is not None]
         self.couplings = [one for one in coupled if one.kind != "l2"]
         self.free_sums = np.array([one.kind == "sum" for one in self.couplings], bool)
         self.tied = np.array([_index(self.couplings, int(i)) for i in self.l1_at], np.intp)
@@ -310,7 +310,7 @@ class Pieces:
         return step
 
 
-def _coupled(form: ModelForm, at: slice, model: Model) -> Coupled:
+def _couple(form: ModelForm, at: slice, model: Model) -> Coupled:
     """A ball of radius 0 gets a little room, as bounds do."""
     least = 1e-9 * float(np.sqrt(np.min(model.t[at], initial=1.0)))
     return Coupled(str(form.coupling), max(form.radius, least), at)

@@ -42,10 +42,10 @@ class AdversarialRecipe(AbstractRecipe):
     radius, lam, l1, l2, weights: as for `fx.problems.universal_adversarial`.
     """
 
-    radius: Any
-    lam: Any
-    l1: Any = 0.0
-    l2: Any = 1e-3
+    radius: Number
+    lam: Number
+    l1: Number = 0.0
+    l2: Number = 1e-3
     weights: Any = "samples"
     exchanges: ClassVar[int] = 2
 

@@ -72,7 +72,7 @@ class Weighted(Majorized, Smooth):
     family: Family
     spread: Any = None
     """None for 0."""
-    prior: Any = None
+    prior: Numbers | None = None
 
     def shares(self, y: Any) -> Array:
         """q of one mixture, or of several one below the other."""
@@ -135,15 +135,15 @@ class AgnosticRecipe(AbstractRecipe):
     """
 
     loss: Any = None
-    delta: Any = 1.0
-    l1: Any = 0.0
-    l2: Any = 0.0
-    kl: Any = 0.0
-    prior: Any = None
-    cvar: Any = None
-    radius: Any = None
+    delta: Number = 1.0
+    l1: Number = 0.0
+    l2: Number = 0.0
+    kl: Number = 0.0
+    prior: Numbers | None = None
+    cvar: Number | None = None
+    radius: Number | None = None
     grouped: bool = False
-    spread: Any = 0.0
+    spread: Number = 0.0
     exchanges: ClassVar[int] = 3
     keeps_rows: ClassVar[bool] = True
     row_groups: ClassVar[bool] = True

@@ -147,9 +147,9 @@ class AucRecipe(AbstractRecipe):
     l1, l2, radius, saddle: as for `fx.problems.auc`.
     """
 
-    l1: Any = 0.0
-    l2: Any = 0.0
-    radius: Any = None
+    l1: Number = 0.0
+    l2: Number = 0.0
+    radius: Number | None = None
     saddle: bool = True
     exchanges: ClassVar[int] = 2
     bias_is_known: ClassVar[bool] = True

@@ -251,11 +251,11 @@ class ConstrainedRecipe(AbstractRecipe):
 
     limits: Any
     loss: Any = "logistic"
-    delta: Any = 1.0
-    l1: Any = 0.0
-    l2: Any = 0.0
-    radius: Any = None
-    multiplier: Any = None
+    delta: Number = 1.0
+    l1: Number = 0.0
+    l2: Number = 0.0
+    radius: Number | None = None
+    multiplier: Number | None = None
     exchanges: ClassVar[int] = 2
     keeps_rows: ClassVar[bool] = True
     row_groups: ClassVar[bool] = True
@@ -391,7 +391,7 @@ def constrained(
     l1: Number = 0.0,
     l2: Number = 0.0,
     radius: Number | None = None,
-    multiplier: Any = None,
+    multiplier: Number | None = None,
     sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_x loss_0(x) + l1 ||w||_1 + l2/2 ||w||^2 subject to loss_g(x) <= limit_g for each group g with a limit.

@@ -28,7 +28,7 @@ class LowRankRecipe(AbstractRecipe):
     nuclear, intercept, weights: as for `fx.problems.low_rank`.
     """
 
-    nuclear: Any
+    nuclear: Number
     intercept: bool = True
     weights: Any = "samples"
     exchanges: ClassVar[int] = 2

@@ -33,9 +33,9 @@ class RobustRecipe(AbstractRecipe):
     l1, l2, radius, intercept, weights: as for `fx.problems.robust_regression`.
     """
 
-    l1: Any = 0.0
-    l2: Any = 0.0
-    radius: Any = None
+    l1: Number = 0.0
+    l2: Number = 0.0
+    radius: Number | None = None
     intercept: bool = True
     weights: Any = "samples"
     exchanges: ClassVar[int] = 2

@@ -32,11 +32,11 @@ class SparseGlmRecipe(AbstractRecipe):
     """
 
     family: Any
-    l1: Any = 0.0
-    l2: Any = 0.0
-    group: Any = 0.0
+    l1: Number = 0.0
+    l2: Number = 0.0
+    group: Number = 0.0
     groups: Any = None
-    radius: Any = None
+    radius: Number | None = None
     intercept: bool = True
     weights: Any = "samples"
     center: Any = None

@@ -86,7 +86,7 @@ class L1Ball(AbstractBall):
         omega = as_real(omega)
         radius = cast_like(self.radius, omega)
         # Inside, where points nearly always are, nothing is sorted.
-        projected: Array = jax.lax.cond(jnp.sum(jnp.abs(omega)) <= radius, _unchanged, _onto_face, omega, radius)
+        projected: Array = jax.lax.cond(jnp.sum(jnp.abs(omega)) <= radius, _keep, _onto_face, omega, radius)
         return projected
 
     def support(self, s: Vector) -> Array:
@@ -105,7 +105,7 @@ class L1Ball(AbstractBall):
         return ModelForm(coupling="l1", radius=float(self.radius))
 
 
-def _unchanged(omega: Array, radius: Array) -> Array:
+def _keep(omega: Array, radius: Array) -> Array:
     return omega
 
 

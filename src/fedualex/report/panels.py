@@ -45,9 +45,9 @@ def curve(label: str, output: str, runs: Sequence[StoredRun]) -> Json:
         "method": label,
         "output": output,
         "round": [record["round"] for record in histories[0]],
-        "exchanges": _listed(column("exchanges").mean(0)),
-        "seconds": _listed(column("seconds").mean(0)),
-        "megabytes": _listed(traffic.mean(0) / 1e6),
+        "exchanges": _list(column("exchanges").mean(0)),
+        "seconds": _list(column("seconds").mean(0)),
+        "megabytes": _list(traffic.mean(0) / 1e6),
         "gap": spread(column(f"gap_{output}")),
         "structure": structure,
     }
@@ -107,7 +107,7 @@ def blocks(run: StoredRun, output: str, exact: Json | None) -> list[Json]:
 def spread(values: NDArray[Any]) -> dict[str, list[float | None]]:
     """Mean and standard deviation over the first axis; None where a number is missing, and no deviation of one run."""
     several = len(values) > 1
-    return {"mean": _listed(values.mean(0)), "std": _listed(values.std(0)) if several else [None] * values.shape[1]}
+    return {"mean": _list(values.mean(0)), "std": _list(values.std(0)) if several else [None] * values.shape[1]}
 
 
 def stored_outputs(run: StoredRun) -> Json:
@@ -138,7 +138,7 @@ def _number(value: Any) -> float:
     return float("nan") if value is None else float(value)
 
 
-def _listed(values: NDArray[Any]) -> list[float | None]:
+def _list(values: NDArray[Any]) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 

@@ -240,7 +240,7 @@ def survey_checks(
 ) -> list[Check]:
     """Slopes, shift and rounding, from surveys of the data."""
     try:
-        mixed = _mixed(problem, pair, sizes)
+        mixed = _mix(problem, pair, sizes)
         rounding, estimated = _rounding(problem, pair, mixed, stored["estimated"])
     except (ValueError, FloatingPointError) as error:
         return [Check(output, f"surveys of the data ({error})", None, None, False)]
@@ -278,7 +278,7 @@ def _mean(evidence: StoredEvidence, leaf: str, floor: Floor | None) -> tuple[NDA
     return mean, _largest(size)
 
 
-def _mixed(problem: AbstractProblem, pair: Bounded, sizes: Mapping[str, float]) -> Mixed:
+def _mix(problem: AbstractProblem, pair: Bounded, sizes: Mapping[str, float]) -> Mixed:
     """g = (sum lower_i gx_i, sum upper_i gy_i), and the shift that Theorem 1' of docs/slide.md adds to its parts."""
     evidence, floor = pair.evidence, problem.floor
     g = {leaf: np.zeros_like(array) for leaf, array in pair.g.items()}
