@@ -1,5 +1,6 @@
 """The rounding of bounds of losses of scores is proved: formulas, sums, and whole fits against many digits."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import jax
@@ -12,6 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import fedualex as fx
+from fedualex.bundle import Bounds
 from fedualex.compiling import double
 from fedualex.problems.families import Huber, Logistic, Softmax, Squared
 from fedualex.problems.families.base import EXP_LOG
@@ -128,6 +130,30 @@ def test_the_allowance_is_far_below_the_objective_on_scaled_tables(name):
     assert not certificate.estimated
     assert str(run.answer.status) == "OPTIMAL"
     assert 0 < certificate.rounding < 1e-9 * size
+
+
+def test_a_mean_of_weights_of_groups_costs_a_share_of_the_bound_and_no_loss_of_a_far_corner():
+    """Squares at the end of a wide domain are 1e20 here; a lower bound is mixed with the floor."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 6)) * 10.0 ** np.array([-6, -3, 0, 2, 4, 6])
+    target = X @ (rng.normal(size=6) / np.abs(X).mean(axis=0)) + rng.normal(size=120)
+    target = target / np.std(target)
+    problem = fx.problems.agnostic(X, target, np.arange(120) % 3, groups=np.arange(120) % 2, loss="squared", l1=1e-3)
+    bounds = fx.solve(problem, fx.FeDualNewton(), rounds=4, tol=None, output="bounds").state.server.bounds
+    share, places = 0.75, np.arange(bounds.lower.weights.size)
+    side = replace(bounds.lower, weights=np.where(places == 0, 1.0, 0.0))
+    y, slope = (np.asarray(part) for part in (side.point, side.slope))
+    mixed = replace(
+        side,
+        point=share * y + (1 - share) * np.asarray(problem.floor.y),
+        slope=share * slope,
+        offset=share * float(side.offset) + (1 - share) * float(problem.floor.value),
+        weights=np.where(places == places[-1], 1 - share, share * side.weights),
+    )
+    errors = score_errors(problem).of(Bounds(bounds.upper, mixed))
+    alone = score_errors(problem).of(Bounds(bounds.upper, side))
+    assert errors.offset <= 2 * alone.offset + 1e-12
+    assert np.all(errors.slope <= 2 * alone.slope + 1e-12)
 
 
 def test_blocks_sparse_rows_and_weights_are_proved_alike():

@@ -208,7 +208,9 @@ class FeDualNewton(Method[NewtonServer]):
             tau = min(1.0, (LONGER if chosen == 0 else SHORTER ** (chosen - 1)) * tau)
             kept = places[chosen]
             return server._replace(center=kept, best=kept, merit=merits[chosen], misses=0, quick=quick, tau=tau)
-        if tau == 1 and (int(server.misses) < MISSES or gap <= FELL * before):
+        # One that loses more than there is to gain left the region where the model is any good.
+        excused = int(server.misses) < MISSES and -gain[0] <= gap
+        if tau == 1 and (excused or gap <= FELL * before):
             return server._replace(center=places[0], misses=int(server.misses) + 1, quick=0)
         tau *= SHORTER if tau == 1 else SHORTER**PLACES
         return server._replace(center=server.best, tau=tau, misses=0, quick=0, guarded=True)
@@ -226,9 +228,12 @@ class FeDualNewton(Method[NewtonServer]):
         step = whole - point
         if tau < 1:
             lengths = [tau * SHORTER**k for k in range(PLACES)]
+        elif int(server.quick) >= 2 or _is_known_everywhere(facts, server):
+            lengths = [1.0]
+        elif bool(server.guarded) and server.columns.size == split:  # steps were too long before
+            lengths = [1.0, SHORTER]
         else:
-            longer = int(server.quick) < 2 and split == step.size and not _is_known_everywhere(facts, server)
-            lengths = [1.0, 2.0] if longer else [1.0]
+            lengths = [1.0, 2.0] if split == step.size else [1.0]
         ahead, there = np.zeros((PLACES, step.size)), np.arange(PLACES) < len(lengths)
         for row, length in enumerate(lengths):
             ahead[row] = whole

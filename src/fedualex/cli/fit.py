@@ -80,6 +80,8 @@ def proved_of(model: Any) -> dict[str, Any]:
 
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
+    if verdict := model.training.get("verdict"):
+        echo_line(verdict)
     echo_line(claim(model))
     if (penalty := model.training.get("penalty")) is not None:
         echo_line(f"Penalty: {penalty['sentence']}.")
@@ -90,6 +92,8 @@ def show(model: Any, most: int | None) -> None:
     _show_measures(model, model.training.get("held_out"))
     if (ordinary := model.training.get("ordinary")) is not None:
         echo_line(f"{ordinary['sentence']}.")
+        if worst := ordinary.get("worst_group"):
+            echo_line(worst)
     for part in model.parts():
         _show_coefficients(part, most)
     if (effects := model.training.get("effects")) is not None:
@@ -229,10 +233,10 @@ def _show_zeros(zeros: list[str], proved: dict[str, Any]) -> None:
     """Which coefficients are 0 in the best model too."""
     known = [name for name in zeros if proved.get(name, {}).get("proved") == "zero"]
     if known:
-        rest = f", and {len(known) - FEW} more" if len(known) > FEW else ""
-        echo_line(f"Proved to be 0 in the best model at this penalty: {', '.join(known[:FEW])}{rest}.")
-    if proved and len(known) < len(zeros):
-        echo_line(f"Of {len(zeros) - len(known)} coefficients that are 0 here it is not proved.")
+        more = f", and {len(known) - FEW} more" if len(known) > FEW else ""
+        echo_line(f"Proved to be 0 in the best model at this penalty: {', '.join(known[:FEW])}{more}.")
+    if known and (rest := [name for name in zeros if name not in known]):
+        echo_line(f"Not proved of {', '.join(rest[:FEW])}{f', and {len(rest) - FEW} more' if len(rest) > FEW else ''}.")
 
 
 def _print_rows(names: list[str], rows: list[list[str]]) -> None:
@@ -288,6 +292,9 @@ OPTIONS = (
     click.option("--event", help="cox, fair-cox: the column that is 1 if the event happened at that time, else 0."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
     click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
+    click.option(
+        "--least-rows", type=int, help="fair: groups of fewer rows are one group together; 20, 0 merges none."
+    ),
     click.option("--exposure", help="poisson: the column of what counts are over, as days or persons; no feature."),
     click.option("--categories", callback=names, help="Columns of numbers that are categories, with commas between."),
     click.option(
@@ -309,6 +316,9 @@ OPTIONS = (
     click.option("--l2", type=float, help="Weight of the squared l2 penalty."),
     click.option(
         "--cvar", type=float, help="fair: the share of clients that is served worst, not the worst one alone."
+    ),
+    click.option(
+        "--kl", type=float, help="fair with --groups: how weights are held to shares of rows; 0.1, 0 not at all."
     ),
     click.option(
         "--nuclear", type=PENALTY, help="low-rank: weight of the nuclear norm, larger has fewer directions; or auto."

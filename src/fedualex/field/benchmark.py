@@ -303,7 +303,7 @@ def _curve(run: Run, problem: AbstractProblem, task: Task, entrant: Entrant, set
 
 def operators_of(entrant: Entrant, problem: AbstractProblem, local_steps: int) -> int:
     """Operators that a client evaluates in a round: those of surveys, its own at the reference, and of its steps."""
-    method = entrant.method
+    method = with_steps(entrant.method, dict.fromkeys(entrant.method.missing_steps(), 1.0))
     if entrant.operators is not None or not isinstance(method, AbstractMethod):
         return entrant.operators or 1
     calls = 0
@@ -317,6 +317,5 @@ def operators_of(entrant: Entrant, problem: AbstractProblem, local_steps: int) -
         server = method.start(Dual(z, 0 * tree.dot(z, z)), problem.geometry)
         return method.local_step(method.local_init(server, method.memory(server)), oracle, problem.geometry)[0]
 
-    method = with_steps(method, dict.fromkeys(method.missing_steps(), 1.0))
     jax.eval_shape(step, jax.tree.map(np.asarray, problem.like))
     return calls * local_steps + method.surveys + int(method.survey != "none")

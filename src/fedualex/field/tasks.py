@@ -3,6 +3,7 @@
 import runpy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,11 @@ def read_additions(path: Path) -> tuple[dict[str, Task], dict[str, Entrant]]:
 def as_tasks(given: Any) -> dict[str, Task]:
     """Problems by name, each with what its runs share."""
     given = of_type("problems", given, Mapping, "problems by name")
-    return {name: one if isinstance(one, Task) else Task(lambda one=one: one) for name, one in given.items()}
+    return {name: one if isinstance(one, Task) else Task(partial(_itself, one)) for name, one in given.items()}
+
+
+def _itself(problem: AbstractProblem) -> AbstractProblem:
+    return problem
 
 
 def as_entrants(given: Any) -> dict[str, Entrant]:

@@ -54,8 +54,8 @@ class ScoreErrors:
 
     def of(self, bounds: Bounds) -> BoundErrors | None:
         """None where the domain is unbounded and a mean of several points was rounded."""
-        above = self._side(bounds.upper, self._upper, self._moved_x)
-        below = self._side(bounds.lower, self._lower, self._moved_y)
+        above = self._side(bounds.upper, self._upper, self._of_mean_x)
+        below = self._side(bounds.lower, self._lower, self._of_mean_y)
         offset = SECOND * (above.offset + below.offset) + TINY
         slope = SECOND * np.concatenate([below.slope, above.slope]) + TINY
         return BoundErrors(slope, offset) if np.isfinite(offset) and np.all(np.isfinite(slope)) else None
@@ -67,7 +67,7 @@ class ScoreErrors:
     def of_mean_slopes(self, bounds: Bounds) -> NDArray[Any]:
         """How far the slope in y of f at upper.point may be above -upper.slope, the mean over its surveys."""
         side, points = bounds.upper, np.asarray(bounds.upper.points)[np.asarray(bounds.upper.weights)[:-1] > 0]
-        own = SECOND * self._side(side, self._upper, lambda *mean: 0.0).slope + TINY
+        own = SECOND * self._side(side, self._upper, lambda *mean: _Errors(np.zeros(1), 0.0)).slope + TINY
         moved = self._moved_x(np.asarray(side.point), points, np.ones(self._level.size)) if len(points) > 1 else 0.0
         return np.asarray(own + 2 * moved)
 
@@ -85,7 +85,8 @@ class ScoreErrors:
             return _Errors(slope, float(offset))
         # Errors hold one `_unit` of all sizes at least, so that a share of them makes up for the rounding of the mean.
         more = 1 + 4 * (weights.size + 4) * UNIT / self._unit
-        return _Errors(more * slope, float(more * (offset + moved(np.asarray(side.point), points[used]))))
+        mean = moved(side, points[used])
+        return _Errors(more * (slope + mean.slope), float(more * (offset + mean.offset)))
 
     def _of_survey(self, errors: Any, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
         key = errors.__name__, point.tobytes(), start.tobytes()
@@ -167,6 +168,44 @@ class ScoreErrors:
 
     # A mean of several points is rounded, so that f is wanted beside it.
 
+    def _of_mean_x(self, side: Side, points: NDArray[Any]) -> _Errors:
+        return _Errors(np.zeros(1), self._moved_x(np.asarray(side.point), points))
+
+    def _of_mean_y(self, side: Side, points: NDArray[Any]) -> _Errors:
+        """Where nothing is negative, a mean of y is off by a share u of itself, and so is f but for <level, y>.
+
+        Then f(v, y) >= (1 - u) f(v, exact mean) - 2 u <|level|, y>, and the bound of the exact mean is one of f there.
+        """
+        moved = self._moved_y(np.asarray(side.point), points)
+        if moved <= self._unit * abs(float(side.offset)) or not self._is_never_negative(points):
+            return _Errors(np.zeros(1), moved)
+        tilted = 2 * float(self._level @ np.max(points[:, -self._level.size :], axis=0))
+        if (known := self._floor_y).size:
+            tilted += 2 * float(self._level @ known)
+        return _Errors(self._unit * np.abs(side.slope), self._unit * (abs(float(side.offset)) + tilted))
+
+    def _is_never_negative(self, points: NDArray[Any]) -> bool:
+        """Whether y, its coefficients and all losses are at least 0: -conjugate(0) is the least loss of a row."""
+        if np.any(points[:, -self._level.size :] < 0) or np.any(self._floor_y < 0):
+            return False
+        for _, own in self.parts:
+            zeros = np.zeros((len(own.target), self._shape[1]))[:, 0 if self._shape[1] == 1 else slice(None)]
+            if (
+                np.any(own.fixed < 0)
+                or own.mixed is None
+                or np.any(own.mixed.data < 0 if issparse(own.mixed) else own.mixed < 0)
+            ):
+                return False
+            if not np.all(per_row(own.family.conjugate(zeros, own.target)) <= 0):
+                return False
+        return True
+
+    @property
+    def _floor_y(self) -> NDArray[Any]:
+        """The y of the floor, if one is known."""
+        known = getattr(self.problem.floor, "y", None)
+        return np.concatenate([np.zeros(0), *map(np.ravel, jax.tree.leaves(known))])
+
     def _moved_x(self, point: NDArray[Any], points: NDArray[Any], most: NDArray[Any] | None = None) -> float:
         """<sup_v |grad_x f(x, v)|, how far x may be from the mean>: by convexity f exceeds the mean's by no more.
 
@@ -185,9 +224,8 @@ class ScoreErrors:
         """<sup_v |grad_y f(v, y)|, how far y may be from the mean>; nothing where there is no y."""
         if not point.size:
             return 0.0
-        split, known = points.shape[1] - point.size, getattr(self.problem.floor, "y", None)
+        split, floor = points.shape[1] - point.size, self._floor_y
         farthest = self._farthest(self.problem.like.x, self.problem.geometry.parts.x, points[:, :split])
-        floor = np.concatenate([np.zeros(0), *map(np.ravel, jax.tree.leaves(known))])
         entries = np.max(np.abs(points[:, split:]), axis=0, initial=0.0)
         off = self._unit * (np.maximum(entries, np.abs(floor)) if floor.size else entries)
         total = float(self._level @ off)

@@ -32,20 +32,23 @@ from .choosing import PartiesHere
 from .effects import Wanted, find_effects, find_unpenalized
 from .goals import (
     GOALS,
+    WORST,
     FitSettings,
     Selection,
     check_exposure,
     check_groups,
+    check_kl,
     check_target,
     choose_goal,
     default_tolerance,
     names_of,
     read_fit,
+    read_least_rows,
     words_of_weights,
 )
 from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .measures import measured
-from .ordinary import describe_ordinary, fit_ordinary
+from .ordinary import describe_ordinary, fit_ordinary, judge_fairness
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .rates import calibrate_threshold, check_rate
@@ -223,6 +226,7 @@ class PlannedFit:
             *limited,
             *_column_notes(self.encoder, self.parties),
             *_client_notes(self.recipe, self.parties),
+            *_group_notes(self.recipe, self.parties, self.known),
         ]
 
 
@@ -238,13 +242,15 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     goal, why = (wanted.goal, "") if wanted.goal is not None else choose_goal(str(target), table.pick(target))
     check_groups(goal, wanted.groups)
     check_exposure(goal, wanted.exposure)
+    check_kl(goal, wanted.groups, wanted.options)
     for column in names_of(target):
         check_target(goal, column, table[column])
     columns = target if isinstance(target, str) else tuple(target)
     coding = Coding(tuple(wanted.categories), wanted.reference, wanted.missing)
     selection = Selection(wanted.folds, wanted.choose)
     told = (goal, columns, wanted.groups, wanted.weights, wanted.exposure, wanted.options)
-    recipe = TableRecipe(*told, coding=coding, id=wanted.id, selection=selection)
+    least = read_least_rows(goal, wanted.least_rows)
+    recipe = TableRecipe(*told, coding=coding, id=wanted.id, selection=selection, least_rows=least)
     source = Source(name, clients, ignore, wanted.holdout)
     parties = source.split(table, recipe)
     if wanted.weights is not None:
@@ -310,6 +316,16 @@ def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
     return [*notes, *([f"missing values count as the mean: {_some(holes)}"] if holes else [])]
 
 
+def _group_notes(recipe: TableRecipe, parties: Parties, known: Sequence[Known]) -> list[str]:
+    """Groups of few rows, which are one group together."""
+    merged = recipe.merged_groups(known)
+    if not len(merged):
+        return []
+    names = [parties.names[m] for m in merged] if recipe.weighs_parties else list(map(str, merged.tolist()))
+    kind = "clients" if recipe.weighs_parties else "groups"
+    return [f"{kind} of few rows (under {recipe.least_rows}, or too few together) count as one: {_some(names)}"]
+
+
 def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
     """Clients too small or too uniform to be judged alone."""
     owned = {name: own.trained.pick(recipe.target) for name, own in zip(parties.names, parties.members, strict=True)}
@@ -373,7 +389,11 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     if parties.held_out is not None and (other := fit_ordinary(parties.members, penalty)) is not None:
         ordinary = measure(other)
         told = {"sentence": describe_ordinary(model.training["held_out"], ordinary or {}), "held_out": ordinary}
-        model = replace(model, training={**model.training, "ordinary": told})
+        verdict = ""
+        if GOALS[recipe.goal].structure is WORST:
+            groups = parties.owners if recipe.groups is None else parties.held_out[recipe.groups]
+            verdict, told["worst_group"] = judge_fairness(model, other, parties.held_out, groups, wanted.confidence)
+        model = replace(model, training={**model.training, "ordinary": told, "verdict": verdict})
     save(model, path / MODEL)
     if recipe.reading.timed:
         each = zip(parties.names, parties.members, strict=True)

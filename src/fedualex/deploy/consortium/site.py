@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,10 +222,7 @@ class TableSite:
         asked = self.site().declare(request)
         if not self.recipe.weighs_parties or request.task not in ("survey", CURVATURE, "round"):
             return asked
-        problem: Any = self.site().problem
-        with double():
-            shares = np.asarray(problem.f.shares(self.site().asked_y(request)))
-        return replace(asked, weights=tuple(map(tuple, shares.tolist())))
+        return replace(asked, weights=self._shares(self.site().asked_y(request)))
 
     def declare_model(self, request: Request) -> Release:
         """One model, on the rows of the sites that hold out enough; its calibration at one place."""
@@ -244,10 +241,7 @@ class TableSite:
         asked = self._of_folds(asked)
         if not self.recipe.weighs_parties:
             return asked
-        problem: Any = self.site().problem
-        with double():
-            shares = np.asarray(problem.f.shares(np.stack([point.y for _, point in places])))
-        return replace(asked, weights=tuple(map(tuple, shares.tolist())))
+        return replace(asked, weights=self._shares(np.stack([point.y for _, point in places])))
 
     def declare_summary_of_folds(self, request: Request) -> Release:
         """One for the rows without each fold, and one for all."""
@@ -268,10 +262,15 @@ class TableSite:
         release = Release(EFFECTS, 1, parameters=int(np.size(asked["beta"])))
         if not self.recipe.weighs_parties:
             return release
-        problem: Any = self.site().problem
+        return replace(release, mixed=False, weights=self._shares(np.asarray(asked["y"])[None]))
+
+    def _shares(self, y: Any) -> tuple[tuple[float, ...], ...]:
+        """What each site counts with at these points."""
+        problem, known = cast(Any, self.site().problem), read_known(self.party)
+        assert known is not None
         with double():
-            shares = np.asarray(problem.f.shares(np.asarray(asked["y"])[None]))
-        return replace(release, mixed=False, weights=tuple(map(tuple, shares.tolist())))
+            shares = np.asarray(problem.f.shares(y))
+        return tuple(map(tuple, self.recipe.shares_of_parties(known, shares).tolist()))
 
     def factors(self, task: str) -> Mapping[str, float]:
         """What its arrays are multiplied by in sums over all sites; those of summaries and measures by nothing."""
