@@ -233,7 +233,8 @@ class Rows(NamedTuple):
 
     def of(self, chosen: NDArray[Any]) -> "Rows":
         """Some of them."""
-        return Rows(*(None if part is None else part[chosen] for part in self))
+        weight, group = (None if part is None else part[chosen] for part in (self.weight, self.group))
+        return Rows(self.X[chosen], self.y[chosen], weight, group)
 
     @property
     def features(self) -> Any:
