@@ -147,6 +147,8 @@ def show_effects(model: Any, effects: Json, most: int | None = None) -> None:
 def _outcome(model: Any) -> str:
     """What effects are on: of two classes the second, whose odds or probability they raise."""
     labels = model.classes.tolist()
+    if model.answers.reading.timed:
+        return f"the hazard of {model.targets[1]}"
     return f"{model.target} = {labels[1]}" if len(labels) == 2 else str(model.target)
 
 
