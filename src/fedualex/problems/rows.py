@@ -233,8 +233,7 @@ class Rows(NamedTuple):
 
     def of(self, chosen: NDArray[Any]) -> "Rows":
         """Some of them."""
-        weight, group = (None if part is None else part[chosen] for part in (self.weight, self.group))
-        return Rows(self.X[chosen], self.y[chosen], weight, group)
+        return Rows._make(None if part is None else part[chosen] for part in self)
 
     @property
     def features(self) -> Any:
