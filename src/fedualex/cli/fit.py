@@ -327,6 +327,9 @@ OPTIONS = (
     ),
     click.option("--limit", type=float, help="neyman-pearson: the largest mean loss of the limited class."),
     click.option("--limited", help="neyman-pearson: the class whose loss is limited; the first in sorted order."),
+    click.option(
+        "--rate", type=float, help="neyman-pearson: the largest share of the limited class on the wrong side."
+    ),
     click.option("--folds", type=FOLDS, help="Parts of each client's rows that choose a penalty, 5; or sites."),
     click.option("--choose", help="The rule that chooses a penalty: one-standard-error, or best."),
     click.option("--confidence", type=float, help="Of intervals; 0.95."),
@@ -351,7 +354,6 @@ def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("table")
 @goal_options
-@click.option("--rate", type=float, help="neyman-pearson: the largest share of the limited class on the wrong side.")
 @click.option("--clients", help="The column that says whose row it is; a number makes as many random clients.")
 @click.option("--ignore", callback=names, help="Columns that take no part, such as ids, with commas between them.")
 @out_option(default=None, help="The fit's folder; fits/TABLE-GOAL. An unfinished fit in it is resumed.")

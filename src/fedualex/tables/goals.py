@@ -22,9 +22,10 @@ from ..problems import (
     SparseGlmRecipe,
 )
 from ..problems.agnostic import ROWS as ROWS_PRIOR
-from ..problems.families import FAMILIES
+from ..problems.families import FAMILIES, Family, family_of
 from ..problems.readings import Reading
 from ..runs.settings import ConfigurationError, check_keys
+from ..summaries import Known
 from ..validation import classes, hint, missing, short
 
 MOST_ROWS = 2000
@@ -122,6 +123,10 @@ class Goal:
         named = {self.structure.family: self.family} if self.structure.family else {}
         given = {**self.structure.fixed, **named, **arguments}
         return kind(**{one.name: given[one.name] for one in fields(kind) if given.get(one.name) is not None})  # type: ignore[arg-type]
+
+    def family_of(self, known: Sequence[Known]) -> Family:
+        """The losses of rows, for structures that leave that open. known: what the goal's recipe knows."""
+        return family_of("family", self.family).settled(known)
 
     def defaults(self, rows: int) -> dict[str, Any]:
         """What the options are for so many rows, if nothing is chosen."""

@@ -14,7 +14,7 @@ from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..models import Answers, Model
 from ..models.model import exposures, standardized
 from ..problems import AbstractRecipe, Problem
-from ..problems.families import Family, family_of
+from ..problems.families import Family
 from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
 from ..runs.settings import ConfigurationError
@@ -271,7 +271,7 @@ class TableRecipe:
 
     def family(self, known: Sequence[Known]) -> Family:
         """The losses of rows, for goals whose structure leaves that open."""
-        return family_of("family", self._goal.family).settled(self.own_known(known))
+        return self._goal.family_of(self.own_known(known))
 
     def answers(self, known: Sequence[Known]) -> Answers:
         """How a model of these tables answers."""

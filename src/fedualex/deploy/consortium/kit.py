@@ -29,6 +29,7 @@ from ...tables.goals import (
     read_least_rows,
     weighs_clients,
 )
+from ...tables.rates import check_wanted_rate
 from ...validation import one_of
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST, OFF
@@ -73,7 +74,7 @@ def plan_deployment(
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
     check_goal(goal)
     if wanted.rate is not None:
-        raise ConfigurationError("rate is for fedualex fit: its threshold takes the scores of single rows")
+        check_wanted_rate(goal, wanted.rate, wanted.holdout)
     check_groups(goal, wanted.groups)
     check_exposure(goal, wanted.exposure)
     check_kl(goal, wanted.groups, wanted.options)
@@ -120,6 +121,7 @@ PLAIN_KEYS = (
     "missing",
     "holdout",
     "confidence",
+    "rate",
     "site_intercepts",
 )
 """Of [fit], what all parties are told as it is."""

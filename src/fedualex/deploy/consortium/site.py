@@ -198,6 +198,7 @@ class TableSite:
         self.recipe, self.agreed = recipe_of_goal(settings), agreement(settings)
         self.name, self.sites = settings["site"], list(settings["sites"])
         self.client, self.holdout = self.sites.index(self.name), settings["problem"]["holdout"]
+        self.calibrates = settings["problem"].get("rate") is not None
         self.table = read_own_table(party, self.recipe, self.holdout, policy.least_category)
         self.least_held_out = policy.least_held_out
         self.answers = Party(self.recipe, self.client, self.table.trained, self.name, self.table.places)
@@ -257,10 +258,10 @@ class TableSite:
         return replace(asked, fold=self._folds().least, whole_sites=self.recipe.selection.folds == SITES)
 
     def declare_effects(self, request: Request) -> Release:
-        """One sum at a point, with second derivatives; rows are weighed as a solution weighs them."""
+        """One sum at a point, with second derivatives; rows are weighed as a solution weighs them, or alike."""
         (asked,) = unpack_known(request.arrays)
         release = Release(EFFECTS, 1, parameters=int(np.size(asked["beta"])))
-        if not self.recipe.weighs_parties:
+        if not self.recipe.weighs_parties or "y" not in asked:  # the ordinary model counts rows alike
             return release
         return replace(release, mixed=False, weights=self._shares(np.asarray(asked["y"])[None]))
 
@@ -326,7 +327,7 @@ class TableSite:
 
     def _own_model(self, request: Request) -> Model:
         model = unpack_model(request.arrays)
-        if not is_of_run(model, self.recipe, self._known()):
+        if not is_of_run(model, self.recipe, self._known(), self.calibrates):
             raise DisagreementError("this site measures models with the encoder and the answers of its own run")
         return model
 
