@@ -1,6 +1,7 @@
 """What is shown: certified bounds, never tighter than the bound, and tables as text and as HTML."""
 
 import math
+import sys
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from html import escape
@@ -46,10 +47,10 @@ def determined(value: float | None, within: float = math.inf, digits: int = 4, s
         return ""
     plus = "+" if sign else ""
     if 0 < within < math.inf:
-        unit = math.ceil(math.log10(2 * within))
+        unit = math.ceil(math.log10(2) + math.log10(within))
         known = math.floor(math.log10(abs(value))) - unit + 1 if value else 0
         if known < 1:
-            return f"±{rounded_up(abs(value) + within, 1)}"
+            return f"±{rounded_up(min(abs(value) + within, sys.float_info.max), 1)}"
         if known < digits and -6 <= unit <= 0:
             return f"{value:{plus}.{-unit}f}"  # a 0 that is known is shown
         digits = min(digits, known)

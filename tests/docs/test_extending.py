@@ -25,12 +25,12 @@ RECIPES = read_recipes()
 
 def test_there_are_the_twelve_recipes_that_people_need():
     expected = [
+        "Family",
         "Regularizer",
         "Method",
         "Exchanges of its own",
         "Problem",
         "Loss",
-        "Family",
         "Output",
         "Engine",
         "Status",

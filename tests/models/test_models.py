@@ -263,6 +263,8 @@ TOWN = {"levels": ["Oslo", "Rome"], "shares": [0.5, 0.5], "reference": "Rome"}
         ({"training": [0]}, "training must be a table"),
         ({"training": {"held_out": 5}}, "training.held_out must be a table"),
         ({"training": {"done": "all"}}, "training.done must be a list of sentences"),
+        ({"training": {"weighs": None}}, "training.weighs must be a list of sentences, got None"),
+        ({"training": {"created": None}}, "training.created must be a text, got None"),
         ({"training": {"id": 5}}, "training.id must be the name of a column"),
         ({"training": {"effects": []}}, "training.effects must be a table"),
         ({"training": {"effects": {"rows": []}}}, "training.effects must be a table of effects, or a sentence"),

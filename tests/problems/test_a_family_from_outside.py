@@ -4,11 +4,14 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from sklearn.linear_model import GammaRegressor
+from support.consortium import run_in_threads
 from support.families import check_laws
 
 import fedualex as fx
 from fedualex import models
+from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.problems.families import FAMILIES, NumberFamily, namespace
 from fedualex.tables import goals
 from fedualex.tables.fit import fit_into, plan_fit
@@ -21,6 +24,8 @@ class Gamma(NumberFamily):
     accepted: ClassVar[str] = "numbers > 0"
     effect: ClassVar[str] = "ratio of means"
     estimator: ClassVar[tuple[str, str]] = ("sklearn.linear_model", "GammaRegressor")
+    self_concordant: ClassVar[bool] = True
+    likelihood: ClassVar[bool] = False  # its dispersion is not known
 
     def allows(self, target):
         return np.isfinite(target) & (target > 0)
@@ -73,6 +78,7 @@ CLIENTS = RNG.integers(0, 3, ROWS)
 MEAN = np.exp(X @ [0.5, -0.3, 0.0] + 1.0 + 0.4 * (CLIENTS == 2))
 Y = MEAN * RNG.gamma(3.0, 1 / 3.0, ROWS)
 L2 = 0.05
+SITES = ("east", "north", "west")
 
 
 @pytest.fixture
@@ -162,6 +168,31 @@ def test_a_table_is_fitted_and_its_model_kept(registered, tmp_path):
     assert tested.keys() == {"rows", "r2", "mae", "mse", "loss"}
     assert tested["r2"] > 0.3
     assert model.adds_to == "the score of days (exp of a coefficient is a ratio of means)"
+
+
+def test_it_is_deployed_with_intervals_and_a_penalty_of_its_own_choice(registered, tmp_path):
+    """Between sites as in a fit: the same model, certified, with the sandwich of statsmodels."""
+    lines = [",".join(map(str, [*row, days])) for row, days in zip(X[:, :2], Y, strict=True)]
+    for m, name in enumerate(SITES):
+        own = [line for line, client in zip(lines, CLIENTS, strict=True) if client == m]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["age,dose,days", *own]) + "\n")
+    pooled = [f"{line},{SITES[client]}" for line, client in zip(lines, CLIENTS, strict=True)]
+    (tmp_path / "all.csv").write_text("\n".join(["age,dose,days,site", *pooled]) + "\n")
+    wanted = {"target": "days", "goal": "gamma", "holdout": 0.0, "site_intercepts": False, "tol": 1e-8}
+    fit = fit_into(tmp_path / "fit", plan_fit({**wanted, "table": "all.csv", "clients": "site"}, tmp_path))
+    own = {name: {"table": str(tmp_path / f"{name}.csv")} for name in SITES}
+    write_table_deployment(tmp_path / "there", wanted, own, {}, {"secure_sums": "on", "timeout": 300.0})
+    run_in_threads(tmp_path / "there")
+    there = models.load(tmp_path / "there" / "server")
+    np.testing.assert_allclose(there.weights, fit.weights, atol=1e-9)
+    assert there.certificate["gap"] <= 1e-8
+    assert there.training["penalty"]["value"] == pytest.approx(fit.training["penalty"]["value"], rel=1e-12)
+    effects = there.training["effects"]
+    assert (effects["kind"], effects["effect"]) == ("sandwich", "ratio of means")
+    log = sm.families.Gamma(link=sm.families.links.Log())
+    other = sm.GLM(Y, sm.add_constant(X[:, :2]), family=log).fit(tol=1e-13, maxiter=200, cov_type="HC0")
+    np.testing.assert_allclose([row["estimate"] for row in effects["rows"]], other.params, atol=1e-5)
+    np.testing.assert_allclose([row["error"] for row in effects["rows"]], other.bse, rtol=1e-4)
 
 
 def test_what_it_cannot_be_of_is_refused_in_one_sentence():

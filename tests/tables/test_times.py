@@ -34,6 +34,7 @@ def test_coefficients_and_errors_are_those_of_statsmodels(fitted):
         assert rows[name]["ratio"] == pytest.approx(np.exp(known.params[j]), rel=1e-6)
         assert rows[name]["bound"] <= 1e-6
     assert "hazard ratio" in text
+    assert "Effects on the hazard of died" in text
     assert "(intercept)" not in text
     assert set(effects["others"]) >= {"sandwich"}
 

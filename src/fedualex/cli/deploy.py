@@ -126,6 +126,25 @@ def check(site: Path, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("party", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--quick", is_flag=True, help="Without reading the table, as for a health check.")
+@json_option
+@plain_errors
+def doctor(party: Path, quick: bool, as_json: bool) -> None:
+    """Look at everything that a run needs at one party, in its folder PARTY. Exit code 1: something is wrong."""
+    from ..deploy.consortium.doctor import examine, is_well
+
+    found = examine(party, quick=quick)
+    if as_json:
+        print_json({"well": is_well(found), "findings": [vars(finding) for finding in found]})
+    else:
+        for finding in found:
+            echo(f"{finding.state:5}  {finding.about:12}  {finding.text}")
+    if not is_well(found):
+        raise SystemExit(1)
+
+
+@click.command()
 @click.argument("site", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--renew", is_flag=True, help="Make a new key in place of the one that is there.")
 @json_option
@@ -230,7 +249,7 @@ def deploy() -> None:
 deploy.add_command(audit)
 deploy.add_command(init)
 deploy.add_command(check)
-for command in (join, admit, approve):
+for command in (join, admit, approve, doctor):
     deploy.add_command(command)
 for command in (add_site, remove_site, renew):
     deploy.add_command(command)

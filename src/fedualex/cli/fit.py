@@ -80,6 +80,8 @@ def proved_of(model: Any) -> dict[str, Any]:
 
 def show(model: Any, most: int | None) -> None:
     """A model for people: what is certified, how it fares, and its coefficients."""
+    if verdict := model.training.get("verdict"):
+        echo_line(verdict)
     echo_line(claim(model))
     if (penalty := model.training.get("penalty")) is not None:
         echo_line(f"Penalty: {penalty['sentence']}.")
@@ -90,6 +92,8 @@ def show(model: Any, most: int | None) -> None:
     _show_measures(model, model.training.get("held_out"))
     if (ordinary := model.training.get("ordinary")) is not None:
         echo_line(f"{ordinary['sentence']}.")
+        if worst := ordinary.get("worst_group"):
+            echo_line(worst)
     for part in model.parts():
         _show_coefficients(part, most)
     if (effects := model.training.get("effects")) is not None:
@@ -143,6 +147,8 @@ def show_effects(model: Any, effects: Json, most: int | None = None) -> None:
 def _outcome(model: Any) -> str:
     """What effects are on: of two classes the second, whose odds or probability they raise."""
     labels = model.classes.tolist()
+    if model.answers.reading.timed:
+        return f"the hazard of {model.targets[1]}"
     return f"{model.target} = {labels[1]}" if len(labels) == 2 else str(model.target)
 
 
@@ -229,10 +235,10 @@ def _show_zeros(zeros: list[str], proved: dict[str, Any]) -> None:
     """Which coefficients are 0 in the best model too."""
     known = [name for name in zeros if proved.get(name, {}).get("proved") == "zero"]
     if known:
-        rest = f", and {len(known) - FEW} more" if len(known) > FEW else ""
-        echo_line(f"Proved to be 0 in the best model at this penalty: {', '.join(known[:FEW])}{rest}.")
-    if proved and len(known) < len(zeros):
-        echo_line(f"Of {len(zeros) - len(known)} coefficients that are 0 here it is not proved.")
+        more = f", and {len(known) - FEW} more" if len(known) > FEW else ""
+        echo_line(f"Proved to be 0 in the best model at this penalty: {', '.join(known[:FEW])}{more}.")
+    if known and (rest := [name for name in zeros if name not in known]):
+        echo_line(f"Not proved of {', '.join(rest[:FEW])}{f', and {len(rest) - FEW} more' if len(rest) > FEW else ''}.")
 
 
 def _print_rows(names: list[str], rows: list[list[str]]) -> None:
@@ -288,6 +294,9 @@ OPTIONS = (
     click.option("--event", help="cox, fair-cox: the column that is 1 if the event happened at that time, else 0."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
     click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
+    click.option(
+        "--least-rows", type=int, help="fair: groups of fewer rows are one group together; 20, 0 merges none."
+    ),
     click.option("--exposure", help="poisson: the column of what counts are over, as days or persons; no feature."),
     click.option("--categories", callback=names, help="Columns of numbers that are categories, with commas between."),
     click.option(
@@ -311,10 +320,16 @@ OPTIONS = (
         "--cvar", type=float, help="fair: the share of clients that is served worst, not the worst one alone."
     ),
     click.option(
+        "--kl", type=float, help="fair with --groups: how weights are held to shares of rows; 0.1, 0 not at all."
+    ),
+    click.option(
         "--nuclear", type=PENALTY, help="low-rank: weight of the nuclear norm, larger has fewer directions; or auto."
     ),
     click.option("--limit", type=float, help="neyman-pearson: the largest mean loss of the limited class."),
     click.option("--limited", help="neyman-pearson: the class whose loss is limited; the first in sorted order."),
+    click.option(
+        "--rate", type=float, help="neyman-pearson: the largest share of the limited class on the wrong side."
+    ),
     click.option("--folds", type=FOLDS, help="Parts of each client's rows that choose a penalty, 5; or sites."),
     click.option("--choose", help="The rule that chooses a penalty: one-standard-error, or best."),
     click.option("--confidence", type=float, help="Of intervals; 0.95."),
@@ -339,7 +354,6 @@ def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("table")
 @goal_options
-@click.option("--rate", type=float, help="neyman-pearson: the largest share of the limited class on the wrong side.")
 @click.option("--clients", help="The column that says whose row it is; a number makes as many random clients.")
 @click.option("--ignore", callback=names, help="Columns that take no part, such as ids, with commas between them.")
 @out_option(default=None, help="The fit's folder; fits/TABLE-GOAL. An unfinished fit in it is resumed.")

@@ -261,9 +261,14 @@ class Exchange:
         self._split_surveys += 1
         return self.ask_all(CURVATURE, arrays, self._split_surveys, read)
 
-    def ask_all(self, task: str, arrays: Arrays, number: int, read: Read) -> dict[str, Any]:
-        """A valid reply of every site: those that did not answer are asked again for a while, unless they refused."""
-        sites, replies = list(self.order), dict[str, Any]()
+    def ask_all(
+        self, task: str, arrays: Arrays, number: int, read: Read, sites: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """A valid reply of every site: those that did not answer are asked again for a while, unless they refused.
+
+        sites: who is asked, if not all.
+        """
+        sites, replies = list(self.order if sites is None else sites), dict[str, Any]()
         patience = Patience(TRIES, self.patience)
         while (missing := [site for site in sites if site not in replies]) and not self.engine.stopped():
             if patience.failures:

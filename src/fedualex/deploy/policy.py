@@ -103,8 +103,8 @@ LEAST_FOLD = 20
 """Rows of a fold that a site tells of in the clear."""
 PLACE = " at "
 """In the subject of a calibration, between the model and the place."""
-MOST_PLACES = 12
-"""Pairs of intercept and slope at which one kit's models are calibrated at most."""
+MOST_PLACES = 40
+"""Pairs of intercept and slope at which the models of one kit are calibrated at most, of all sites and of each."""
 
 
 @dataclass(frozen=True)

@@ -177,11 +177,11 @@ def wilson_interval(count: float, rows: float, z: float) -> Interval | None:
     return Interval(share, error, max(float(middle - half), 0.0), min(float(middle + half), 1.0))
 
 
-def calibration_curve(sums: Given, confidence: float = 0.95) -> list[Bin]:
-    """One for each tenth of predicted risk that has rows, with Wilson's intervals."""
+def calibration_curve(sums: Given, confidence: float = 0.95, least: int = 1) -> list[Bin]:
+    """One for each tenth of predicted risk that has at least so many rows, with Wilson's intervals."""
     z, curve = normal_quantile(confidence), []
     for rows, risk, positive in zip(sums["bin_rows"], sums["bin_risk"], sums["bin_positive"], strict=True):
-        if (share := wilson_interval(positive, rows, z)) is not None:
+        if round(rows) >= least and (share := wilson_interval(positive, rows, z)) is not None:
             curve.append(Bin(round(rows), float(risk / rows), float(share.value), share.lower, share.upper))
     return curve
 

@@ -129,11 +129,11 @@ def _within(name: str, key: str) -> str:
 
 
 def _table(needed: Mapping[str, Kind], others: Mapping[str, Kind] = NOTHING, accepted: str = "a table") -> Kind:
-    """needed: what it must have; others: what it may have, or None in its place."""
+    """needed: what it must have; others: what it may have."""
 
     def check(name: str, given: Any) -> None:
         _require(isinstance(given, dict) and {*needed} <= {*given}, name, given, accepted)
-        for key, kind in {**needed, **{key: _maybe(kind) for key, kind in others.items()}}.items():
+        for key, kind in {**needed, **others}.items():
             if key in given:
                 kind(f"{name}.{key}", given[key])
 
@@ -231,12 +231,14 @@ HELD_OUT = _table(
     },
     "a table of measures of all rows and of each client",
 )
-PENALTY = _table({"sentence": WORD}, {"name": WORD, "value": NUMBER, "curve": _check_curve}, "a table with a sentence")
+PENALTY = _table(
+    {"sentence": WORD}, {"name": WORD, "value": NUMBER, "curve": _maybe(_check_curve)}, "a table with a sentence"
+)
 TRAINING = _table(
     {},
     {
         "goal": WORD,
-        "id": _is(_is_word, "the name of a column"),
+        "id": _maybe(_is(_is_word, "the name of a column")),
         "rows": COUNT,
         "clients": _each(COUNT),
         "weighs": SENTENCES,
@@ -244,8 +246,8 @@ TRAINING = _table(
         "penalty": PENALTY,
         "effects": _check_effects,
         "rate": _table({"sentence": WORD}, accepted="a table with a sentence"),
-        "held_out": HELD_OUT,
-        "ordinary": _table({"sentence": WORD}, {"held_out": HELD_OUT}, "a table with a sentence"),
+        "held_out": _maybe(HELD_OUT),
+        "ordinary": _table({"sentence": WORD}, {"held_out": _maybe(HELD_OUT)}, "a table with a sentence"),
         "configuration": _table({}, {"problem": _each(ANYTHING), "run": _each(ANYTHING)}),
         "versions": _each(WORD),
         "machine": _each(ANYTHING),
@@ -255,7 +257,12 @@ TRAINING = _table(
 )
 CERTIFICATE = _table(
     {},
-    {"gap": SIZE, "tol": SIZE, "exchanges": COUNT, "violation": NUMBER, "status": WORD, "meaning": WORD, "proof": WORD},
+    {
+        **{name: _maybe(SIZE) for name in ("gap", "tol")},
+        **{name: _maybe(WORD) for name in ("status", "meaning", "proof")},
+        "exchanges": _maybe(COUNT),
+        "violation": _maybe(NUMBER),
+    },
 )
 ANSWERS = _table({"kind": _is(_is_word, "a word"), "threshold": NUMBER, "center": ANYTHING, "scale": ANYTHING})
 DOCUMENT: Mapping[str, Kind] = {"answers": ANSWERS, "certificate": CERTIFICATE, "training": TRAINING}

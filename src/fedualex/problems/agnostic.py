@@ -124,12 +124,19 @@ class Weighted(Majorized, Smooth):
 # `agnostic` before anybody's data was seen.
 
 
+ROWS = "rows"
+"""The prior of groups in proportion to their rows."""
+MERGED = -1
+"""The group of the clients that are one together, the first of all."""
+
+
 @dataclass(frozen=True, eq=False)
 class AgnosticRecipe(AbstractRecipe):
     """`agnostic` without data, in three exchanges: labels, then weights of groups, then what the bounds need.
 
-    grouped: whether the mixture is one of groups of rows, not of clients. loss, delta, l1, l2, kl, prior, cvar, radius
-    and spread are those of `agnostic`.
+    grouped: whether the mixture is one of groups of rows, not of clients. merged: numbers of clients that are one group
+    together, in which they count alike. prior: numbers, or ROWS for groups in proportion to their rows. loss, delta,
+    l1, l2, kl, prior, cvar, radius and spread are otherwise those of `agnostic`.
     Families of numbers send sums of targets with the weights of groups, then what bounds the bias at the prior and the
     losses of groups at the mean target; families of classes send weights and sums of rows of each class, at the prior.
     """
@@ -139,11 +146,12 @@ class AgnosticRecipe(AbstractRecipe):
     l1: Number = 0.0
     l2: Number = 0.0
     kl: Number = 0.0
-    prior: Numbers | None = None
+    prior: Numbers | str | None = None
     cvar: Number | None = None
     radius: Number | None = None
     grouped: bool = False
     spread: Number = 0.0
+    merged: tuple[int, ...] = ()
     exchanges: ClassVar[int] = 3
     keeps_rows: ClassVar[bool] = True
     row_groups: ClassVar[bool] = True
@@ -179,7 +187,8 @@ class AgnosticRecipe(AbstractRecipe):
         if len(known) == 1:
             sums = {"group_targets": np.bincount(group, masses * rows.y, count)} if not self.reading.labelled else {}
             # A sum of n numbers 1 / n is not always 1.
-            mass = np.bincount(group, masses, count) if self.grouped else (np.arange(count) == client) * 1.0
+            own = group[0] if len(group) else count
+            mass = np.bincount(group, masses, count) if self.grouped else (np.arange(count) == own) * 1.0
             return Summary(sums={"group_mass": mass, **sums})
         family, constant = self._settled(known), self._constant(known)
         share = (self._prior(known) / known[1]["group_mass"])[group] * masses
@@ -230,12 +239,16 @@ class AgnosticRecipe(AbstractRecipe):
         return Penalty(self.l1, self.l2, self.radius)
 
     def _group(self, rows: Rows, client: int) -> NDArray[Any]:
-        return np.full(len(rows.y), client) if rows.group is None or not self.grouped else rows.group
+        if rows.group is not None and self.grouped:
+            return rows.group
+        return np.full(len(rows.y), MERGED if client in self.merged else client)
 
     def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[np.int32]:
         return rows.numbers(self._group(rows, client), known[0]["groups"])
 
     def _prior(self, known: Sequence[Known]) -> NDArray[Any]:
+        if isinstance(self.prior, str) and self.prior == ROWS and self.grouped:
+            return np.asarray(known[1]["group_mass"] / known[1]["group_mass"].sum())
         return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")
 
     def _settled(self, known: Sequence[Known]) -> Family:

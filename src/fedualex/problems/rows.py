@@ -233,7 +233,7 @@ class Rows(NamedTuple):
 
     def of(self, chosen: NDArray[Any]) -> "Rows":
         """Some of them."""
-        return Rows(*(None if part is None else part[chosen] for part in self))
+        return Rows._make(None if part is None else part[chosen] for part in self)
 
     @property
     def features(self) -> Any:

@@ -21,8 +21,7 @@ MOST_EFFECTS, MOST_CLIENTS, MOST_CURVES = 40, 20, 12
 """How many effects have a row in the forest plot, how many clients are shown before the fold, and how many clients may
 be for their curves to be unfolded."""
 NAMES = {"auc": "AUC", "c-index": "C-index", "r2": "R²", "mae": "mean absolute error", "mse": "mean squared error"}
-MAIN = ("auc", "c-index", "r2", "accuracy", "mae", "loss")
-SERVED = ("loss", "auc", "c-index", "mae", "r2", "accuracy")
+MAIN, SERVED = ("auc", "c-index", "r2", "accuracy", "mae", "loss"), ("loss", "auc", "c-index", "mae", "r2", "accuracy")
 """The measure of the first sentence, and that by which clients are compared: the first of these that there is."""
 PERCENT = 95
 """Of the intervals of measures, unless they say otherwise."""
@@ -85,6 +84,7 @@ def first_sentence(model: Model) -> str:
 
 def _predicts(model: Model) -> str:
     labels, targets = [str(label) for label in model.classes.tolist()], " and ".join(model.targets)
+    targets = f"the hazard of {model.targets[1]}" if model.answers.reading.timed else targets
     if len(labels) == 2:
         if model.answers.reading.has_probabilities:
             return f"predicts the probability that {targets} is {labels[1]}"

@@ -21,7 +21,7 @@ from ..problems import Problem
 from ..runs.folder import load
 from ..runs.settings import Configuration, ConfigurationError
 from ..runs.solving import CONTENT, describe_difference, describe_method, describe_options, is_finished, solve_into
-from ..runtime import Stop
+from ..runtime import Stop, solve
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import check_simulation, choose_method
 from ..storage import write_json
@@ -32,20 +32,23 @@ from .choosing import PartiesHere
 from .effects import Wanted, find_effects, find_unpenalized
 from .goals import (
     GOALS,
+    WORST,
     FitSettings,
     Selection,
     check_exposure,
     check_groups,
+    check_kl,
     check_target,
     choose_goal,
     default_tolerance,
     names_of,
     read_fit,
+    read_least_rows,
     words_of_weights,
 )
 from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .measures import measured
-from .ordinary import describe_ordinary, fit_ordinary
+from .ordinary import fit_ordinary, judge_fairness, ordinary_recipe, with_ordinary
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .rates import calibrate_threshold, check_rate
@@ -58,6 +61,7 @@ RUN = "run"
 Announce = Callable[[str], None]
 GOAL = "goal"
 """The key that the settings of a fit have, and those of a problem of the catalogue have not."""
+ORDINARY_TOL = 1e-6
 MANY = 30
 """Categories of a column from which on a person should know of them, and rows from which on ids can be told."""
 FEW_CODES = 10
@@ -223,6 +227,7 @@ class PlannedFit:
             *limited,
             *_column_notes(self.encoder, self.parties),
             *_client_notes(self.recipe, self.parties),
+            *_group_notes(self.recipe, self.parties, self.known),
         ]
 
 
@@ -238,13 +243,15 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     goal, why = (wanted.goal, "") if wanted.goal is not None else choose_goal(str(target), table.pick(target))
     check_groups(goal, wanted.groups)
     check_exposure(goal, wanted.exposure)
+    check_kl(goal, wanted.groups, wanted.options)
     for column in names_of(target):
         check_target(goal, column, table[column])
     columns = target if isinstance(target, str) else tuple(target)
     coding = Coding(tuple(wanted.categories), wanted.reference, wanted.missing)
     selection = Selection(wanted.folds, wanted.choose)
     told = (goal, columns, wanted.groups, wanted.weights, wanted.exposure, wanted.options)
-    recipe = TableRecipe(*told, coding=coding, id=wanted.id, selection=selection)
+    least = read_least_rows(goal, wanted.least_rows)
+    recipe = TableRecipe(*told, coding=coding, id=wanted.id, selection=selection, least_rows=least)
     source = Source(name, clients, ignore, wanted.holdout)
     parties = source.split(table, recipe)
     if wanted.weights is not None:
@@ -310,6 +317,16 @@ def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
     return [*notes, *([f"missing values count as the mean: {_some(holes)}"] if holes else [])]
 
 
+def _group_notes(recipe: TableRecipe, parties: Parties, known: Sequence[Known]) -> list[str]:
+    """Groups of few rows, which are one group together."""
+    merged = recipe.merged_groups(known)
+    if not len(merged):
+        return []
+    names = [parties.names[m] for m in merged] if recipe.weighs_parties else list(map(str, merged.tolist()))
+    kind = "clients" if recipe.weighs_parties else "groups"
+    return [f"{kind} of few rows (under {recipe.least_rows}, or too few together) count as one: {_some(names)}"]
+
+
 def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
     """Clients too small or too uniform to be judged alone."""
     owned = {name: own.trained.pick(recipe.target) for name, own in zip(parties.names, parties.members, strict=True)}
@@ -370,15 +387,39 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about, gap)
     found = Findings(penalty, effects, measure, planned.calibrate)
     model = make_model(recipe, planned.known, answer, parties.names, found)
-    if parties.held_out is not None and (other := fit_ordinary(parties.members, penalty)) is not None:
-        ordinary = measure(other)
-        told = {"sentence": describe_ordinary(model.training["held_out"], ordinary or {}), "held_out": ordinary}
-        model = replace(model, training={**model.training, "ordinary": told})
+    fit_other = _fit_ordinary_hazards if recipe.reading.timed else _fit_ordinary
+    if parties.held_out is not None and (other := fit_other(planned, penalty)) is not None:
+        model, verdict = with_ordinary(model, measure(other)), ""
+        if GOALS[recipe.goal].structure is WORST:
+            groups = parties.owners if recipe.groups is None else parties.held_out[recipe.groups]
+            verdict, worst = judge_fairness(model, other, parties.held_out, groups, wanted.confidence)
+            model = replace(
+                model, training={**model.training, "ordinary": {**model.training["ordinary"], "worst_group": worst}}
+            )
+        model = replace(model, training={**model.training, "verdict": verdict})
     save(model, path / MODEL)
     if recipe.reading.timed:
         each = zip(parties.names, parties.members, strict=True)
         keep_baselines(path, {name: baseline_of(model, own.trained, recipe.weights) for name, own in each})
     return model
+
+
+def _fit_ordinary(planned: PlannedFit, penalty: Mapping[str, Any]) -> Model | None:
+    """The ordinary model of the same rows, by sums as between sites."""
+    return fit_ordinary(planned.recipe, planned.known, penalty, planned.ask_effects)
+
+
+def _fit_ordinary_hazards(planned: PlannedFit, penalty: Mapping[str, Any]) -> Model | None:
+    """The same of times, whose losses are sums over rows at risk together: by a run of their own problem."""
+    plain, recipe = ordinary_recipe(planned.recipe), planned.recipe
+    options = {"l1": float(penalty["value"]), "l2": float(penalty.get("l2", 0.0))}
+    if plain is None or not sum(options.values()) > 0:
+        return None
+    plain, dropped = replace(plain, options=options), [] if recipe.groups is None else [recipe.groups]
+    own = [Party(plain, one.client, one.trained.without(*dropped), one.name) for one in planned.parties.members]
+    known = agree(own)
+    run = solve(pooled_problem(own, known), tol=ORDINARY_TOL, rounds=100)
+    return plain.model(known, run.z.x)
 
 
 def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:

@@ -21,9 +21,11 @@ from ..problems import (
     LowRankRecipe,
     SparseGlmRecipe,
 )
-from ..problems.families import FAMILIES
+from ..problems.agnostic import ROWS as ROWS_PRIOR
+from ..problems.families import FAMILIES, Family, family_of
 from ..problems.readings import Reading
 from ..runs.settings import ConfigurationError, check_keys
+from ..summaries import Known
 from ..validation import classes, hint, missing, short
 
 MOST_ROWS = 2000
@@ -77,7 +79,7 @@ class Structure:
 
 MEAN = Structure(SparseGlmRecipe, "family", tol=1e-3)
 """The mean loss of all rows."""
-WORST = Structure(AgnosticRecipe, "loss", options=PENALTY | {"cvar": None}, grouped=True)
+WORST = Structure(AgnosticRecipe, "loss", options=PENALTY | {"cvar": None, "kl": None}, grouped=True)
 """The loss of the client or group that is served worst."""
 LIMITED_CLASS = Structure(
     ConstrainedRecipe,
@@ -120,7 +122,11 @@ class Goal:
         kind = self.structure.recipe
         named = {self.structure.family: self.family} if self.structure.family else {}
         given = {**self.structure.fixed, **named, **arguments}
-        return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})  # type: ignore[arg-type]
+        return kind(**{one.name: given[one.name] for one in fields(kind) if given.get(one.name) is not None})  # type: ignore[arg-type]
+
+    def family_of(self, known: Sequence[Known]) -> Family:
+        """The losses of rows, for structures that leave that open. known: what the goal's recipe knows."""
+        return family_of("family", self.family).settled(known)
 
     def defaults(self, rows: int) -> dict[str, Any]:
         """What the options are for so many rows, if nothing is chosen."""
@@ -318,6 +324,8 @@ class Selection:
 
 
 MOST_FOLDS = 20
+LEAST_ROWS = 20
+"""Groups of fewer rows are one group together: what a handful of rows lose is chance, and must not rule."""
 
 # What [fit] and the command line say, whether the table is here or at several sites.
 
@@ -339,6 +347,8 @@ class FitSettings:
     """Columns of numbers that are categories."""
     reference: Mapping[str, str] = field(default_factory=dict)
     """For a column of categories, the one that the others are compared with."""
+    least_rows: int = LEAST_ROWS
+    """Groups of fewer rows are one group together; 0 merges none."""
     missing: str = FILLED
     holdout: float = 0.2
     rounds: int = 1000
@@ -414,6 +424,13 @@ def _check_coding(chosen: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"id must be the name of a column, got {short(key)}")
 
 
+def read_least_rows(goal: str, given: Any) -> int:
+    """How many rows a group has at least, for goals that serve the worst one; 0 for others."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise ConfigurationError(f"least_rows must be a whole number >= 0, got {given!r}")
+    return given if GOALS[goal].structure is WORST else 0
+
+
 def check_exposure(goal: str, exposure: str | None) -> None:
     """Refuse an exposure for a goal without counts."""
     if exposure is not None and not GOALS[goal].counts:
@@ -428,6 +445,24 @@ def check_groups(goal: str, groups: str | None) -> None:
         raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")
 
 
+HELD = 0.1
+"""How strongly the weights of groups are held to their shares of the rows: a group whose share is p counts for no more
+than if its loss were lower by HELD log(1 / p). On six tables it served the worst group best (docs/fairness.md)."""
+
+
+def check_kl(goal: str, groups: str | None, options: Mapping[str, Any]) -> None:
+    """Refuse kl where clients are the groups: their weights are limited, so that sums hide them."""
+    if "kl" in options and "kl" in GOALS[goal].structure.options and groups is None:
+        raise ConfigurationError("kl is for groups in a column: the weights of clients are limited in another way")
+
+
+def with_held_weights(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a goal that weighs groups in a column: without cvar and kl, HELD is kl."""
+    kl = arguments.get("kl", HELD if arguments.get("cvar") is None else 0.0)
+    rest = {name: value for name, value in arguments.items() if name != "kl"}
+    return {**rest, "kl": kl, "prior": ROWS_PRIOR} if kl > 0 else rest
+
+
 MOST_OF_ONE = 0.5
 """The largest weight of one client where the adversary weighs clients: in a deployment the sum at a weight near 1 would
 be that client's own gradient."""
@@ -440,15 +475,29 @@ def weighs_clients(name: str, grouped: bool) -> bool:
     return GOALS[name].structure.grouped and not grouped
 
 
-def with_limited_weights(arguments: Mapping[str, Any], clients: int) -> dict[str, Any]:
+def are_merged(rows: NDArray[Any], least: int) -> NDArray[np.bool_]:
+    """Which groups of so many rows are one group together: the smallest, until it and all others have `least` rows."""
+    order = np.argsort(rows, kind="stable")
+    sizes = np.round(rows[order])
+    count = int(np.sum(sizes < least))
+    while 0 < count < len(sizes) and (count == 1 or sizes[:count].sum() < least):
+        count += 1
+    merged = np.zeros(len(rows), bool)
+    merged[order[:count]] = count > 1
+    return merged
+
+
+def with_limited_weights(arguments: Mapping[str, Any], clients: int, merged: int = 0) -> dict[str, Any]:
     """The arguments of a goal that weighs clients: MOST_OF_ONE is the largest weight of one, and SPREAD is for all.
+
+    merged: how many of the clients are one together.
 
     A share `cvar` of M clients is a largest weight of 1 / (cvar M). Of two clients the limit would make the mean, so
     that there is none: nothing can be hidden in a sum of two.
     """
     if clients * MOST_OF_ONE <= 1:
         return dict(arguments)
-    least = 1 / (MOST_OF_ONE * clients)
+    least = min(1.0, 1 / (MOST_OF_ONE * (clients - max(merged - 1, 0))))
     return {**arguments, "cvar": max(arguments.get("cvar") or least, least), "spread": SPREAD}
 
 

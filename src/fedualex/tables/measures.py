@@ -32,6 +32,8 @@ from ..validation import hint, missing
 from .goals import LIMITED, TIMED, check_time
 
 CONFIDENCE = 0.95
+LEAST_BIN = 5
+"""Rows of one client in a point of its calibration curve: models are everybody's, and one row would be a person."""
 ALL = "all clients"
 
 # At one party: sums over its rows, the same names and shapes whatever rows it has.
@@ -204,16 +206,16 @@ class Measures:
             return found | {"calibration": dict(self.calibration)}
         curves = {
             "overall": self._curves(self.sums),
-            "clients": {n: self._curves(own) for n, own in self.clients.items()},
+            "clients": {n: self._curves(own, LEAST_BIN) for n, own in self.clients.items()},
         }
         return found | {"calibration": dict(self.calibration), "curves": curves}
 
     def _read(self, sums: Sums) -> Intervals:
         return read_measures(self.model, sums, self.by_class, self.confidence)
 
-    def _curves(self, sums: Sums) -> dict[str, Any]:
+    def _curves(self, sums: Sums, least: int = 1) -> dict[str, Any]:
         return {
-            "bins": list(map(list, calibration_curve(sums, self.confidence))),
+            "bins": list(map(list, calibration_curve(sums, self.confidence, least))),
             "roc": list(map(list, roc_points(sums))),
         }
 

@@ -14,7 +14,7 @@ from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..models import Answers, Model
 from ..models.model import exposures, standardized
 from ..problems import AbstractRecipe, Problem
-from ..problems.families import Family, family_of
+from ..problems.families import Family
 from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
 from ..runs.settings import ConfigurationError
@@ -27,8 +27,10 @@ from .goals import (
     MEAN as MEAN_LOSS,
     OPTIONS,
     TIMED,
+    WORST,
     Goal,
     Selection,
+    are_merged,
     arguments_of,
     check_labels,
     check_target,
@@ -37,9 +39,12 @@ from .goals import (
     complete_options,
     names_of,
     weighs_clients,
+    with_held_weights,
     with_limited_weights,
 )
 
+GROUPS, ROWS_OF_GROUPS, OWN_ROWS = "groups", "rows of groups", "own rows"
+"""What is known of groups before the recipe of the catalogue: their names and rows, or the rows of each party."""
 TARGET = "target "
 """Before the names of what is said of the target."""
 CLASSES_OF_TARGET = TARGET + "classes"
@@ -57,7 +62,8 @@ class TableRecipe:
     numbers > 0, over which the target counts.
     smooth: whether theory chooses step sizes, for which parties tell how fast their operators change.
     selection: how the penalty is chosen where it is AUTO.
-    coding: how columns become features. id: the column that names rows, which is no feature.
+    coding: how columns become features. id: the column that names rows, which is no feature. least_rows: groups of
+    fewer rows are one group together, where a goal serves the worst one.
     The exchanges are those of the encoder, in which the target's classes or moments travel as well, those of the
     goal's own recipe, and one for smoothness. What has been chosen since is the last that all parties know. No method
     but `summarize_columns`, `rows` and `labels` sees a row.
@@ -73,6 +79,7 @@ class TableRecipe:
     selection: Selection = field(default_factory=Selection)
     coding: Coding = PLAIN
     id: str | None = None
+    least_rows: int = 0
 
     @property
     def exchanges(self) -> int:
@@ -121,6 +128,7 @@ class TableRecipe:
             columns = _with(columns, sums={ROWS: np.asarray(float(len(labels)))})
             if self.coding.missing == DROP:
                 columns = _with(columns, each={DROPPED: np.asarray(float(table.dropped))})
+        columns = self._summarize_groups(columns, table, known)
         if self.reading.standardized and len(known) < Standardizer.exchanges:
             moments = Standardizer.summarize(labels.reshape(len(labels), -1), _target_known(known), weight)
             return _with(columns, sums={TARGET + name: value for name, value in moments.sums.items()})
@@ -128,12 +136,48 @@ class TableRecipe:
             return columns
         return _with(columns, labels={CLASSES_OF_TARGET: np.unique(labels)})
 
+    def _summarize_groups(self, columns: Summary, table: Table, known: Sequence[Known]) -> Summary:
+        if not self.least_rows:
+            return columns
+        if self.weighs_parties:
+            return columns if known else _with(columns, each={OWN_ROWS: np.asarray(float(table.rows))})
+        group = label_column("groups", table[str(self.groups)], table.rows)
+        if not known:
+            return _with(columns, labels={GROUPS: np.unique(group)})
+        if len(known) > 1:
+            return columns
+        counts = np.sum(group == known[0][GROUPS][:, None], axis=1)
+        return _with(columns, sums={ROWS_OF_GROUPS: counts.astype(float)})
+
+    def merged_groups(self, known: Sequence[Known]) -> NDArray[Any]:
+        """The names of the groups, or the numbers of the parties, that are one group together."""
+        if not self.least_rows or len(known) < Encoder.exchanges:
+            return np.zeros(0, int)
+        if self.weighs_parties:
+            return np.flatnonzero(are_merged(known[0][OWN_ROWS], self.least_rows))
+        return known[0][GROUPS][are_merged(known[1][ROWS_OF_GROUPS], self.least_rows)]
+
+    def shares_of_parties(self, known: Sequence[Known], shares: NDArray[Any]) -> NDArray[Any]:
+        """What each party counts with, from what each group does; those that are one group share alike."""
+        parties = self.counts(known).size
+        merged = np.isin(np.arange(parties), self.merged_groups(known))
+        if not merged.any():
+            return shares
+        found = np.empty((len(shares), parties))
+        found[:, merged], found[:, ~merged] = shares[:, :1] / merged.sum(), shares[:, 1:]
+        return found
+
     def recipe(self, known: Sequence[Known]) -> AbstractRecipe:
         """The recipe of the catalogue, once it is known which classes there are."""
         arguments = arguments_of(self._goal.with_numbers(self._options(known), self._count(known)))
         if self.weighs_parties and len(known) > Encoder.exchanges:  # before that no summary depends on it
-            arguments = with_limited_weights(arguments, self.counts(known).size)
-        grouped = {"grouped": True} if self.groups is not None else {}
+            merged = self.merged_groups(known)
+            arguments = with_limited_weights(arguments, self.counts(known).size, merged.size)
+        grouped: dict[str, Any] = {"grouped": True} if self.groups is not None else {}
+        if grouped and self._goal.structure is WORST:
+            arguments = with_held_weights(arguments)
+        if self.weighs_parties:
+            grouped["merged"] = tuple(self.merged_groups(known).tolist())
         domain = {"radius": 1.0} if self.unpenalized else {}  # any will do: no loss depends on it
         return self._goal.make_recipe({**arguments, **grouped, **domain})
 
@@ -141,8 +185,8 @@ class TableRecipe:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
         options = self._options(known)
         target = self.target if isinstance(self.target, str) else list(self.target)
-        told = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights}
-        told |= {"exposure": self.exposure, "id": self.id}
+        told: dict[str, Any] = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights}
+        told |= {"exposure": self.exposure, "id": self.id, "least_rows": self.least_rows}
         chosen = asdict(self.selection) if self.chooses else {}
         return {**told, **plain_coding(self.coding), **options, **chosen}
 
@@ -175,6 +219,8 @@ class TableRecipe:
             self._row_weights(table),
         )
         group = None if self.groups is None else label_column("groups", table[self.groups], len(X))
+        if group is not None and len(merged := self.merged_groups(known)):
+            group = np.where(np.isin(group, merged), self.merged_name, group.astype(str))
         if self.reading.standardized:
             numbers = self.scale(known).transform(labels.reshape(len(X), -1)).reshape(labels.shape)
             return Rows(X, numbers, weight, group)
@@ -212,6 +258,11 @@ class TableRecipe:
         told = (np.asarray(x["weights"]), bias, self.answers(known), self.target)
         return Model(self.encoder(known), *told, exposure=self.exposure, **about)
 
+    @property
+    def merged_name(self) -> str:
+        """What groups of few rows are called together."""
+        return f"groups of fewer than {self.least_rows} rows"
+
     def rows_in_units(self, known: Sequence[Known]) -> float:
         """The rows of all parties, or what they count over: the factor from a mean loss to the loss of all rows."""
         if self.exposure is None or self.weights is not None or self._goal.structure is not MEAN_LOSS:
@@ -220,7 +271,7 @@ class TableRecipe:
 
     def family(self, known: Sequence[Known]) -> Family:
         """The losses of rows, for goals whose structure leaves that open."""
-        return family_of("family", self._goal.family).settled(self.own_known(known))
+        return self._goal.family_of(self.own_known(known))
 
     def answers(self, known: Sequence[Known]) -> Answers:
         """How a model of these tables answers."""
@@ -346,6 +397,7 @@ def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecip
     selection = Selection(**{one.name: settings[one.name] for one in fields(Selection) if one.name in settings})
     beside = {"groups": settings["groups"], "weights": settings["weights"]}
     beside |= {"exposure": settings.get("exposure"), "id": settings.get("id")}
+    beside |= {"least_rows": settings.get("least_rows", 0)}
     return TableRecipe(
         settings["goal"], target, options=options, smooth=smooth, selection=selection, coding=coding, **beside
     )

@@ -32,11 +32,13 @@ from fedualex.tables.measures import measured
 ROWS = {"east": 30, "north": 24, "west": 18}
 MORE = {"east": 47, "north": 35, "west": 21}
 DEPLOYED = list(GOALS)
+TIMED = {"cox", "fair-cox"}
+"""Goals of two columns, which are deployed in test_table_times.py."""
 LOCAL = {"run": {"local_steps": 3}, "method": {"name": "FeDualExCorrected"}}
 
 
 def test_every_goal_is_deployed_here_or_refused():
-    assert {name.partition(",")[0] for name in GOALS} == goals.GOALS.keys()
+    assert {name.partition(",")[0] for name in GOALS} | TIMED == goals.GOALS.keys()
 
 
 @pytest.fixture

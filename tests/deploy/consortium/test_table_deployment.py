@@ -196,7 +196,9 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
     assert len(found["summaries"]) == 6
     assert found["summaries"][0]["target classes"] == ["sick", "well"]
     assert found["numbers_in_an_exchange"] == len(found["summaries"][5]["class_rows"][0]) + 2 + len(HOSPITALS)
-    assert "rules in force: none" in text
+    assert "rules in force: least_rows = 10, least_category = 5, numbers_per_run = 10000000, keep_values = True" in text
+    (site / "policy.toml").write_text("")
+    assert "rules in force: none" in cli("deploy", "check", site).output
     (site / "policy.toml").write_text("least_rows = 30\nsecure_sums = true\n")
     assert "rules in force: least_rows = 30, secure_sums = True" in cli("deploy", "check", site).output
     (site / "policy.toml").write_text("least_rows = 5000\n")

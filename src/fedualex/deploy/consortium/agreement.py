@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ...runs.settings import ConfigurationError, build_method
 from ...runtime import fingerprint
 from ...summaries import Known, Summary
 from ...tables.goals import GOALS, Goal
+from ...tables.ordinary import ordinary_model
 from ...tables.penalty import chosen_known, default_penalty, range_of_path
 from ...tables.recipe import CHOSEN, TableRecipe, read_recipe
 from ..task import DeploymentOptions
@@ -148,9 +149,23 @@ def why_not_spread(weights: NDArray[Any]) -> str:
     return ""
 
 
-def is_of_run(model: Model, recipe: TableRecipe, known: Sequence[Known]) -> bool:
-    """Whether a model differs from those of this run in its weights and its bias alone."""
+def is_of_run(model: Model, recipe: TableRecipe, known: Sequence[Known], calibrates: bool = False) -> bool:
+    """Whether a model differs from those of this run in its weights and its bias alone, or is the ordinary one beside.
+
+    calibrates: whether its threshold may be another one too.
+    """
     own = recipe.model(known, {"weights": model.weights, "bias": model.bias})
+    if calibrates:
+        own = replace(own, answers=replace(own.answers, threshold=model.answers.threshold))
+    return any(_differs_in_numbers(model, other) for other in (own, _beside(model, recipe, known)) if other is not None)
+
+
+def _beside(model: Model, recipe: TableRecipe, known: Sequence[Known]) -> Model | None:
+    return ordinary_model(recipe, known, model.weights, model.bias)
+
+
+def _differs_in_numbers(model: Model, own: Model) -> bool:
+    """Whether all but weights and bias is the same."""
     (said, numbers), (same, others) = to_parts(model), to_parts(own)
     fixed = ("target", "answers", "numbers", "categories", "codes", "indicators", "missing")
     return {key: said[key] for key in fixed} == {key: same[key] for key in fixed} and all(

@@ -21,12 +21,15 @@ from ...tables.goals import (
     Selection,
     check_exposure,
     check_groups,
+    check_kl,
     check_options,
     chooses_penalty,
     names_of,
     read_fit,
+    read_least_rows,
     weighs_clients,
 )
+from ...tables.rates import check_wanted_rate
 from ...validation import one_of
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST, OFF
@@ -71,15 +74,17 @@ def plan_deployment(
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
     check_goal(goal)
     if wanted.rate is not None:
-        raise ConfigurationError("rate is for fedualex fit: its threshold takes the scores of single rows")
+        check_wanted_rate(goal, wanted.rate, wanted.holdout)
     check_groups(goal, wanted.groups)
     check_exposure(goal, wanted.exposure)
+    check_kl(goal, wanted.groups, wanted.options)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
     build_method(method)  # refuses what is no method
     parties = server_settings(server)
     check_parties(parties, sites)
     check_options(goal, wanted.options)
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
+    told["least_rows"] = read_least_rows(goal, wanted.least_rows)
     told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
     told |= asdict(Selection(wanted.folds, wanted.choose)) if chooses_penalty(goal, wanted.options) else {}
     if told.get("folds") == SITES and {**RUN_DEFAULTS, **run}["secure_sums"] != OFF and len(sites) >= FEWEST:
@@ -116,6 +121,7 @@ PLAIN_KEYS = (
     "missing",
     "holdout",
     "confidence",
+    "rate",
     "site_intercepts",
 )
 """Of [fit], what all parties are told as it is."""

@@ -1,6 +1,5 @@
 """The server of a deployment of tables: columns and summaries before the run, the model after it."""
 
-import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,9 @@ from ...summaries import Known, merged
 from ...tables.effects import Wanted, find_effects
 from ...tables.kept_model import Findings, make_model, read_answer, solution, weights_of
 from ...tables.measures import Measures, calibration_by, has_calibration
+from ...tables.ordinary import fit_ordinary, with_ordinary
 from ...tables.penalty import PENALTY, choose_penalty, default_penalty, told_penalty
+from ...tables.rates import threshold_from_counts
 from ...tables.recipe import merge_named
 from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
@@ -48,6 +49,7 @@ class TableServer:
         problem = settings["problem"]
         own = problem["site_intercepts"] is not False  # the sites are whose rows they are
         self.wanted = Wanted(problem["confidence"], own)
+        self._asked = 0
         patience = run.get("patience", PATIENCE)
         self.exchange = Exchange(engine, sites, f"{agreement(settings)}{TABLES}", run["timeout"], roster, patience)
 
@@ -103,26 +105,50 @@ class TableServer:
     def keep_model(self, known: Sequence[Known], stored: StoredRun) -> Model:
         """The model of a finished run, measured at the sites, and kept here and where a site wants it."""
         penalty = told_penalty(self.recipe, known, self.party / PENALTY)
-        found = Findings(penalty, self._effects(known, stored), self._measures)
+        rate = self.settings["problem"].get("rate")
+        calibrate = None if rate is None else lambda model: self._calibrate_rate(known, model, rate)
+        found = Findings(penalty, self._effects(known, stored), self._measures, calibrate)
         model = make_model(self.recipe, known, read_answer(stored), self.exchange.order, found)
+        model = with_ordinary(model, self._ordinary(known, penalty) if model.training["held_out"] else None)
         save(model, self.party / MODEL)
-        kept = self.exchange.ask("model", pack_model(model), 0, list(self.exchange.order), 0, _done("kept"))
+        sites = list(self.exchange.order)  # all of them, whatever one has refused before
+        kept = self.exchange.ask("model", pack_model(model), 0, sites, len(sites), _done("kept"))
         log.info("the model is kept at the server and at %d sites", len(kept))
         return model
 
     def _effects(self, known: Sequence[Known], stored: StoredRun) -> dict[str, Any]:
-        count = itertools.count()
-
-        def ask(asked: Known) -> Known:
-            parts = self.exchange.ask_all(EFFECTS, pack_known([asked]), next(count), unpack_summary)
-            return merged(parts.values())
-
         try:
             gap = (stored.status or {})["gap"]
-            return find_effects(self.recipe, known, solution(stored), weights_of(stored), ask, self.wanted, gap)
+            x, y = solution(stored), weights_of(stored)
+            return find_effects(self.recipe, known, x, y, self._ask_effects, self.wanted, gap)
         except SilentSitesError as error:
             log.warning("there is no table of effects: %s", error)
             return {"refused": f"there is no table of effects: {error}"}
+
+    def _ask_effects(self, asked: Known) -> Known:
+        """The sums of all sites: one exchange."""
+        self._asked += 1
+        parts = self.exchange.ask_all(EFFECTS, pack_known([asked]), self._asked, unpack_summary)
+        return merged(parts.values())
+
+    def _ordinary(self, known: Sequence[Known], penalty: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What the ordinary model measures at the sites; None if there is none, or some site does not answer."""
+        try:
+            other = fit_ordinary(self.recipe, known, penalty, self._ask_effects)
+        except SilentSitesError as error:
+            log.warning("there is no ordinary model beside this one: %s", error)
+            return None
+        return None if other is None else self._measures(other)
+
+    def _calibrate_rate(self, known: Sequence[Known], model: Model, rate: float) -> tuple[Model, dict[str, Any]]:
+        """A threshold from counts by predicted risk; where there is none, the model as it is, and why."""
+        limited = self.recipe.settings(known)["limited"]
+        try:
+            total = add_up(list(self.exchange.ask_all(MEASURE, pack_model(model), 0, _read_sums).values()))
+            return threshold_from_counts(model, total, limited, rate, self.wanted.confidence)
+        except (SilentSitesError, ValueError) as error:
+            log.warning("no rate is promised: %s", error)
+            return model, {"sentence": f"no rate of errors is promised: {error}"}
 
     def _measures(self, model: Model) -> dict[str, Any] | None:
         """The measures of all sites, and of each where sums come in the clear; None if some site does not answer."""
@@ -131,23 +157,26 @@ class TableServer:
             total = add_up(list(found.values()))
             if not total["rows"]:
                 return None
-            calibration = self._calibration(model) if has_calibration(model) else {}
+            each = {} if self.exchange.roster else {site: own for site, own in found.items() if own["rows"]}
+            calibration = self._calibration(model, list(each)) if has_calibration(model) else {}
         except SilentSitesError as error:
             log.warning("there is no test on held-out rows: %s", error)
             return None
-        each = {} if self.exchange.roster else {site: own for site, own in found.items() if own["rows"]}
         by_class, confidence = self.recipe.limits_classes, self.wanted.confidence
         return Measures(model, total, each, calibration, by_class, confidence).plain()
 
-    def _calibration(self, model: Model) -> dict[str, Any]:
-        """Of all sites together: a site's own would be one more request for each."""
-        count = itertools.count(1)
+    def _calibration(self, model: Model, each: Sequence[str]) -> dict[str, Any]:
+        """Of all sites together, and of each of these alone."""
 
-        def ask(beta: NDArray[Any], meat: bool) -> Any:
-            arrays = pack_model(model, beta=beta, meat=np.asarray(int(meat)))
-            return add_up(list(self.exchange.ask_all(CALIBRATE, arrays, next(count), _read_sums).values()))
+        def of(sites: Sequence[str]) -> dict[str, Any]:
+            def ask(beta: NDArray[Any], meat: bool) -> Any:
+                self._asked += 1
+                arrays = pack_model(model, beta=beta, meat=np.asarray(int(meat)))
+                return add_up(list(self.exchange.ask_all(CALIBRATE, arrays, self._asked, _read_sums, sites).values()))
 
-        return {"overall": calibration_by(model, ask, self.wanted.confidence), "clients": {}}
+            return calibration_by(model, ask, self.wanted.confidence)
+
+        return {"overall": of(list(self.exchange.order)), "clients": {site: of([site]) for site in each}}
 
 
 def _read_sums(arrays: Arrays) -> dict[str, NDArray[Any]]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,6 +198,7 @@ class TableSite:
         self.recipe, self.agreed = recipe_of_goal(settings), agreement(settings)
         self.name, self.sites = settings["site"], list(settings["sites"])
         self.client, self.holdout = self.sites.index(self.name), settings["problem"]["holdout"]
+        self.calibrates = settings["problem"].get("rate") is not None
         self.table = read_own_table(party, self.recipe, self.holdout, policy.least_category)
         self.least_held_out = policy.least_held_out
         self.answers = Party(self.recipe, self.client, self.table.trained, self.name, self.table.places)
@@ -222,10 +223,7 @@ class TableSite:
         asked = self.site().declare(request)
         if not self.recipe.weighs_parties or request.task not in ("survey", CURVATURE, "round"):
             return asked
-        problem: Any = self.site().problem
-        with double():
-            shares = np.asarray(problem.f.shares(self.site().asked_y(request)))
-        return replace(asked, weights=tuple(map(tuple, shares.tolist())))
+        return replace(asked, weights=self._shares(self.site().asked_y(request)))
 
     def declare_model(self, request: Request) -> Release:
         """One model, on the rows of the sites that hold out enough; its calibration at one place."""
@@ -244,10 +242,7 @@ class TableSite:
         asked = self._of_folds(asked)
         if not self.recipe.weighs_parties:
             return asked
-        problem: Any = self.site().problem
-        with double():
-            shares = np.asarray(problem.f.shares(np.stack([point.y for _, point in places])))
-        return replace(asked, weights=tuple(map(tuple, shares.tolist())))
+        return replace(asked, weights=self._shares(np.stack([point.y for _, point in places])))
 
     def declare_summary_of_folds(self, request: Request) -> Release:
         """One for the rows without each fold, and one for all."""
@@ -263,15 +258,20 @@ class TableSite:
         return replace(asked, fold=self._folds().least, whole_sites=self.recipe.selection.folds == SITES)
 
     def declare_effects(self, request: Request) -> Release:
-        """One sum at a point, with second derivatives; rows are weighed as a solution weighs them."""
+        """One sum at a point, with second derivatives; rows are weighed as a solution weighs them, or alike."""
         (asked,) = unpack_known(request.arrays)
         release = Release(EFFECTS, 1, parameters=int(np.size(asked["beta"])))
-        if not self.recipe.weighs_parties:
+        if not self.recipe.weighs_parties or "y" not in asked:  # the ordinary model counts rows alike
             return release
-        problem: Any = self.site().problem
+        return replace(release, mixed=False, weights=self._shares(np.asarray(asked["y"])[None]))
+
+    def _shares(self, y: Any) -> tuple[tuple[float, ...], ...]:
+        """What each site counts with at these points."""
+        problem, known = cast(Any, self.site().problem), read_known(self.party)
+        assert known is not None
         with double():
-            shares = np.asarray(problem.f.shares(np.asarray(asked["y"])[None]))
-        return replace(release, mixed=False, weights=tuple(map(tuple, shares.tolist())))
+            shares = np.asarray(problem.f.shares(y))
+        return tuple(map(tuple, self.recipe.shares_of_parties(known, shares).tolist()))
 
     def factors(self, task: str) -> Mapping[str, float]:
         """What its arrays are multiplied by in sums over all sites; those of summaries and measures by nothing."""
@@ -327,7 +327,7 @@ class TableSite:
 
     def _own_model(self, request: Request) -> Model:
         model = unpack_model(request.arrays)
-        if not is_of_run(model, self.recipe, self._known()):
+        if not is_of_run(model, self.recipe, self._known(), self.calibrates):
             raise DisagreementError("this site measures models with the encoder and the answers of its own run")
         return model
 
