@@ -141,7 +141,7 @@ def cli(*arguments):
     assert "\x1b" not in result.output
     assert "\r" not in result.output
     if result.exit_code != 2:
-        assert result.stderr == ""
+        assert result.stderr == "", result.stderr
     return result
 
 
