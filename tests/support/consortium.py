@@ -72,7 +72,7 @@ def given(goal: str) -> dict:
 def deployment(folder, secure_sums="off", name="deployment", server=(), run=(), method=None, **fit):
     """A deployment of the hospitals' tables, which are beside it; without masks, for tests look at what sites send."""
     sites = {name: {"table": str(folder / f"{name}.csv")} for name in HOSPITALS}
-    run = {"secure_sums": secure_sums, "timeout": 300.0, **dict(run)}
+    run = {"secure_sums": secure_sums, "timeout": 300.0, "patience": 0.1, **dict(run)}
     goal = fit.get("goal", "fair")
     chosen = {"goal": goal, "target": "outcome", **given(goal), **fit}
     write_table_deployment(folder / name, chosen, sites, dict(server), run, method)

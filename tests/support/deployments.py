@@ -33,6 +33,7 @@ RUN = {
     "record_every": 3,
     "output": "polished",
     "timeout": 120.0,
+    "patience": 0.1,
 }
 METHODS = {"FeDualEx": "eta_c = 0.1\neta_s = 1.0", "FeDualExCorrected": "eta_c = 0.1\neta_s = 1.0"}
 
