@@ -20,7 +20,7 @@ from .curvature import Columns, Surveyor, score_vectors, shaped
 from .general import Problem
 from .known import Floor, Penalty, Smooth, norm_of_blocks, total_mass
 from .readings import Reading, RiskReading
-from .recipe import AbstractRecipe, Measure, assemble
+from .recipe import AbstractRecipe, Measure, assemble, built_from
 from .risk_sets import RiskSets, Shares, StepCut, cut_of_step, second_of, slope_of
 from .rows import Rows, features, label_column, padded_length, split_rows
 
@@ -399,6 +399,7 @@ def _padded(name: str, value: NDArray[Any], length: int) -> NDArray[Any]:
     return np.pad(value, more, constant_values=1 if name == "weight" else 0)
 
 
+@built_from("X", "time", "event", "clients", recipe=CoxRecipe)
 def cox(
     X: Matrix,
     time: Column,
@@ -428,6 +429,7 @@ def cox(
     return assemble(recipe, _split(X, time, event, clients, sample_weight))
 
 
+@built_from("X", "time", "event", "clients", recipe=FairCoxRecipe)
 def fair_cox(
     X: Matrix,
     time: Column,

@@ -102,7 +102,7 @@ REFUSALS: Mapping[Code, str] = MappingProxyType(
         Code.TOO_FEW_ROWS: f"the site gets more rows, changes `least_rows` or `least_group` in policy.toml, {WITHOUT}",
         Code.NO_PART: f"the site adds the goal to `goals` in policy.toml, {WITHOUT}",
         Code.NOT_RELEASED: f"the site changes `tasks`, `arrays` or `keep_model` in policy.toml, {WITHOUT}",
-        Code.NO_CURVATURE: "nothing need be done: the run goes on without second derivatives, with more exchanges and no table of effects",
+        Code.NO_CURVATURE: "nothing need be done: the run goes on without, with more exchanges and no table of effects",
         Code.MASKS_ONLY: "give all sites keys for secure sums and `secure_sums` in [run]",
         Code.NOISE_ONLY: "give the run a [privacy] table: the site has a budget, and releases nothing without noise",
         Code.BUDGET_SPENT: f"nothing to wait for: the site raises `epsilon` in policy.toml, {WITHOUT}",
