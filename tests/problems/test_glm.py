@@ -402,8 +402,8 @@ ROWS, TARGET = np.arange(8.0).reshape(4, 2), [0.0, 1.0, 0.0, 2.0]
     ("build", "message"),
     [
         (
-            lambda: sparse_glm("poisson", ROWS, TARGET, l1=1),
-            "family must be one of 'logistic', 'multiclass', 'squared', 'huber', got 'poisson'",
+            lambda: sparse_glm("tweedie", ROWS, TARGET, l1=1),
+            "family must be one of 'logistic', 'multiclass', 'squared', 'huber', 'absolute', 'poisson', got 'tweedie'",
         ),
         (lambda: sparse_glm("squared", ROWS[0], TARGET, l1=1), r"X must be a nonempty matrix.*got shape \(2,\)"),
         (lambda: sparse_glm("squared", ROWS, TARGET[:3], l1=1), r"y must hold 4 numbers.*\(3,\)"),

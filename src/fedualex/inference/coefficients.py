@@ -66,7 +66,9 @@ def bound_coefficients(point: Point, l1: NDArray[Any], l2: NDArray[Any]) -> Prov
         free = ~(zero & (w == 0))
         radius, ratio = _local_radius(point, l1, l2, free)
         bounds[free] = np.minimum(bounds[free], _own_bounds(point, l2, free, radius))
-        moved = np.minimum(ball, np.sqrt(np.diag(point.second)) * _stretch(radius, ratio)) + point.rounding
+        stretch = _stretch(radius, ratio)
+        local = np.sqrt(np.diag(point.second)) * stretch if np.isfinite(stretch) else np.inf
+        moved = np.minimum(ball, local) + point.rounding
         bounds = np.minimum(bounds, _by_slope(point, l1, l2, moved))
         before, zero = zero, zero | (np.abs(point.slope) + moved < l1)
         if np.array_equal(before, zero):
