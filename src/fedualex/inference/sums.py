@@ -72,14 +72,16 @@ def summarize_effects(
     sums = _count_rows(family, target, block.shape[1])
     if own_intercept and not losses.has_finite_intercept():
         none = {name: np.zeros_like(count) for name, count in sums.items()} | _nothing(len(rows), beta.size, meat)
-        return none | ({"pearson": np.zeros(())} if meat and family.counts else {})
+        none |= {"pearson": np.zeros(())} if meat and family.counts else {}
+        return {name: none[name] for name in sorted(none)}
     losses = losses.only_present() if own_intercept else losses
     sums |= {"uninformative": np.zeros(()), "intercepts": np.asarray(float(own_intercept * losses.intercepts))}
     against, along = losses.along_direction(matrix @ block, own_intercept)
     sums |= {"against": np.asarray(against), "along": np.asarray(along)}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         sums |= _derivatives(losses, matrix, block, own_intercept, meat)
-    return {name: np.clip(np.nan_to_num(part, nan=HUGE), -HUGE, HUGE) for name, part in sums.items()}
+    # Under masks sums are added up by their places, so that these are the same whatever a party's rows are.
+    return {name: np.clip(np.nan_to_num(sums[name], nan=HUGE), -HUGE, HUGE) for name in sorted(sums)}
 
 
 def triangle(matrix: NDArray[Any]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from support.reconstruction import FEATURES, GOALS, found_gradients, found_rows,
 import fedualex as fx
 import fedualex.tables.goals as goals
 from fedualex import models
+from fedualex.compiling import double
 from fedualex.data import Table, read_csv
 from fedualex.deploy.consortium import agreement, kit
 from fedualex.deploy.consortium.agreement import check_goal
@@ -23,17 +24,20 @@ from fedualex.deploy.ledger import audit
 from fedualex.deploy.policy import Policy, Release, SiteFacts, why_not_weighed
 from fedualex.inference.sums import Design, summarize_effects
 from fedualex.problems import RobustRecipe
-from fedualex.problems.families import Logistic
+from fedualex.problems.families import Logistic, Poisson
 from fedualex.runs.settings import ConfigurationError
 from fedualex.runtime.status import Code
 from fedualex.tables.fit import plan_fit
 from fedualex.tables.measures import measured
 
 ROWS = {"east": 30, "north": 24, "west": 18}
-MORE = {"east": 47, "north": 35, "west": 21}
+APART = {site: 3 * count for site, count in ROWS.items()}
+"""So many rows that no sites are one group together, and that each answers for the effects of the ordinary model."""
 DEPLOYED = list(GOALS)
 TIMED = {"cox", "fair-cox"}
 """Goals of two columns, which are deployed in test_table_times.py."""
+WEIGHING = [name for name in DEPLOYED if goals.weighs_clients(name.partition(",")[0], "groups" in GOALS[name])]
+"""Goals whose adversary weighs sites."""
 LOCAL = {"run": {"local_steps": 3}, "method": {"name": "FeDualExCorrected"}}
 
 
@@ -62,15 +66,30 @@ def test_a_goal_with_a_dual_number_for_each_row_stays_on_one_machine(tmp_path, g
     assert "model: " in cli(*fit).output
 
 
-def shapes(held) -> set:
-    """The name and shape of every array that left a site, but for the names of columns and classes."""
+ADAPTED = {"effects", "calibrate"}
+"""What is asked for as a model has turned out: of the coefficients that are not 0, with or without errors."""
+
+
+def shapes(held, forms=False) -> set:
+    """The task, name and shape of every array that left a site, but for the names of columns and classes.
+
+    forms: with the shapes of what was asked for, for tasks that are adapted to the model.
+    """
     texts = ("names", "labels", "columns")
+    asked = {(task, number): form_of(arrays) for _, task, number, arrays in held.told if forms and task in ADAPTED}
     return {
-        (task, name, np.shape(array))
-        for task, _, arrays in held.answered
+        (task, asked.get((task, number)), name, np.shape(array))
+        for task, number, arrays in held.answered
         for name, array in arrays.items()
         if name.partition(".")[0] not in texts and array.dtype != np.uint8
     }
+
+
+def form_of(arrays) -> frozenset:
+    """Names and shapes, and of numbers that say yes or no what they say."""
+    kept = {name: np.asarray(array) for name, array in arrays.items() if array.dtype != np.uint8}
+    said = {name: a.item() for name, a in kept.items() if a.ndim == 0 and a.item() in (0, 1)}
+    return frozenset((name, a.shape, said.get(name)) for name, a in kept.items())
 
 
 FIRST_ORDER = {"method": {"name": "FeDualSlide"}}
@@ -84,15 +103,18 @@ STEPS = [
 @pytest.mark.parametrize("goal", DEPLOYED)
 def test_no_released_array_is_as_long_as_a_table_has_rows(tmp_path, goal, options):
     found = []
-    for name, rows in (("few", ROWS), ("more", MORE)):
+    for name, times in (("few", 5), ("more", 6)):
         (tmp_path / name).mkdir()
-        found.append(shapes(hold(tmp_path / name, goal, False, rows, **{"rounds": 3, **options})))
-    tasks = {task for task, *_ in found[0]} & {task for task, *_ in found[1]}  # effects need rows
-    assert {one for one in found[0] if one[0] in tasks} == {one for one in found[1] if one[0] in tasks}
+        rows = {site: times * count for site, count in ROWS.items()}
+        found.append(shapes(hold(tmp_path / name, goal, False, rows, **{"rounds": 3, **options}), forms=True))
+    alike = {one[:2] for one in found[0]} & {one[:2] for one in found[1]}
+    assert {one for one in found[0] if one[:2] in alike} == {one for one in found[1] if one[:2] in alike}
+    tasks = {task for task, _ in alike}
+    assert tasks == {task for task, *_ in found[0] | found[1]}
     assert tasks >= ({"summary", "survey", "round"} if options == LOCAL | {"rounds": 2} else {"summary", "survey"})
 
 
-@pytest.mark.parametrize("goal", [name for name in DEPLOYED if name not in ("fair", "fair-regression")])
+@pytest.mark.parametrize("goal", [name for name in DEPLOYED if name not in WEIGHING])
 def test_second_derivatives_are_no_longer_for_more_rows(tmp_path, goal):
     """Where sites are weighed, second derivatives are not asked for."""
     found = []
@@ -145,7 +167,7 @@ def test_check_announces_what_the_ledger_counts(tmp_path):
     held = {}
     for name, options in (("surveys", {}), ("steps", {**LOCAL, "rounds": 2})):
         (tmp_path / name).mkdir()
-        held[name] = hold(tmp_path / name, "fair", True, ROWS, **{"rounds": 3, **options})
+        held[name] = hold(tmp_path / name, "fair", True, APART, **{"rounds": 3, **options})
         site = tmp_path / name / "deployment" / "sites" / "north"
         said = json.loads(cli("deploy", "check", site, "--json").output)
         lines = [line for line in audit(site)["lines"] if line["kind"] == "release"]
@@ -157,6 +179,22 @@ def test_check_announces_what_the_ledger_counts(tmp_path):
         assert rounds == ({said["numbers_in_a_round"]} if options else set())
 
 
+@pytest.mark.parametrize("goal", ["fair", "fair, groups"])
+@pytest.mark.parametrize("rows", [{**APART, "north": 18}, {**APART, "north": 18, "west": 18}], ids=["one", "two"])
+def test_check_announces_no_less_than_leaves_where_groups_are_merged(tmp_path, goal, rows):
+    """Which ones are is known once all sites have told their rows: a site of few rows cannot tell by its own."""
+    hold(tmp_path, goal, True, rows, rounds=3)
+    for name in rows:
+        site = tmp_path / "deployment" / "sites" / name
+        said = json.loads(cli("deploy", "check", site, "--json").output)
+        lines = [line for line in audit(site)["lines"] if line["kind"] == "release"]
+        sent = [line["numbers"] for line in lines if line["task"] == "summary"]
+        assert np.all(np.array(said["numbers_in_summaries"]) >= sent)
+        surveys = [line["numbers"] / line["sums"] for line in lines if line["task"] == "survey"]
+        assert surveys
+        assert max(surveys) <= said["numbers_in_an_exchange"]
+
+
 WEIGHS = [
     "the clients that are served worst have 0.9 of the weight, one of them at most 0.5 of that, and all clients share "
     "0.1 alike"
@@ -165,7 +203,7 @@ WEIGHS = [
 
 def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
     """The saddle problem with its limit is certified, the limit is there, and the model says so."""
-    held = hold(tmp_path, "fair", True, ROWS)
+    held = hold(tmp_path, "fair", True, APART)
     y = np.concatenate([arrays["points.y"] for task, _, arrays in held.asked if task == "survey"])
     assert y.max() <= 0.5 + 1e-12
     model = models.load(tmp_path / "deployment" / "server")
@@ -187,8 +225,8 @@ def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
 def test_an_honest_masked_run_whose_adversary_leaves_one_site_out_is_answered_to_its_end(tmp_path):
     """Two sites are served worst by far: the third has no weight of the adversary, and counts all the same."""
     settings, rng = {"target": "days"}, np.random.default_rng(0)
-    write_sites(tmp_path, ROWS, settings)
-    for name in ROWS:  # of north all rows follow the rule, of the others few
+    write_sites(tmp_path, APART, settings)
+    for name in APART:  # of north all rows follow the rule, of the others few
         table = read_csv(tmp_path / f"{name}.csv")
         noise = (name != "north") * 20 * rng.normal(size=table.rows)
         days = sum(table[f"f{j}"] for j in range(5)) + noise
@@ -218,7 +256,8 @@ def test_what_a_sum_of_two_sites_and_a_thirtieth_hides():
     rng = np.random.default_rng(0)
     X, y, site = rng.normal(size=(30, 3)), np.where(rng.random(30) < 0.5, 1.0, -1.0), np.arange(30) % 3
     problem = fx.problems.agnostic(X, y, site, loss="logistic", l2=0.1, spread=0.1, cvar=2 / 3)
-    weights = np.asarray(problem.f.shares(np.array([[0.5, 0.5, 0.0]])))[0]
+    with double():  # as a site does
+        weights = np.asarray(problem.f.shares(np.array([[0.5, 0.5, 0.0]])))[0]
     np.testing.assert_allclose(weights, [29 / 60, 29 / 60, 2 / 60], rtol=1e-12)
     assert why_not_weighed(tuple(weights.tolist())) == ""
     first, second, third = rng.normal(size=(3, 4))
@@ -234,7 +273,8 @@ def test_a_site_answers_for_effects_by_its_rules(tmp_path, masked):
     own = [a for _, key, a in held.alone if key.startswith("effects") and a.size > FEATURES]
     assert own
     slopes = [a for a in own if np.count_nonzero(a) > 1 and np.any(a % 1)]
-    seen = [any(a.shape == b.shape and np.allclose(a, b, rtol=1e-9) for b in told) for a in slopes]
+    # slopes at a solution are as small as 1e-12, and the same to 9 digits is not the same to 1e-8
+    seen = [any(a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=0) for b in told) for a in slopes]
     assert any(seen) == (not masked)
     assert all(seen) == (not masked)
     about = SiteFacts(rows=24)
@@ -258,6 +298,21 @@ def test_an_intercept_of_its_own_stays_at_the_site():
         Logistic(), Design(X + 5 * beta / (beta @ beta), y, np.ones(80)), beta, own_intercept=True
     )
     assert float(moved["value"]) == pytest.approx(float(sums["value"]), rel=1e-12)
+
+
+@pytest.mark.parametrize("family", [Logistic(), Poisson()], ids=["logistic", "poisson"])
+@pytest.mark.parametrize("meat", [False, True])
+def test_sums_of_a_site_without_a_finite_intercept_have_the_places_and_shapes_of_all(meat, family):
+    """Masks are added up by places; and what is in a message must not tell that all its rows are of one class."""
+    rng, counts = np.random.default_rng(0), family.counts
+    X, both = rng.normal(size=(40, 3)), np.arange(40) % 2.0
+    found = [
+        summarize_effects(family, Design(X, y if counts else 2 * y - 1, np.ones(40)), np.ones(3), True, meat=meat)
+        for y in (both, 0 * both)
+    ]
+    assert [float(sums["intercepts"]) for sums in found] == [1, 0]
+    shapes = [[(name, np.shape(value)) for name, value in sums.items()] for sums in found]
+    assert shapes[0] == shapes[1]
 
 
 @pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "auc", "lasso", "low-rank"])

@@ -15,7 +15,7 @@ from ...runs.settings import ConfigurationError, build_method
 from ...summaries import Known, Summary, merged
 from ...tables.goals import names_of
 from ...tables.party import Party
-from ...tables.recipe import TableRecipe
+from ...tables.recipe import OWN_ROWS, ROWS_OF_GROUPS, TableRecipe
 from ..policy import Policy, Release, read_policy
 from ..secure.sums import OFF, has_keys
 from ..site import ALL, declare_curvature, declare_round, declare_survey, reply_like, sizes_of
@@ -171,8 +171,14 @@ def _summarized(
         own = everybody[sites.index(settings["site"])].summarize(known)
         summaries.append(own)
         sent = [party.summarize(known) for party in everybody] if recipe.weighs_parties else [own] * len(sites)
-        known.append(merged(sent))
+        known.append(_all_apart(merged(sent), recipe))
     return known
+
+
+def _all_apart(known: Known, recipe: TableRecipe) -> Known:
+    """With rows enough in each group: of those that are one together less leaves, and the other sites decide which."""
+    counted = (OWN_ROWS, ROWS_OF_GROUPS)
+    return {name: np.maximum(value, recipe.least_rows) if name in counted else value for name, value in known.items()}
 
 
 def _declared(
