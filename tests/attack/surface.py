@@ -217,6 +217,7 @@ fx.estimators.FederatedMultiTask(max_rounds=2).fit(X=X, y=Y, clients=WHO)
 """
 
 NOT_CALLED = {
+    "runs many methods into a folder; tests/field has it": {"benchmark", "field"},
     "reads and writes folders of models; tests/models has them": {"models"},
     "holds results or messages": {
         *("Facts", "LocalSteps", "Stepped", "Survey"),

@@ -11,7 +11,7 @@ from fedualex import __version__
 from fedualex.deploy import Request, clients
 from fedualex.deploy.clients import Exchange, Patience, SilentSitesError
 from fedualex.deploy.consortium.agreement import agreement
-from fedualex.deploy.consortium.settings import PATIENCE, settings_of
+from fedualex.deploy.consortium.settings import PATIENCE, RUN_DEFAULTS, settings_of
 from fedualex.deploy.engine import NOT_CONNECTED, Reply, failure_reply
 from fedualex.deploy.wire import answer, reply_from_bytes, request_to_bytes
 from fedualex.runtime.status import REFUSALS, Code
@@ -72,7 +72,7 @@ def test_the_operators_options_are_no_part_of_the_agreement_and_what_decides_is(
         assert agreement({**settings, "run": {**settings["run"], key: value}}) == word, key
     for key, value in {"tol": 0.5, "seed": 3, "secure_sums": "on", "rounds": 7, "local_steps": 4}.items():
         assert agreement({**settings, "run": {**settings["run"], key: value}}) != word, key
-    assert settings["run"]["patience"] == PATIENCE
+    assert RUN_DEFAULTS["patience"] == PATIENCE
 
 
 def test_a_run_with_other_patience_at_the_server_alone_is_answered(tmp_path):

@@ -100,5 +100,7 @@ def test_refusals():
     refused(AgnosticClassifier(minibatch=0), "minibatch must be a whole number >= 1, got 0")
     refused(AgnosticClassifier(dtype="int"), "dtype must be 'float32' or 'float64', got 'int'")
     refused(AgnosticClassifier(callback=3), "callback must be a function of one record, got 3")
-    with pytest.raises(ValueError, match="loss must be one of 'squared', 'huber', got 'logistic'"):
+    with pytest.raises(
+        ValueError, match="loss must be one of 'squared', 'huber', 'absolute', 'poisson', got 'logistic'"
+    ):
         AgnosticRegressor(loss="logistic").fit(X, TARGET)

@@ -182,7 +182,10 @@ def test_real_groups_are_within_two_percent_of_the_pooled_optimum_after_300_roun
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss": "hinge"}, "loss must be one of 'logistic', 'multiclass', 'squared', 'huber', got 'hinge'"),
+        (
+            {"loss": "hinge"},
+            "loss must be one of 'logistic', 'multiclass', 'squared', 'huber', 'absolute', 'poisson', got 'hinge'",
+        ),
         ({"loss": "logistic", "y": [0, 1, 2, 1]}, "loss must be 'multiclass' for more than two classes, and y holds 3"),
         ({"loss": "squared", "y": ["a", "b", "a", "b"]}, "y must be 4 real numbers"),
         ({"loss": "squared", "y": [1.0, 2.0]}, r"y must hold 4 numbers.*\(2,\)"),

@@ -167,7 +167,7 @@ def test_client_losses_are_the_clients_violations():
         ({"limits": 0.3}, "multiplier must be given: no constant score meets all limits strictly"),
         ({"groups": "rows"}, "groups must be one of 'clients', 'classes', got 'rows'"),
         ({"groups": [1, 2]}, r"groups must hold 4 labels.*\(2,\)"),
-        ({"loss": "hinge"}, "loss must be one of 'logistic', 'squared', 'huber', got 'hinge'"),
+        ({"loss": "hinge"}, "loss must be one of 'logistic', 'squared', 'huber', 'absolute', 'poisson', got 'hinge'"),
         ({"loss": "huber", "delta": 0.0}, "delta must be a number > 0"),
         ({"y": [0, 1, 2, 1]}, "y must hold two classes, but it holds 3"),
         ({"multiplier": 0.0}, "multiplier must be a number > 0"),

@@ -88,9 +88,10 @@ def measured(goal, x, rows):
 def pooled(table):
     """From [value][fold][party](weights, sums): the mean and its standard error, parties together."""
     found = np.array([[np.sum(parties, axis=0) for parties in each] for each in table])  # value, fold, 2, part
-    each = found[:, :, 1] / found[:, :, 0]
-    error = each.std(axis=1, ddof=1) / np.sqrt(each.shape[1])
-    return found[:, :, 1].sum(axis=1) / found[:, :, 0].sum(axis=1), error
+    each, mass = found[:, :, 1] / found[:, :, 0], found[:, :, 0]
+    mean = np.average(each, axis=1, weights=mass)
+    spread = np.average((each - mean[:, None]) ** 2, axis=1, weights=mass)
+    return mean, np.sqrt(spread / (each.shape[1] - 1))
 
 
 def mean_measure(table):

@@ -10,6 +10,7 @@ from support.patients import HOSPITALS, write
 from fedualex import models
 from fedualex.data import read_csv
 from fedualex.deploy.consortium.kit import write_table_deployment
+from fedualex.deploy.policy import POLICY
 from fedualex.runs.settings import ConfigurationError
 from fedualex.tables.fit import fit_into, plan_fit
 from fedualex.tables.goals import are_merged
@@ -85,6 +86,8 @@ def test_sites_merge_what_a_fit_merges(place, groups):
     wanted = {key: value for key, value in FIT.items() if key != "table"} | groups
     run = {"secure_sums": "off", "timeout": 300.0}
     write_table_deployment(place / "there", wanted, own, {}, run, {"name": "FeDualNewton"})
+    for name in HOSPITALS:  # rules that merge rare categories would make another table
+        (place / "there" / "sites" / name / POLICY).write_text("")
     run_in_threads(place / "there")
     there = models.load(place / "there" / "server")
     np.testing.assert_allclose(there.weights, here.weights, atol=1e-9)

@@ -152,7 +152,7 @@ ANYTHING = _is(lambda given: True, "")
 # A model's certificate, and what it keeps of its training.
 
 PROVED = _is(lambda given: given in ("", "zero", "sign"), "one of 'zero', 'sign' and ''")
-COEFFICIENTS = _each(_table({"proved": PROVED}, {"within": SIZE}, "what is proved of a coefficient"))
+COEFFICIENTS = _each(_table({"proved": PROVED}, {"within": _maybe(SIZE)}, "what is proved of a coefficient"))
 UNITS = _is(lambda given: _is_number(given) and given > 0, "a number > 0")
 OTHERS = {"name": WORD, "reference": WORD, "penalized_proved": PROVED, "shown_per": UNITS}
 ROW = _table({name: OTHERS.get(name, _maybe(NUMBER)) for name in Effect._fields})

@@ -42,6 +42,7 @@ def test_what_another_site_is_sent(tmp_path, goal, masked):
         sorted(
             (task, number, sorted((key, array.tobytes()) for key, array in arrays.items()))
             for task, number, arrays in sent
+            if masked or task != "calibrate"  # in the clear each site is sent the estimates of its own calibration
         )
         for sent in (sent_to(held, site) for site in HOSPITALS)
     ]
