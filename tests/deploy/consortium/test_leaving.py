@@ -99,6 +99,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", STEPS)
 @pytest.mark.parametrize("goal", DEPLOYED)
 def test_no_released_array_is_as_long_as_a_table_has_rows(tmp_path, goal, options):
@@ -114,6 +115,7 @@ def test_no_released_array_is_as_long_as_a_table_has_rows(tmp_path, goal, option
     assert tasks >= ({"summary", "survey", "round"} if options == LOCAL | {"rounds": 2} else {"summary", "survey"})
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("goal", [name for name in DEPLOYED if name not in WEIGHING])
 def test_second_derivatives_are_no_longer_for_more_rows(tmp_path, goal):
     """Where sites are weighed, second derivatives are not asked for."""
@@ -126,6 +128,7 @@ def test_second_derivatives_are_no_longer_for_more_rows(tmp_path, goal):
     assert {task for task, *_ in found[0]} >= {"summary", "curvature"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 @pytest.mark.parametrize("goal", DEPLOYED)
 def test_no_row_follows_from_all_that_a_server_holds(tmp_path, goal, masked):
@@ -135,6 +138,7 @@ def test_no_row_follows_from_all_that_a_server_holds(tmp_path, goal, masked):
         assert found_gradients(held) == 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 @pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "lasso"])
 def test_no_row_follows_from_second_derivatives(tmp_path, goal, masked):

@@ -32,6 +32,7 @@ def numbers_of(arrays):
     return [np.asarray(array) for array in arrays.values() if array.dtype.kind == "f"]
 
 
+@pytest.mark.sampled(4)
 @KINDS
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("goal", DEPLOYED)
