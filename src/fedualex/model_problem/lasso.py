@@ -183,7 +183,7 @@ def _certify(loss: Reduced, l1: float, w: Floats, squares: Squares) -> tuple[flo
     """An upper bound of f plus penalty at w, and of its gap: <g, w> + l1 |w|_1 + R max(0, max |g_j| - l1).
 
     R bounds the norm of a solution: l1 |w*|_1 <= the value at w less the floor. Each slope may be off by so many units
-    of rounding of what it is the sum of, and by the error of the sums.
+    of rounding of what it is the sum of, and by the error of the sums; so may the value, from which the gap is taken.
     """
     sizes, norm = np.abs(w), float(np.abs(w).sum())
     unit = UNIT * squares.terms
@@ -192,9 +192,10 @@ def _certify(loss: Reduced, l1: float, w: Floats, squares: Squares) -> tuple[flo
     reach = 1 + float(np.abs(loss.free).sum() + seen @ sizes)
     off = unit * (loss.slope_size + loss.second_size @ sizes) + squares.error * seen * reach
     value = loss.value + float(loss.slope @ w + w @ (loss.second @ w) / 2) + l1 * norm
-    value += unit * (abs(loss.value) + float(loss.slope_size @ sizes + sizes @ loss.second_size @ sizes))
-    value += squares.error * reach**2
+    allowance = unit * (abs(loss.value) + float(loss.slope_size @ sizes + sizes @ loss.second_size @ sizes))
+    allowance += squares.error * reach**2
+    value += allowance
     radius = max(value - squares.floor, 0.0) / l1
     over = max(float(np.max(np.abs(slope) + off, initial=0.0)) - l1, 0.0)
-    gap = max(float(slope @ w) + l1 * norm, 0.0) + float(off @ sizes) + radius * over
+    gap = max(float(slope @ w) + l1 * norm, 0.0) + float(off @ sizes) + radius * over + 2 * allowance
     return value, float(gap) if np.isfinite(gap) else np.inf
