@@ -35,7 +35,7 @@ bench-estimators: .venv/installed
 bench-peers: .venv/installed
 	$(BIN)/python benchmarks/run_peers.py
 
-# The tables and figures of docs/slide.md and docs/curvature.md: certified gaps against exchanges; about 30 minutes on two free cores.
+# The tables and figures of benchmarks/results/exchanges.md and docs/curvature.md: certified gaps against exchanges; about 30 minutes on two free cores.
 bench-exchanges: .venv/installed
 	$(BIN)/python benchmarks/exchanges.py
 	$(BIN)/python benchmarks/newton_exchanges.py

@@ -1,6 +1,6 @@
 """FeDualSlide's certified gap over the classical dual-scaled gap at the same point, for l1 logistic regression.
 
-    python benchmarks/classical_gaps.py     # a minute; prints the table of docs/slide.md
+    python benchmarks/classical_gaps.py     # a minute; prints the table of benchmarks/results/exchanges.md
 
 The classical dual point at (w, b) is theta_i = sigma(-margin_i), times the largest s <= 1 at which no entry of
 X^T (signs theta) / n exceeds l1. The bias has no penalty but a box |b| <= B, whose support function is B |.|; with a

@@ -1,4 +1,4 @@
-"""The table, the figure and the reading of exchanges.json, for docs/slide.md.
+"""The table, the figure and the reading of exchanges.json, for benchmarks/results/exchanges.md.
 
 python benchmarks/exchange_page.py     makes them again
 """
@@ -79,7 +79,7 @@ def widened(results: dict[str, Any], names: list[str]) -> str:
 
 
 def page(results: dict[str, Any]) -> str:
-    """What stands between the marks of docs/slide.md."""
+    """What stands between the marks of benchmarks/results/exchanges.md."""
     others = [row for row in COUNTS if row not in SLIDES]
     names = [name for name in PROBLEMS if name in results]
     problems = "\n".join(
@@ -95,7 +95,7 @@ def page(results: dict[str, Any]) -> str:
             table(results, list(COUNTS), "all"),
             "The other methods with the certificates at their points alone, without `bounds`:",
             table(results, others, "plain"),
-            "![Certified gap against exchanges, one panel for each problem](figures/exchanges.png)",
+            "![Certified gap against exchanges, one panel for each problem](../../docs/figures/exchanges.png)",
             reading(results),
         ]
     )
@@ -113,7 +113,7 @@ def write() -> None:
     """The figure, and the rest between the two marks of the page."""
     results = load()
     draw(results)
-    file = DOCS / "slide.md"
+    file = HERE / "results" / "exchanges.md"
     before, opening, rest = file.read_text().partition("<!-- the measurements -->\n")
     _, closing, after = rest.partition("<!-- end -->")
     file.write_text(f"{before}{opening}{page(results)}\n{closing}{after}")

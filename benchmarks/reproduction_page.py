@@ -1,4 +1,4 @@
-"""The numbers of docs/reproduction.md, from a folder that `fedualex reproduce` has written.
+"""The numbers of benchmarks/results/reproduction.md, from a folder that `fedualex reproduce` has written.
 
 python benchmarks/reproduction_page.py runs/paper     prints them as Markdown
 
