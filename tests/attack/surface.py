@@ -1,7 +1,12 @@
 """The public surface as calls that work, and the values that are tried in place of their arguments."""
 
 import ast
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import fedualex as fx
+from fedualex.runs.settings import METHODS, PROBLEMS
 
 IMPORTS = """
 import warnings; warnings.simplefilter("ignore")
@@ -44,98 +49,11 @@ fx.Euclidean(regularizer=fx.L1(0.1))
 fx.EntropicSimplex(regularizer=fx.Entropy(0.1))
 fx.PNorm(p=1.5, regularizer=fx.L1(0.1))
 fx.Product(parts=fx.Saddle(fx.Euclidean(), fx.Euclidean()))
-# methods
-fx.AdaptiveDualExtrapolation(eta=0.1)
-fx.CoMP(eta=0.1)
-fx.CompositeDualExtrapolation(eta=0.1)
-fx.CompositeMirrorDescent(eta=0.1)
-fx.DualAveraging(eta=0.1)
-fx.MirrorDescent(eta=0.1)
-fx.MirrorProx(eta=0.1)
-fx.NesterovDualExtrapolation(eta=0.1)
-fx.OptimisticMirrorDescent(eta=0.1)
-fx.StochasticDualExtrapolation(eta=0.1)
-fx.StochasticMirrorProx(eta=0.1)
-fx.SynchronousDualExtrapolation(eta=0.1)
-fx.SynchronousMirrorProx(eta=0.1)
-fx.ExtraStepLocalSGD(eta_c=0.1, eta_s=1.0)
-fx.FeDualEx(eta_c=0.1, eta_s=1.0)
-fx.FedAvg(eta_c=0.1, eta_s=1.0)
-fx.FedAvgS(eta_c=0.1, eta_s=1.0)
-fx.FedDualAvg(eta_c=0.1, eta_s=1.0)
-fx.ScaffoldS(eta_c=0.1, eta_s=1.0)
-fx.ScaffoldSMemory(eta_c=0.1, eta_s=1.0)
-fx.FeDualExCorrected(eta_c=0.1, eta_s=1.0, mode='fresh', recenter=False)
-fx.FeDualSlide(mode='survey', remember=5, sigma=0.5, kappa=0.1, drop=0.3)
-fx.FeDualNewton()
-fx.FedGDAGT(eta_c=0.1, eta_s=1.0)
-fx.LeadSliding(eta=0.1, eta_c=0.1, mode='extragradient', lead=0)
-fx.FedMiD(eta_c=0.1, eta_s=1.0, server_prox='paper')
-fx.FedMiP(eta_c=0.1, eta_s=1.0, server_prox='paper')
-fx.BacktrackingCoMP(eta=1.0, growth=1.0)
-fx.BacktrackingDualExtrapolation(eta=1.0, growth=1.0)
-fx.ChambollePock(tau_x=0.1, tau_y=0.1)
-fx.LocalSGDA(eta_x=0.1, eta_y=0.1, eta_s=1.0)
-fx.AFL(eta_x=0.1, eta_y=0.1)
-fx.DRFA(eta_c=0.1, eta_y=0.1, eta_s=1.0)
-fx.ProxNewton()
-fx.ProxSkipVIP(eta_c=0.1)
-fx.ScaffPD(tau=0.1, sigma=0.1, eta_c=0.1, theta=1.0)
-fx.SDANE(eta=0.1, eta_c=0.1)
-fx.TsengAPG(mu=0.1, L=1.0)
 # problems, and what they answer
 fx.Exact()
 fx.GaussianNoise(sigma=0.1)
 fx.Minibatch(size=2)
 fx.Problem(f=lambda x, y: x @ y, x=fx.Box(1.0), y=fx.Box(1.0), like=Z, data=None, weights='clients', uncertified='')
-fx.problems.bilinear(A=np.eye(2), b=np.zeros(2), x=fx.Box(1.0), y=fx.Box(1.0))
-fx.problems.matrix_game(A=np.eye(2))
-fx.problems.sparse_glm(
-    family='logistic', X=X, y=LABELS, clients=WHO, l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0,
-    intercept=True, weights='samples', sample_weight=None, center=None
-)
-fx.problems.agnostic(
-    X=X, y=LABELS, clients=WHO, loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0,
-    groups=None, sample_weight=None, spread=0.0
-)
-fx.problems.auc(X=X, y=LABELS, clients=WHO, l1=0.1, l2=0.1, radius=1.0, saddle=True, sample_weight=None)
-fx.problems.constrained(
-    X=X, y=LABELS, clients=WHO, limits=0.9, groups='clients', loss='logistic', delta=1.0, l1=0.1, l2=0.1,
-    radius=1.0, multiplier=None, sample_weight=None
-)
-fx.problems.low_rank(
-    X=X, Y=np.stack([Y, -Y], 1), clients=WHO, nuclear=0.1, intercept=True, weights='samples', sample_weight=None
-)
-fx.problems.robust_regression(
-    X=X, y=Y, clients=WHO, l1=0.1, l2=0.1, radius=1.0, intercept=True, weights='samples', sample_weight=None
-)
-fx.problems.cox(
-    X=X, time=np.abs(Y) + 1.0, event=LABELS > 0, clients=WHO, l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0,
-    sample_weight=None
-)
-fx.problems.fair_cox(
-    X=X, time=np.abs(Y) + 1.0, event=LABELS > 0, clients=WHO, l1=0.1, l2=0.1, radius=1.0, kl=0.1, prior=None, cvar=None,
-    groups=None, sample_weight=None, spread=0.0
-)
-fx.problems.CoxRecipe(l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0)
-fx.problems.FairCoxRecipe(
-    l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0, kl=0.1, prior=None, cvar=None, grouped=False, spread=0.0
-)
-fx.problems.universal_adversarial(
-    X=X, y=LABELS, radius=0.1, lam=0.1, clients=WHO, l1=0.0, l2=1e-3, weights='samples', sample_weight=None
-)
-fx.problems.AdversarialRecipe(radius=0.1, lam=0.1, l1=0.0, l2=1e-3, weights='samples')
-fx.problems.AgnosticRecipe(
-    loss=None, delta=1.0, l1=0.1, l2=0.1, kl=0.1, prior=None, cvar=None, radius=1.0, grouped=False,
-    spread=0.0
-)
-fx.problems.AucRecipe(l1=0.1, l2=0.1, radius=1.0, saddle=True)
-fx.problems.ConstrainedRecipe(limits=0.9, loss='logistic', delta=1.0, l1=0.1, l2=0.1, radius=1.0, multiplier=None)
-fx.problems.LowRankRecipe(nuclear=0.1, intercept=True, weights='samples')
-fx.problems.RobustRecipe(l1=0.1, l2=0.1, radius=1.0, intercept=True, weights='samples')
-fx.problems.SparseGlmRecipe(
-    family='logistic', l1=0.1, l2=0.1, group=0.0, groups=None, radius=1.0, intercept=True, weights='samples', center=None
-)
 fx.problems.active_bounds(problem=GAME, z=Z)
 fx.problems.attack_report(
     X=X, y=LABELS, z=ATTACKED, labels=None, zero=1e-5
@@ -145,13 +63,6 @@ fx.problems.client_metrics(x=MODEL, X=X, y=LABELS, clients=WHO, loss=None, delta
 fx.problems.roc_auc(scores=Y, y=LABELS)
 fx.problems.violation(problem=LIMITED, z=LIMITED.like)
 fx.problems.phase_one(problem=LIMITED)
-fx.problems.paper_l1(seed=0)
-fx.problems.paper_nuclear(seed=0)
-fx.problems.paper_l1_unequal(heterogeneity=0.5, clients=2, seed=0)
-fx.problems.paper_nuclear_unequal(heterogeneity=0.5, clients=2, seed=0)
-fx.problems.noisy_matrix_game(size=3, geometry='entropic', seed=0)
-fx.problems.federated_lasso(features=4, nonzeros=2, seed=0)
-fx.problems.federated_low_rank(features=4, rank=2, seed=0)
 GAME.certificate(z=Z)
 GAME.certify(z=Z)
 GAME.objective(z=Z)
@@ -204,16 +115,6 @@ fx.data.read_csv(path='no_such_file.csv', delimiter=',')
 fx.data.read_npz(path='no_such_file.npz')
 fx.data.read_npz_table(path='no_such_file.npz')
 fx.data.read_parquet(path='no_such_file.parquet')
-# estimators
-fx.estimators.FederatedLasso(max_rounds=2).fit(X=X, y=Y, clients=WHO)
-fx.estimators.FederatedLogisticRegression(max_rounds=2).fit(X=X, y=LABELS, clients=WHO)
-fx.estimators.FederatedAUCClassifier(max_rounds=2).fit(X=X, y=LABELS, clients=WHO)
-fx.estimators.AgnosticClassifier(max_rounds=2).fit(X=X, y=LABELS, clients=WHO)
-fx.estimators.NeymanPearsonClassifier(max_rounds=2).fit(X=X, y=LABELS, clients=WHO)
-fx.estimators.FederatedGroupLasso(max_rounds=2).fit(X=X, y=Y, clients=WHO)
-fx.estimators.AgnosticRegressor(max_rounds=2).fit(X=X, y=Y, clients=WHO)
-fx.estimators.FederatedRobustRegression(max_rounds=2).fit(X=X, y=Y, clients=WHO)
-fx.estimators.FederatedMultiTask(max_rounds=2).fit(X=X, y=Y, clients=WHO)
 """
 
 NOT_CALLED = {
@@ -232,37 +133,45 @@ NOT_CALLED = {
             "Theorem",
             "Solution",
             "LeastViolation",
-            "Sums",
-            "Standardizer",
-            "Table",
         ),
-        *(
-            "Coding",
-            "Encoder",
-            "BUNDLED",
-            "Floor",
-            "Surveyed",
-            "Arrays",
-            "Reply",
-            "Request",
-            "RunHooks",
-            "DeploymentOptions",
-        ),
+        *("Sums", "Standardizer", "Table", "Coding", "Encoder", "BUNDLED", "Floor", "Surveyed"),
+        *("Arrays", "Reply", "Request", "RunHooks", "DeploymentOptions"),
     },
     "between parties": {"Rows", "assemble", "gather", "split_rows", "Guard", "RefusedError", "SiteFacts"},
     "abstract": {
-        "AbstractRecipe",
-        "AbstractOracle",
-        "AbstractProblem",
-        "AbstractMethod",
-        "Method",
-        "AbstractFederated",
-        "FederatedClassifier",
-        "FederatedRegressor",
+        *("AbstractRecipe", "AbstractOracle", "AbstractProblem", "AbstractMethod", "Method"),
+        *("AbstractFederated", "FederatedClassifier", "FederatedRegressor"),
     },
     "needs a network or an engine": {"openml", "Engine", "thread_engine", "Site", "Task"},
     "takes any arrays": {"checksum"},
     "inside the checkers": {"Laws", "check_extremes", "geometry_laws", "regularizer_laws"},
+}
+
+EXAMPLES = {
+    "X": "X",
+    "y": "LABELS",
+    "Y": "np.stack([Y, -Y], 1)",
+    "time": "np.abs(Y) + 1.0",
+    "event": "LABELS > 0",
+    "clients": "WHO",
+    "A": "np.eye(2)",
+    "b": "np.zeros(2)",
+    "family": "'logistic'",
+    "limits": "0.9",
+    **dict.fromkeys(["l1", "l2", "kl", "lam", "nuclear"], "0.1"),
+    **dict.fromkeys(["eta", "eta_c", "eta_x", "eta_y", "tau", "tau_x", "tau_y", "mu"], "0.1"),
+    "L": "1.0",
+    "radius": "1.0",
+    "size": "3",
+    "features": "4",
+    "nonzeros": "2",
+    "rank": "2",
+}
+"""Arguments of problems, recipes, methods and estimators by their names; others have their defaults."""
+OTHER_EXAMPLES = {
+    "fx.problems.bilinear": {"x": "fx.Box(1.0)", "y": "fx.Box(1.0)"},
+    "fx.problems.paper_l1_unequal": {"clients": "2"},
+    "fx.problems.paper_nuclear_unequal": {"clients": "2"},
 }
 
 VALUES = """
@@ -291,8 +200,41 @@ WHOLE = 4
 
 def calls() -> list[tuple[str, dict[str, str]]]:
     """Each function with its arguments, as text."""
-    found = [statement.value for statement in ast.parse(CALLS).body if isinstance(statement, ast.Expr)]
-    return [(ast.unparse(call.func), {arg.arg: ast.unparse(arg.value) for arg in call.keywords}) for call in found]
+    written = [statement.value for statement in ast.parse(CALLS).body if isinstance(statement, ast.Expr)]
+    found = [(ast.unparse(call.func), {arg.arg: ast.unparse(arg.value) for arg in call.keywords}) for call in written]
+    return found + list(catalogue())
+
+
+def catalogue() -> Iterator[tuple[str, dict[str, str]]]:
+    """Every method, problem, recipe and estimator that the package lists, called as its signature says."""
+    for name, method in METHODS.items():
+        yield f"fx.{name}" if hasattr(fx, name) else f"fx.algorithms.{name}", arguments(method, {})
+    for name in [*PROBLEMS, *concrete(fx.problems, fx.problems.AbstractRecipe)]:
+        path = f"fx.problems.{name}"
+        yield path, arguments(getattr(fx.problems, name), OTHER_EXAMPLES.get(path, {}))
+    for name in concrete(fx.estimators, fx.estimators.AbstractFederated):
+        labelled = issubclass(getattr(fx.estimators, name), fx.estimators.FederatedClassifier)
+        yield (
+            f"fx.estimators.{name}(max_rounds=2).fit",
+            {"X": "X", "y": "LABELS" if labelled else "Y", "clients": "WHO"},
+        )
+
+
+def concrete(module: Any, kind: type) -> list[str]:
+    """The classes of a kind among the public names of a module, of which there are instances."""
+    classes = {name: getattr(module, name) for name in module.__all__ if inspect.isclass(getattr(module, name))}
+    return [name for name, one in classes.items() if issubclass(one, kind) and name not in NOT_CALLED["abstract"]]
+
+
+def arguments(function: Callable[..., object], other: dict[str, str]) -> dict[str, str]:
+    """Examples of all arguments of a function, as text."""
+    found = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        known = other.get(name, EXAMPLES.get(name))
+        if known is None and parameter.default is inspect.Parameter.empty:
+            raise LookupError(f"EXAMPLES has no {name}, which {function} needs")
+        found[name] = repr(parameter.default) if known is None else known
+    return found
 
 
 def values() -> list[str]:
