@@ -14,7 +14,7 @@ from .. import tree
 from ..certificates.certificate import Certificate, Measured, certificate_of, measure
 from ..certificates.rounding import LossError, OperatorError, unseen_error
 from ..certificates.surveys import Surveyed
-from ..compiling import double, drop_programs
+from ..compiling import compiled, double, drop_programs
 from ..geometry import Product
 from ..random import normal
 from ..regularizers import for_reports
@@ -114,11 +114,7 @@ class AbstractProblem(AbstractSurveyed):
     def objective(self, z: Saddle) -> float:
         """phi(x, y) = f(x, y) + psi_1(x) - psi_2(y) in float64, for z in the domain."""
         with double():
-            z = self.validate_point(z)
-            reports = for_reports(self.geometry)
-            psi_x = Product(reports.parts.x).psi(z.x)
-            psi_y = Product(reports.parts.y).psi(tree.depend_on(z.y, psi_x))
-            return float(self._wide().loss(z) + psi_x - psi_y)
+            return float(_objective(self._wide(), self.validate_point(z)))
 
     def _wide(self) -> "AbstractProblem":
         """With data in float64: what is stored in float32 would be computed with in float32."""
@@ -168,6 +164,14 @@ class AbstractProblem(AbstractSurveyed):
     def why_uncertifiable(self) -> str:
         """What the problem itself says, or which parts have no finite conjugate; empty if there are certificates."""
         return self.uncertified or why_unbounded(self.geometry)
+
+
+@compiled
+def _objective(problem: AbstractProblem, z: Saddle) -> Array:
+    reports = for_reports(problem.geometry)
+    psi_x = Product(reports.parts.x).psi(z.x)
+    psi_y = Product(reports.parts.y).psi(tree.depend_on(z.y, psi_x))
+    return problem.loss(z) + psi_x - psi_y
 
 
 def as_problem(value: object, name: str = "problem") -> AbstractProblem:

@@ -11,6 +11,7 @@ from ..algorithms import Method
 from ..problems import AbstractOracle, AbstractProblem, GaussianNoise, Minibatch
 from ..runtime import Run, Stop, solve
 from ..runtime.options import SolveOptions, fields_of, file_defaults
+from ..runtime.simulator import compiled_programs_kept
 from ..storage import Json
 from ..validation import short
 from . import folder
@@ -75,8 +76,9 @@ def solve_afresh(path: Path, configuration: Configuration) -> Run:
 def _solve(path: Path, configuration: Configuration) -> Run:
     kept = {"callback": lambda record: folder.append(path, record), "checkpoint": path / CHECKPOINT}
     options = fields_of(configuration.options, SolveOptions) | kept
-    run = solve(configuration.problem, configuration.method, **options)
-    folder.finish(path, run, configuration.problem)
+    with compiled_programs_kept():  # those of `finish` as well
+        run = solve(configuration.problem, configuration.method, **options)
+        folder.finish(path, run, configuration.problem)
     return run
 
 

@@ -16,6 +16,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from .. import tree
 from ..algorithms import Method
+from ..algorithms.base import Survey
 from ..compiling import double, drop_programs, keep_precision
 from ..display import rounded_up
 from ..problems import AbstractProblem
@@ -216,8 +217,14 @@ def _check_start(
     """Refuse a start without a finite operator: there would be nothing to return."""
     setup = prepared.setup
     start = points_in_domain(exact, setup, prepared.start, averages)["last"]
-    # By the program that will be needed anyway: that of the method's own surveys, or of records, which ask in pairs.
-    surveys = clients.survey([start]) if setup.method.outputs else map_in_pairs(partial(surveys_at, exact), [start])
+    # By the program that will be needed anyway, or none: that of the method's own surveys, or of records, which ask in
+    # pairs.
+    if setup.method.asks_curvature:
+        surveys = clients.survey_with_curvature(Survey((start,), (False,)))
+    elif setup.method.outputs:
+        surveys = clients.survey([start])
+    else:
+        surveys = map_in_pairs(partial(surveys_at, exact), [start])
     if not tree.known_finite([survey.operator for survey in surveys]):
         raise FloatingPointError(where_not_finite(prepared.problem, start, "the start"))
 
