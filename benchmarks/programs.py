@@ -1,4 +1,4 @@
-"""What a first run compiles: each program with its seconds, as the tables of docs/performance.md.
+"""What a first run compiles: each program with its seconds, as the tables of benchmarks/results/speed.md.
 
 python benchmarks/programs.py             both runs, one after the other, each in a process without a cache
 python benchmarks/programs.py RUN         one of them in this process: readme or rounds

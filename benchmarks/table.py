@@ -1,7 +1,7 @@
 """The results against their targets, as a markdown table.
 
 python benchmarks/table.py          prints it
-python benchmarks/table.py docs     puts it into docs/performance.md
+python benchmarks/table.py docs     puts it into benchmarks/results/speed.md
 """
 
 import json
@@ -202,7 +202,7 @@ def report() -> str:
 
 def into_docs() -> None:
     """Between the two marks of the page."""
-    page = HERE.parent / "docs" / "performance.md"
+    page = HERE / "results" / "speed.md"
     before, opening, rest = page.read_text().partition("<!-- table -->\n")
     _, closing, after = rest.partition("<!-- end of table -->")
     page.write_text(f"{before}{opening}{report()}\n{closing}{after}")

@@ -170,7 +170,7 @@ def test_nvflare_slides_as_the_simulator_does(deploy, record_property):
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_soak_of_slides(deploy, record_property):
-    """500 exchanges of FeDualSlide on the local engine; what is printed with `pytest -s` is in docs/deployment.md."""
+    """500 exchanges of FeDualSlide on the local engine; what is printed with `pytest -s` is in benchmarks/results/deployment.md."""
     options = {"rounds": 500, "local_steps": 3, "record_every": 50, "noise": None, "output": None}
     problem = 'entry = "own_deployed:agnostic"'
     made = deploy("local", method="FeDualSlide", problem=problem, data=True, run=options, watched=True)

@@ -329,7 +329,7 @@ NUMBERS = {"1 kB": 128, "1 MB": 131_072, "10 MB": 1_310_720, "100 MB": 13_107_20
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("count", "size"), EXCHANGES)
 def test_seconds_an_exchange_and_memory(trial, count, size):
-    """Printed with `pytest -s`; docs/deployment.md quotes such a run."""
+    """Printed with `pytest -s`; benchmarks/results/deployment.md quotes such a run."""
     started = trial(*(f"site-{number}" for number in range(1, count + 1)))
     began = time.monotonic()
     started.submit(rounds=EXCHANGES[count, size], size=NUMBERS[size], pause=0.0, timeout=600.0)

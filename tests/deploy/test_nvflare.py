@@ -450,7 +450,7 @@ def test_the_server_listens_on_loopback_alone(trial):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_round_overhead_and_memory(trial, record_property):
-    """Printed with `pytest -s`; docs/nvflare.md quotes such a run."""
+    """Printed with `pytest -s`; benchmarks/results/deployment.md quotes such a run."""
     started = trial()
     for size, rounds in ((128, 200), (131_072, 30), (1_310_720, 12)):
         seconds = np.array(started.run(rounds=rounds, size=size)["seconds"][2:])
@@ -472,7 +472,7 @@ def test_round_overhead_and_memory(trial, record_property):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_twelve_sites(trial):
-    """Seconds and memory are printed with `pytest -s`; docs/nvflare.md quotes such a run."""
+    """Seconds and memory are printed with `pytest -s`; benchmarks/results/deployment.md quotes such a run."""
     names = [f"site-{number}" for number in range(1, 13)]
     began = time.monotonic()
     started = trial(names)
