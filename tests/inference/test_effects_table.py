@@ -84,6 +84,12 @@ def test_dropped_columns_have_no_numbers_and_the_table_goes_through_json():
     assert all(len(line) == len(effects.header()) for line in effects.cells())
 
 
+def test_a_column_that_does_not_vary_has_no_effect():
+    _, found = estimated("logistic")
+    constant = tabulate(found, penalized=np.zeros(3), effect="odds ratio", units=np.array([1.0, 0.0, 1.0])).rows[1]
+    assert np.isnan([constant.estimate, constant.p, constant.ratio]).all()
+
+
 def test_refusals():
     _, found = estimated("logistic")
     with pytest.raises(ValueError, match="needs more sites than the 3 parameters, got 3 sites"):

@@ -9,16 +9,16 @@ from .common import echo, json_option, one_line_errors, out_option, print_json
 from .paper import progress
 
 T = TypeVar("T")
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Small problems, few tries: some minutes.")
-@click.option("--add", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A Python file of your own.")
+@click.option("--add", type=FILE, help="A Python file of your own.")
 @click.option("--methods", help="Labels of the methods to run, separated by commas; all if left out.")
 @click.option("--problems", help="Names of the problems to run, separated by semicolons; all if left out.")
-@click.option(
-    "--heart", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="The table of heart disease (CSV)."
-)
+@click.option("--heart", type=FILE, help="The table of heart disease (CSV).")
+@click.option("--tcga", type=FILE, help="FLamby's table of TCGA-BRCA (CSV).")
 @out_option(default="runs/benchmark", show_default=True, help="Where results and page go; what is there is kept.")
 @json_option
 @one_line_errors
@@ -28,6 +28,7 @@ def benchmark(
     methods: str | None,
     problems: str | None,
     heart: Path | None,
+    tcga: Path | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -42,6 +43,8 @@ def benchmark(
     entrants = dict(field.METHODS)
     if heart:
         tasks["worst center, heart disease"] = field.Task(lambda: field.heart(heart))
+    if tcga:
+        tasks["times, TCGA-BRCA"] = field.Task(lambda: field.breast_cancer_times(tcga))
     if add:
         more_tasks, more_entrants = field.read_additions(add)
         tasks, entrants = tasks | more_tasks, entrants | more_entrants

@@ -2,7 +2,7 @@
 
 from .benchmark import LEVELS, Benchmark, Plan, Result, benchmark
 from .page import count_solved, headline, write_page
-from .tasks import FIELD, METHODS, Entrant, Task, heart, read_additions
+from .tasks import FIELD, METHODS, Entrant, Task, breast_cancer_times, heart, read_additions
 
 __all__ = [
     "FIELD",
@@ -14,6 +14,7 @@ __all__ = [
     "Result",
     "Task",
     "benchmark",
+    "breast_cancer_times",
     "count_solved",
     "headline",
     "heart",

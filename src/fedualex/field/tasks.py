@@ -1,5 +1,6 @@
 """What is compared on what: the problems of the field, its methods, and those that a file adds."""
 
+import csv
 import runpy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -108,16 +109,34 @@ def similar_games(similarity: float, clients: int = 8, size: int = 12) -> Abstra
     return problems.Problem(_payoff, x=psi, y=psi, like=Saddle(np.zeros(size), np.zeros(size)), data=data)
 
 
+def read_columns(path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of a CSV file, as text."""
+    names, *rows = csv.reader(path.read_text().splitlines())
+    return {name: np.array([row[index] for row in rows]) for index, name in enumerate(names)}
+
+
+def numbers(columns: dict[str, NDArray[Any]], *others: str) -> NDArray[Any]:
+    """All columns but these as numbers, a column each; holes are nan."""
+    kept = [column for name, column in columns.items() if name not in others]
+    return np.stack([np.where(column == "", "nan", column).astype(float) for column in kept], axis=1)
+
+
 def heart(path: Path) -> AbstractProblem:
     """Heart disease in four centers, the worst center: columns with holes are left out, as are rows with holes."""
-    names = path.read_text().splitlines()[0].split(",")
-    rows = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=str)
-    centers, disease = rows[:, names.index("center")], rows[:, names.index("disease")]
-    others = [index for index, name in enumerate(names) if name not in ("center", "disease")]
-    X = np.array([[float(cell) if cell else np.nan for cell in row] for row in rows[:, others]])
+    columns = read_columns(path)
+    X = numbers(columns, "center", "disease")
     X = X[:, np.isnan(X).mean(axis=0) < 0.1]
     whole = ~np.isnan(X).any(axis=1)
-    return problems.agnostic(scaled(X[whole]), disease[whole], centers[whole], l1=0.001)
+    return problems.agnostic(scaled(X[whole]), columns["disease"][whole], columns["center"][whole], l1=0.001)
+
+
+def breast_cancer_times(path: Path) -> AbstractProblem:
+    """TCGA-BRCA as FLamby splits it: Cox's regression on the rows for training, a stratum for each region."""
+    columns = read_columns(path)
+    columns = {name: column[columns["fold"] == "train"] for name, column in columns.items()}
+    time, event = (columns[name].astype(float) for name in "TE")
+    X = numbers(columns, "pid", "E", "T", "region", "fold")
+    return problems.cox(scaled(X), time, event, columns["region"], l2=0.01)
 
 
 FIELD: dict[str, Task] = {

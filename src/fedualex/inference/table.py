@@ -250,12 +250,12 @@ def covariance_of(estimate: Estimate, kind: str) -> NDArray[Any]:
 def _reported(
     estimate: Estimate, covariance: NDArray[Any], units: NDArray[Any] | None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Values, errors and proved bounds in the units that are reported; nan where dropped columns have a part."""
+    """Values, errors and proved bounds in the units that are reported; nan for dropped and for constant columns."""
     bounds = np.full(estimate.beta.size, np.inf) if estimate.bounds is None else estimate.bounds
     matrix = np.eye(estimate.beta.size) if units is None else np.asarray(units, float)
     matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
     dropped = np.isnan(estimate.beta)
-    lost = np.any(matrix[:, dropped] != 0, axis=1)
+    lost = np.any(matrix[:, dropped] != 0, axis=1) | ~np.any(matrix != 0, axis=1)
     matrix = matrix[:, ~dropped]
     variance = np.einsum("ij,jk,ik->i", matrix, covariance[np.ix_(~dropped, ~dropped)], matrix)
     own = bounds[~dropped]
