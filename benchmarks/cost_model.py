@@ -1,4 +1,4 @@
-"""The terms of the cost model in docs/scaling.md and benchmarks/results/scaling.md, measured: CPU seconds, memory and bytes of a round.
+"""The terms of docs/scaling.md and benchmarks/results/scaling.md, measured: CPU seconds, memory and bytes of a round.
 
 python benchmarks/cost_model.py                   one process: seconds by M, K and d, memory by chunk
 python benchmarks/cost_model.py PORT PROCESS      start twice, PROCESS = 0 and 1: bytes and seconds of sums, and rounds
