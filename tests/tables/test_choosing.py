@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Lasso
+from sklearn.linear_model import Lasso, Ridge
 from support.choosing import direct_search, fitted, recipes, rows_of, some
 
 from fedualex.tables.choosing import Curve, Measured, choose, fold_rows, penalty_grid, search
@@ -97,6 +97,26 @@ def test_the_curve_of_lasso_is_that_of_scikit_learn(searched):
             model = Lasso(alpha=curve.values[v], tol=1e-10, max_iter=100_000).fit(*kept)
             losses.append(np.sum((model.predict(held[0]) - held[1]) ** 2) / 2)
         np.testing.assert_allclose(curve.measure[v], np.sum(losses) / sum(len(own.y) for own in rows), rtol=1e-5)
+
+
+def test_a_path_of_l2_is_that_of_ridge_regression():
+    rows, recipe = rows_of("lasso"), replace(recipes()["lasso"], l1=0.0, l2=1.0)
+    parties = fold_rows(recipe, rows)
+    curve = search(recipe, parties, name="l2", count=4).curve
+    X, count = np.concatenate([own.X for own in rows]), sum(len(own.y) for own in rows)
+    assert curve.values[0] == pytest.approx(10 * np.sum(X**2) / count, rel=1e-5)
+    assert curve.values[-1] == pytest.approx(1e-5 * curve.values[0])
+    for v, value in enumerate(curve.values):
+        losses = []
+        for k in range(5):
+            kept, held = (
+                [np.concatenate(part) for part in zip(*((own.X[at], own.y[at]) for own, at in found), strict=True)]
+                for found in (chosen_rows(rows, parties, k, inside) for inside in (False, True))
+            )
+            model = Ridge(alpha=value * len(kept[1])).fit(*kept)
+            losses.append(np.sum((model.predict(held[0]) - held[1]) ** 2) / 2)
+        assert curve.measure[v] == pytest.approx(np.sum(losses) / count, rel=1e-4)
+    assert max(curve.gaps) <= curve.tol
 
 
 def chosen_rows(rows, parties, k, inside):

@@ -9,7 +9,11 @@ from support.command_line import cli, refused, strict
 from support.times import FIT, columns, write
 
 from fedualex import models
+from fedualex.deploy.consortium.agreement import why_no_penalty
 from fedualex.problems.risk_sets import concordance_sums
+from fedualex.tables import penalty
+from fedualex.tables.choosing import PartiesHere
+from fedualex.tables.fit import plan_fit
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +133,36 @@ def test_options_that_do_not_fit_are_refused(tmp_path):
         "fit", path, *FIT, "--goal", "lasso"
     )
     assert "has no column 'dayz'" in refused("fit", path, "--time", "dayz", "--event", "died")
+
+
+def many_columns(beta, rows=300, seed=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, len(beta)))
+    died, seen = rng.exponential(np.exp(-X @ beta)), rng.exponential(0.5, rows)
+    found = {f"x{j}": X[:, j].round(4) for j in range(len(beta))}
+    found |= {"site": np.arange(rows) % 3, "days": np.minimum(died, seen), "died": (died <= seen).astype(int)}
+    return found
+
+
+def test_held_out_rows_decide_whether_few_columns_are_kept_or_all_are_shrunk(tmp_path, monkeypatch):
+    whole = penalty.search
+    monkeypatch.setattr(penalty, "search", lambda *given, **options: whole(*given, count=6, **options))
+    rng = np.random.default_rng(0)
+    for name, beta in (("l1", np.array([1.0, 1.0, *[0.0] * 18])), ("l2", 0.2 * rng.choice([-1, 1], 20))):
+        path = write(tmp_path / f"{name}.csv", many_columns(beta))
+        wanted = {"table": str(path), "time": "days", "event": "died", "clients": "site", "holdout": 0.0}
+        planned = plan_fit(wanted, tmp_path)
+        members = [PartiesHere([party.folded(planned.known) for party in planned.parties.members])]
+        found = penalty.choose_penalty(planned.recipe, planned.known, members.pop)
+        assert (found.name, *found.others) == (name, "l2" if name == "l1" else "l1")
+        assert set(found.others.values()) == {0.0}
+        assert found.curve.rule == ("best" if name == "l2" else "one-standard-error")
+        assert f"along {'l2' if name == 'l1' else 'l1'} the least is" in found.sentence
+        assert not why_no_penalty(planned.recipe, planned.known, found.chosen)
+        both = {key: value + 1 for key, value in found.chosen.items()}
+        assert "second penalty" in why_no_penalty(planned.recipe, planned.known, both)
+        asked = plan_fit({**wanted, "l1": "auto"}, tmp_path).recipe
+        assert asked.penalties == ("l1",)
 
 
 @pytest.mark.slow

@@ -315,7 +315,7 @@ OPTIONS = (
     click.option(
         "--l1", type=PENALTY, help="Weight of the l1 penalty, larger is sparser; auto: what held-out rows choose."
     ),
-    click.option("--l2", type=float, help="Weight of the squared l2 penalty."),
+    click.option("--l2", type=PENALTY, help="Weight of the squared l2 penalty; auto, as for l1."),
     click.option(
         "--cvar", type=float, help="fair: the share of clients that is served worst, not the worst one alone."
     ),
@@ -331,7 +331,7 @@ OPTIONS = (
         "--rate", type=float, help="neyman-pearson: the largest share of the limited class on the wrong side."
     ),
     click.option("--folds", type=FOLDS, help="Parts of each client's rows that choose a penalty, 5; or sites."),
-    click.option("--choose", help="The rule that chooses a penalty: one-standard-error, or best."),
+    click.option("--choose", help="The rule that chooses a penalty: one-standard-error, or best, as for l2."),
     click.option("--confidence", type=float, help="Of intervals; 0.95."),
     click.option(
         "--site-intercepts",

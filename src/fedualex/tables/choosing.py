@@ -34,6 +34,9 @@ NULL = 1e-5
 """The share of that gap for the null model, from whose slope all values follow."""
 UNRELATED = 1e-10
 """A slope's share of what it can be at most below which it is rounding: the feature tells nothing."""
+STRONG, RIDGE_SHARE = 10.0, 1e-5
+"""The largest l2 of a path, in units of the sum of all curvatures without a model: every direction is then shrunk by
+this factor at least. And the least value as a share of it."""
 ROOM = 1e-6
 """By how much the largest value is above what the null model says, which is known up to its own gap."""
 NONZERO = 1e-9
@@ -308,6 +311,7 @@ def search(
     recipe: AbstractRecipe,
     parties: Parties,
     *,
+    name: str = "",
     tol: float = TOL,
     rule: Rule = "one-standard-error",
     count: int = COUNT,
@@ -319,11 +323,11 @@ def search(
 ) -> Search:
     """The penalty of a recipe, chosen on held-out rows among `count` values.
 
-    recipe: with any penalty, which is replaced. tol: the gap at which an answer of the path ends, as a share of the
+    recipe: with any penalty, which is replaced. name: of the penalty, that of `penalty_name` if left out. tol: the gap at which an answer of the path ends, as a share of the
     loss of the null model. share: of the largest value, the least one; as `share_of` says unless given. announce: is
     told of each exchange. The other arguments are those of `solve_together`.
     """
-    walk = _Search(recipe, parties, most_exchanges, numbers_per_exchange, sum_error, announce)
+    walk = _Search(recipe, parties, name or penalty_name(recipe), most_exchanges, numbers_per_exchange, sum_error, announce)
     null = walk.begin(tol)
     values, said = walk.values(null, count, share)
     walk.fits = len(values) * (parties.folds + 1)
@@ -345,12 +349,13 @@ class _Search:
         self,
         recipe: AbstractRecipe,
         parties: Parties,
+        name: str,
         most_exchanges: int,
         numbers_per_exchange: float | int,
         sum_error: float,
         announce: Callable[[str], None],
     ):
-        self.recipe, self.parties, self.name = recipe, parties, penalty_name(recipe)
+        self.recipe, self.parties, self.name = recipe, parties, name
         self.most, self.numbers, self.sum_error = most_exchanges, numbers_per_exchange, sum_error
         self.announce, self.exchanges, self.fits, self.met, self.tol = announce, 0, 0, 0, 0.0
         self.known: list[list[Known]] = [[] for _ in range(parties.folds + 1)]
@@ -372,8 +377,8 @@ class _Search:
         if is_quadratic(self.problem(whole, HUGE)):
             self._learn(start)
         null, huge = self._null(start, HUGE, NULL * tol), HUGE
-        while (least := self._least(null)) >= huge:
-            huge = HUGE * least
+        while (largest := self._largest(null)) >= huge:
+            huge = HUGE * largest
             null = self._null(start, huge, NULL * tol)
         if not np.isfinite(null.gap):
             raise RuntimeError(f"most_exchanges={self.most} ended before the model without weights was known")
@@ -387,9 +392,11 @@ class _Search:
             return found[0]
         return self.solve([Member(whole, self.problem(whole, huge), start)], tol, relative=True)[0]
 
-    def _least(self, null: Solved) -> float:
-        """The least penalty at which no weight is worth having."""
+    def _largest(self, null: Solved) -> float:
+        """The least penalty at which no weight is worth having; of l2, at which none is worth much."""
         shape = np.shape(null.point.x["weights"])
+        if self.name == "l2":
+            return float(STRONG * np.diagonal(null.place.jacobian)[self.weights].sum())
         return least_zero_penalty(self.recipe, null.place.operator[self.weights].reshape(shape))
 
     def values(self, null: Solved, count: int, share: float | None) -> tuple[NDArray[Any], str]:
@@ -399,11 +406,11 @@ class _Search:
         slope = np.abs(null.place.operator[self.weights])
         most = np.sqrt(2 * abs(null.value) * curvature)  # Cauchy and Schwarz, of squares
         if abs(null.value) <= null.gap or np.all(slope <= UNRELATED * most):
-            enough = least_zero_penalty(self.recipe, most.reshape(shape))
+            enough = HUGE if self.name == "l2" else least_zero_penalty(self.recipe, most.reshape(shape))
             return np.array([enough or 1.0]), "no feature tells anything of the target, so that no weight is left"
         rows = float(self.known[-1][0]["rows"].sum())
-        share = share_of(rows, shape[0]) if share is None else share
-        return penalty_grid((1 + ROOM) * self._least(null), count, share), ""
+        usual = RIDGE_SHARE if self.name == "l2" else share_of(rows, shape[0])
+        return penalty_grid((1 + ROOM) * self._largest(null), count, usual if share is None else share), ""
 
     def _learn(self, point: Saddle) -> None:
         """All losses, from one exchange."""

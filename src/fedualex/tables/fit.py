@@ -48,7 +48,7 @@ from .goals import (
 )
 from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .measures import measured
-from .ordinary import fit_ordinary, judge_fairness, ordinary_recipe, with_ordinary
+from .ordinary import fit_ordinary, judge_fairness, ordinary_recipe, penalties_of, with_ordinary
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .rates import calibrate_threshold, check_rate
@@ -388,7 +388,7 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     found = Findings(penalty, effects, measure, planned.calibrate)
     model = make_model(recipe, planned.known, answer, parties.names, found)
     fit_other = _fit_ordinary_hazards if recipe.reading.timed else _fit_ordinary
-    if parties.held_out is not None and (other := fit_other(planned, penalty)) is not None:
+    if parties.held_out is not None and (other := fit_other(planned)) is not None:
         model, verdict = with_ordinary(model, measure(other)), ""
         if GOALS[recipe.goal].structure is WORST:
             groups = parties.owners if recipe.groups is None else parties.held_out[recipe.groups]
@@ -404,15 +404,15 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     return model
 
 
-def _fit_ordinary(planned: PlannedFit, penalty: Mapping[str, Any]) -> Model | None:
+def _fit_ordinary(planned: PlannedFit) -> Model | None:
     """The ordinary model of the same rows, by sums as between sites."""
-    return fit_ordinary(planned.recipe, planned.known, penalty, planned.ask_effects)
+    return fit_ordinary(planned.recipe, planned.known, planned.ask_effects)
 
 
-def _fit_ordinary_hazards(planned: PlannedFit, penalty: Mapping[str, Any]) -> Model | None:
+def _fit_ordinary_hazards(planned: PlannedFit) -> Model | None:
     """The same of times, whose losses are sums over rows at risk together: by a run of their own problem."""
     plain, recipe = ordinary_recipe(planned.recipe), planned.recipe
-    options = {"l1": float(penalty["value"]), "l2": float(penalty.get("l2", 0.0))}
+    options = penalties_of(recipe, planned.known)
     if plain is None or not sum(options.values()) > 0:
         return None
     plain, dropped = replace(plain, options=options), [] if recipe.groups is None else [recipe.groups]
@@ -446,7 +446,7 @@ def _without_penalty(path: Path, planned: PlannedFit) -> Answer:
 
 def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> PlannedFit:
     """The fit with its penalty, which is kept: a fit that is resumed has the same."""
-    if not planned.recipe.chooses:
+    if not planned.recipe.penalties:
         return planned
     recipe, known, file = planned.recipe, planned.known, path / PENALTY
     asked = json.loads(json.dumps({"problem": planned.configuration.resolved["problem"]}))
@@ -455,7 +455,7 @@ def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> Planne
         if (path / RUN / "manifest.json").exists() and kept:
             other = describe_difference(kept["asked"], asked)
             raise ConfigurationError(f"{path / RUN} already holds a finished run{other}: choose another --out")
-        announce(f"{GOALS[recipe.goal].structure.penalty} is being chosen by held-out rows")
+        announce(f"{' or '.join(recipe.penalties)} is being chosen by held-out rows")
         members = planned.parties.members
         found = choose_penalty(
             recipe, known, lambda: PartiesHere([own.folded(known) for own in members]), announce=announce

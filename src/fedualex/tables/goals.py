@@ -50,8 +50,9 @@ LIMIT = 0.1
 LIMITED = "limited"
 """The option that names the class whose loss is limited."""
 PENALTY = {"l1": OverRows(0.5), "l2": OverRows(1.0)}
+PENALTIES = ("l1", "l2", "nuclear")
 AUTO = "auto"
-"""A penalty that held-out rows choose."""
+"""A penalty that held-out rows choose, one of PENALTIES."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Structure:
 
     recipe: the catalogue's. family: its argument that names the family of losses; "" where it has one of its own.
     fixed: other arguments. options: which arguments people may choose, with their defaults where the penalty is given.
-    penalty: the one of them that is found by held-out rows if it is AUTO, the default; "" where none can be.
+    penalties: those of them that held-out rows find unless one is given; of two the one that predicts better alone.
     two: whether the target must have two classes. several: whether there may be several targets.
     grouped: whether groups of rows can stand in for clients.
     tol: the certified gap at which a fit without second derivatives ends, in units of the objective.
@@ -70,7 +71,7 @@ class Structure:
     family: str = ""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=lambda: PENALTY)
-    penalty: str = "l1"
+    penalties: tuple[str, ...] = ("l1",)
     tol: float = 1e-2
     two: bool = False
     several: bool = False
@@ -91,11 +92,12 @@ LIMITED_CLASS = Structure(
 """The loss of one class, while that of the other is limited."""
 PAIRS = Structure(AucRecipe, fixed={"saddle": False}, options={"l1": 1e-3, "l2": 1e-2}, two=True)
 """Squares of pairs of rows, one of each class."""
-SHARED = Structure(LowRankRecipe, options={"nuclear": 1e-2}, penalty="nuclear", tol=1e-3, several=True)
+SHARED = Structure(LowRankRecipe, options={"nuclear": 1e-2}, penalties=("nuclear",), tol=1e-3, several=True)
 """Squares of several targets whose coefficients share few directions."""
-HAZARD = Structure(CoxRecipe, tol=1e-3)
-"""Cox's partial likelihood, a stratum for each client."""
-WORST_HAZARD = Structure(FairCoxRecipe, options=PENALTY | {"cvar": None}, grouped=True)
+HAZARD = Structure(CoxRecipe, penalties=("l1", "l2"), tol=1e-3)
+"""Cox's partial likelihood, a stratum for each client. Where events are few beside columns, whether few columns should
+be kept or all be shrunk decides how well a model predicts (docs/penalty.md)."""
+WORST_HAZARD = Structure(FairCoxRecipe, options=PENALTY | {"cvar": None}, penalties=("l1", "l2"), grouped=True)
 """The same of the client or group for which a model gains least."""
 
 
@@ -257,10 +259,16 @@ def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
         raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
 
 
-def chooses_penalty(name: str, chosen: Mapping[str, Any]) -> bool:
-    """Whether held-out rows are to choose the penalty of a goal, as they do unless it is given."""
-    penalty = GOALS[name].structure.penalty
-    return bool(penalty) and chosen.get(penalty, AUTO) == AUTO
+def penalties_to_choose(name: str, chosen: Mapping[str, Any]) -> tuple[str, ...]:
+    """The penalties that held-out rows are to choose: those that are AUTO, or else the goal's own that are not given.
+
+    Of two the better one alone.
+    """
+    asked = tuple(key for key in PENALTIES if chosen.get(key) == AUTO)
+    own = GOALS[name].structure.penalties
+    if asked or own[0] in chosen:
+        return asked
+    return tuple(key for key in own if key not in chosen)
 
 
 def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
@@ -272,12 +280,11 @@ def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any],
     for key, value in chosen.items():
         if key not in able:
             raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(able)}")
-        if value == AUTO and key != goal.structure.penalty:
+        if value == AUTO and key not in PENALTIES:
             raise ConfigurationError(f"{key} of the goal {name} must be a number, got {AUTO!r}")
     options = {**goal.defaults(rows), **chosen}
-    if chooses_penalty(name, chosen):
-        options |= {"l2": chosen.get("l2", 0.0)} if "l2" in options else {}
-        options[goal.structure.penalty] = AUTO
+    if auto := penalties_to_choose(name, chosen):
+        options |= {key: AUTO if key in auto else chosen.get(key, 0.0) for key in PENALTIES if key in options}
     if LIMITED in options:
         first = classes("the target", labels)[0].tolist()[0] if options[LIMITED] is None else options[LIMITED]
         options[LIMITED] = str(first)
@@ -307,11 +314,16 @@ class Selection:
     """How held-out rows choose a penalty.
 
     folds: how many parts the rows of each party are dealt into; SITES leaves out one party after the other.
-    choose: ONE_ERROR is the largest penalty within one standard error of the best, BEST the best.
+    choose: ONE_ERROR is the largest penalty within one standard error of the best, BEST the best; None is BEST for l2,
+    of which a larger one leaves no column out, and else ONE_ERROR.
     """
 
     folds: int | str = 5
-    choose: str = ONE_ERROR
+    choose: str | None = None
+
+    def takes_best(self, penalty: str) -> bool:
+        """Whether the rule of the path of this penalty is BEST."""
+        return penalty == "l2" if self.choose is None else self.choose == BEST
 
     def __post_init__(self) -> None:
         whole = isinstance(self.folds, int) and not isinstance(self.folds, bool) and 2 <= self.folds <= MOST_FOLDS
@@ -319,7 +331,7 @@ class Selection:
             raise ConfigurationError(
                 f"folds must be a whole number from 2 to {MOST_FOLDS}, or {SITES!r}, got {self.folds!r}"
             )
-        if self.choose not in (ONE_ERROR, BEST):
+        if self.choose not in (None, ONE_ERROR, BEST):
             raise ConfigurationError(f"choose must be {ONE_ERROR!r} or {BEST!r}, got {self.choose!r}")
 
 
@@ -355,7 +367,8 @@ class FitSettings:
     tol: float | None = None
     """None: that of the goal."""
     folds: int | str = 5
-    choose: str = ONE_ERROR
+    choose: str | None = None
+    """None: as `Selection` says."""
     confidence: float = 0.95
     rate: float | None = None
     """The largest share of the limited class on the wrong side, for neyman-pearson."""

@@ -61,15 +61,23 @@ def sum_ordinary(recipe: TableRecipe, known: Sequence[Known], rows: Rows, beta: 
     return {**summarize_effects(family, design, beta), "total": np.asarray(weight.sum())}
 
 
-def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], penalty: Mapping[str, Any], ask: Ask) -> Model | None:
-    """The least mean loss with this l1 and l2, by Newton's method on sums; None where the goal has no such model.
+def penalties_of(recipe: TableRecipe, known: Sequence[Known]) -> dict[str, float]:
+    """l1 and l2 as they were given or chosen."""
+    options = recipe.settings(known)
+    return {key: float(options[key]) for key in ("l1", "l2")}
+
+
+def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], ask: Ask) -> Model | None:
+    """The least mean loss with the same l1 and l2, by Newton's method on sums; None where the goal has no such model.
 
     ask: the sums of all parties' `sum_ordinary` at {"beta"}. It is compared with and not certified. The losses of rows
     that are at risk together are no such sums.
     """
-    l1, l2 = float(penalty["value"]), float(penalty.get("l2", 0.0))
     plain = ordinary_recipe(recipe)
-    if plain is None or plain.reading.timed or not l1 + l2 > 0:
+    if plain is None or plain.reading.timed:
+        return None
+    l1, l2 = penalties_of(recipe, known).values()
+    if not l1 + l2 > 0:
         return None
     search = _Search(GOALS[plain.goal].family_of(recipe.own_known(known)).outputs(recipe.own_known(known)), l1, l2)
     z = np.zeros(search.size(len(recipe.encoder(known).features)))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..algorithms.newton import why_no_curvature
 from ..summaries import Known
 from .choosing import UNRELATED, Curve, Parties, Rule, search, share_of
 from .folds import FoldsError
-from .goals import BEST, GOALS, MEAN
+from .goals import GOALS, MEAN, PENALTIES
 from .recipe import CHOSEN, TableRecipe
 
 PENALTY = "penalty.json"
@@ -57,17 +57,49 @@ def choose_penalty(
 
     announce: is told of each exchange.
     """
-    asked = GOALS[recipe.goal].structure.penalty in recipe.options
-    rule: Rule = "best" if recipe.selection.choose == BEST else "one-standard-error"
     try:
         if why := why_not_chosen(recipe, known):
             raise FoldsError(why)
-        curve = search(recipe.recipe(known), parties(), rule=rule, sum_error=sum_error, announce=announce).curve
+        members, curves = AskedOnce(parties()), list[Curve]()
+        for name in recipe.penalties:
+            own = recipe.with_penalty(name).recipe(known)
+            rule: Rule = "best" if recipe.selection.takes_best(name) else "one-standard-error"
+            found = search(own, members, name=name, rule=rule, sum_error=sum_error, announce=announce)
+            curves.append(found.curve)
     except FoldsError as error:
-        if asked:
+        if any(name in recipe.options for name in recipe.penalties):
             raise
         return default_penalty(recipe, known, str(error))
-    return Penalty(curve.name, curve.value, {}, curve.sentence + _say_small(curve, recipe, known), curve)
+    curve, *others = sorted(curves, key=lambda one: one.measure[one.best])
+    curve = replace(curve, exchanges=sum(one.exchanges for one in curves))
+    said = "".join(
+        f"; along {one.name} the least is {one.measure[one.best]:.4g}, along {curve.name} {curve.measure[curve.best]:.4g}"
+        for one in others
+    )
+    zeros = {one.name: 0.0 for one in others}
+    return Penalty(curve.name, curve.value, zeros, curve.sentence + said + _say_small(curve, recipe, known), curve)
+
+
+class AskedOnce:
+    """Parties whose summaries are asked for once, however many searches begin with them."""
+
+    def __init__(self, parties: Parties):
+        self.parties, self.folds = parties, parties.folds
+        self.surveys, self.held_out = parties.surveys, parties.held_out
+        self._summaries: list[Known] = []
+        self._settled = False
+
+    def summaries(self, known: Sequence[Sequence[Known]]) -> Known:
+        """Those of the parties."""
+        if (done := len(known[0])) == len(self._summaries):
+            self._summaries.append(self.parties.summaries(known))
+        return self._summaries[done]
+
+    def settle(self, known: Sequence[Sequence[Known]]) -> None:
+        """Once."""
+        if not self._settled:
+            self.parties.settle(known)
+        self._settled = True
 
 
 def _say_small(curve: Curve, recipe: TableRecipe, known: Sequence[Known]) -> str:
@@ -85,12 +117,16 @@ def why_not_chosen(recipe: TableRecipe, known: Sequence[Known]) -> str:
 
 def default_penalty(recipe: TableRecipe, known: Sequence[Known], why: str) -> Penalty:
     """The number that is used where nobody and nothing has chosen one."""
-    structure, rows = GOALS[recipe.goal].structure, int(recipe.counts(known).sum())
+    name, rows = recipe.penalties[0], int(recipe.counts(known).sum())
     defaults = GOALS[recipe.goal].defaults(rows)
-    others = {"l2": recipe.options.get("l2", defaults["l2"])} if "l2" in defaults else {}
-    value = defaults[structure.penalty]
-    text = f"{structure.penalty} = {value:.4g}, a default that was not chosen by held-out rows: {why}"
-    return Penalty(structure.penalty, value, others, text)
+    others = {key: recipe.options.get(key, defaults[key]) for key in _beside(name, defaults)}
+    text = f"{name} = {defaults[name]:.4g}, a default that was not chosen by held-out rows: {why}"
+    return Penalty(name, defaults[name], others, text)
+
+
+def _beside(name: str, options: Mapping[str, Any]) -> list[str]:
+    """The other penalties that a goal has."""
+    return [key for key in PENALTIES if key in options and key != name]
 
 
 def range_of_path(recipe: TableRecipe, known: Sequence[Known]) -> tuple[float, float] | None:
@@ -99,7 +135,7 @@ def range_of_path(recipe: TableRecipe, known: Sequence[Known]) -> tuple[float, f
     Of mean losses of classes it does: at no weights and the best constant the slope is that of the sums of each class.
     """
     sums: Known = {name: value for own in recipe.own_known(known) for name, value in own.items()}
-    if GOALS[recipe.goal].structure is not MEAN or "class_rows" not in sums:
+    if GOALS[recipe.goal].structure is not MEAN or "class_rows" not in sums or recipe.penalties != ("l1",):
         return None
     masses, rows = np.asarray(sums["class_mass"]), np.asarray(sums["class_rows"])
     slope = np.abs(rows - np.outer(masses / masses.sum(), rows.sum(axis=0))) / masses.sum()
@@ -111,23 +147,22 @@ def range_of_path(recipe: TableRecipe, known: Sequence[Known]) -> tuple[float, f
 
 def given_penalty(recipe: TableRecipe, known: Sequence[Known]) -> Penalty:
     """The penalty that was given, or that a goal has which cannot choose."""
-    name = GOALS[recipe.goal].structure.penalty or "l1"
+    name = GOALS[recipe.goal].structure.penalties[0]
     options = recipe.settings(known)
-    others = {"l2": float(options["l2"])} if "l2" in options and name != "l2" else {}
+    others = {key: float(options[key]) for key in _beside(name, options)}
     how = "as given" if name in recipe.options else "the default of the goal"
     return Penalty(name, float(options[name]), others, f"{name} = {options[name]:.4g}, {how}")
 
 
 def chosen_known(plain: Mapping[str, Any]) -> Known:
     """A choice, from what `Penalty.plain` gave, as all parties know it."""
-    names = [plain["name"], *(["l2"] if "l2" in plain else [])]
-    values = {plain["name"]: plain["value"], "l2": plain.get("l2")}
-    return {CHOSEN + name: np.asarray(float(values[name])) for name in names}
+    values = {plain["name"]: plain["value"]} | {key: plain[key] for key in _beside(plain["name"], plain)}
+    return {CHOSEN + name: np.asarray(float(value)) for name, value in values.items()}
 
 
 def told_penalty(recipe: TableRecipe, known: Sequence[Known], file: Path) -> dict[str, Any]:
     """How the penalty of a run came about, as JSON has it. file: where a choice was kept."""
-    if not recipe.chooses:
+    if not recipe.penalties:
         return given_penalty(recipe, known).plain()
     found: dict[str, Any] = json.loads(file.read_text())
     return found

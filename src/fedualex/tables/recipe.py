@@ -21,6 +21,7 @@ from ..runs.settings import ConfigurationError
 from ..summaries import Known, Summary, merged
 from ..validation import hint, row_weights
 from .goals import (
+    AUTO,
     GOALS,
     HAZARD,
     LIMITED_CLASS,
@@ -35,9 +36,9 @@ from .goals import (
     check_labels,
     check_target,
     check_time,
-    chooses_penalty,
     complete_options,
     names_of,
+    penalties_to_choose,
     weighs_clients,
     with_held_weights,
     with_limited_weights,
@@ -87,9 +88,14 @@ class TableRecipe:
         return Encoder.exchanges + self._goal.structure.recipe.exchanges + self.smooth
 
     @property
-    def chooses(self) -> bool:
-        """Whether held-out rows choose the penalty."""
-        return chooses_penalty(self.goal, self.options)
+    def penalties(self) -> tuple[str, ...]:
+        """The penalties that held-out rows choose, of two the better one alone; none if nothing is to be chosen."""
+        return penalties_to_choose(self.goal, self.options)
+
+    def with_penalty(self, name: str) -> "TableRecipe":
+        """The same where this one alone is chosen, of those that are."""
+        others = {key: 0.0 for key in self.penalties if key != name}
+        return replace(self, options={**self.options, **others, name: AUTO})
 
     @property
     def unpenalized(self) -> bool:
@@ -187,7 +193,7 @@ class TableRecipe:
         target = self.target if isinstance(self.target, str) else list(self.target)
         told: dict[str, Any] = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights}
         told |= {"exposure": self.exposure, "id": self.id, "least_rows": self.least_rows}
-        chosen = asdict(self.selection) if self.chooses else {}
+        chosen = asdict(self.selection) if self.penalties else {}
         return {**told, **plain_coding(self.coding), **options, **chosen}
 
     def _options(self, known: Sequence[Known]) -> dict[str, Any]:

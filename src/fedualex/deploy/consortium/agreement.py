@@ -17,7 +17,7 @@ from ...runtime import fingerprint
 from ...summaries import Known, Summary
 from ...tables.goals import GOALS, Goal
 from ...tables.ordinary import ordinary_model
-from ...tables.penalty import chosen_known, default_penalty, range_of_path
+from ...tables.penalty import default_penalty, range_of_path
 from ...tables.recipe import CHOSEN, TableRecipe, read_recipe
 from ..task import DeploymentOptions
 from .messages import read_known
@@ -125,18 +125,21 @@ def why_no_penalty(recipe: TableRecipe, known: Sequence[Known], told: Known) -> 
 
     known: the merged summaries before it. Which value of the path is chosen no site can compute alone.
     """
-    name = CHOSEN + GOALS[recipe.goal].structure.penalty
-    if not recipe.chooses or name not in told or not told.keys() <= {name, CHOSEN + "l2"}:
+    if not recipe.penalties:
         return "it has other parts"
-    if any(np.shape(value) or not np.isfinite(value) or value < 0 for value in told.values()) or told[name] == 0:
+    chosen, default = {CHOSEN + name for name in recipe.penalties}, default_penalty(recipe, known, "").chosen
+    if not chosen <= told.keys() <= default.keys():
+        return "it has other parts"
+    if any(np.shape(value) or not np.isfinite(value) or value < 0 for value in told.values()):
         return "the penalty that was chosen is no number > 0"
-    default = chosen_known(default_penalty(recipe, known, "").plain())
+    if not any(told[name] > 0 for name in chosen):
+        return "the penalty that was chosen is no number > 0"
     if told.keys() == default.keys() and all(told[key] == default[key] for key in told):
         return ""
-    if len(told) > 1:
+    if told.keys() != chosen or sum(bool(value > 0) for value in told.values()) > 1:
         return "it has a second penalty, which is not the default"
     ends = range_of_path(recipe, known)
-    if ends is not None and not ends[0] * (1 - NEAR) <= float(told[name]) <= ends[1] * (1 + NEAR):
+    if ends is not None and not ends[0] * (1 - NEAR) <= float(next(iter(told.values()))) <= ends[1] * (1 + NEAR):
         return "the penalty that was chosen is not within the path that all sums together lead to"
     return ""
 

@@ -23,8 +23,8 @@ from ...tables.goals import (
     check_groups,
     check_kl,
     check_options,
-    chooses_penalty,
     names_of,
+    penalties_to_choose,
     read_fit,
     read_least_rows,
     weighs_clients,
@@ -86,7 +86,7 @@ def plan_deployment(
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
     told["least_rows"] = read_least_rows(goal, wanted.least_rows)
     told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
-    told |= asdict(Selection(wanted.folds, wanted.choose)) if chooses_penalty(goal, wanted.options) else {}
+    told |= asdict(Selection(wanted.folds, wanted.choose)) if penalties_to_choose(goal, wanted.options) else {}
     if told.get("folds") == SITES and {**RUN_DEFAULTS, **run}["secure_sums"] != OFF and len(sites) >= FEWEST:
         raise ConfigurationError(
             "folds = 'sites' tells the server of each site alone, which masks are to hide: "

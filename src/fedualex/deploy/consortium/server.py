@@ -86,7 +86,7 @@ class TableServer:
 
     def choose(self, known: Sequence[Known]) -> list[Known]:
         """What all parties know once held-out rows have chosen the penalty; the curve is kept beside it."""
-        if not self.recipe.chooses or len(known) > self.recipe.exchanges:
+        if not self.recipe.penalties or len(known) > self.recipe.exchanges:
             return list(known)
         error = quantization(len(self.exchange.order)) if self.exchange.roster else 0.0
         try:
@@ -109,7 +109,7 @@ class TableServer:
         calibrate = None if rate is None else lambda model: self._calibrate_rate(known, model, rate)
         found = Findings(penalty, self._effects(known, stored), self._measures, calibrate)
         model = make_model(self.recipe, known, read_answer(stored), self.exchange.order, found)
-        model = with_ordinary(model, self._ordinary(known, penalty) if model.training["held_out"] else None)
+        model = with_ordinary(model, self._ordinary(known) if model.training["held_out"] else None)
         save(model, self.party / MODEL)
         sites = list(self.exchange.order)  # all of them, whatever one has refused before
         kept = self.exchange.ask("model", pack_model(model), 0, sites, len(sites), _done("kept"))
@@ -131,10 +131,10 @@ class TableServer:
         parts = self.exchange.ask_all(EFFECTS, pack_known([asked]), self._asked, unpack_summary)
         return merged(parts.values())
 
-    def _ordinary(self, known: Sequence[Known], penalty: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _ordinary(self, known: Sequence[Known]) -> dict[str, Any] | None:
         """What the ordinary model measures at the sites; None if there is none, or some site does not answer."""
         try:
-            other = fit_ordinary(self.recipe, known, penalty, self._ask_effects)
+            other = fit_ordinary(self.recipe, known, self._ask_effects)
         except SilentSitesError as error:
             log.warning("there is no ordinary model beside this one: %s", error)
             return None
