@@ -327,7 +327,9 @@ def search(
     loss of the null model. share: of the largest value, the least one; as `share_of` says unless given. announce: is
     told of each exchange. The other arguments are those of `solve_together`.
     """
-    walk = _Search(recipe, parties, name or penalty_name(recipe), most_exchanges, numbers_per_exchange, sum_error, announce)
+    walk = _Search(
+        recipe, parties, name or penalty_name(recipe), most_exchanges, numbers_per_exchange, sum_error, announce
+    )
     null = walk.begin(tol)
     values, said = walk.values(null, count, share)
     walk.fits = len(values) * (parties.folds + 1)

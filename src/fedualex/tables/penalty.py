@@ -72,10 +72,8 @@ def choose_penalty(
         return default_penalty(recipe, known, str(error))
     curve, *others = sorted(curves, key=lambda one: one.measure[one.best])
     curve = replace(curve, exchanges=sum(one.exchanges for one in curves))
-    said = "".join(
-        f"; along {one.name} the least is {one.measure[one.best]:.4g}, along {curve.name} {curve.measure[curve.best]:.4g}"
-        for one in others
-    )
+    least = f"along {curve.name} {curve.measure[curve.best]:.4g}"
+    said = "".join(f"; along {one.name} the least is {one.measure[one.best]:.4g}, {least}" for one in others)
     zeros = {one.name: 0.0 for one in others}
     return Penalty(curve.name, curve.value, zeros, curve.sentence + said + _say_small(curve, recipe, known), curve)
 
