@@ -324,8 +324,8 @@ def search(
     """The penalty of a recipe, chosen on held-out rows among `count` values.
 
     recipe: with any penalty, which is replaced. name: of the penalty, that of `penalty_name` if left out. tol: the gap
-    at which an answer of the path ends, as a share of the loss of the null model. share: of the largest value, the least
-    one; as `share_of` says unless given. announce: is told of each exchange. The other arguments are those of
+    at which an answer of the path ends, as a share of the loss of the null model. share: of the largest value, the
+    least one; as `share_of` says unless given. announce: is told of each exchange. The other arguments are those of
     `solve_together`.
     """
     walk = _Search(
