@@ -78,6 +78,12 @@ def test_refusals(deploy, monkeypatch):
     one_sentence(cli("remove-site", made.folder, SITES[2], code=2), "is the last site")
     own = deploy("local", **AT_SITES)
     one_sentence(cli("add-site", own.folder, "site-4", code=2), "name that of site-4 with --data")
+    missing = cli("add-site", own.folder, "site-4", "--data", "no-such.npz", code=2)
+    one_sentence(missing, "--data must name a file that is here, got 'no-such.npz'")
+    monkeypatch.chdir(own.source)
+    cli("add-site", own.folder, "site-4", "--data", "site-1.npz")
+    told = json.loads((own.folder / "sites" / "site-4" / "deployment.json").read_text())["data"]
+    assert told == str((own.source / "site-1.npz").resolve())
 
 
 @pytest.mark.slow

@@ -20,9 +20,11 @@ import psutil
 import pytest
 
 from fedualex.deploy import wire as encoding
+from fedualex.deploy.engine import NOT_CONNECTED
 from fedualex.deploy.local import control
-from fedualex.deploy.local.carrier import Link, introduce, welcome
-from fedualex.deploy.party import Layout, read_log
+from fedualex.deploy.local.carrier import Link, Processes, introduce, welcome
+from fedualex.deploy.party import Layout, read_log, write_file
+from fedualex.runtime.status import Code
 
 TOYS = {"serve": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
 PATIENCE = 120.0
@@ -94,6 +96,36 @@ def test_a_site_refuses_a_server_without_its_key():
     thread.join()
     for link in (server, site):
         link.close()
+
+
+def test_a_site_with_the_key_of_another_kit_is_told_to_have_it_until_it_comes_with_its_own(tmp_path):
+    own = b"1" * 32
+    write_file(tmp_path / "start.sh", "#!/bin/sh\nexec sleep 60\n", 0o700)
+    carrier = Processes({"a": tmp_path}, {"a": own})
+    links = []
+
+    def come(key: bytes) -> None:
+        links.append(Link(socket.create_connection(carrier._listener.getsockname(), 10.0)))
+        introduce(links[-1], "a", key)
+
+    try:
+        assert carrier.carry(b"x", ["a"], 5.0) == {"a": NOT_CONNECTED}
+        with pytest.raises((OSError, EOFError)):
+            come(bytes(32))
+        end = time.monotonic() + 10
+        while carrier.carry(b"x", ["a"], 5.0)["a"] == NOT_CONNECTED and time.monotonic() < end:
+            time.sleep(0.01)
+        why = carrier.carry(b"x", ["a"], 5.0)["a"]
+        assert why.code is Code.WRONG_KEY
+        assert why.text == "its site.key is not the one that the server has in keys"
+        come(own)
+        while not carrier.sites() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert carrier.sites() == ["a"]
+    finally:
+        for link in links:
+            link.close()
+        carrier.close()
 
 
 def test_a_frame_that_is_too_large_is_refused_before_it_is_read():

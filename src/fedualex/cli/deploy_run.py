@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -32,13 +32,15 @@ AGAIN = 60.0
 SETTLED = 10.0
 """Seconds after which a site that is outside of the run stays so."""
 RUNNING, WAITING = "running", "waiting"
-DO = "look at its log, and start it if it is not running: the run then goes on"
 
 
 @dataclass
 class _Silence:
+    """Of a site: since when, the last reason, and for which reasons it was told."""
+
     since: str
-    reason: str
+    why: "Failure"
+    told: set["Code"] = field(default_factory=set)
 
 
 class MissingSites:
@@ -74,13 +76,13 @@ class MissingSites:
             absent = self.control.absent(self.folder, self.sites)
         if said == WAITING:
             gone = {name: why for name, why in absent.items() if why.code is not Code.OUTSIDE}
-            self._silent = {name: self._silence(name, why.text) for name, why in gone.items()}
+            self._silent = {name: self._silence(name, why) for name, why in gone.items()}
         outside = {name for name, why in absent.items() if why.code is Code.OUTSIDE}
         if said != WAITING and self._is_back([name for name in self._silent if name in outside]):
             return True
-        texts = {name: silence.reason for name, silence in self._silent.items()}
-        texts |= {name: absent[name].text for name in texts.keys() & absent.keys()}
-        self._tell({name: text for name, text in texts.items() if name not in outside})
+        for name in self._silent.keys() & absent.keys() - outside:
+            self._silent[name].why = absent[name]
+        self._tell({name: silence for name, silence in self._silent.items() if name not in outside})
         return False
 
     def _is_back(self, names: list[str]) -> bool:
@@ -95,13 +97,13 @@ class MissingSites:
         self._outside = None
         return True
 
-    def _silence(self, name: str, reason: str) -> _Silence:
-        return self._silent.get(name) or _Silence(f"{datetime.now():%H:%M:%S}", reason)
+    def _silence(self, name: str, why: "Failure") -> _Silence:
+        return self._silent.get(name) or _Silence(f"{datetime.now():%H:%M:%S}", why)
 
     def _read_events(self) -> None:
         from ..deploy.consortium.differences import DIFFERS
         from ..deploy.engine import BACK
-        from ..runtime.status import REFUSALS, Code
+        from ..runtime.status import REFUSALS, Code, Failure
 
         for line in self._tail.new():
             code, site = line["code"], line["party"]
@@ -112,7 +114,8 @@ class MissingSites:
             elif site in self.sites and code in REFUSALS:  # asked again it would say the same
                 self._tell_refusal(site, Code(code), line["text"])
             elif site in self.sites and code != Code.STOPPED:
-                self._silent.setdefault(site, _Silence(_last_answer(line), line["text"]))
+                why = Failure(Code(code), line["text"])
+                self._silent.setdefault(site, _Silence(_last_answer(line), why)).why = why
 
     def _tell_difference(self, text: str) -> None:
         if text not in self._differences:
@@ -125,16 +128,20 @@ class MissingSites:
 
         if (site, code) not in self._refused:
             self._refused.add((site, code))
-            echo(f"{site} takes no part ({text}): {REFUSALS[code]}", err=True)
+            echo(f"{site} ({text}): {REFUSALS[code]}", err=True)
 
-    def _tell(self, missing: dict[str, str]) -> None:
-        """Say of each of these sites, for its reason, that it is missing, unless that was said lately."""
-        if not missing:
-            self._told = 0.0
-        elif not self._told or time.monotonic() - self._told >= AGAIN:
+    def _tell(self, missing: dict[str, _Silence]) -> None:
+        """Say of each of these sites that it is missing, for a reason that is new at once, else now and then."""
+        from ..runtime.status import HEALS, START
+
+        if again := bool(missing) and (not self._told or time.monotonic() - self._told >= AGAIN):
             self._told = time.monotonic()
-            for name, reason in missing.items():
-                echo(f"{name} has not answered since {self._silent[name].since} ({reason}): {DO}", err=True)
+        for name, silence in missing.items():
+            if again or silence.why.code not in silence.told:
+                silence.told.add(silence.why.code)
+                do = HEALS.get(silence.why.code, START)
+                echo(f"{name} has not answered since {silence.since} ({silence.why.text}): {do}", err=True)
+        self._told = self._told if missing else 0.0
 
 
 def _last_answer(line: Json) -> str:
@@ -312,8 +319,9 @@ def run_deployment(folder: Path, as_json: bool) -> None:
     from ..runs.folder import load
 
     control, settings = engine_of(folder)
-    before = begin(folder, control, settings, as_json)
-    said = _followed(folder, control, settings, as_json, before)
+    with telling_full_disk(folder):
+        before = begin(folder, control, settings, as_json)
+        said = _followed(folder, control, settings, as_json, before)
     written = _written(folder)
     if failure_of(layout_of(folder).server) or written is None or (written == before and said != FINISHED):
         raise RuntimeError(_without_result(folder, said))
@@ -334,6 +342,23 @@ def run_deployment(folder: Path, as_json: bool) -> None:
         echo(status_line(found, tol))
         echo(f"run: {run_folder(folder)}")
     sys.exit(exit_code(found, tol))
+
+
+@contextmanager
+def telling_full_disk(folder: Path) -> Iterator[None]:
+    """A disk on which nothing can be written, in one sentence."""
+    from ..storage import is_disk_full
+
+    try:
+        yield
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        raise RuntimeError(_full_disk(folder)) from None
+
+
+def _full_disk(folder: Path) -> str:
+    return f"the disk of the server is full: make room, then `fedualex deploy resume {folder}`"
 
 
 def begin(folder: Path, control: "Control", settings: Json, as_json: bool) -> tuple[int, int] | None:
@@ -418,14 +443,18 @@ def _without_result(folder: Path, said: str) -> str:
 
     if why := failure_of(layout_of(folder).server):
         return f"the server could not go on: {why}"
-    if shutil.disk_usage(layout_of(folder).server).free < LEAST_FREE:  # so that it could not even say so
-        return f"the disk of the server is full: make room, then `fedualex deploy resume {folder}`"
+    if _has_full_disk(folder):  # so that it could not even say so
+        return _full_disk(folder)
     if said == "finished" and not run_folder(folder).exists():
         return (
             f"the run has finished, and its result is on the server's machine: `fedualex deploy fetch {folder} --out "
             "RESULT` gets it"
         )
     return f"the run has not ended by itself (the engine says {said!r}): the server's log says more, `resume` goes on"
+
+
+def _has_full_disk(folder: Path) -> bool:
+    return shutil.disk_usage(layout_of(folder).server).free < LEAST_FREE
 
 
 def _followed(folder: Path, control: "Control", settings: Json, as_json: bool, before: object) -> str:
@@ -465,7 +494,7 @@ def _judged(folder: Path, control: "Control", said: str, before: object) -> tupl
     unsaid, new = failure_of(layout_of(folder).server) is None, _written(folder) != before
     if again := said == FAILED and new and unsaid and found is not None and found["stop"] == INTERRUPTED:
         echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
-    elif again := said == LOST and not new and unsaid:
+    elif again := said == LOST and not new and unsaid and not _has_full_disk(folder):
         echo(
             "the server ended without a word, as when it is killed: the run is sent again from its checkpoint", err=True
         )

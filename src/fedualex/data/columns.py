@@ -159,15 +159,15 @@ def complete_rows(table: Mapping[str, Any]) -> NDArray[np.bool_]:
 
 
 class CellError(ValueError):
-    """A value that cannot stand where it does. row: counted from 0; the message counts from 1."""
+    """A value that cannot stand where it does. row: counted from 0; the message counts from 1. column: its name."""
 
-    def __init__(self, row: int, said: str, rest: str = "") -> None:
+    def __init__(self, row: int, said: str, rest: str = "", column: str = "") -> None:
         super().__init__(f"{said} in row {row + 1}{rest}")
-        self.row, self.said, self.rest = row, said, rest
+        self.row, self.said, self.rest, self.column = row, said, rest, column
 
     def named(self, whose: str) -> "CellError":
         """The same, with whose row it is."""
-        return CellError(self.row, self.said, f" ({whose}){self.rest}")
+        return CellError(self.row, self.said, f" ({whose}){self.rest}", self.column)
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def refuse_odd_cells(table: Mapping[str, Any], codes: Collection[str]) -> None:
             )
             ways = "correct it, empty it if it is missing, or name the column in categories or in ignore"
             rest = f" of {len(column)}: {ways}"
-            raise CellError(odd[0], said, rest)
+            raise CellError(odd[0], said, rest, name)
 
 
 def _shown(column: NDArray[Any], row: int) -> str:

@@ -352,7 +352,9 @@ def make_answerer(load: Callable[[], Worker]) -> Callable[[bytes], bytes]:
         work: Work = load().work
     except Exception as error:
         log.exception("the site cannot be loaded")
-        reason = f"the site cannot be loaded: {type(error).__name__} (its log says more)"
+        column = getattr(error, "column", "")  # whose name leaves a site before a run anyway
+        where = f" in the column {column!r}" if column else ""
+        reason = f"the site cannot be loaded: {type(error).__name__}{where} (its log says more)"
 
         def work(request: Request) -> Arrays:
             raise RefusedError(reason, Code.NOT_LOADED)

@@ -80,6 +80,8 @@ class Code(StrEnum):
     MALFORMED = "malformed"
     """What came is not what was asked for."""
     TIMEOUT = "timeout"
+    WRONG_KEY = "wrong_key"
+    """Somebody came under the site's name who does not have its key."""
     STOPPED = "stopped"
     SILENT = "silent"
     UNREACHABLE = "unreachable"
@@ -116,6 +118,19 @@ REFUSALS: Mapping[Code, str] = MappingProxyType(
     }
 )
 """A site's own decisions: the same question would be refused again. Each with what can be done about it."""
+
+START = "look at its log, and start it if it is not running: the run then goes on"
+HEALS: Mapping[Code, str] = MappingProxyType(
+    {
+        Code.TIMEOUT: f"{START}; if it is only slow, raise `timeout` in server/deployment.json",
+        Code.DISK_FULL: "make room there: the run then goes on",
+        Code.WRONG_KEY: "give it the folder of its own kit: the run then goes on",
+        Code.RAISED: "its log.jsonl has the traceback",
+        Code.MALFORMED: "compare the versions of fedualex at both; its log says more",
+        Code.AWAITS_APPROVAL: "`fedualex deploy approve` in its folder: the run then goes on",
+    }
+)
+"""What a site may recover from, each with what helps; `START` for all others."""
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from support.heart import CENTERS, heart_columns, write_heart
 
 from fedualex import models
 from fedualex.data import read_csv
+from fedualex.deploy import Request
 from fedualex.deploy.consortium.deployment import load_site
 from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.ledger import audit
-from fedualex.deploy.wire import unpack_summary
+from fedualex.deploy.wire import make_answerer, reply_from_bytes, request_to_bytes, unpack_summary
 from fedualex.runs.settings import ConfigurationError
 from fedualex.tables.fit import fit_into, plan_fit
 
@@ -82,6 +83,10 @@ def test_one_text_in_a_column_of_numbers_is_told_by_the_site_that_has_it(tmp_pat
         load_site(root / "sites" / name)
     with pytest.raises(ValueError, match="'unknown' in row 12"):
         load_site(root / "sites" / "cleveland")
+    told = make_answerer(lambda: load_site(root / "sites" / "cleveland"))
+    reply = reply_from_bytes(told(request_to_bytes(Request("columns", 0, "run", {}))))
+    assert reply.error.startswith("refused: the site cannot be loaded: CellError in the column 'trestbps' (")
+    assert "unknown" not in reply.error  # what is in the cell stays
 
 
 @pytest.mark.parametrize("secure_sums", ["off", "on"])

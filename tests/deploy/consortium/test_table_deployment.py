@@ -119,6 +119,27 @@ def test_sites_refuse_another_goal_and_summaries_that_are_not_of_their_rows(ende
         load_site(copy / "sites" / "north").work(Request("survey", 1, "x", {}))
 
 
+def test_a_site_that_was_started_again_with_other_rows_takes_no_part_in_the_run_of_before(ended, tmp_path):
+    root, _, seen = ended
+    copy = shutil.copytree(root, tmp_path / "copy")
+    home, lines = copy / "sites" / "north", (root.parent / "north.csv").read_text().splitlines()
+    (home / "fewer.csv").write_text("\n".join(lines[:-9]) + "\n")
+    (home / "site.toml").write_text('table = "fewer.csv"\n')
+    site = load_site(home)
+    for task in ("survey", "effects", "measure"):
+        request = next(one for name, one, _ in seen if one.task == task and name == "north")
+        with pytest.raises(RuntimeError, match="not made of this site's rows"):
+            site.work(request)
+
+
+def test_what_a_site_leaves_out_need_not_be_in_its_table(ended, tmp_path):
+    root, _, _ = ended
+    home = shutil.copytree(root, tmp_path / "copy") / "sites" / "north"
+    (home / "site.toml").write_text((home / "site.toml").read_text().replace("ignore = []", 'ignore = ["nobody"]'))
+    assert "nobody" not in load_site(home).work(request_to(root, "columns", {}))
+    assert "rows" in cli("deploy", "check", home).output
+
+
 def test_a_model_is_measured_on_rows_that_were_held_out(ended):
     root, _, seen = ended
     sent = next(request for _, request, _ in seen if request.task == "measure")

@@ -43,6 +43,7 @@ def add_site(root: Path, name: str, data: str | None) -> list[str]:
         raise ConfigurationError(
             f"the other sites have data: name that of {name} with --data, a file or module:function"
         )
+    data = None if data is None else _placed(data, has_tables(settings))
     after = {**settings, "sites": {**settings["sites"], name: {"weight": 1.0}}}
     if has_tables(settings):
         after["sites"] = dict(sorted(after["sites"].items()))
@@ -89,6 +90,16 @@ def _check_new(name: str, settings: Mapping[str, Any]) -> None:
         raise ConfigurationError(str(error)) from None
     if name in settings["sites"] or name == settings["server"]["host"]:
         raise ConfigurationError(f"the name {name!r} is taken; the sites are {', '.join(settings['sites'])}")
+
+
+def _placed(data: str, table: bool) -> str:
+    """Data as they were named where the command was given: a file by its whole path, a function as it is."""
+    if (file := Path(data)).is_file():
+        return str(file.resolve())
+    if table or ":" not in data:
+        own = "leave --data out, and name the table in site.toml at the site" if table else 'or give "module:function"'
+        raise ConfigurationError(f"--data must name a file that is here, got {data!r}: {own}")
+    return data
 
 
 def _rekey(layout: Layout, settings: Mapping[str, Any]) -> None:

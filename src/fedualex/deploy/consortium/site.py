@@ -129,8 +129,10 @@ def _settings(file: Path) -> dict[str, Any]:
 
 
 def _renamed(table: Table, names: Mapping[str, Any], ignored: list[Any]) -> Table:
-    """The table without some columns, the others by their common names."""
-    for own in (*names.values(), *ignored):
+    """The table without some columns, the others by their common names; what it does not have need not be left out."""
+    if absent := [name for name in ignored if name not in table]:
+        log.info("%s has no column %s, which %s would leave out", table.source, short(absent), SITE_FILE)
+    for own in names.values():
         if own not in table:
             raise ConfigurationError(
                 f"{table.source} has no column {short(own)}, which {SITE_FILE} names; {hint(own, table)}"
@@ -288,9 +290,7 @@ class TableSite:
     def site(self) -> Site:
         """Its side of the run, once the parties have agreed."""
         if self._site is None:
-            if (known := read_known(self.party)) is None:
-                raise DisagreementError("this site has not been told what the parties have agreed on")
-            self._site = self._made(known)
+            self._site = self._made(self._known())
         return self._site
 
     def columns(self, request: Request) -> Arrays:
@@ -336,8 +336,10 @@ class TableSite:
         return None if held_out is None or held_out.rows < self.least_held_out else held_out
 
     def _known(self) -> list[Known]:
+        """What was agreed on, which a table that has changed since, while this site was down, is no part of."""
         if (known := read_known(self.party)) is None:
             raise DisagreementError("this site has not been told what the parties have agreed on")
+        self._check_known(known)
         return known
 
     # The choice of a penalty: summaries without each fold, surveys of all losses, losses of held-out folds.

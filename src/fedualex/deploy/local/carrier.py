@@ -80,10 +80,18 @@ def welcome(link: Link, keys: Mapping[str, bytes]) -> str:
     counter, proof = answer[:NONCE], answer[NONCE:]
     key = keys.get(name, secrets.token_bytes(PROOF))  # an unknown name takes as long as a wrong key
     if not hmac.compare_digest(proof, _proof(key, b"site", challenge, counter)):
-        raise PermissionError(f"somebody who says to be {name[:63]!r} does not have its key")
+        raise WrongKeyError(name[:63])
     link.send(_proof(key, b"server", challenge, counter))
     link.patient()
     return name
+
+
+class WrongKeyError(PermissionError):
+    """name: of the site that somebody says to be."""
+
+    def __init__(self, name: str):
+        super().__init__(f"somebody who says to be {name!r} does not have its key")
+        self.name = name
 
 
 def introduce(link: Link, name: str, key: bytes) -> None:
@@ -109,6 +117,7 @@ LONGEST_PAUSE = 30.0
 """Seconds before a process that ends again and again is started once more; the first pause is one second."""
 LEAVE_SECONDS = 5.0
 ENDED = Failure(Code.UNREACHABLE, "the site's process ended")
+WRONG_KEY = Failure(Code.WRONG_KEY, f"its {KEY} is not the one that the server has in {KEYS}")
 
 
 @dataclass(frozen=True)
@@ -130,6 +139,8 @@ class _Child:
     start_at: float = 0.0
     ends: int = 0
     """How often its process has ended."""
+    away: Failure = NOT_CONNECTED
+    """Why it is not connected, while it is not."""
 
 
 class Processes:
@@ -165,7 +176,10 @@ class Processes:
         inbox: Inbox = queue.SimpleQueue()
         deadline = time.monotonic() + timeout
         connected = set(self.sites())
-        answers: dict[str, bytes | Failure] = dict.fromkeys(set(sites) - connected, NOT_CONNECTED)
+        answers: dict[str, bytes | Failure] = {
+            site: self._children[site].away if site in self._children else NOT_CONNECTED
+            for site in set(sites) - connected
+        }
         waiting = set(sites) - answers.keys()
         for site in waiting:
             self._children[site].errands.put(_Errand(message, deadline, inbox))
@@ -237,8 +251,11 @@ class Processes:
         except (OSError, EOFError) as error:
             log.warning("a connection is refused: %s", error)
             link.close()
+            if isinstance(error, WrongKeyError) and error.name in self._children:
+                self._children[error.name].away = WRONG_KEY
             return
         child = self._children[name]
+        child.away = NOT_CONNECTED
         self._drop(child)
         errands: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
         with self._lock:

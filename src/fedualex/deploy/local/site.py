@@ -23,7 +23,11 @@ def main(folder: Path) -> None:
     host, _, port = os.environ[ADDRESS].rpartition(":")
     answer = make_answerer(lambda: read_entry(folder)(folder))
     link = Link(socket.create_connection((host, int(port)), timeout=60.0))
-    introduce(link, read_settings(folder)["name"], (folder / KEY).read_bytes())
+    try:
+        introduce(link, read_settings(folder)["name"], (folder / KEY).read_bytes())
+    except (OSError, EOFError) as error:
+        log.error("%s is not let in, as with the %s of another kit: %s", folder.name, KEY, error)
+        raise SystemExit(1) from None
     log.info("connected to %s:%s", host, port)
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(link, inbox), daemon=True).start()
