@@ -26,7 +26,7 @@ class Client(osbdo.Agent):
         margin = self.sign * (self.rows @ v)
         value = float(self.counts @ np.logaddexp(0, -margin))
         slope = self.rows.T @ (-self.counts * self.sign / (1 + np.exp(margin)))
-        return osbdo.Point(v, slope, value)
+        return osbdo.Point(x=v, q=slope, f=value)
 
     def get_init_minorant(self):
         """Losses are not negative."""
