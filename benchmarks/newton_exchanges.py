@@ -1,18 +1,21 @@
 """`make bench-exchanges`, second part: exchanges and bytes of FeDualNewton beside FeDualSlide; a table and a figure.
 
-    python benchmarks/newton_exchanges.py [page | heart_disease.csv | PROBLEM ...]
+    python benchmarks/newton_exchanges.py [anew] [page] [heart_disease.csv] [PROBLEM ...]
 
-Each problem of newton_problems.py from zero, nothing tuned. On those of the figure three baselines run as well, with
-every step of a grid; they count with the best step and the best output at every record. A gap counts with its
-allowance for rounding, which is shown beside it. Bytes are those that one client sends. Problems by name are measured
-alone, the others are taken from benchmarks/results/newton_exchanges.json; with "page" all are. A CSV file is the table
-of heart disease of four hospitals (UCI; columns center and disease), for the worst hospital and for the mean.
+Each problem of newton_problems.py from zero, nothing tuned, with FeDualNewton and FeDualSlide; and three baselines with
+every step of a grid, which count with the best step and the best output at every record. A gap counts with its
+allowance for rounding, which is shown beside it. Bytes are those that one client sends. What has been measured is kept
+in benchmarks/results/newton_exchanges.json: without a name only problems that it lacks are measured, with "anew" all,
+with "page" none. A CSV file is the table of heart disease of four hospitals (UCI; columns center and disease), for the
+worst hospital and for the mean. The table is written to benchmarks/results/newton_exchanges.md.
 """
 
 import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +30,52 @@ from fedualex.tables.fit import plan_fit
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "newton_exchanges.json"
+PAGE = RESULTS.with_suffix(".md")
 FIGURE = ROOT / "docs" / "figures" / "newton-exchanges.png"
+HEAD = """# Exchanges to a certified gap
+
+Measured on {day}, by `python benchmarks/newton_exchanges.py`.
+
+From zero; FeDualNewton, FeDualSlide and ProxNewton have nothing to tune. A gap counts with its allowance for rounding,
+which is added to the level where it is more than that. FeDualSlide has at most 400 exchanges, the tuned baselines
+(FeDualEx, FedDualAvg, SynchronousMirrorProx; four steps each, best output) 200. A run that stalls ends before. The
+survey by which a baseline is certified does not count, but for ProxNewton, whose next exchange it is.
+
+"""
 LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
 METHODS = {"FeDualNewton": (fx.FeDualNewton(), 30), "FeDualSlide": (fx.FeDualSlide(), 400)}
-BASELINES: dict[str, tuple[int, int, Callable[[float], Any]]] = {
-    "FeDualEx": (1, 10, lambda step: fx.FeDualEx(step / 10)),
-    "FedDualAvg": (1, 10, lambda step: fx.FedDualAvg(step / 10)),
-    "SynchronousMirrorProx": (2, 1, lambda step: fx.SynchronousMirrorProx(step)),
-}
-"""Exchanges a round, local steps, and the method with a step of a round."""
-GRID, LAST, EVERY = (0.1, 1.0, 10.0, 100.0), 200, 20
-"""Steps times the smoothness of f, and the exchanges of a baseline and of its records."""
+GRID = (0.1, 1.0, 10.0, 100.0)
+"""Steps of a round times the smoothness of f."""
 SHOWN = ("logistic, breast cancer, .001", "softmax, wine", "worst client, breast cancer", "Neyman-Pearson")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A method with a step of a round, its exchanges a round and local steps, and how long it runs."""
+
+    made: Callable[[float], Any]
+    exchanges: int = 1
+    local_steps: int = 1
+    steps: tuple[float, ...] = GRID
+    last: int = 200
+    every: int = 20
+    """Exchanges of a run, and from one record to the next."""
+    certifying: int = 0
+    """Exchanges after which a certificate is known, beside those of the run."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of a run."""
+        rounds, every = self.last // self.exchanges, self.every // self.exchanges
+        return {"rounds": rounds, "local_steps": self.local_steps, "record_every": every}
+
+
+BASELINES = {
+    "FeDualEx": Baseline(lambda step: fx.FeDualEx(step / 10), local_steps=10),
+    "FedDualAvg": Baseline(lambda step: fx.FedDualAvg(step / 10), local_steps=10),
+    "SynchronousMirrorProx": Baseline(lambda step: fx.SynchronousMirrorProx(step), exchanges=2),
+    "ProxNewton": Baseline(lambda _: fx.ProxNewton(), steps=(1.0,), last=30, every=1, certifying=1),
+}
 
 
 def measured(problem: Any, method: Any, rounds: int) -> dict[str, Any]:
@@ -55,24 +92,23 @@ def measured(problem: Any, method: Any, rounds: int) -> dict[str, Any]:
     }
 
 
-def tuned(problem: Any, name: str) -> dict[str, Any]:
+def tuned(problem: Any, baseline: Baseline) -> dict[str, Any]:
     """The smallest certified gap of any step and output until every record."""
-    each, steps, made = BASELINES[name]
-    beta, best, sent = fx.theory.constants(problem).beta, np.full(LAST // EVERY, np.inf), None
-    for factor in GRID:
-        options: dict[str, Any] = {"rounds": LAST // each, "local_steps": steps, "record_every": EVERY // each}
-        run = fx.simulate(problem, made(factor / beta), **options)
+    count, sent = baseline.last // baseline.every, np.zeros(0)
+    best, beta = np.full(count, np.inf), fx.theory.constants(problem).beta
+    for factor in baseline.steps:
+        run = fx.simulate(problem, baseline.made(factor / beta), **baseline.options)
         rows = np.flatnonzero(run.history["round"] > 0)
         gaps = [run.history[key][rows] for key in run.history if key.startswith("gap_")]
         known = [[np.inf if gap is None or not np.isfinite(gap) else float(gap) for gap in own] for own in gaps]
-        least = np.minimum.accumulate(np.min(known, axis=0))
+        least = np.min(known, axis=0)
         best[: least.size] = np.minimum(best[: least.size], least)  # one that diverged ends before
-        if least.size == best.size:
-            sent = run.history["bytes_up"][rows] / (problem.clients or 1)
-    assert sent is not None
-    best = np.minimum.accumulate(best)
+        if len(rows) > len(sent):
+            carried = run.history["bytes_up"][rows] / (problem.clients or 1)
+            sent = carried + baseline.certifying * carried[0]
+    best = np.minimum.accumulate(best)[: len(sent)]
     kept = [None if np.isinf(gap) else float(gap) for gap in best]
-    exchanges = [EVERY * (k + 1) for k in range(best.size)]
+    exchanges = [baseline.every * (k + 1) + baseline.certifying for k in range(best.size)]
     return {"exchanges": exchanges, "gaps": kept, "bytes": sent.astype(int).tolist(), "rounding": 0.0}
 
 
@@ -87,18 +123,26 @@ def table(results: dict[str, Any]) -> str:
     """In Markdown."""
     lines = [
         "| problem | variables | FeDualNewton: 1e-2 / 1e-4 / 1e-6 / 1e-8 | kB sent by a client to 1e-4 | rounding "
-        "| FeDualSlide | kB to 1e-4 | its last gap |",
-        "|---|---|---|---|---|---|---|---|",
+        "| FeDualSlide | kB to 1e-4 | its last gap | ProxNewton | best tuned baseline, gap after 200 |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, rows in results.items():
         newton, slide = rows["FeDualNewton"], rows["FeDualSlide"]
-        counts = [" / ".join(reached(row, level) for level in LEVELS) for row in (newton, slide)]
-        sent = [_sent(row) for row in (newton, slide)]
-        lines.append(
-            f"| {name} | {rows['variables']} | {counts[0]} | {sent[0]} | {newton['rounding']:.0e} "
-            f"| {counts[1]} | {sent[1]} | {min(gap for gap in slide['gaps'] if gap is not None):.1e} |"
+        cells = [name, rows["variables"], _counts(newton), _sent(newton), f"{newton['rounding']:.0e}"]
+        cells += [_counts(slide), _sent(slide), f"{_last(slide):.1e}", _counts(rows["ProxNewton"])]
+        gap, best = min(
+            (_last(row), label) for label, row in rows.items() if label in BASELINES.keys() - {"ProxNewton"}
         )
+        lines.append(f"| {' | '.join(map(str, cells))} | {best}, {gap:.1e} |")
     return "\n".join(lines)
+
+
+def _counts(row: dict[str, Any]) -> str:
+    return " / ".join(reached(row, level) for level in LEVELS)
+
+
+def _last(row: dict[str, Any]) -> float:
+    return min((gap for gap in row["gaps"] if gap is not None), default=np.inf)
 
 
 def _sent(row: dict[str, Any]) -> str:
@@ -142,33 +186,40 @@ def hospitals(file: str, goal: str) -> Any:
     return plan_fit({"table": file, "goal": goal, **columns}, Path.cwd()).configuration.problem
 
 
-def wanted(arguments: tuple[str, ...]) -> dict[str, Callable[[], Any]]:
-    """The problems to be measured."""
+def wanted(arguments: tuple[str, ...], known: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The problems to be measured: those that are named, or else all that are not known."""
     files = [argument for argument in arguments if argument.endswith(".csv")]
     from_file = {
         f"{goal}, heart disease by hospital": (lambda goal=goal, file=file: hospitals(file, goal))
         for file in files
         for goal in ("logistic", "fair")
     }
-    named = {name: PROBLEMS[name] for name in arguments if name in PROBLEMS}
-    return from_file | named if arguments else PROBLEMS
+    named = from_file | {name: PROBLEMS[name] for name in arguments if name in PROBLEMS}
+    return named or {name: make for name, make in PROBLEMS.items() if name not in known}
 
 
 def main(*arguments: str) -> None:
     """Measure what is wanted; nothing, if the page alone is."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() and "anew" not in arguments else {}
     if "page" not in arguments:
-        for name, make in wanted(arguments).items():
+        for name, make in wanted(arguments, results).items():
             problem = make()
             size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(problem.like))
             rows = {label: measured(problem, *how) for label, how in METHODS.items()}
-            if name in SHOWN:
-                rows |= {label: tuned(problem, label) for label in BASELINES}
+            rows |= {label: tuned(problem, baseline) for label, baseline in BASELINES.items()}
             results[name] = {"variables": size, **rows}
-            RESULTS.write_text(json.dumps(results) + "\n")
+            kept = {name: results[name] for name in sorted(results, key=_place)}
+            RESULTS.write_text(json.dumps(kept) + "\n")
             print(f"{name}: {[reached(row, 1e-8) for row in rows.values()]}", file=sys.stderr, flush=True)
-    print(table(results))
+    if not results.keys() >= {*SHOWN}:
+        return
+    PAGE.write_text(HEAD.format(day=f"{date.today():%B %-d, %Y}") + table(results) + "\n")
     draw(results)
+
+
+def _place(name: str) -> int:
+    """Where a problem is among those of newton_problems.py; those of files come last."""
+    return list(PROBLEMS).index(name) if name in PROBLEMS else len(PROBLEMS)
 
 
 if __name__ == "__main__":

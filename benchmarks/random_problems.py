@@ -5,7 +5,8 @@
 Problem k is drawn by its number alone. Rows have scales of 1e-6 to 1e6 (one for all columns, or one for each),
 duplicates, labels that a plane separates, clients of one row, and 1 to 50 clients. The objective of a model is computed
 once more in plain numpy, and a second model comes from Clarabel by cvxpy: a certified gap is wrong if it is below the
-difference of the two. Results are kept in benchmarks/results/random_problems.json, and a table is printed.
+difference of the two. Results are kept in benchmarks/results/random_problems.json, and a table is printed. Without
+numbers, those of the 200 problems are measured that are missing there.
 """
 
 import json
@@ -335,7 +336,7 @@ def show(rows: dict[str, Any]) -> None:
 def main(*numbers: int) -> None:
     """Measure, write as it goes, and show."""
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for number in numbers or range(COUNT):
+    for number in numbers or [number for number in range(COUNT) if str(number) not in rows]:
         began = time.perf_counter()
         row = measured(number)
         rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

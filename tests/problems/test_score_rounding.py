@@ -15,6 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 import fedualex as fx
 from fedualex.bundle import Bounds
 from fedualex.compiling import double
+from fedualex.problems import score_rounding
 from fedualex.problems.families import Huber, Logistic, Softmax, Squared
 from fedualex.problems.families.base import EXP_LOG
 from fedualex.problems.score_rounding import score_errors
@@ -154,6 +155,68 @@ def test_a_mean_of_weights_of_groups_costs_a_share_of_the_bound_and_no_loss_of_a
     alone = score_errors(problem).of(Bounds(bounds.upper, side))
     assert errors.offset <= 2 * alone.offset + 1e-12
     assert np.all(errors.slope <= 2 * alone.slope + 1e-12)
+
+
+def scattered(loss="squared"):
+    """Rows whose columns have scales of 1e-6 to 1e6, under one l1."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(90, 6)) * 10.0 ** np.array([-6, -3, 0, 2, 4, 6])
+    target = X @ (rng.normal(size=6) / np.abs(X).mean(axis=0)) + rng.normal(size=90)
+    if loss != "squared":
+        target = np.digitize(target, [-1, 1])
+    return X, target, fx.problems.sparse_glm(loss, X, target, np.arange(90) % 3, l1=1e-3)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_columns_of_all_scales_cost_few_digits(loss):
+    """Bounded in advance, the rounding of sums of numbers of 1e6 costs more than this under an l1 of 1e-3."""
+    _, _, problem = scattered(loss)
+    run = fx.solve(problem, fx.FeDualNewton(), rounds=20, tol=1e-6)
+    assert run.answer.certificate.rounding < 1e-6
+    assert str(run.answer.status) == "OPTIMAL"
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_what_a_bound_by_one_cut_differs_by_is_measured(loss, monkeypatch):
+    """Whatever slope and offset a side claims: what is added to them is in its errors."""
+    _, _, problem = scattered(loss)
+    bounds = fx.solve(problem, fx.FeDualNewton(), rounds=5, tol=None, output="bounds").state.server.bounds
+    slope, offset = np.asarray(bounds.lower.slope), float(bounds.lower.offset)
+    shift = np.abs(slope) * np.where(np.arange(slope.size) % 2, 1e-9, -1e-9)
+    moved = replace(bounds.lower, slope=slope + shift, offset=offset + 1e-9)
+    with double():
+        measured, claimed = (score_errors(problem).of(Bounds(bounds.upper, side)) for side in (bounds.lower, moved))
+        assert np.all(claimed.slope[: slope.size] >= np.abs(shift) - measured.slope[: slope.size])
+        assert claimed.offset >= 1e-9
+        monkeypatch.setattr(score_rounding, "LONG_UNIT", UNIT)  # as on a machine without longer numbers
+        proved = score_errors(problem).of(bounds)
+    assert np.max(measured.slope) < np.max(proved.slope) / 20
+
+
+def test_a_cut_does_not_exceed_the_loss_by_more_than_its_errors():
+    """In rational numbers, where it touches the loss and beside."""
+    X, target, problem = scattered()
+    bounds = fx.solve(problem, fx.FeDualNewton(), rounds=3, tol=None, output="bounds").state.server.bounds
+    with double():
+        errors = score_errors(problem).of(bounds)
+    side, size = bounds.lower, np.asarray(bounds.lower.slope).size
+    place = int(np.argmax(np.asarray(side.weights)[:-1]))
+    for scale in (0.0, 1e-9, 1e-3):
+        v = np.asarray(side.points)[place] * (1 + scale * RNG.normal(size=size))
+        b, *w = (Fraction(float(t)) for t in v)
+        apart = [
+            sum(Fraction(x) * c for x, c in zip(row, w, strict=True)) + b - Fraction(t)
+            for row, t in zip(X, target, strict=True)
+        ]
+        exact = sum(t * t for t in apart) / (2 * len(X))
+        cut = Fraction(float(side.offset)) + sum(
+            Fraction(float(g)) * t for g, t in zip(side.slope, (b, *w), strict=True)
+        )
+        allowed = Fraction(errors.offset) + sum(
+            Fraction(float(e)) * abs(t) for e, t in zip(errors.slope, (b, *w), strict=True)
+        )
+        assert exact >= cut - allowed
+        assert float(allowed) < 1e-9
 
 
 def test_blocks_sparse_rows_and_weights_are_proved_alike():

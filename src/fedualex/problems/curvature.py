@@ -384,9 +384,9 @@ def _kinks(program: Any, names_only: bool = False) -> Iterator[str]:
             yield from _kinks(inner, names_only or name == "custom_jvp_call") if hasattr(inner, "eqns") else ()
 
 
-def blocks_of_rows(count: int) -> Iterator[slice]:
-    """BLOCK rows after the other."""
-    return (slice(start, start + BLOCK) for start in range(0, count, BLOCK))
+def blocks_of_rows(count: int, size: int = BLOCK) -> Iterator[slice]:
+    """So many rows after the other."""
+    return (slice(start, start + size) for start in range(0, count, size))
 
 
 def _clients(data: Any) -> Iterator[Any]:

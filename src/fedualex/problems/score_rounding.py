@@ -9,7 +9,8 @@ bounded here. u is UNIT; docs/problems.md has the analysis in words.
 - A score is computed to within `off` = (terms + 16) u of the size of its terms. At such a score a loss differs by at
   most |slope| off + curvature off^2 / 2, and a slope by curvature off.
 - What a family's formulas lose at the very score that they are given, its `Accuracy` says.
-- A dual cut may have any slopes a_i with a finite conjugate, so what rounding did to a_i itself is no error.
+- A dual cut may have any slopes a_i with a finite conjugate, so what rounding did to a_i itself is no error. Where one
+  cut alone makes a bound, its sums are computed once more with the digits of LONG, and its error is what it differs by.
 """
 
 from collections.abc import Iterator
@@ -33,6 +34,10 @@ SECOND = 1.01
 """What products of errors, and the rounding of these errors themselves, may add."""
 SAME = 2.0**-20
 """How much of its terms a slope may differ by that another program computes."""
+LONG, LONG_UNIT = np.longdouble, float(np.finfo(np.longdouble).eps) / 2
+"""Numbers of 64 binary digits or more on most machines; where they have no more than float64, nothing is gained."""
+AT_ONCE = 2**16
+"""Entries of rows that are turned into LONG at a time."""
 KEPT = 64
 """Points whose errors are remembered: the surveys that bounds are made of stay for many records."""
 
@@ -42,6 +47,14 @@ class _Errors(NamedTuple):
 
     slope: NDArray[Any]
     offset: float
+
+
+class _LongCut(NamedTuple):
+    """A dual cut whose sums have the digits of LONG, and what they may be off by."""
+
+    slope: NDArray[Any]
+    offset: np.longdouble
+    errors: _Errors
 
 
 class ScoreErrors:
@@ -55,7 +68,7 @@ class ScoreErrors:
     def of(self, bounds: Bounds) -> BoundErrors | None:
         """None where the domain is unbounded and a mean of several points was rounded."""
         above = self._side(bounds.upper, self._upper, self._of_mean_x)
-        below = self._side(bounds.lower, self._lower, self._of_mean_y)
+        below = self._measured_side(bounds.lower) or self._side(bounds.lower, self._lower, self._of_mean_y)
         offset = SECOND * (above.offset + below.offset) + TINY
         slope = SECOND * np.concatenate([below.slope, above.slope]) + TINY
         return BoundErrors(slope, offset) if np.isfinite(offset) and np.all(np.isfinite(slope)) else None
@@ -76,8 +89,7 @@ class ScoreErrors:
         points, weights = np.asarray(side.points), np.asarray(side.weights)
         starts = points if side.starts is None else np.asarray(side.starts)
         used = np.flatnonzero(weights[:-1])
-        known = 0.0 if self.problem.floor is None else abs(float(self.problem.floor.value))
-        slope, offset = np.zeros(np.shape(side.slope)), 2 * self._unit * known * float(weights[-1])
+        slope, offset = np.zeros(np.shape(side.slope)), 2 * self._unit * abs(self._floor_value) * float(weights[-1])
         for i in used:
             found = self._of_survey(errors, points[i], starts[i])
             slope, offset = slope + weights[i] * found.slope, offset + weights[i] * found.offset
@@ -88,7 +100,30 @@ class ScoreErrors:
         mean = moved(side, points[used])
         return _Errors(more * (slope + mean.slope), float(more * (offset + mean.offset)))
 
-    def _of_survey(self, errors: Any, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
+    def _measured_side(self, side: Side) -> _Errors | None:
+        """What a bound from below by one cut, or by one and the floor, differs by from the same with LONG sums.
+
+        A survey's own cut is the dual cut of a step that ends where it begins, by Fenchel and Young. None where several
+        cuts make the bound, or LONG has no more digits.
+        """
+        weights, points = np.asarray(side.weights), np.asarray(side.points)
+        used = np.flatnonzero(weights[:-1])
+        starts = points if side.starts is None else np.asarray(side.starts)
+        if LONG_UNIT >= UNIT or used.size != 1:
+            return None
+        cut: _LongCut = self._of_survey(self._long_cut, points[used[0]], starts[used[0]])
+        share, rest = LONG(weights[used[0]]), LONG(weights[-1])
+        slope = np.abs(np.asarray(side.slope) - share * cut.slope) + share * cut.errors.slope
+        offset = abs(float(side.offset) - share * cut.offset - rest * LONG(self._floor_value))
+        offset += share * LONG(cut.errors.offset) + 4 * UNIT * abs(self._floor_value) * rest
+        mean = self._of_mean_y(side, points[used]) if rest else _Errors(np.zeros(1), 0.0)
+        return _Errors(slope.astype(float) + mean.slope, float(offset) + mean.offset)
+
+    @property
+    def _floor_value(self) -> float:
+        return 0.0 if self.problem.floor is None else float(self.problem.floor.value)
+
+    def _of_survey(self, errors: Any, point: NDArray[Any], start: NDArray[Any]) -> Any:
         key = errors.__name__, point.tobytes(), start.tobytes()
         if key not in self._kept:
             while len(self._kept) >= KEPT:
@@ -144,6 +179,32 @@ class ScoreErrors:
             conjugate = per_row(np.abs(rows.family.conjugate(a, rows.target)))
             offset += float(rows.counts @ (UNIT * per_row(accuracy.value) + self._unit * conjugate))
         return _Errors(slope.ravel(), offset)
+
+    def _long_cut(self, point: NDArray[Any], start: NDArray[Any]) -> _LongCut:
+        """The dual cut of a step, with the a_i of float64, brought into their domain; conjugates are of float64."""
+        (x, y), (x0, y0) = self._vectors(point), self._vectors(start)
+        slope, sizes, off = np.zeros(x.shape, LONG), np.zeros(x.shape), np.zeros(x.shape)
+        offset, terms, wrong = LONG(0), float(self._level @ np.abs(y)), 0.0
+        for weight, own in self.parts:
+            counts, before = weight * own.coefficients(y), weight * own.coefficients(y0)
+            exact, bound = _long_coefficients(own, weight, y), weight * _sizes_of_coefficients(own, np.abs(y))
+            for part in blocks_of_rows(len(counts), max(1, AT_ONCE // len(x))):
+                block, all_sizes, target = Block.of(own.rows, part), _sizes_of(own.rows, part), own.target[part]
+                at = RowLosses(block, own.family, target, block.scores(x), counts[part])
+                a = np.asarray(newton_slopes(at, block.scores(x0), before[part])[0])
+                conjugate = per_row(np.asarray(own.family.conjugate(a, target)))
+                accuracy, inside = own.family.conjugate_accuracy(a, target), own.family.inside(a.astype(LONG), target)
+                slope += _long_block(own.rows, part).add_up(exact[part, None] * as_columns(inside))
+                sizes += all_sizes.add_up(bound[part, None] * np.abs(as_columns(a)))
+                off += all_sizes.add_up(bound[part, None] * as_columns(accuracy.slope))
+                offset -= exact[part] @ conjugate
+                terms += float(bound[part] @ np.abs(conjugate))
+                wrong += float(bound[part] @ per_row(accuracy.value))
+            if own.level is not None:
+                offset += LONG(weight) * (own.level.astype(LONG) @ y)
+        unit = self._unit / UNIT * LONG_UNIT
+        errors = _Errors((LONG_UNIT * off + unit * sizes).ravel(), UNIT * wrong + unit * terms)
+        return _LongCut(slope.ravel(), offset, errors)
 
     def _evaluated(self, x: NDArray[Any], y: NDArray[Any]) -> Iterator["_Rows"]:
         """The rows of all clients, block by block, with the sizes and the errors of what they add."""
@@ -323,6 +384,18 @@ def _terms(block: Block) -> int:
 def _sizes_of_coefficients(own: ScoreSum, y: NDArray[Any]) -> NDArray[Any]:
     fixed = np.abs(own.fixed)
     return fixed if own.mixed is None else fixed + np.asarray(abs(own.mixed) @ y)
+
+
+def _long_coefficients(own: ScoreSum, weight: float, y: NDArray[Any]) -> NDArray[Any]:
+    """weight c_i(y) in LONG."""
+    fixed = own.fixed.astype(LONG)
+    return LONG(weight) * (fixed if own.mixed is None else fixed + np.asarray(own.mixed.astype(LONG) @ y.astype(LONG)))
+
+
+def _long_block(rows: ScoreRows, part: slice) -> Block:
+    """Some rows in LONG, not shifted."""
+    center = None if rows.center is None else np.asarray(rows.center).astype(LONG)
+    return Block(rows.rows[part].astype(LONG), rows.beside[part].astype(LONG), center)
 
 
 def score_errors(problem: Any) -> ScoreErrors | None:

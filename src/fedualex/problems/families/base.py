@@ -114,6 +114,10 @@ class Family(eqx.Module):
         """How far `conjugate` may be off, in numpy, at a `clipped` slope, and how near a slope in its domain is."""
         raise NotImplementedError(f"{type(self).__name__} says how accurate its loss is, but not its conjugate")
 
+    def inside(self, slope: Any, target: Any) -> Any:
+        """The slope of the domain that a `clipped` one stands for, as exact as its own digits are."""
+        return slope
+
     @abstractmethod
     def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
         """A bound of the second derivative, of its largest eigenvalue for several scores, for lower <= score <= upper.

@@ -192,6 +192,12 @@ class Softmax(ClassFamily):
         value = (32 + 2 * EXP_LOG) * (classes + 2) * (1 + np.log(classes))
         return Accuracy(np.full(np.shape(target), value), np.full(np.shape(slope), 16.0 * classes))
 
+    def inside(self, slope: Any, target: Any) -> Any:
+        """Shares that are divided by their sum."""
+        own = self._is_own(slope, target)
+        share = slope + own
+        return share / share.sum(axis=-1, keepdims=True) - own
+
     def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
         return 1 / 2
 
