@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, dataclass_transform, no_type_check, overload
@@ -162,14 +162,16 @@ def listing(kind: Any) -> str:
     )
 
 
-def table(kind: type) -> str:
-    """The options as a table of Markdown."""
-    rows = [
-        f"| `{one.name}` | {'must be given' if one.default is MISSING else f'`{one.default!r}`'} | "
-        f"{one.metadata['meaning']} |"
-        for one in fields(kind)
-    ]
+def table(kind: type, known: type | None = None) -> str:
+    """The options as a table of Markdown, but for those that `known` has with the same default and meaning."""
+    theirs = {} if known is None else {one.name: told(one) for one in fields(known)}
+    rows = [f"| `{one.name}` | {told(one)} |" for one in fields(kind) if told(one) != theirs.get(one.name)]
     return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
+def told(one: Field[Any]) -> str:
+    """An option's default and its meaning, as cells of Markdown."""
+    return f"{'must be given' if one.default is MISSING else f'`{one.default!r}`'} | {one.metadata['meaning']}"
 
 
 def file_defaults(kind: type) -> Json:
