@@ -370,9 +370,29 @@ def test_refusals():
 
 
 def test_the_choice_says_why():
-    chosen = "FeDualNewton: all clients can be asked for exact operators with second derivatives"
-    assert fx.solve(rows("logistic"), rounds=2).chosen == chosen
+    problem = rows("logistic")
+    size = sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
+    chosen = "FeDualNewton: all clients can be asked for exact operators and second derivatives of"
+    assert fx.solve(problem, rounds=2).chosen == f"{chosen} all {size} variables"
     assert fx.solve(rows("logistic"), fx.FeDualNewton(), rounds=2).chosen == ""
+
+
+def test_the_choice_says_of_how_many_of_many_columns_it_asks(narrow):
+    assert fx.solve(wide("logistic"), rounds=1).chosen.endswith("second derivatives of 20 of 121 variables at first")
+
+
+def test_most_limits_what_a_message_carries():
+    """In proportion: a model of all variables up to two thirds of it, and of a third of it at least."""
+    problem = wide("logistic")
+    run = fx.solve(problem, fx.FeDualNewton(most=45), rounds=25, tol=1e-8)
+    assert run.status is fx.Status.OPTIMAL
+    with double():
+        sizes = [one.columns.size for one, _ in surveys(problem, 6, fx.FeDualNewton(most=45)) if any(one.curvature)]
+        assert sizes[0] == 15
+        assert max(sizes) <= 45
+        assert next(surveys(wide("logistic", columns=29), 1, fx.FeDualNewton(most=45)))[0].columns is None
+    with pytest.raises(ValueError, match="most must be a whole number >= 1, got 0"):
+        fx.FeDualNewton(most=0)
 
 
 def test_kinks_and_many_variables_are_left_to_fedualslide():

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,7 @@ from ..model_problem import Blocks, blocks_of, has_model, solve_model
 from ..problems import AbstractProblem
 from ..problems.curvature import kink_of
 from ..tree import Count, Flag, Saddle, Scalar, Tree, Vector
+from ..validation import whole_number
 from .base import Facts, Method, Stepped, Survey
 from .slide import FeDualSlide, SlideServer, first_server
 
@@ -36,6 +38,24 @@ FELL, QUICK, MOST_OF = 0.3, 0.1, 0.9
 """The share of the gap that excuses a miss, that of a quick step, and of the gain that decides for the longest step."""
 SHORTER, LONGER = 0.25, 4.0
 """By how much a damped step is shortened, and lengthened again."""
+
+
+class Limits(NamedTuple):
+    """Of how many variables second derivatives are asked for."""
+
+    largest: int
+    """In one message, at most."""
+    many: int
+    """Of all of them at most, where those of some are enough."""
+    working: int
+    """Of some at least."""
+
+    @classmethod
+    def of(cls, most: int | None) -> "Limits":
+        """Those that were measured, or all of them in proportion to another `largest`."""
+        if most is None:
+            return cls(LARGEST, MANY, WORKING)
+        return cls(most, max(1, MANY * most // LARGEST), max(1, WORKING * most // LARGEST))
 
 
 class Place(NamedTuple):
@@ -88,13 +108,19 @@ class FeDualNewton(Method[NewtonServer]):
             better bounds of the optimal value from all surveys and cuts
             c = the best of the points; whole steps that miss are excused twice, then steps are damped
 
-    There is nothing to choose. A survey carries d (d + 1) / 2 numbers and more. With more than MANY variables the model
+    There is nothing to tune. A survey carries d (d + 1) / 2 numbers and more. With more than MANY variables the model
     is one of some columns, all others being 0 in it, if l1 can keep them there; else, with more than LARGEST, the
     method is `FeDualSlide`, as it is with clients that give no second derivatives. As soon as steps have to be damped,
     and from the start where only some columns are in the model, every exchange carries FeDualSlide's survey as well,
     and its bounds count: after k such exchanges the gap is at most FeDualSlide's after k of its own.
     Proved for exact surveys of all clients: every gap, whatever the second derivatives were.
+
+    most: another number than LARGEST; MANY and WORKING follow in proportion. Fewer make messages smaller.
     """
+
+    most: int | None = eqx.field(
+        static=True, default=None, converter=lambda most: None if most is None else whole_number("most", most)
+    )
 
     outputs: ClassVar[tuple[str, ...]] = ("bounds",)
     needs_float64: ClassVar[str] = "the method works with exact operators"
@@ -114,7 +140,7 @@ class FeDualNewton(Method[NewtonServer]):
         """Before the first exchange, a survey of the projection of z."""
         flat = facts.flat
         guard = first_server(flat, MEMORY, z, 0)
-        point, room = entries_of(guard.at), _room(facts.blocks)
+        point, room = entries_of(guard.at), _room(facts.blocks, self._limits)
         plain = room == 0 or np.count_nonzero(point[: flat.split]) > room
         columns = np.arange(room) if room == flat.split else np.full(0 if plain else room, -1)
         size = 0 if plain else columns.size + point.size - flat.split
@@ -154,7 +180,7 @@ class FeDualNewton(Method[NewtonServer]):
         if _are_undecided(server.columns):
             served = self._tell_slide(facts, server, answer[0])
             place = served.center._replace(operator=entries_of(answer[0].operator))
-            return served._replace(columns=_choose_columns(facts.blocks, served, place), guarded=True)
+            return served._replace(columns=_choose_columns(facts.blocks, served, place, self._limits), guarded=True)
         asked = float(server.merit) == UNKNOWN or not _is_known_everywhere(facts, server)
         refused = asked and answer[0].curvature is None
         if bool(server.plain) or refused:
@@ -184,6 +210,10 @@ class FeDualNewton(Method[NewtonServer]):
     def bounds(self, server: NewtonServer) -> Bounds:
         """What its own surveys and cuts prove."""
         return server.bounds
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits.of(self.most)
 
     @property
     def _slide(self) -> FeDualSlide:
@@ -241,7 +271,7 @@ class FeDualNewton(Method[NewtonServer]):
                 ahead[row, :split] = point[:split] + length * step[:split]
                 ahead[row] = np.asarray(_project(flat, ahead[row]))
         server = server._replace(ahead=ahead, there=there, at=point_of(flat, ahead[0]))
-        return server._replace(columns=_choose_columns(facts.blocks, server, center))
+        return server._replace(columns=_choose_columns(facts.blocks, server, center, self._limits))
 
 
 def _solve_among(blocks: Blocks, center: Place) -> NDArray[np.float64]:
@@ -255,15 +285,15 @@ def _solve_among(blocks: Blocks, center: Place) -> NDArray[np.float64]:
 # Which columns the model is one of.
 
 
-def _room(blocks: Blocks) -> int:
+def _room(blocks: Blocks, limits: Limits) -> int:
     """Of how many entries of x second derivatives are asked for: all, some, or none."""
     size, split = blocks.quadratic.size, blocks.split
     always = np.count_nonzero(~blocks.may_rest[:split]) + size - split
-    some = WORKING if 2 * always <= WORKING else 0
-    return split if size <= (MANY if some else LARGEST) else some
+    some = limits.working if 2 * always <= limits.working else 0
+    return split if size <= (limits.many if some else limits.largest) else some
 
 
-def _choose_columns(blocks: Blocks, server: NewtonServer, place: Place) -> NDArray[np.intp]:
+def _choose_columns(blocks: Blocks, server: NewtonServer, place: Place, limits: Limits) -> NDArray[np.intp]:
     """Those that cannot rest or are not 0 at a point ahead, and as many whose slope is the steepest beside their l1."""
     split = blocks.split
     if server.columns.size == split:
@@ -272,7 +302,7 @@ def _choose_columns(blocks: Blocks, server: NewtonServer, place: Place) -> NDArr
     moved = np.any(np.asarray(server.ahead)[np.asarray(server.there), :split] != 0, axis=0)
     first = moved | ~blocks.may_rest[:split]
     steep = np.where(first, np.inf, slope / np.where(first, 1.0, blocks.l1[:split]))
-    room = int(np.clip(2 * np.count_nonzero(first), WORKING, LARGEST))
+    room = int(np.clip(2 * np.count_nonzero(first), limits.working, limits.largest))
     return np.sort(np.argsort(-steep, kind="stable")[:room])
 
 
@@ -307,7 +337,17 @@ def _project(flat: Flat, v: Array) -> Array:
 
 def count_asked(problem: AbstractProblem) -> int:
     """Of how many entries of x second derivatives are asked for: of all, or at first of some."""
-    return _room(blocks_of(flat_of(problem)))
+    return _room(blocks_of(flat_of(problem)), Limits.of(None))
+
+
+def describe_asked(problem: AbstractProblem) -> str:
+    """The same in words."""
+    size = _count_variables(problem)
+    if size <= MANY or (asked := count_asked(problem)) >= sum(
+        np.size(leaf) for leaf in jax.tree.leaves(problem.like.x)
+    ):
+        return f"of all {size:,} variables" if size > 1 else "of the variable"
+    return f"of {asked:,} of {size:,} variables at first"
 
 
 def why_no_curvature(problem: AbstractProblem, *, of_all: bool = False) -> str:
@@ -317,8 +357,8 @@ def why_no_curvature(problem: AbstractProblem, *, of_all: bool = False) -> str:
     """
     if not has_model(problem.geometry):
         return "a part of its domain declares no model_form"
-    size = sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
-    if size > MANY and (room := _room(blocks := blocks_of(flat_of(problem)))) < blocks.split:
+    size = _count_variables(problem)
+    if size > MANY and (room := _room(blocks := blocks_of(flat_of(problem)), Limits.of(None))) < blocks.split:
         if of_all:
             return f"second derivatives of {size} variables are too many"
         if room == 0:
@@ -326,6 +366,10 @@ def why_no_curvature(problem: AbstractProblem, *, of_all: bool = False) -> str:
     if kink := kink_of(problem):
         return f"f uses {kink}, where second derivatives need not exist"
     return ""
+
+
+def _count_variables(problem: AbstractProblem) -> int:
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
 
 
 # Bounds from single surveys and single cuts.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import theory, tree
 from ..algorithms import AbstractMethod, Facts, FeDualEx, FeDualExCorrected, FeDualNewton, FeDualSlide, Method
-from ..algorithms.newton import why_no_curvature
+from ..algorithms.newton import describe_asked, why_no_curvature
 from ..compiling import compiled
 from ..geometry import Product
 from ..problems import AbstractOracle, AbstractProblem, Exact
@@ -43,7 +43,11 @@ def choose_method(problem: AbstractProblem, options: RunOptions) -> tuple[Method
     """
     hindered = _why_no_surveys(problem, options)
     if not hindered and not (why := why_no_curvature(problem)):
-        return FeDualNewton(), "FeDualNewton: all clients can be asked for exact operators with second derivatives"
+        asked = describe_asked(problem)
+        return (
+            FeDualNewton(),
+            f"FeDualNewton: all clients can be asked for exact operators and second derivatives {asked}",
+        )
     if not hindered:
         return FeDualSlide(), f"FeDualSlide: all clients can be asked for exact operators, but {why}"
     if problem.clients in (None, 1):
