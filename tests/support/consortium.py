@@ -74,7 +74,8 @@ def deployment(folder, secure_sums="off", name="deployment", server=(), run=(), 
     sites = {name: {"table": str(folder / f"{name}.csv")} for name in HOSPITALS}
     run = {"secure_sums": secure_sums, "timeout": 300.0, "patience": 0.1, **dict(run)}
     goal = fit.get("goal", "fair")
-    chosen = {"goal": goal, "target": "outcome", **given(goal), **fit}
+    target = {} if "time" in fit else {"target": "outcome"}
+    chosen = {"goal": goal, **target, **given(goal), **fit}
     write_table_deployment(folder / name, chosen, sites, dict(server), run, method)
     return folder / name
 

@@ -17,7 +17,7 @@ from fedualex.data import Standardizer
 from fedualex.deploy.consortium.deployment import load_site
 from fedualex.deploy.consortium.messages import pack_model, read_known, write_known
 from fedualex.deploy.engine import RefusedError, Request
-from fedualex.deploy.policy import MOST_MODELS, MOST_POINTS, POLICY
+from fedualex.deploy.policy import MOST_BEGUN, MOST_MODELS, MOST_POINTS, POLICY
 from fedualex.deploy.secure.sums import MaskError, unmask
 from fedualex.deploy.wire import MessageError, pack_known
 
@@ -107,6 +107,16 @@ def moments_are_too_small(world, rng):
     factor = rng.uniform(0, 0.05)
     name = str(rng.choice(["squares", "count"]))
     _begin(world, rng, world.changed(name, lambda value: value * factor), name="east")
+
+
+def columns_are_compared_again_and_again(world, rng):
+    """By halving it would find from names of columns what a site's largest value is."""
+    for number in range(MOST_BEGUN):
+        known = world.changed("total", lambda total, n=number: total + n + rng.random())
+        request = world.fresh(world.last("begin"), rng, arrays=pack_known(known))
+        if number < MOST_BEGUN - 1:  # the honest run has had one
+            world.sites["east"].work(request)
+    refuses(world.sites["east"], request, f"compares its columns with {MOST_BEGUN} merged summaries")
 
 
 def sums_of_classes_are_too_small(world, rng):
@@ -259,6 +269,7 @@ LIARS = [
     a_class_is_left_out,
     moments_are_too_small,
     sums_of_classes_are_too_small,
+    columns_are_compared_again_and_again,
     one_site_more,
     the_next_summary_is_asked_for_around_other_numbers,
     sites_are_told_different_masses,

@@ -13,8 +13,10 @@ from ..runtime.status import Code
 from .engine import Arrays, RefusedError, Request
 from .ledger import LEDGER, Ledger, Line, begin_ledger, content_digest
 from .policy import (
+    BEGIN,
     CURVATURE,
     FIRST,
+    MOST_BEGUN,
     MOST_MODELS,
     MOST_PLACES,
     PLACE,
@@ -169,16 +171,23 @@ class Guard:
 
 
 def _why_not_asked_about(asked: Release, before: set[str]) -> str:
-    """Why a model is not measured or calibrated on held-out rows, after these; the same may be asked for again."""
+    """Why columns are not compared, or a model not measured or calibrated on held-out rows, after these.
+
+    The same may be asked for again.
+    """
     if not asked.subject or asked.subject in before:
         return ""
+    begun = {subject for subject in before if subject.startswith(BEGIN)}
+    if asked.kind == BEGIN:
+        few = len(begun) < MOST_BEGUN
+        return "" if few else f"this site compares its columns with {MOST_BEGUN} merged summaries for one kit, and has"
     places = {subject for subject in before if PLACE in subject}
     if PLACE in asked.subject:
         if len(places) >= MOST_PLACES:
             return f"this site calibrates at {MOST_PLACES} places for one kit, and has done so"
         known = asked.subject.partition(PLACE)[0] in before
         return "" if known else "this site calibrates models that it has measured"
-    if len(before - places) >= MOST_MODELS:
+    if len(before - places - begun) >= MOST_MODELS:
         return f"this site measures {MOST_MODELS} models for one kit, and has measured them"
     return ""
 

@@ -95,12 +95,17 @@ MOST_MODELS = 3
 """Models that are measured on held-out rows for one kit at most; one of them may be asked for again."""
 FEWEST_WEIGHED, MOST_WEIGHT = 3, 0.8
 """Under masks: how many sites have a weight > 0 in a sum at least, and the largest share of one of them."""
-MEASURE, CALIBRATE, CURVATURE, PATH, EFFECTS = "measure", "calibrate", "curvature", "path", "effects"
+MOST_BEGUN = 10
+"""Merged summaries with which a site compares its columns for one kit at most: each comparison is an answer."""
+BEGIN, MEASURE, CALIBRATE, CURVATURE, PATH, EFFECTS = "begin", "measure", "calibrate", "curvature", "path", "effects"
 FOLD_LOSSES = "fold-losses"
 BENT = (CURVATURE, PATH, EFFECTS)
 """What holds second derivatives."""
 LEAST_FOLD = 20
 """Rows of a fold that a site tells of in the clear."""
+LEAST_PART = 5
+"""Rows of a class, of a group, or with an event, that a sum or a difference of two sums tells of: of this site in the
+clear, of all sites together under masks."""
 PLACE = " at "
 """In the subject of a calibration, between the model and the place."""
 MOST_PLACES = 40
@@ -115,10 +120,11 @@ class Release:
     numbers in all; None if that is known once they are there. weights: for each sum the weights of all sites in it,
     where the request chooses them. parameters: of the model, or those that the request names, where rows are counted
     for each. columns: these, if it names some: all that were ever named for one kit count together. subject: the
-    digest of the model that is asked about, where one is. mixed: whether second derivatives are by the weights of sites
-    as well. rows: behind the sum of the fewest; all of the site's if None. fold: rows of the smallest part of this site
-    that a difference of two sums tells of, where it is not all of them; whole_sites: whether such a part is all that
-    one site has, so that masks would not hide it.
+    digest of the model that is asked about, where one is, or of what columns are compared with. mixed: whether second
+    derivatives are by the weights of sites as well. rows: behind the sum of the fewest; all of the site's if None.
+    fold: rows of the smallest part of this site that a difference of two sums tells of, where it is not all of them;
+    whole_sites: whether such a part is all that one site has, so that masks would not hide it. parts: rows of the
+    smallest class or group that has some, of this site and of all sites, where sums over them are told apart.
     """
 
     kind: str
@@ -132,6 +138,7 @@ class Release:
     rows: int | None = None
     fold: int | None = None
     whole_sites: bool = False
+    parts: tuple[float, float] | None = None
 
     def count_numbers(self, arrays: Mapping[str, Any]) -> "Release":
         """The release with the numbers of its answer, or as many as were declared if that is more. Texts are none."""
@@ -255,7 +262,8 @@ class Policy:
     )
     least_category: int | None = option(
         optional(whole_number),
-        "A category of fewer rows than this is called 'other' before anything is told of it.",
+        "A category of fewer rows than this is called 'other' before anything is told of it, and fewer rows that differ "
+        "from all others in a column are told as these.",
         default=None,
     )
     goals: tuple[str, ...] | None = option(
@@ -343,6 +351,10 @@ class Policy:
             return Failure(Code.NOT_RELEASED, text)
         if not masked and asked.fold is not None and asked.fold < LEAST_FOLD:
             text = f"this site tells of folds of {LEAST_FOLD} rows or more, or under masks"
+            return Failure(Code.NOT_RELEASED, text)
+        if asked.parts is not None and asked.parts[masked] < LEAST_PART:
+            whose = "of all sites together" if masked else "of its own, or under masks"
+            text = f"this site tells of classes, groups and events of {LEAST_PART} rows or more {whose}"
             return Failure(Code.NOT_RELEASED, text)
         if masked and asked.whole_sites:
             text = "this site tells of no folds that are whole sites, which masks would not hide"

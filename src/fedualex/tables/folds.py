@@ -1,6 +1,7 @@
 """Folds of rows, which stay where they are when rows are appended, and what one party says of all folds at once."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -62,8 +63,8 @@ class FoldsError(ValueError):
     """These rows cannot choose a penalty; says in one sentence why."""
 
 
-HELD_OUT = "held out"
-"""The name of the sums over held-out rows."""
+HELD_OUT, OF_PARTS = "held out", "rows of each part"
+"""The names of the sums over held-out rows, and of how many rows each class or group has without a fold."""
 
 # Summaries of all folds in one: the name of a fold is before the names in it.
 
@@ -115,8 +116,9 @@ class FoldedRows:
     """One party's rows, of which fold k is left out of loss number k; loss number `folds` has all rows.
 
     recipe: of the catalogue, whatever its penalty: no loss depends on it. fold: of each row. client: the number of the
-    party; name: what it is called in refusals. sites: whether folds are parties. Nothing of what it answers grows with
-    its rows.
+    party; name: what it is called in refusals. sites: whether folds are parties. parts: which rows are of each class or
+    group whose sums are told apart, (parts, rows); none if nobody has to know how few these are. Nothing of what it
+    answers grows with its rows.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class FoldedRows:
         client: int,
         name: str = "",
         sites: bool = False,
+        parts: NDArray[np.bool_] | None = None,
     ):
         if recipe.row_duals:
             raise FoldsError("a penalty cannot be chosen where every row has a dual number of its own: give l1")
@@ -135,6 +138,7 @@ class FoldedRows:
         if not sites and count < folds:
             raise FoldsError(f"{self.name} must have at least {folds} rows, one for each fold, got {count}")
         self.recipe, self.rows, self.fold, self.folds, self.client = recipe, rows, np.asarray(fold), folds, client
+        self.parts = np.zeros((0, count), bool) if parts is None else parts
         self._known: list[list[Known]] = [[] for _ in range(folds + 1)]
         self._surveyors: dict[int, tuple[float, Surveyor]] = {}
         self._shares: dict[int, float | None] = {}
@@ -145,7 +149,22 @@ class FoldedRows:
 
     def summaries(self, known: Sequence[Sequence[Known]]) -> list[Summary]:
         """The same, one for each loss."""
-        return [self.recipe.summarize(self._without(k), known[k], self.client) for k in range(self.folds + 1)]
+        found = [self.recipe.summarize(self._without(k), known[k], self.client) for k in range(self.folds + 1)]
+        if known[0] or not len(self.parts):
+            return found
+        return [replace(one, sums={**one.sums, OF_PARTS: self._rows_without(k)}) for k, one in enumerate(found)]
+
+    def fewest_of_parts(self, first: Sequence[Known]) -> tuple[float, float]:
+        """The rows of the smallest part within a fold or without it, of this party and of all parties.
+
+        first: what the first summaries became, of each loss.
+        """
+        own = np.stack([self._rows_without(k) for k in range(self.folds + 1)])
+        total = np.round(np.stack([known[OF_PARTS] for known in first]))
+        return _fewest(own), _fewest(total)
+
+    def _rows_without(self, k: int) -> NDArray[Any]:
+        return self.parts[:, self.fold != k].sum(axis=1).astype(float)
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
         """What all parties have added up to for each loss, before the first survey."""
@@ -283,6 +302,17 @@ class FoldedRows:
                 "here: such a fold cannot be left out"
             )
         return self.rows._replace(weight=np.zeros(len(kept)))
+
+
+def _fewest(without: NDArray[Any]) -> float:
+    """The least number > 0 of rows of a part that are in a fold or not in it. without: by fold, and last all rows."""
+    return least_of_some(np.concatenate([without, without[-1] - without[:-1]]))
+
+
+def least_of_some(counts: NDArray[Any]) -> float:
+    """The least of the counts that are not 0, which under masks are near whole numbers; infinite if all are 0."""
+    some = np.round(np.asarray(counts, float))
+    return float(np.min(some[some > 0], initial=np.inf))
 
 
 class _SomeRows:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..compiling import double
 from ..data import Encoder, Table
@@ -16,10 +17,10 @@ from ..problems.rows import Rows
 from ..problems.scores import ScoreSum
 from ..summaries import Known, Summary
 from .choosing import checked_folds
-from .folds import FoldedRows, fold_of
+from .folds import FoldedRows, fold_of, least_of_some
 from .goals import SITES
 from .ordinary import sum_ordinary
-from .recipe import TableRecipe, merge_named
+from .recipe import PARTS, TableRecipe, merge_named
 
 
 class Party:
@@ -66,7 +67,23 @@ class Party:
         recipe, parties = self.recipe, len(self.recipe.counts(known))
         count, sites = checked_folds(recipe.selection.folds, parties), recipe.selection.folds == SITES
         number = np.full(self.trained.rows, self.client) if sites else fold_of(self._keys, self.name, count)
-        return FoldedRows(recipe.recipe(known), self.rows(known), number, count, self.client, self.name, sites)
+        parts = self._parts(known)
+        return FoldedRows(recipe.recipe(known), self.rows(known), number, count, self.client, self.name, sites, parts)
+
+    def fewest_of_parts(self, known: Sequence[Known]) -> tuple[float, float]:
+        """The rows of the smallest class, group, or of those with an event: of this party's own, and of all parties.
+
+        Groups of few rows are one together before anything is told of them, so that of all parties only targets count.
+        """
+        return least_of_some(self._parts(known).sum(axis=1)), least_of_some(known[1][PARTS])
+
+    def _parts(self, known: Sequence[Known]) -> NDArray[np.bool_]:
+        """Which rows are of each part whose sums are told apart, (parts, rows)."""
+        found, rows = self.recipe.parts(self.trained, known), self.rows(known)
+        if self.recipe.groups is None or rows.group is None:
+            return found
+        names = self.recipe.own_known(known)[0]["groups"] if self.recipe.own_known(known) else np.unique(rows.group)
+        return np.concatenate([found, (rows.group == names[:, None]) & (rows.shares > 0)])
 
     @property
     def _keys(self) -> Any:

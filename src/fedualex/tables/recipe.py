@@ -49,6 +49,8 @@ GROUPS, ROWS_OF_GROUPS, OWN_ROWS = "groups", "rows of groups", "own rows"
 TARGET = "target "
 """Before the names of what is said of the target."""
 CLASSES_OF_TARGET = TARGET + "classes"
+PARTS = "rows of parts"
+"""How many rows each part of `TableRecipe.parts` has."""
 ROWS, DROPPED = "rows", "dropped"
 CHOSEN = "chosen "
 """Before the name of an option whose value held-out rows have chosen."""
@@ -135,12 +137,29 @@ class TableRecipe:
             if self.coding.missing == DROP:
                 columns = _with(columns, each={DROPPED: np.asarray(float(table.dropped))})
         columns = self._summarize_groups(columns, table, known)
+        if len(known) == 1:
+            columns = _with(columns, sums={PARTS: self.parts(table, known).sum(axis=1).astype(float)})
         if self.reading.standardized and len(known) < Standardizer.exchanges:
             moments = Standardizer.summarize(labels.reshape(len(labels), -1), _target_known(known), weight)
             return _with(columns, sums={TARGET + name: value for name, value in moments.sums.items()})
         if known or not self.reading.labelled:
             return columns
         return _with(columns, labels={CLASSES_OF_TARGET: np.unique(labels)})
+
+    def parts(self, table: Table, known: Sequence[Known]) -> NDArray[np.bool_]:
+        """At one party: which rows are of each part of the target whose sums can be told apart, (parts, rows).
+
+        Classes; of times the rows with an event; of each target of numbers those that differ from the most frequent
+        one, to which all others add the same. A row without weight is in none.
+        """
+        labels, weight = self.labels(table), self._row_weights(table)
+        if self.reading.labelled:
+            found = labels == known[0][CLASSES_OF_TARGET][:, None]
+        elif self.reading.timed:
+            found = labels[None, :, 1] == 1
+        else:
+            found = np.stack([column != _most_frequent(column) for column in labels.reshape(table.rows, -1).T])
+        return np.asarray(found if weight is None else found & (weight > 0))
 
     def _summarize_groups(self, columns: Summary, table: Table, known: Sequence[Known]) -> Summary:
         if not self.least_rows:
@@ -407,6 +426,11 @@ def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecip
     return TableRecipe(
         settings["goal"], target, options=options, smooth=smooth, selection=selection, coding=coding, **beside
     )
+
+
+def _most_frequent(column: NDArray[Any]) -> Any:
+    found, counts = np.unique(column, return_counts=True)
+    return found[np.argmax(counts)]
 
 
 def _with(columns: Summary, **parts: Mapping[str, Any]) -> Summary:

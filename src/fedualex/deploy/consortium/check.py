@@ -1,6 +1,6 @@
 """What a site would send, shown at the site, before anything is connected."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ..site import ALL, declare_curvature, declare_round, declare_survey, reply_
 from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
 from .settings import settings_of, task_of
-from .site import OTHER, OwnTable, facts_of, read_own_table, smallest_groups
+from .site import OwnTable, facts_of, read_own_table, smallest_groups
 
 FEW = 4
 """Numbers that are shown one by one."""
@@ -69,7 +69,7 @@ class Checked:
                 f"{own.trained.source}: {own.rows} rows, of which {held} are held out and never summarized",
                 f"goal {self.recipe.goal}, target {', '.join(names_of(self.recipe.target))}, features: {features}",
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
-                *[f"told as {OTHER!r}, by least_category: {self._rare}" for _ in range(bool(own.rare))],
+                *self._rare,
                 f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries of "
                 f"{', '.join(map(str, self.summarized))} numbers:",
                 table,
@@ -78,11 +78,11 @@ class Checked:
         )
 
     @property
-    def _rare(self) -> str:
-        return "; ".join(
-            f"{name} " + ", ".join(f"{value} ({count})" for value, count in found.items())
-            for name, found in self.table.rare.items()
-        )
+    def _rare(self) -> list[str]:
+        told: dict[str, list[str]] = {}
+        for name, (word, rows) in self.table.rare:
+            told.setdefault(word, []).append(f"{name} {', '.join(f'{value} ({n})' for value, n in rows.items())}")
+        return [f"told as {word!r}, by least_category: {'; '.join(columns)}" for word, columns in told.items()]
 
     @property
     def summarized(self) -> list[int]:
@@ -155,9 +155,18 @@ def checked(party: Path) -> Checked:
         if len(summaries) < Encoder.exchanges:
             raise
         return Checked(table, recipe, summaries, None, None, None, "", str(error), rules, keys)
+    _refuse_few(policy, table, recipe, known, keys)
     why = None if bent is None else policy.why_not_released(bent, facts_of(table.trained, recipe, ""), keys)
     refusal = "" if why is None else why.text
     return Checked(table, recipe, summaries, survey, steps, bent, refusal, "", rules, keys)
+
+
+def _refuse_few(policy: Policy, table: OwnTable, recipe: TableRecipe, known: Sequence[Known], keys: bool) -> None:
+    """Refuse a table whose summaries would not leave in the clear; how many rows all sites have nobody knows yet."""
+    few, _ = Party(recipe, 0, table.trained).fewest_of_parts(known)
+    asked = Release("summary", parts=(few, np.inf))
+    if why := policy.why_not_released(asked, facts_of(table.trained, recipe, ""), keys):
+        raise ConfigurationError(f"no summary of its rows would leave this site: {why.text}")
 
 
 def _summarized(

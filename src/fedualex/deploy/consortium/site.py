@@ -4,14 +4,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...compiling import double
-from ...data import Table
-from ...data.columns import is_text, plain_column
+from ...data import Encoder, Table
+from ...data.columns import holes, is_text, plain_column
+from ...data.encoder import INDICATOR
 from ...data.files import read_table
 from ...data.partitions import held_out_by
 from ...models import Model, save
@@ -26,7 +27,7 @@ from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
-from ..policy import CALIBRATE, CURVATURE, EFFECTS, FOLD_LOSSES, MEASURE, PATH, PLACE, Policy, Release
+from ..policy import BEGIN, CALIBRATE, CURVATURE, EFFECTS, FOLD_LOSSES, MEASURE, PATH, PLACE, Policy, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
 from .agreement import agreement, is_of_run, recipe_of_goal, why_no_penalty, why_not_merged, why_not_spread
@@ -51,17 +52,24 @@ ignore = []              # columns of it that take no part, such as ids
 """
 
 
+class Rare(NamedTuple):
+    """Values of a column that stand in few rows, what they are told as, and in how many rows each stands."""
+
+    told: str
+    rows: Mapping[str, int]
+
+
 @dataclass(frozen=True, eq=False)
 class OwnTable:
     """The rows that a site trains on, and those that it holds out.
 
-    places: where the former stand among all. rare: by column, the categories that are told as "other", with their rows.
+    places: where the former stand among all. rare: by column, the values that are told as another one.
     """
 
     trained: Table
     held_out: Table | None
     places: NDArray[Any]
-    rare: Mapping[str, Mapping[str, int]]
+    rare: Sequence[tuple[str, Rare]]
 
     @property
     def rows(self) -> int:
@@ -69,26 +77,89 @@ class OwnTable:
         return self.trained.rows + (0 if self.held_out is None else self.held_out.rows)
 
 
-OTHER = "other"
-"""What a category of too few rows is called before anything is told of it."""
+OTHER, NOTHING = "other", "missing"
+"""What categories of too few rows are called before anything is told of them; the word for no value."""
 
 
-def merge_rare(table: Table, recipe: TableRecipe, least: int) -> tuple[Table, dict[str, dict[str, int]]]:
-    """The table in which no category of a feature has fewer rows than that; which ones had, by column, with their rows.
+def merge_rare(table: Table, told: "Counted", recipe: TableRecipe, least: int) -> tuple[Table, list[tuple[str, Rare]]]:
+    """The table in which no column of a feature sets fewer than `least` of the rows that count apart from all others.
 
-    Numbers that are codes of categories become text.
+    What a column adds to a slope is a sum over the rows that it sets apart. Of one row it is that row's own slope, and
+    as many of these as a row has entries lead to the row itself. So rare categories become OTHER; where that is rare as
+    well, and where a number stands in nearly all rows, the few are told as the others. Numbers that are codes of
+    categories become text.
     """
-    columns, merged = dict[str, NDArray[Any]](), dict[str, dict[str, int]]()
+    columns, merged = dict[str, NDArray[Any]](), list[tuple[str, Rare]]()
     for name in table:
         column = table[name]
-        if name not in recipe.beside and (name in recipe.coding.categories or is_text(plain_column(name, column))):
-            column = plain_column(name, column, name in recipe.coding.categories)
-            found, counts = np.unique(column[column != ""], return_counts=True)
-            if rare := dict(zip(found[counts < least].tolist(), counts[counts < least].tolist(), strict=True)):
-                column = np.where(np.isin(column, list(rare)), OTHER, column)
-                merged[name] = rare
+        if name not in recipe.beside:
+            code = name in recipe.coding.categories
+            text = code or is_text(plain_column(name, column))
+            column = plain_column(name, column, code) if text else column
+            column, rare = (_merge_words if text else _merge_numbers)(column, told, least)
+            marked = text or recipe.coding.missing == INDICATOR  # otherwise a hole is the mean of all, among others
+            column, filled = _fill_few(column, told, least if marked else 0)
+            merged += [(name, one) for one in (rare, filled) if one is not None]
         columns[name] = column
     return replace(table, columns=columns), merged
+
+
+class Counted(NamedTuple):
+    """The rows of which something is told, and which of them weigh something."""
+
+    rows: NDArray[np.intp]
+    weighs: NDArray[np.bool_]
+
+    def values(self, column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """The different ones in these rows, no value among them, and in how many that weigh something each stands."""
+        found, number = np.unique(column[self.rows], return_inverse=True)
+        return found, np.bincount(number, self.weighs, len(found)).astype(int)
+
+    def among(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """These rows of a table, as far as they are chosen."""
+        found = np.zeros(len(chosen), bool)
+        found[self.rows] = chosen[self.rows]
+        return found
+
+
+def _merge_words(column: NDArray[Any], told: Counted, least: int) -> tuple[NDArray[Any], Rare | None]:
+    """Rare ones as OTHER, or as the most frequent word, if together they are rare too; which may be no word."""
+    found, counts = told.values(column)
+    few = (counts < least) & (found != "")
+    if not few.any():
+        return column, None
+    enough = int(counts[few | (found == OTHER)].sum()) >= least
+    word = OTHER if enough else str(np.where(few, "", found)[np.argmax(np.where(few, 0, counts))])
+    rare = Rare(word or NOTHING, dict(zip(found[few].tolist(), counts[few].tolist(), strict=True)))
+    return np.where(np.isin(column, found[few]), word, column), rare
+
+
+def _merge_numbers(column: NDArray[Any], told: Counted, least: int) -> tuple[NDArray[Any], Rare | None]:
+    """The few rows that differ from all others as these, which may miss a value."""
+    found, counts = told.values(column)
+    usual = found[np.argmax(counts)]
+    others = (found != usual) & ~(np.isnan(found) & np.isnan(usual))
+    if not 0 < counts[others].sum() < least:
+        return column, None
+    apart = told.among((column != usual) & ~(np.isnan(column) & np.isnan(usual)))
+    rows = dict(zip(map(_word_of, found[others].tolist()), counts[others].tolist(), strict=True))
+    return np.where(apart, usual, column), Rare(_word_of(usual), rows)
+
+
+def _fill_few(column: NDArray[Any], told: Counted, least: int) -> tuple[NDArray[Any], Rare | None]:
+    """Few rows that miss a value have the most frequent one, or the mean of numbers."""
+    found, counts = told.values(column)
+    none = holes(found)
+    if not 0 < (gone := int(counts[none].sum())) < least:
+        return column, None
+    usual = found[np.argmax(np.where(none, 0, counts))]
+    value = usual if is_text(column) else float(np.mean(column[told.among(~holes(column))]))
+    word = str(usual) if is_text(column) else f"the mean {value:g}"
+    return np.where(told.among(holes(column)), value, column), Rare(word, {NOTHING: gone})
+
+
+def _word_of(value: float) -> str:
+    return NOTHING if np.isnan(value) else f"{float(value):g}"
 
 
 def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_category: int | None = None) -> OwnTable:
@@ -105,15 +176,16 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_categ
     if recipe.weights is not None:  # a site none of whose rows count has nothing to say
         row_weights(table[recipe.weights], table.rows, f"the column {recipe.weights!r}")
     recipe.check_columns(table)
-    table, rare = merge_rare(table, recipe, least_category or 0)
-    for name, found in rare.items():
-        log.info("told as %r: %s", OTHER, ", ".join(f"{name} = {value}" for value in found))
     used = np.flatnonzero(recipe.used_rows(table))
     if not len(used):
         raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
     whole = replace(table.take(used), dropped=table.rows - len(used))
-    test = held_out_by(recipe.kinds(table)[used], holdout, recipe.has_kinds)
+    test = held_out_by(recipe.kinds(whole), holdout, recipe.has_kinds)
     train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
+    weighs = np.ones(len(train), bool) if recipe.weights is None else whole[recipe.weights][train] > 0
+    whole, rare = merge_rare(whole, Counted(train, weighs), recipe, least_category or 0)
+    for name, (word, rows) in rare:
+        log.info("told as %r: %s", word, ", ".join(f"{name} = {value}" for value in rows))
     return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train, rare)
 
 
@@ -240,24 +312,41 @@ class TableSite:
         folded = self.settled_folds()
         places = [(f, point) for f, survey in unpack_surveys(request.arrays, folded.like) for point in survey.points]
         parameters = max((np.size(x) for f, _ in places for x in folded.like(f).x.values()), default=0)
-        asked = Release(PATH, len(places), parameters=parameters, rows=self._folds().fewest_trained)
-        asked = self._of_folds(asked)
+        asked = Release(PATH, len(places), parameters=parameters, rows=folded.fewest_trained)
+        asked = self._of_folds(asked, folded, self._joined())
         if not self.recipe.weighs_parties:
             return asked
         return replace(asked, weights=self._shares(np.stack([point.y for _, point in places])))
 
+    def declare_summary(self, request: Request) -> Release:
+        """One sum; from the goal's own summaries on of classes and groups."""
+        known = unpack_known(request.arrays)
+        self._check_known(known)
+        apart = len(known) >= Encoder.exchanges
+        return Release("summary", parts=self.answers.fewest_of_parts(known) if apart else None)
+
+    def declare_begin(self, request: Request) -> Release:
+        """Names of columns, by a comparison with what the summaries of all have become."""
+        known = unpack_known(request.arrays)[: self.recipe.exchanges]
+        return Release(BEGIN, subject=f"{BEGIN} {digest_known(self.agreed, known)}")
+
     def declare_summary_of_folds(self, request: Request) -> Release:
-        """One for the rows without each fold, and one for all."""
-        return self._of_folds(Release(FOLD_SUMMARY, self._folds().folds + 1))
+        """One for the rows without each fold, and one for all; the first ones tell how few rows others would be of."""
+        folded, joined = self._folds(), unpack_known(request.arrays)
+        asked = self._of_folds(Release(FOLD_SUMMARY, folded.folds + 1), folded, joined)
+        return replace(asked, parts=asked.parts if joined else None)
 
     def declare_losses_of_folds(self, request: Request) -> Release:
         """One for each point."""
-        points = unpack_points(request.arrays, self.settled_folds().like)
-        return self._of_folds(Release(FOLD_LOSSES, len(points)))
+        folded = self.settled_folds()
+        points = unpack_points(request.arrays, folded.like)
+        return self._of_folds(Release(FOLD_LOSSES, len(points)), folded, self._joined())
 
-    def _of_folds(self, asked: Release) -> Release:
-        """Two sums, with a fold and without it, tell of the fold alone."""
-        return replace(asked, fold=self._folds().least, whole_sites=self.recipe.selection.folds == SITES)
+    def _of_folds(self, asked: Release, folded: FoldedRows, joined: Sequence[Known]) -> Release:
+        """Two sums, with a fold and without it, tell of the fold alone; where sites are weighed, of each site's."""
+        whole = self.recipe.selection.folds == SITES or self.recipe.weighs_parties
+        parts = folded.fewest_of_parts(known_by_fold(joined[0], folded.folds + 1)) if joined else None
+        return replace(asked, fold=folded.least, whole_sites=whole, parts=parts)
 
     def declare_effects(self, request: Request) -> Release:
         """One sum at a point, with second derivatives; rows are weighed as a solution weighs them, or alike."""
@@ -377,12 +466,15 @@ class TableSite:
     def settled_folds(self) -> FoldedRows:
         """Its rows in folds, with what all parties know of each."""
         if self._settled is None:
-            if (joined := read_known(self.party, FOLDS)) is None:
-                raise DisagreementError("this site has not been told what the parties know of the folds")
             folded = self._folds()
-            folded.settle(self._known_by_fold(joined))
+            folded.settle(self._known_by_fold(self._joined()))
             self._settled = folded
         return self._settled
+
+    def _joined(self) -> list[Known]:
+        if (joined := read_known(self.party, FOLDS)) is None:
+            raise DisagreementError("this site has not been told what the parties know of the folds")
+        return joined
 
     def _folds(self) -> FoldedRows:
         return self.answers.folded(self._known())
@@ -438,7 +530,7 @@ class TableSite:
 ANSWERS: dict[str, Callable[[TableSite, Request], Arrays]] = {
     "columns": TableSite.columns,
     "summary": TableSite.summary,
-    "begin": TableSite.begin,
+    BEGIN: TableSite.begin,
     FOLD_SUMMARY: TableSite.summarize_folds,
     FOLDS: TableSite.keep_folds,
     PATH: TableSite.survey_folds,
@@ -450,6 +542,8 @@ ANSWERS: dict[str, Callable[[TableSite, Request], Arrays]] = {
 }
 """What is asked of a site outside of a run's rounds and surveys."""
 DECLARED: dict[str, Callable[[TableSite, Request], Release]] = {
+    "summary": TableSite.declare_summary,
+    BEGIN: TableSite.declare_begin,
     MEASURE: TableSite.declare_model,
     CALIBRATE: TableSite.declare_model,
     FOLD_SUMMARY: TableSite.declare_summary_of_folds,
@@ -458,5 +552,5 @@ DECLARED: dict[str, Callable[[TableSite, Request], Release]] = {
     EFFECTS: TableSite.declare_effects,
 }
 """What would leave, where it is more than one sum."""
-BEFORE = ("columns", "summary", "begin")
+BEFORE = ("columns", "summary", BEGIN)
 """What is asked before the parties have agreed."""
