@@ -262,8 +262,8 @@ class Policy:
     )
     least_category: int | None = option(
         optional(whole_number),
-        "A category of fewer rows than this is called 'other' before anything is told of it, and fewer rows that differ "
-        "from all others in a column are told as these.",
+        "A category of fewer rows than this is called 'other' before anything is told of it, and fewer rows that "
+        "differ from all others in a column are told as these.",
         default=None,
     )
     goals: tuple[str, ...] | None = option(
