@@ -1,10 +1,15 @@
 """Files that a crash cannot spoil, and links that somebody has put in their way."""
 
+import ast
+import io
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
-from fedualex.storage import locked, write_atomically
+from fedualex.storage import arrays_within, locked, read_arrays, write_atomically
 
 
 def test_a_planted_link_is_not_followed(tmp_path):
@@ -48,3 +53,27 @@ def test_a_file_has_the_mode_of_the_user_and_a_lock_is_no_link(tmp_path):
     with pytest.raises(OSError, match="symbolic"), locked(tmp_path / "lock"):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("reader", [read_arrays, lambda path: arrays_within(path.read_bytes(), 10_000)])
+def test_threads_read_headers_one_at_a_time(tmp_path, monkeypatch, reader):
+    """Python before 3.11.8 fails where two threads parse at once, as numpy does for each header."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **{f"a{k}": np.full((3, k), 2.0) for k in range(5)})
+    write_atomically(tmp_path / "a.npz", buffer.getvalue())
+    parse, busy, most = ast.literal_eval, [], []
+
+    def slow_parse(text):
+        busy.append(text)
+        most.append(len(busy))
+        time.sleep(0.001)
+        busy.pop()
+        return parse(text)
+
+    monkeypatch.setattr(ast, "literal_eval", slow_parse)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(reader, [tmp_path / "a.npz"] * 8))
+    assert len(most) >= 8 * 5
+    assert max(most) == 1
+    for arrays in answers:
+        assert {name: array.shape for name, array in arrays.items()} == {f"a{k}": (3, k) for k in range(5)}

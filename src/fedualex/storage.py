@@ -8,6 +8,7 @@ import math
 import os
 import secrets
 import stat
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+
+READING = threading.Lock()
+"""Held while headers of arrays are read: numpy has Python parse them, which before 3.11.8 two threads could not do at
+once (CPython's issue 106905: "AST constructor recursion depth mismatch")."""
 
 Json = dict[str, Any]
 """A JSON object or a table of TOML, of any depth. Whoever reads one from a file checks what it holds."""
@@ -72,7 +77,7 @@ def read_arrays(path: str | Path, wanted: Callable[[str], bool] = lambda name: T
 
     A missing, truncated or foreign file can fail in many ways: callers catch every exception and name the file.
     """
-    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+    with READING, open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files if wanted(name)}
 
 
@@ -99,7 +104,7 @@ def arrays_within(content: bytes, most: int) -> dict[str, NDArray[Any]]:
 
     Other failures are those of `read_arrays`.
     """
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    with READING, zipfile.ZipFile(io.BytesIO(content)) as archive:
         parts = archive.infolist()
         if sum(part.file_size for part in parts) > most or len(parts) > MOST_ARRAYS:
             raise TooLargeError(f"the archive holds more than {most} bytes or {MOST_ARRAYS} arrays")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..storage import Json, write_atomically
+from ..storage import Json, read_arrays, write_atomically
 from ..tree import Tree
 
 SCHEMA = 7
@@ -128,9 +128,9 @@ def read(path: Path) -> tuple[Json, list[NDArray[Any]]]:
     """Header and arrays of a checkpoint of any run, if the file is whole and of this schema."""
     header: Json = {"version": None, "run": "", "history": [], "best": None}
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            header |= dict(json.loads(bytes(file["header"]).decode()))
-            leaves = [file[f"leaf{index}"] for index in range(len(file.files) - 1)]
+        file = read_arrays(path)
+        header |= dict(json.loads(bytes(file["header"]).decode()))
+        leaves = [file[f"leaf{index}"] for index in range(len(file) - 1)]
     except Exception as error:  # a truncated or foreign file can fail in many ways
         raise ValueError(
             f"{path} is not a whole checkpoint ({type(error).__name__}); delete it to start again"

@@ -14,6 +14,7 @@ from fedualex import models, theory
 from fedualex.data import read_csv
 from fedualex.deploy import Request
 from fedualex.deploy.clients import SilentSitesError
+from fedualex.deploy.consortium import messages
 from fedualex.deploy.consortium.agreement import agreement, recipe_of_goal
 from fedualex.deploy.consortium.deployment import find_unfinished, load_site
 from fedualex.deploy.consortium.messages import read_known
@@ -23,6 +24,7 @@ from fedualex.deploy.ledger import audit
 from fedualex.deploy.wire import pack_known, unpack_summary
 from fedualex.runs.settings import ConfigurationError
 from fedualex.runtime import Status
+from fedualex.storage import read_arrays
 from fedualex.tables.party import Party
 
 
@@ -102,6 +104,18 @@ def test_a_site_that_was_started_again_knows_what_was_agreed_on(ended):
     name, request, arrays = next(one for one in seen if one[1].task == "survey")
     for key, array in load_site(root / "sites" / name).work(request).items():
         np.testing.assert_array_equal(array, arrays[key])
+
+
+def test_a_site_reads_what_it_was_told_once(ended, monkeypatch):
+    """Every request needs it; and numbers of files cost syntax trees, of which threads of one process can make one."""
+    root, _, seen = ended
+    asked = [request for name, request, _ in seen if name == "north" and request.task in ("survey", "effects")]
+    site, read = load_site(root / "sites" / "north"), []
+    monkeypatch.setattr(messages, "read_arrays", lambda path: (read.append(path.name), read_arrays(path))[1])
+    for request in asked[:4]:
+        site.work(request)
+    assert len(asked) >= 4
+    assert read == ["known.npz"]
 
 
 def test_sites_refuse_another_goal_and_summaries_that_are_not_of_their_rows(ended, tmp_path):

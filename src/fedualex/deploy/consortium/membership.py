@@ -21,7 +21,7 @@ from ..policy import POLICY
 from ..secure.sums import SECURE
 from .agreement import has_tables
 from .deployment import provision
-from .messages import KNOWN
+from .messages import known_file
 from .settings import SETTINGS, settings_of
 from .site import SITE_FILE, TEMPLATE
 
@@ -135,14 +135,14 @@ def _rekey(layout: Layout, settings: Mapping[str, Any]) -> None:
 
 def _set_aside(layout: Layout, settings: Mapping[str, Any]) -> None:
     """What belongs to a run of other sites: run, model and summaries of the server, summaries of sites."""
-    kept = [path for path in (layout.run, layout.server / MODEL, layout.server / KNOWN) if path.exists()]
+    kept = [path for path in (layout.run, layout.server / MODEL, known_file(layout.server)) if path.exists()]
     if kept:
         place = _free(layout.server / EARLIER / "run")
         place.mkdir()
         for path in kept:
             shutil.move(path, place / path.name)
     for name in settings["sites"]:
-        (layout.site(name) / KNOWN).unlink(missing_ok=True)
+        known_file(layout.site(name)).unlink(missing_ok=True)
 
 
 def _write_settings(layout: Layout, settings: Mapping[str, Any], more: Mapping[str, Any]) -> None:

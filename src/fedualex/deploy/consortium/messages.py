@@ -22,12 +22,17 @@ from ..wire import MessageError, pack_json, pack_known, unpack_known
 # What the parties have agreed on: that they have the same columns, and the merged summaries, kept beside the run.
 
 
-KNOWN = "known.npz"
+KNOWN = "known"
 
 
-def read_known(party: Path, what: str = "known") -> list[Known] | None:
-    """The merged summaries that a party keeps; None if there are none yet. what: "known", or "folds"."""
-    file = party / f"{what}.npz"
+def known_file(party: Path, what: str = KNOWN) -> Path:
+    """Where a party keeps merged summaries. what: "known", or "folds"."""
+    return party / f"{what}.npz"
+
+
+def read_known(party: Path, what: str = KNOWN) -> list[Known] | None:
+    """The merged summaries that a party keeps; None if there are none yet."""
+    file = known_file(party, what)
     if not file.exists():
         return None
     try:
@@ -36,16 +41,16 @@ def read_known(party: Path, what: str = "known") -> list[Known] | None:
         raise ConfigurationError(f"{file} cannot be read as merged summaries: {error}") from None
 
 
-def write_known(party: Path, known: Sequence[Known], what: str = "known") -> None:
+def write_known(party: Path, known: Sequence[Known], what: str = KNOWN) -> None:
     """Keep them."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **pack_known(known))
-    write_atomically(party / f"{what}.npz", buffer.getvalue())
+    write_atomically(known_file(party, what), buffer.getvalue())
 
 
 def forget_known(party: Path) -> None:
     """The next run asks for summaries again."""
-    (party / KNOWN).unlink(missing_ok=True)
+    known_file(party).unlink(missing_ok=True)
 
 
 def digest_known(agreed: str, known: Sequence[Known]) -> str:

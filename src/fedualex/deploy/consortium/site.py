@@ -33,7 +33,7 @@ from ..wire import pack_json, pack_summary, unpack_known
 from .agreement import agreement, is_of_run, recipe_of_goal, why_no_penalty, why_not_merged, why_not_spread
 from .differences import TELL
 from .folds import FOLD_SUMMARY, FOLDS, summarize_surveys, unpack_points, unpack_surveys
-from .messages import digest_known, digest_model, read_known, unpack_model, unpack_place, write_known
+from .messages import KNOWN, digest_known, digest_model, read_known, unpack_model, unpack_place, write_known
 
 log = logging.getLogger(__name__)
 
@@ -277,6 +277,7 @@ class TableSite:
         self.least_held_out = policy.least_held_out
         self.answers = Party(self.recipe, self.client, self.table.trained, self.name, self.table.places)
         self._site: Site | None = None
+        self._told: dict[str, list[Known]] = {}
         self._settled: FoldedRows | None = None
         self._believed: set[str] = set()
 
@@ -358,11 +359,10 @@ class TableSite:
 
     def _shares(self, y: Any) -> tuple[tuple[float, ...], ...]:
         """What each site counts with at these points."""
-        problem, known = cast(Any, self.site().problem), read_known(self.party)
-        assert known is not None
+        problem = cast(Any, self.site().problem)
         with double():
             shares = np.asarray(problem.f.shares(y))
-        return tuple(map(tuple, self.recipe.shares_of_parties(known, shares).tolist()))
+        return tuple(map(tuple, self.recipe.shares_of_parties(self._known(), shares).tolist()))
 
     def factors(self, task: str) -> Mapping[str, float]:
         """What its arrays are multiplied by in sums over all sites; those of summaries and measures by nothing."""
@@ -373,7 +373,7 @@ class TableSite:
 
         Before that it is part of the requests themselves.
         """
-        known = None if task in BEFORE else read_known(self.party)
+        known = None if task in BEFORE else self._read(KNOWN)
         return self.agreed if known is None else digest_known(self.agreed, known)
 
     def site(self) -> Site:
@@ -399,7 +399,7 @@ class TableSite:
         if reason := why_not_spread(self.recipe.party_weights(known)):
             raise DisagreementError(reason)
         self._site = self._made(known)
-        write_known(self.party, known)
+        self._keep(known, KNOWN)
         differences = self.answers.differences(known)
         for kind, columns in differences.items():
             log.warning("%s: %s", TELL[kind].format(sites="this site"), short(columns))
@@ -426,10 +426,20 @@ class TableSite:
 
     def _known(self) -> list[Known]:
         """What was agreed on, which a table that has changed since, while this site was down, is no part of."""
-        if (known := read_known(self.party)) is None:
+        if (known := self._read(KNOWN)) is None:
             raise DisagreementError("this site has not been told what the parties have agreed on")
         self._check_known(known)
         return known
+
+    def _read(self, what: str) -> list[Known] | None:
+        """What it was told, from its folder; read once, as every request needs it."""
+        if what not in self._told and (known := read_known(self.party, what)) is not None:
+            self._told[what] = known
+        return self._told.get(what)
+
+    def _keep(self, known: list[Known], what: str) -> None:
+        write_known(self.party, known, what)
+        self._told[what] = known
 
     # The choice of a penalty: summaries without each fold, surveys of all losses, losses of held-out folds.
 
@@ -447,7 +457,7 @@ class TableSite:
             reasons += ["it has other parts"] if sum(map(len, merged)) != len(part) else []
             if reason := next(filter(None, reasons), ""):
                 raise DisagreementError(f"what the server has merged is not made of this site's rows: {reason}")
-        write_known(self.party, joined, FOLDS)
+        self._keep(joined, FOLDS)
         self._settled = None
         return pack_json(ready=True)
 
@@ -472,7 +482,7 @@ class TableSite:
         return self._settled
 
     def _joined(self) -> list[Known]:
-        if (joined := read_known(self.party, FOLDS)) is None:
+        if (joined := self._read(FOLDS)) is None:
             raise DisagreementError("this site has not been told what the parties know of the folds")
         return joined
 
@@ -518,9 +528,7 @@ class TableSite:
 
     def _enough_held_out(self) -> list[bool]:
         """Which sites hold out enough rows to be measured on, as far as can be told from the rows they train on."""
-        if (known := read_known(self.party)) is None:
-            raise DisagreementError("this site has not been told what the parties have agreed on")
-        held = self.recipe.counts(known) * self.holdout / (1 - self.holdout)
+        held = self.recipe.counts(self._known()) * self.holdout / (1 - self.holdout)
         return [bool(count >= self.least_held_out) for count in np.round(held)]
 
     def _made(self, known: Sequence[Known]) -> Site:
