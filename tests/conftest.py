@@ -22,6 +22,10 @@ if os.environ.get("COMPILER", "quick") == "quick":  # read when jax computes for
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 
 
+gc.set_threshold(50_000, 20, 100)
+"""Python looks for cycles a hundred times less often than by default: in the large heap of a process that compiles, that
+was a tenth of the time."""
+
 LEAST_SHOWN = 3
 """Cases of a sampled table that are always fast."""
 

@@ -207,15 +207,18 @@ def test_no_certificate_is_below_the_true_gap(number):
 @pytest.mark.parametrize("name", ["logistic", "agnostic", "constrained"])
 def test_bounds_never_become_worse_and_every_cut_is_counted(name):
     with double():
-        before = np.inf
+        before, steps = np.inf, []
         for _, server in surveys(rows(name), 8):
             upper, lower = float(server.bounds.upper.bound), float(server.bounds.lower.bound)
             assert upper - lower <= before
             assert lower <= upper + 1e-12
             before = upper - lower
+            if before <= 1e-8:
+                steps.append(np.any(server.bounds.lower.starts[0] != server.bounds.lower.points[0]))
         assert before <= 1e-9
-        # The last lower bound is that of a step: a dual cut, whose start is not its end.
-        assert np.any(server.bounds.lower.starts[0] != server.bounds.lower.points[0])
+        # The lower bound that closed the gap is that of a step: a dual cut, whose start is not its end. Later ones differ
+        # by rounding.
+        assert steps[0]
 
 
 def test_the_first_exchange_asks_for_one_point_and_later_ones_for_few():

@@ -106,7 +106,7 @@ def test_no_released_array_is_as_long_as_a_table_has_rows(tmp_path, goal, option
     found = []
     for name, times in (("few", 5), ("more", 6)):
         (tmp_path / name).mkdir()
-        rows = {site: times * count for site, count in ROWS.items()}
+        rows = dict.fromkeys(ROWS, times * ROWS["north"])
         found.append(shapes(hold(tmp_path / name, goal, False, rows, **{"rounds": 3, **options}), forms=True))
     alike = {one[:2] for one in found[0]} & {one[:2] for one in found[1]}
     assert {one for one in found[0] if one[:2] in alike} == {one for one in found[1] if one[:2] in alike}
@@ -122,15 +122,15 @@ def test_second_derivatives_are_no_longer_for_more_rows(tmp_path, goal):
     found = []
     for name, times in (("few", 5), ("more", 6)):
         (tmp_path / name).mkdir()
-        rows = {site: times * count for site, count in ROWS.items()}
+        rows = dict.fromkeys(ROWS, times * ROWS["north"])
         found.append(shapes(hold(tmp_path / name, goal, False, rows, rounds=3)))
     assert found[0] == found[1]
     assert {task for task, *_ in found[0]} >= {"summary", "curvature"}
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("goal", DEPLOYED)
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 def test_no_row_follows_from_all_that_a_server_holds(tmp_path, goal, masked):
     held = hold(tmp_path, goal, masked, ROWS)
     assert found_rows(held) == 0
@@ -139,8 +139,8 @@ def test_no_row_follows_from_all_that_a_server_holds(tmp_path, goal, masked):
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 @pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "lasso"])
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 def test_no_row_follows_from_second_derivatives(tmp_path, goal, masked):
     held = hold(tmp_path, goal, masked, {site: 5 * count for site, count in ROWS.items()}, tol=1e-6)
     assert any(task == "curvature" for task, *_ in held.asked)
@@ -171,7 +171,8 @@ def test_check_announces_what_the_ledger_counts(tmp_path):
     held = {}
     for name, options in (("surveys", {}), ("steps", {**LOCAL, "rounds": 2})):
         (tmp_path / name).mkdir()
-        held[name] = hold(tmp_path / name, "fair", True, APART, **{"rounds": 3, **options})
+        rows = dict.fromkeys(ROWS, APART["north"])
+        held[name] = hold(tmp_path / name, "fair", True, rows, **{"rounds": 3, **options})
         site = tmp_path / name / "deployment" / "sites" / "north"
         said = json.loads(cli("deploy", "check", site, "--json").output)
         lines = [line for line in audit(site)["lines"] if line["kind"] == "release"]
@@ -272,7 +273,7 @@ def test_what_a_sum_of_two_sites_and_a_thirtieth_hides():
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 def test_a_site_answers_for_effects_by_its_rules(tmp_path, masked):
     """Its own sums in the clear, of all sites under masks; by the rules of all second derivatives."""
-    held = hold(tmp_path, "logistic", masked, {site: 5 * count for site, count in ROWS.items()}, tol=1e-6, l1=0.05)
+    held = hold(tmp_path, "logistic", masked, dict.fromkeys(ROWS, 5 * ROWS["north"]), tol=1e-6, l1=0.05)
     told = [a for task, _, arrays in held.answered if task == "effects" for a in arrays.values() if a.dtype.kind == "f"]
     own = [a for _, key, a in held.alone if key.startswith("effects") and a.size > FEATURES]
     assert own
@@ -319,6 +320,7 @@ def test_sums_of_a_site_without_a_finite_intercept_have_the_places_and_shapes_of
     assert shapes[0] == shapes[1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("goal", ["logistic", "neyman-pearson", "auc", "lasso", "low-rank"])
 def test_under_masks_measures_are_those_of_all_rows_together(tmp_path, goal):
     """What is a mean over rows is what the sites' own measures in the clear make of it; of no site there is anything."""

@@ -3,6 +3,7 @@
 Whatever a test starts is ended by its process id, even when the test fails.
 """
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -36,8 +37,9 @@ def assert_like_a_fit(folder, goal, home) -> None:
     assert found.certificate["gap"] <= TOL
 
 
-@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("goal", ["logistic", "lasso", "auc", "neyman-pearson", "fair, groups", "low-rank"])
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 def test_sites_have_the_model_of_a_fit_in_as_many_exchanges(tmp_path, goal, masked):
     held = hold(tmp_path, goal, masked, ROWS, tol=TOL)
     assert_like_a_fit(tmp_path, goal, tmp_path / "deployment" / "server")
@@ -115,6 +117,14 @@ def test_processes_have_the_model_of_a_fit_under_masks(tmp_path, engine, goal):
         assert_like_a_fit(tmp_path, goal, home)
 
 
+@pytest.fixture(scope="module")
+def allowed(tmp_path_factory):
+    """A deployment after a run in which no site refused anything."""
+    folder = tmp_path_factory.mktemp("allowed")
+    hold(folder, "logistic", True, ROWS, tol=1e-3, rounds=200)
+    return folder / "deployment"
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -123,10 +133,8 @@ def test_processes_have_the_model_of_a_fit_under_masks(tmp_path, engine, goal):
         'tasks = ["columns", "summary", "begin", "survey", "measure", "model"]',
     ],
 )
-def test_where_a_site_refuses_the_run_goes_on_in_first_order(tmp_path, caplog, rule):
-    (tmp_path / "allowed").mkdir()
-    hold(tmp_path / "allowed", "logistic", True, ROWS, tol=1e-3, rounds=200)
-    root = tmp_path / "allowed" / "deployment"
+def test_where_a_site_refuses_the_run_goes_on_in_first_order(allowed, tmp_path, caplog, rule):
+    root = shutil.copytree(allowed, tmp_path / "deployment")
     (root / "sites" / "north" / POLICY).write_text(rule + "\n")
     before = models.load(root / "server")
     seen, sites = [], {name: load_site(root / "sites" / name) for name in HOSPITALS}
