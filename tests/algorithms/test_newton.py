@@ -17,6 +17,7 @@ from fedualex.algorithms.newton import LARGEST
 from fedualex.bundle import UNKNOWN
 from fedualex.certificates.surveys import flat_of
 from fedualex.compiling import double
+from fedualex.geometry import is_geometry
 from fedualex.model_problem import blocks_of, solve_model
 from fedualex.problems.curvature import surveyor_of
 from fedualex.runtime.outputs import exact_problem
@@ -134,6 +135,56 @@ def test_implicit_steps_gain_by_how_far_they_go(name):
             far, wrong = np.linalg.norm(u - z), np.linalg.norm(of.operator(u) - model)
             sigma = T * wrong / far
             assert of.err(omega, 0.0, u, of.operator(u), T) <= (sigma**2 - 1) * far**2 / 2 + 1e-9 * (1 + T)
+
+
+@pytest.mark.parametrize("name", ["logistic", "constrained"])
+def test_the_lemma_holds_at_every_exchange_of_a_run(name):
+    """With z = w = the center, the point of the pair (center, 0)."""
+    problem = EUCLIDEAN[name]()
+    with double():
+        of = Implicit(problem)
+        for _, server in surveys(problem, 6):
+            z = np.asarray(server.center.point)
+            for T in (0.1, 10.0, 1000.0):
+                u, model = of.step(z, 0.0, z, T)
+                g = of.operator(u)
+                wrong, far = T * np.linalg.norm(g - model), np.linalg.norm(u - z)
+                assert of.err(jnp.asarray(z), 0.0, u, g, T) <= wrong**2 / 2 - far**2 / 2 + 1e-10 * (1 + T)
+
+
+def test_implicit_steps_have_their_rate():
+    """Gap <= B0 / sum T <= L B0^(3/2) / (sigma' sqrt(2 (1 - sigma^2)) R^(3/2)) after each of R steps."""
+    problem, high, low = rows("logistic"), 0.5, 0.25
+    examples, counts = problem.data.examples["row"], np.asarray(problem.data.counts)
+    sizes = [np.hypot(1, np.linalg.norm(np.asarray(own)[:n], axis=1)) for own, n in zip(examples, counts, strict=True)]
+    weights = np.asarray(problem.weights)
+    L = sum(p * np.mean(own**3) for p, own in zip(weights, sizes, strict=True)) / (6 * np.sqrt(3))
+    best = float(problem.objective(fx.solve(problem, rounds=20, tol=1e-10).z))
+    with double():
+        of = Implicit(problem)
+        start = np.zeros(of.size)
+        parts = jax.tree.leaves(of.flat.geometry.parts, is_leaf=is_geometry)
+        leaves = jax.tree.leaves(of.flat.like)
+        B0 = sum(float(part.diameter(leaf)) ** 2 for part, leaf in zip(parts, leaves, strict=True)) / 2
+        omega, tau, mean = start, 0.0, np.zeros(of.size)
+        for R in range(1, 9):
+            z = np.asarray(of.flat.map_dual(jnp.asarray(omega), tau)[0])
+            least, most = 1e-6, 1e12
+            for _ in range(80):
+                T = np.sqrt(least * most)
+                u, _ = of.step(omega, tau, z, T)
+                far = np.linalg.norm(u - z)
+                if 2 * low / L <= T * far <= 2 * high / L:
+                    break
+                least, most = (T, most) if T * far < 2 * low / L else (least, T)
+            else:
+                pytest.fail("no step of that length was found")
+            g = of.operator(u)
+            assert of.err(jnp.asarray(omega), tau, u, g, T) <= -(1 - high**2) * far**2 / 2 + 1e-9 * (1 + T)
+            omega, tau, mean = omega - T * g, tau + T, mean + T * u
+            point = jax.tree.map(np.asarray, of.flat.point(mean / tau))
+            assert float(problem.objective(point)) - best <= B0 / tau
+            assert B0 / tau <= L * B0**1.5 / (low * np.sqrt(2 * (1 - high**2)) * R**1.5)
 
 
 # Exchanges to small gaps.

@@ -101,3 +101,9 @@ def test_default_penalties_shrink_with_the_rows_and_stay_from_2000_on(folder):
     assert complete_options("logistic", {"l1": 0.1}, labels, 500) == {"l1": 0.1, "l2": 0.002}
     most = GOALS["fair"].defaults(2000)
     assert GOALS["fair"].defaults(10**6) == most == {"l1": 2.5e-4, "l2": 5e-4, "cvar": None, "kl": None}
+
+
+@pytest.mark.parametrize("goal", ["logistic", "fair"])
+def test_labels_of_three_classes_have_a_score_each(goal, tmp_path):
+    settings = {"table": "bundled:wine", "target": "target", "clients": 5, "goal": goal, "l1": 0.01}
+    assert plan_fit(settings, tmp_path).configuration.problem.like.x["weights"].shape == (13, 3)

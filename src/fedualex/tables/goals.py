@@ -64,6 +64,7 @@ class Structure:
     penalties: those of them that held-out rows find unless one is given; of two the one that predicts better alone.
     two: whether the target must have two classes. several: whether there may be several targets.
     grouped: whether groups of rows can stand in for clients.
+    classes_open: whether the recipe tells two classes from several where it is told no loss of classes.
     tol: the certified gap at which a fit without second derivatives ends, in units of the objective.
     """
 
@@ -76,11 +77,12 @@ class Structure:
     two: bool = False
     several: bool = False
     grouped: bool = False
+    classes_open: bool = False
 
 
 MEAN = Structure(SparseGlmRecipe, "family", tol=1e-3)
 """The mean loss of all rows."""
-WORST = Structure(AgnosticRecipe, "loss", options=PENALTY | {"cvar": None, "kl": None}, grouped=True)
+WORST = Structure(AgnosticRecipe, "loss", options=PENALTY | {"cvar": None, "kl": None}, grouped=True, classes_open=True)
 """The loss of the client or group that is served worst."""
 LIMITED_CLASS = Structure(
     ConstrainedRecipe,
@@ -122,7 +124,8 @@ class Goal:
     def make_recipe(self, arguments: Mapping[str, Any]) -> AbstractRecipe:
         """The recipe with those of the arguments that it takes."""
         kind = self.structure.recipe
-        named = {self.structure.family: self.family} if self.structure.family else {}
+        left = self.structure.classes_open and self.family == "logistic"
+        named = {self.structure.family: self.family} if self.structure.family and not left else {}
         given = {**self.structure.fixed, **named, **arguments}
         return kind(**{one.name: given[one.name] for one in fields(kind) if given.get(one.name) is not None})  # type: ignore[arg-type]
 
