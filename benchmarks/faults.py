@@ -246,7 +246,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
             lambda trial: replace_key(trial, VICTIM), "is not the one that the server has", put_back_key, 20
         ),
         "a site is started again with other rows": Fault(
-            lambda trial: change_rows(trial, lambda lines: lines[:-9]), "is not made of this site's rows"
+            lambda trial: change_rows(trial, lambda lines: lines[:-9]), "is not the one that the run began with"
         ),
         **BOTH,
     },
@@ -295,9 +295,8 @@ def run_fault(place: Path, engine: str, number: int, fault: Fault, undisturbed: 
         if not same or seconds is None:
             print("\n".join(f"    {at - began:8.1f} {line}" for at, line in trial.said), flush=True)
         heard = "never" if seconds is None else f"{seconds:.1f}"
-        ended = (
-            "the undisturbed model" if same else f"exit code {code}, no model" if weights is None else "ANOTHER MODEL"
-        )
+        other = {6: "CLIENTS_LOST: what was certified before", None: "no end"}.get(code, f"exit code {code}")
+        ended = "the undisturbed model" if same else f"{other}{', no model' * (weights is None)}"
         return [heard, line, f"{again:.1f}" if went_on and same else "-", ended]
     finally:
         trial.end()

@@ -88,19 +88,35 @@ def test_a_live_page_and_metrics_on_loopback(finished):
     for site in ("site-2", "site-2", "site-3"):
         happens(finished.folder, "timeout", site, "<b>timeout</b>")
     happens(finished.folder, "answers", "site-1")
+    happens(finished.folder, "answers", "site-3")
+    (finished.folder / "server" / "differences.json").write_text('{"<age>": {"wider": ["site-1"]}}')
     with deploy_watch.Watch(finished.folder, 0) as watch:
         found = read(watch.port, "/")
-        for part in ("finished", "CERTIFIED, MAX_ROUNDS", "survey 7: &lt;b&gt;timeout&lt;/b&gt;", "gap &lt;= "):
+        for part in ("CERTIFIED, MAX_ROUNDS", "survey 7: &lt;b&gt;timeout&lt;/b&gt;", "gap &lt;= ", "&lt;age&gt;"):
             assert part in found
+        sites, repaired = found.split("<h2>Repaired</h2>")
+        assert "raise `timeout`" in sites.split("<h2>Sites</h2>")[1]  # what helps site-2, which is open
+        assert [name for name in SITES if f"<td>{name}</td>" in repaired] == ["site-3"]
         values = dict(line.rsplit(" ", 1) for line in read(watch.port, "/metrics").splitlines() if line[0] != "#")
         assert values['fedualex_site_complaints_total{site="site-2"}'] == "2"
         assert values['fedualex_site_complaints_total{site="site-1"}'] == "0"
+        assert [values[f'fedualex_site_missing{{site="{name}"}}'] for name in SITES] == ["0", "1", "0"]
+        assert float(values['fedualex_site_last_answer_seconds{site="site-1"}']) <= time.time()
         assert (values["fedualex_run_live"], values["fedualex_round"]) == ("0", "6")
         status = json.loads((finished.run_folder / "status.json").read_text())
         assert float(values["fedualex_certified_gap"]) == pytest.approx(status["gap"])
         for path, host in (("/etc/passwd", "localhost"), ("/", "attacker.example")):
             with pytest.raises(HTTPError, match="404"):
                 read(watch.port, path, host)
+
+
+def test_the_end_of_a_run_is_expected_where_its_gap_goes_on_to_shrink():
+    def history(*gaps):
+        return [{"seconds": 10.0 * i, "gap_last": gap} for i, gap in enumerate(gaps)]
+
+    assert deploy_watch._seconds_left(history(1, 0.1, 0.01), 1e-4) == pytest.approx(20.0)
+    for gaps, tol in (((1, 0.1, 0.01), None), ((1, 0.1), 1e-4), ((1, 1, 1), 1e-4), ((1, 0.1, 0.01), 0.1)):
+        assert deploy_watch._seconds_left(history(*gaps), tol) is None
 
 
 def read(port: int, path: str, host: str = "localhost") -> str:

@@ -2,6 +2,7 @@
 
 import configparser
 import json
+import os
 import re
 import shutil
 import socket
@@ -25,7 +26,7 @@ from support.flower_toy import ADDS
 
 from fedualex.deploy import processes
 from fedualex.deploy.engine import Request
-from fedualex.deploy.flower import app, app as carrier, keys, layout, runs, runs as commands, trial
+from fedualex.deploy.flower import app, app as carrier, control, keys, layout, runs, runs as commands, trial
 from fedualex.deploy.flower.provision import provision
 from fedualex.deploy.party import resolve, write_entry
 from fedualex.deploy.wire import CarriedEngine
@@ -341,6 +342,36 @@ def test_a_bad_deployment_is_refused_before_anything_is_written(tmp_path, sites,
     assert not (tmp_path / "new").exists()
 
 
+def test_a_site_makes_its_own_key_and_the_server_registers_it_in_place_of_a_former_one(tmp_path, monkeypatch):
+    provision(tmp_path, ["a", "b"], host="example.org", port=9000, own_keys=True, **TOY)
+    server, home = tmp_path / "server", tmp_path / "sites" / "a"
+    assert not list((tmp_path / "sites").rglob("*.key"))  # nobody made one for a site
+    assert not list((server / "keys").iterdir())
+    assert "--auth-supernode-private-key secure/node.key" in (home / "start.sh").read_text()
+    public = control.make_public(home / "secure", "a")
+    assert control.make_public(home / "secure", "a") == public
+    assert stat.S_IMODE((home / "secure" / "node.key").stat().st_mode) == 0o600
+    assert control.admit(tmp_path, "a", public) == f"{server / 'keys' / 'a.pub'} goes to the server"
+    assert list(keys.names_by_key(server / "keys").values()) == ["a"]
+    for wrong in ("nonsense", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFhQyk0yYHNhT9tVSaRNzQ7qMPj9sUhSgHbi1jGG3eCE"):
+        with pytest.raises(ValueError):
+            control.admit(tmp_path, "a", wrong)
+    asked = []
+
+    def flwr(folder, *words, options=()):
+        asked.append(words[:2] + words[-1:])
+        return {"success": True, "node-id": len(asked)}
+
+    monkeypatch.setattr(trial, "flwr", flwr)
+    monkeypatch.setattr(trial, "wait_for_port", lambda folder: None)
+    assert trial.register(tmp_path) == trial.register(tmp_path) == {"a": "1"}
+    (home / "secure" / "node.key").unlink()
+    control.admit(tmp_path, "a", control.make_public(home / "secure", "a"))
+    assert trial.register(tmp_path) == {"a": "3"}
+    register, unregister = ("supernode", "register", "keys/a.pub"), ("supernode", "unregister", "1")
+    assert asked == [register, unregister, register]
+
+
 def test_json_is_found_behind_talk():
     assert commands._last_object('hello {x} {"a": {"b": 1}}\n{"success": true}\n') == {"success": True}
     assert commands._last_object("nothing") is None
@@ -349,7 +380,7 @@ def test_json_is_found_behind_talk():
 @pytest.fixture
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """SuperLink and three SuperNodes in processes of their own; ended by their ids, whatever the test does."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     folder = tmp_path / "deployment"
     provision(folder, ["a", "b", "c"], host="127.0.0.1", port=trial._free_port(), **TOY)
     try:

@@ -117,7 +117,7 @@ def test_a_site_with_the_key_of_another_kit_is_told_to_have_it_until_it_comes_wi
             time.sleep(0.01)
         why = carrier.carry(b"x", ["a"], 5.0)["a"]
         assert why.code is Code.WRONG_KEY
-        assert why.text == "its site.key is not the one that the server has in keys"
+        assert why.text == "its key is not the one that the server has in keys"
         come(own)
         while not carrier.sites() and time.monotonic() < end:
             time.sleep(0.01)

@@ -20,13 +20,15 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_csr
 from nvflare.apis.fl_exception import FLCommunicationError
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
 from support.deployments import free_port
 
 from fedualex.deploy import processes
-from fedualex.deploy.nvflare import control as local, job, job as sessions, provision as party
+from fedualex.deploy.nvflare import control, control as local, job, job as sessions, keys, provision as party
 from fedualex.deploy.nvflare.provision import provision
+from fedualex.deploy.party import Layout
 
 SITES = ["site-1", "site-2", "site-3"]
 ENTRIES = {"serve": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
@@ -155,6 +157,41 @@ def test_a_clock_that_is_wrong_is_one_sentence(kits):
             SystemExit, match=rf"client.crt is valid from .* clock says {wrong:%Y-%m-%d %H:%M} UTC: set"
         ):
             party.check_clock(site, wrong)
+
+
+def test_a_site_makes_its_own_key_and_the_authority_signs_it(tmp_path):
+    provision(tmp_path, SITES, port=8002, own_keys=True, **ENTRIES)
+    layout = Layout(tmp_path)
+    home = layout.site(SITES[0])
+    startup, own = home / "kit" / "startup", home / "secure"
+    assert not list(layout.site("").rglob("*.key"))  # nobody made one for a site
+    with pytest.raises(SystemExit, match=r"has no client.crt yet: `fedualex deploy join`"):
+        keys.install_own_key(home, own)
+    asked = control.make_public(own, SITES[0])
+    assert load_pem_x509_csr(asked.encode()).is_signature_valid
+    with pytest.raises(ValueError, match=f"the signing request of {SITES[1]} is not its own"):
+        control.admit(tmp_path, SITES[1], asked)
+    assert "client.crt goes to" in control.admit(tmp_path, SITES[0], asked)
+    made = load_pem_x509_certificate((startup / "client.crt").read_bytes())
+    made.verify_directly_issued_by(load_pem_x509_certificate((startup / "rootCA.pem").read_bytes()))
+    other = load_pem_x509_certificate((layout.server / "kit" / "startup" / "server.crt").read_bytes())
+    assert made.issuer == other.issuer
+    keys.install_own_key(home, own)
+    private = (startup / "client.key").read_bytes()
+    assert private == (own / "transport.key").read_bytes()
+    assert stat.S_IMODE((startup / "client.key").stat().st_mode) == 0o600
+
+    (own / "transport.key").unlink()  # a new key: until its certificate comes, the site goes on with the former one
+    again = control.make_public(own, SITES[0])
+    keys.install_own_key(home, own)
+    assert (startup / "client.key").read_bytes() == private
+    control.admit(tmp_path, SITES[0], again)
+    keys.install_own_key(home, own)
+    assert (startup / "client.key").read_bytes() == (own / "transport.key").read_bytes() != private
+    (own / "transport.key").unlink()
+    (startup / "client.key").unlink()
+    with pytest.raises(SystemExit, match="is of another key than this site's own"):
+        keys.install_own_key(home, own)
 
 
 def test_each_party_gets_its_own_key_and_a_narrow_policy(kits):

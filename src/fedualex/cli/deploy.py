@@ -81,7 +81,7 @@ def _arrays(line: Json, how: str) -> str:
 @click.option("--engine", help="local, nvflare or flower.")
 @click.option("--host", help="The name by which sites reach the server; localhost.")
 @click.option("--port", type=int, help="The port at which they do; 8002.")
-@click.option("--own-keys", is_flag=True, default=None, help="Each site makes its own key for masks: join, then admit.")
+@click.option("--own-keys", is_flag=True, default=None, help="Each site makes its own keys: join, then admit.")
 @json_option
 @plain_errors
 def init(
@@ -146,15 +146,14 @@ def doctor(party: Path, quick: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("site", type=click.Path(path_type=Path, file_okay=False, exists=True))
-@click.option("--renew", is_flag=True, help="Make a new key in place of the one that is there.")
+@click.option("--renew", is_flag=True, help="Make new keys in place of those that are there.")
 @json_option
 @plain_errors
 def join(site: Path, renew: bool, as_json: bool) -> None:
-    """Make a site's own key for masks, in its folder SITE, and a request for the authority."""
-    from ..deploy.party import read_settings
-    from ..deploy.secure.joining import join as make_request
+    """Make a site's own keys, in its folder SITE, and a request for the authority."""
+    from ..deploy.consortium import membership
 
-    request, words = make_request(site, read_settings(site)["name"], renew=renew)
+    request, words = membership.join(site, renew=renew)
     line = f"{request}: send it to the authority, and tell these words by telephone: {words}"
     say(line, {"request": str(request), "fingerprint": words}, as_json)
 
@@ -166,14 +165,16 @@ def join(site: Path, renew: bool, as_json: bool) -> None:
 @plain_errors
 def admit(folder: Path, requests: tuple[Path, ...], as_json: bool) -> None:
     """Take the public keys of sites, where `init` was run; once all are there, sign their list for the server."""
-    from ..deploy.secure.joining import admit as take
+    from ..deploy.consortium import membership
 
-    taken, missing = take(layout_of(folder), requests)
+    taken, given, missing = membership.admit(folder, requests)
     if as_json:
-        print_json({"fingerprints": taken, "missing": missing})
+        print_json({"fingerprints": taken, "given": given, "missing": missing})
         return
     for name, words in taken.items():
         echo(f"{name}: {words}; it must be what {name} tells by telephone")
+    for what in given:
+        echo(what)
     signed = (
         f"the list is signed: {layout_of(folder).server / 'secure'} goes to the server, which gives it to all sites"
     )

@@ -1,76 +1,244 @@
 """`fedualex deploy status --watch`: a live page on loopback, and the same numbers as Prometheus reads them."""
 
 import html
+import json
+import math
 import threading
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+from ..runtime.status import HEALS, REFUSALS, START, Code
 from ..storage import Json
 from .common import echo, shown
 from .deploy_run import engine_of, layout_of, stored_run
 
-LOOPBACK = "127.0.0.1"
-SECONDS = 2.0
-"""Between two looks; an engine that is expensive to ask is asked less often."""
+# How a run stands, from the server's folder alone.
+
+
 LAST = 10
-"""How many complaints are shown."""
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">
-<title>{title}</title><style>body{{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}}
-table{{border-collapse:collapse}}td,th{{border:1px solid #999;padding:.2rem .6rem;text-align:left}}</style>
-<h1>{title}</h1><table>{rows}</table><h2>Sites</h2>
-<table><tr><th>site</th><th>complaints</th><th>the last one</th></tr>{sites}</table>
-<h2>Last errors</h2><table><tr><th>time (UTC)</th><th>message</th></tr>{errors}</table>
-<p>Read every {every:g} s from the server's folder. <a href="/metrics">Metrics for Prometheus</a></p></html>
-"""
+"""How many repaired complaints and errors are shown."""
 
 
 def snapshot(folder: Path) -> Json:
-    """How a deployment stands: the engine's word, the last record, and what the server's log complains about."""
-    from ..deploy.consortium.differences import DIFFERS
-    from ..deploy.engine import BACK
+    """How a deployment stands: the engine's word, the records, each site, and what the server's log complains about."""
+    from ..deploy.consortium.heard import read_heard
     from ..deploy.party import read_events, read_log
 
     control, settings = engine_of(folder)
+    server = layout_of(folder).server
     said, ended = control.state(folder)
     history, status = stored_run(folder)
-    last = history[-1] if history else {}
-    complaints = [line for line in read_log(layout_of(folder).server) if line.get("level") in ("WARNING", "ERROR")]
-    failures = [line for line in read_events(layout_of(folder).server) if line["code"] not in (BACK, DIFFERS)]
-    of_site = {name: [line for line in failures if line["party"] == name] for name in settings["sites"]}
-    gaps = [value for key, value in last.items() if key.startswith("gap_") and value is not None]
+    last, heard = (history[-1] if history else {}), read_heard(server)
+    events = list(read_events(server))
+    open_, repaired = _complaints(events, list(settings["sites"]))
+    logged = [line for line in read_log(server) if line.get("level") == "ERROR"]
     return {
         "folder": str(folder),
         "engine": said,
         "live": not ended and said != "unreachable",
         "status": None if status is None else f"{status['status']}, {status['stop']}",
         **{key: last.get(key) for key in ("round", "exchanges", "seconds", "bytes_up", "bytes_down")},
-        "gap": min(gaps, default=None),
+        "asked": f"{heard['task']} {heard['number']}" if heard else None,
+        "gap": _gap(last),
+        "tol": _tolerance(folder),
+        "gaps": [(record["seconds"], gap) for record in history if (gap := _gap(record)) is not None],
+        "left": None if status is not None else _seconds_left(history, _tolerance(folder)),
         "sites": {
-            name: {"complaints": len(found), "last": _complaint(found[-1]) if found else None}
-            for name, found in of_site.items()
+            name: {
+                "heard": heard.get("sites", {}).get(name),
+                "open": open_.get(name),
+                "complaints": sum(line["party"] == name for line in events if _is_complaint(line)),
+            }
+            for name in settings["sites"]
         },
-        "errors": [{"time": c["time"], "message": c["message"]} for c in complaints[-LAST:]],
+        "repaired": repaired[-LAST:],
+        "columns": _columns(server),
+        "errors": [{"time": c["time"], "message": c["message"]} for c in logged[-LAST:]],
     }
 
 
-def _complaint(line: Json) -> str:
-    return f"{line['task']} {line['number']}: {line['text']}"
+def _is_complaint(line: Json) -> bool:
+    return line["code"] in list(Code)
+
+
+def _complaints(events: Sequence[Json], sites: Sequence[str]) -> tuple[dict[str, Json], list[Json]]:
+    """By site what it has not been heard since, and what was said of sites that answered again, each once."""
+    from ..deploy.engine import BACK
+
+    open_, repaired = dict[str, Json](), []
+    for line in (line for line in events if line["party"] in sites):
+        if _is_complaint(line):
+            first = open_.get(line["party"], line)
+            open_[line["party"]] = {**line, "since": first.get("since", line["time"])}
+        elif line["code"] == BACK and (was := open_.pop(line["party"], None)) is not None:
+            repaired.append({**was, "repaired": line["time"]})
+    return open_, repaired
+
+
+def _columns(server: Path) -> list[str]:
+    """What sites have said of columns that differ from those of the others."""
+    from ..deploy.consortium.differences import FILE, tell_column
+
+    file = server / FILE
+    found = json.loads(file.read_text()) if file.exists() else {}
+    return [tell_column(name, found[name]) for name in sorted(found)]
+
+
+def _gap(record: Json) -> float | None:
+    return min((value for key, value in record.items() if key.startswith("gap_") and value is not None), default=None)
+
+
+def _tolerance(folder: Path) -> float | None:
+    from ..deploy.consortium.settings import settings_of
+
+    manifest = layout_of(folder).run / "manifest.json"
+    known = (
+        json.loads(manifest.read_text())["configuration"]
+        if manifest.exists()
+        else settings_of(layout_of(folder).server)
+    )
+    tol: float | None = known["run"]["tol"]
+    return tol
+
+
+def _seconds_left(history: Sequence[Json], tol: float | None) -> float | None:
+    """Until the gap is at the tolerance, if it goes on to shrink as it did over the last half of the records."""
+    known = [(record["seconds"], gap) for record in history if (gap := _gap(record)) is not None and gap > 0]
+    if tol is None or len(known) < 3:
+        return None
+    (began, first), (now, last) = known[len(known) // 2 - 1], known[-1]
+    if last >= first or now <= began or last <= tol:
+        return None
+    return (now - began) * math.log(last / tol) / math.log(first / last)
+
+
+# The same for people, in the look of reports.
+
+
+LOOPBACK = "127.0.0.1"
+SECONDS = 2.0
+"""Between two looks; an engine that is expensive to ask is asked less often."""
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">
+<meta name="viewport" content="width=device-width"><title>{title}</title><style>{style}
+.gaps {{ width: 100%; height: 160px; }} .gaps text {{ fill: var(--soft); font-size: 12px; }}
+.gaps polyline {{ fill: none; stroke: var(--blue); stroke-width: 2; }}
+.gaps .tol {{ stroke: var(--orange); stroke-dasharray: 5 4; }}
+td:first-child {{ white-space: nowrap; }}
+</style><h1>{title}</h1><p class="answer">{answer}</p><p class="headline">{state}</p>{gaps}
+<section><h2>Sites</h2>{sites}</section>{columns}{repaired}{errors}
+<p class="small">Read every {every:g} s from the server's folder, at {now}.
+<a href="/metrics">Metrics for Prometheus</a></p></html>
+"""
+WIDTH, HEIGHT, TOP = 900.0, 130.0, 20.0
 
 
 def page(found: Json) -> str:
     """The snapshot for people."""
-    gap = "none yet" if found["gap"] is None else f"gap <= {shown(found['gap'])}"
-    named = {"engine": found["engine"], "status": found["status"] or "not ended", "certificate": gap}
-    named |= {key: found[key] for key in ("round", "exchanges", "bytes_up", "bytes_down")}
-    sites = [(name, site["complaints"], site["last"] or "") for name, site in found["sites"].items()]
+    sites = [_site_row(name, site) for name, site in found["sites"].items()]
+    repaired = [
+        (_clock(one["since"]), _clock(one["repaired"]), one["party"], _words(one))
+        for one in reversed(found["repaired"])
+    ]
+    errors = [(_clock(error["time"]), error["message"]) for error in reversed(found["errors"])]
     return PAGE.format(
+        style=files("fedualex").joinpath("report/web/page.css").read_text(),
         title=html.escape(f"fedualex: {found['folder']}"),
-        rows=_rows(named.items()),
-        sites=_rows(sites),
-        errors=_rows((error["time"], error["message"]) for error in reversed(found["errors"])),
+        answer=html.escape(_answer(found)),
+        state=html.escape(_state(found)),
+        gaps=_gap_chart(found["gaps"], found["tol"]),
+        sites=_table(("site", "last answer", "now", "complaints so far"), sites),
+        columns=_section("Columns that differ", _table((), [(text,) for text in found["columns"]])),
+        repaired=_section("Repaired", _table(("since", "until", "site", "what was said"), repaired)),
+        errors=_section("Errors of the server", _table(("time", "message"), errors)),
         every=SECONDS,
+        now=f"{datetime.now():%H:%M:%S}",
     )
+
+
+def _answer(found: Json) -> str:
+    gap = "no certificate yet" if found["gap"] is None else f"certified gap <= {shown(found['gap'])}"
+    return gap if found["tol"] is None else f"{gap}; the run ends at {found['tol']:g}"
+
+
+def _state(found: Json) -> str:
+    if found["status"]:
+        parts = [f"ended: {found['status']}"]
+    else:
+        parts = [f"engine: {found['engine']}"] + [f"asked last: {found['asked']}"] * (found["asked"] is not None)
+    if found["round"] is not None:
+        parts.append(f"round {found['round']}, {found['exchanges']} exchanges in {_duration(found['seconds'])}")
+        parts.append(f"{_size(found['bytes_up'])} up, {_size(found['bytes_down'])} down")
+    if found["left"] is not None:
+        parts.append(f"about {_duration(found['left'])} left if the gap goes on to shrink as it did")
+    return "; ".join(parts)
+
+
+def _site_row(name: str, site: Json) -> tuple[object, ...]:
+    heard = "not yet" if site["heard"] is None else _clock(datetime.fromtimestamp(site["heard"], UTC).isoformat())
+    if site["open"] is None:
+        return name, heard, "answers" if site["heard"] else "not asked yet", site["complaints"]
+    code = Code(site["open"]["code"])
+    do = REFUSALS.get(code) or HEALS.get(code, START)
+    return name, heard, f"since {_clock(site['open']['since'])}: {_words(site['open'])}. Do: {do}", site["complaints"]
+
+
+def _words(line: Json) -> str:
+    return f"{line['task']} {line['number']}: {line['text']}"
+
+
+def _clock(time: str) -> str:
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _size(count: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def _gap_chart(gaps: Sequence[tuple[float, float]], tol: float | None) -> str:
+    """The certified gap against time, on a logarithmic scale, with the tolerance as a broken line."""
+    known = [(seconds, math.log10(gap)) for seconds, gap in gaps if gap > 0]
+    if len(known) < 2:
+        return ""
+    low = min([value for _, value in known] + [math.log10(tol)] * bool(tol))
+    high, last = max(value for _, value in known), known[-1][0] or 1.0
+
+    def height(value: float) -> float:
+        return TOP + (HEIGHT - TOP) * (high - value) / max(high - low, 1e-9)
+
+    line = " ".join(f"{WIDTH * seconds / last:.1f},{height(value):.1f}" for seconds, value in known)
+    limit = f'<polyline class="tol" points="0,{height(math.log10(tol)):.1f} {WIDTH},{height(math.log10(tol)):.1f}"/>'
+    return (
+        f'<svg class="gaps" viewBox="0 0 {WIDTH:.0f} 150" role="img" aria-label="certified gap against time">'
+        f'<polyline points="{line}"/>{limit * bool(tol)}<text x="0" y="12">certified gap, from 10^{high:.1f} to '
+        f'10^{low:.1f}</text><text x="{WIDTH:.0f}" y="147" text-anchor="end">{_duration(last)}</text></svg>'
+    )
+
+
+def _section(title: str, table: str) -> str:
+    return f"<section><h2>{title}</h2>{table}</section>" if table else ""
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    body = "\n".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if body else ""
+
+
+# The same for programs.
 
 
 def metrics(found: Json) -> str:
@@ -84,15 +252,19 @@ def metrics(found: Json) -> str:
         "fedualex_bytes_down_total": found["bytes_down"],
         "fedualex_certified_gap": found["gap"],
     }
-    lines = [
-        line
-        for name, value in values.items()
-        if value is not None
-        for line in (f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}", f"{name} {value}")
-    ]
-    lines.append("# TYPE fedualex_site_complaints_total counter")
-    lines += [f'fedualex_site_complaints_total{{site="{n}"}} {s["complaints"]}' for n, s in found["sites"].items()]
+    lines = [text for name, value in values.items() if value is not None for text in (_kind(name), f"{name} {value}")]
+    each: dict[str, dict[str, Any]] = {
+        "fedualex_site_complaints_total": {name: site["complaints"] for name, site in found["sites"].items()},
+        "fedualex_site_missing": {name: int(site["open"] is not None) for name, site in found["sites"].items()},
+        "fedualex_site_last_answer_seconds": {n: site["heard"] for n, site in found["sites"].items() if site["heard"]},
+    }
+    for name, of_sites in each.items():
+        lines += [_kind(name), *(f'{name}{{site="{site}"}} {value}' for site, value in of_sites.items())]
     return "\n".join(lines) + "\n"
+
+
+def _kind(name: str) -> str:
+    return f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}"
 
 
 def watch(folder: Path, port: int) -> None:
@@ -154,7 +326,3 @@ class Watch:
                 """The terminal is not for every request."""
 
         return Handler
-
-
-def _rows(rows: Iterable[Sequence[object]]) -> str:
-    return "\n".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)

@@ -15,6 +15,8 @@ from typing import Any
 from ..storage import Json, write_atomically, write_json
 
 SERVER = "server"
+SECURE = "secure"
+"""The folder of keys that no kit replaces where sites make their own."""
 RESERVED = (SERVER, "admin", "authority", "localhost")
 """Names that a site cannot have."""
 

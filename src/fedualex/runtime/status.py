@@ -63,6 +63,8 @@ class Code(StrEnum):
     """Server and site run different versions of fedualex."""
     DISAGREES = "disagrees"
     """Server and site were told different tasks."""
+    OTHER_ROWS = "other_rows"
+    """The site's table is not the one that it had when the run began."""
     NOT_LOADED = "not_loaded"
     """The site's folder or table is not as it must be."""
     NOT_FINITE = "not_finite"
@@ -114,6 +116,8 @@ REFUSALS: Mapping[Code, str] = MappingProxyType(
         Code.KEYS_DIFFER: "`fedualex deploy renew`, and give every party its new folder",
         Code.OTHER_VERSION: "install the same version of fedualex at both, then `fedualex deploy run`",
         Code.DISAGREES: "give every party its folder of the same kit",
+        Code.OTHER_ROWS: "the site puts back the table of before, then `fedualex deploy resume`; or move `server/run` "
+        "and `server/known.npz` away and begin again with the new rows",
         Code.NOT_LOADED: "`fedualex deploy check` in the site's folder says what is wrong; then `fedualex deploy run`",
     }
 )

@@ -20,10 +20,12 @@ from fedualex.deploy.consortium.deployment import find_unfinished, load_site
 from fedualex.deploy.consortium.messages import read_known
 from fedualex.deploy.consortium.settings import settings_of
 from fedualex.deploy.consortium.site import read_own_table
+from fedualex.deploy.engine import RefusedError
 from fedualex.deploy.ledger import audit
 from fedualex.deploy.wire import pack_known, unpack_summary
 from fedualex.runs.settings import ConfigurationError
 from fedualex.runtime import Status
+from fedualex.runtime.status import Code
 from fedualex.storage import read_arrays
 from fedualex.tables.party import Party
 
@@ -142,8 +144,11 @@ def test_a_site_that_was_started_again_with_other_rows_takes_no_part_in_the_run_
     site = load_site(home)
     for task in ("survey", "effects", "measure"):
         request = next(one for name, one, _ in seen if one.task == task and name == "north")
-        with pytest.raises(RuntimeError, match="not made of this site's rows"):
+        with pytest.raises(
+            RefusedError, match="table is not the one that the run began with: own rows of this"
+        ) as refusal:
             site.work(request)
+        assert refusal.value.code is Code.OTHER_ROWS
 
 
 def test_what_a_site_leaves_out_need_not_be_in_its_table(ended, tmp_path):

@@ -49,13 +49,26 @@ def in_threads(place):
     return model
 
 
-@pytest.mark.parametrize("secure_sums", ["off", "on"])
+def join_all(root):
+    """Each site makes its own keys, and the authority signs them; nobody else ever has them."""
+    assert not list((root / "sites").rglob("*.key"))
+    for name in HOSPITALS:
+        cli("deploy", "join", root / "sites" / name)
+        done = cli("deploy", "admit", root, root / "sites" / name / f"join-{name}.json")
+        assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("secure_sums", "own_keys"), [("off", False), ("on", False), ("on", True)], ids=["plain", "masked", "own keys"]
+)
 @pytest.mark.parametrize("engine", engines.ENGINES)
-def test_every_engine_ends_in_the_same_model(place, in_threads, engine, secure_sums):
+def test_every_engine_ends_in_the_same_model(place, in_threads, engine, secure_sums, own_keys):
     expected = in_threads(secure_sums)
-    server = {"engine": engine, "port": free_port()}
-    root = deployment(place, secure_sums, f"{engine}-{secure_sums}", server, **FEW)
+    server = {"engine": engine, "port": free_port(), "own_keys": own_keys}
+    root = deployment(place, secure_sums, f"{engine}-{secure_sums}-{own_keys}", server, **FEW)
     try:
+        if own_keys:
+            join_all(root)
         allow_few_rows(root)
         assert cli("deploy", "up", root).exit_code == 0
         ran = cli("deploy", "run", root)

@@ -11,11 +11,11 @@ from support.command_line import cli
 from support.consortium import deployment, run_in_threads, write_tables
 from support.patients import HOSPITALS
 
-from fedualex.deploy.consortium.membership import add_site, remove_site, renew
+from fedualex.deploy.consortium.membership import add_site, admit, join, remove_site, renew
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.ledger import audit
 from fedualex.deploy.party import Layout
-from fedualex.deploy.secure.joining import TASK, OwnKeys, admit, join, pack_roster
+from fedualex.deploy.secure.joining import TASK, OwnKeys, pack_roster
 from fedualex.deploy.secure.masks import UntrustedKeysError, private_key, read_roster, write_key
 from fedualex.deploy.secure.sums import reveal
 from fedualex.deploy.wire import pack_json
@@ -33,7 +33,7 @@ def root(tmp_path):
 
 def joined(root, *names, **options):
     """The requests of these sites, as they come to the authority."""
-    return [join(Layout(root).site(name), name, **options)[0] for name in names]
+    return [join(Layout(root).site(name), **options)[0] for name in names]
 
 
 def private_files(folder):
@@ -53,11 +53,14 @@ def test_whoever_makes_a_kit_has_the_key_of_no_site_and_nothing_runs_before_all_
     with pytest.raises(ConfigurationError, match="not all sites have joined: `fedualex deploy admit` says who"):
         run_in_threads(root)
     requests = joined(root, *HOSPITALS[:2])
-    assert admit(Layout(root), requests)[1] == ["west"]
+    assert admit(root, requests)[2] == ["west"]
     for request in requests:  # it has the public half alone
-        assert json.loads(request.read_text()).keys() == {"site", "key"}
+        assert json.loads(request.read_text()).keys() == {"site", "key", "transport"}
         own = private_key(request.parent / "secure" / "key.pem").private_bytes_raw().hex()
+        transport = (request.parent / "secure" / "transport.key").read_bytes().hex()
         assert own not in request.read_text()
+        assert transport not in request.read_text()
+        assert not (request.parent / "site.key").exists()  # nobody else made one
     assert not (root / "server" / "secure" / "roster.json").exists()
 
 
@@ -77,12 +80,12 @@ def test_a_run_of_sites_with_keys_of_their_own_is_under_masks(root):
 
 
 def test_a_new_key_of_one_site_reaches_the_others_without_their_doing_anything(root):
-    admit(Layout(root), joined(root, *HOSPITALS))
+    admit(root, joined(root, *HOSPITALS))
     sites = {name: masks_of(root, name) for name in HOSPITALS}
     first = pack_roster(root / "server")
     for site in sites.values():
         site.take(taking(first))
-    admit(Layout(root), joined(root, "west", renew=True))
+    admit(root, joined(root, "west", renew=True))
     sites["west"] = masks_of(root, "west")  # who made a new key is started again; the others are not
     second = pack_roster(root / "server")
     for site in sites.values():
@@ -100,7 +103,7 @@ def test_a_new_key_of_one_site_reaches_the_others_without_their_doing_anything(r
 
 
 def test_a_list_that_the_authority_has_not_signed_is_not_taken(root):
-    admit(Layout(root), joined(root, *HOSPITALS))
+    admit(root, joined(root, *HOSPITALS))
     site, roster = masks_of(root, "west"), read_roster(root / "server")
     others = {**roster.keys, "east": roster.keys["north"]}
     thief = Ed25519PrivateKey.generate()
@@ -130,11 +133,11 @@ def test_requests_that_are_none_and_keys_of_others_are_refused(root, tmp_path):
     ):
         (tmp_path / "wrong.json").write_text(json.dumps(wrong))
         with pytest.raises(UntrustedKeysError, match=why):
-            admit(Layout(root), [tmp_path / "wrong.json"])
-    admit(Layout(root), [request])
+            admit(root, [tmp_path / "wrong.json"])
+    admit(root, [request])
     (tmp_path / "wrong.json").write_text(json.dumps({**known, "site": "east"}))
     with pytest.raises(UntrustedKeysError, match="the key of east is that of another site"):
-        admit(Layout(root), [tmp_path / "wrong.json"])
+        admit(root, [tmp_path / "wrong.json"])
     with pytest.raises(FileExistsError):
         write_key(Layout(root).site("west"), private_key(Layout(root).site("west") / "secure" / "key.pem"))
     before = (Layout(root).site("west") / "secure" / "key.pem").read_bytes()
@@ -143,7 +146,7 @@ def test_requests_that_are_none_and_keys_of_others_are_refused(root, tmp_path):
 
 
 def test_sites_come_and_go_and_certificates_are_renewed_while_the_keys_for_masks_stay(root, tmp_path):
-    admit(Layout(root), joined(root, *HOSPITALS))
+    admit(root, joined(root, *HOSPITALS))
     keys = {name: (Layout(root).site(name) / "secure" / "key.pem").read_bytes() for name in HOSPITALS}
     renew(root)
     assert {name: (Layout(root).site(name) / "secure" / "key.pem").read_bytes() for name in HOSPITALS} == keys
@@ -151,7 +154,7 @@ def test_sites_come_and_go_and_certificates_are_renewed_while_the_keys_for_masks
     add_site(root, "rome", str(tmp_path / "west.csv"))
     assert not (root / "server" / "secure" / "roster.json").exists()
     assert private_files(root / "sites" / "rome") == []
-    assert admit(Layout(root), joined(root, "rome"))[1] == []
+    assert admit(root, joined(root, "rome"))[2] == []
     assert set(read_roster(root / "server").keys) == {*HOSPITALS, "rome"}
     remove_site(root, "west")
     roster = read_roster(root / "server")

@@ -25,6 +25,7 @@ from ..policy import REQUIRED, THRESHOLDS, read_policy
 from ..secure.sums import FEWEST, OFF, can_make_keys, why_not_secure
 from ..task import FencedError
 from .agreement import has_tables
+from .heard import HeardEngine
 from .server import TableServer
 from .settings import SETTINGS, party_problem, read, roster_of, server_problem, settings_of, task_of
 from .site import TableSite, facts_of
@@ -42,7 +43,7 @@ def serve(engine: Engine, party: Path) -> Run:
     forget_failure(party)
     try:
         with closing(engine):
-            return _serve(engine, party)
+            return _serve(HeardEngine(engine, party), party)
     except FencedError:  # another server has taken over: what there is to say is its to say
         raise
     except Exception as error:
@@ -247,7 +248,13 @@ def provision(root: Path, settings: Mapping[str, Any], *, masks: bool = True) ->
     root.mkdir(parents=True, exist_ok=True)
     server, sites = settings["server"], list(settings["sites"])
     control_of(server["engine"]).provision(
-        root, sites, host=server["host"], port=server["port"], serve=SERVE, site=LOAD_SITE
+        root,
+        sites,
+        host=server["host"],
+        port=server["port"],
+        serve=SERVE,
+        site=LOAD_SITE,
+        own_keys=server.get("own_keys", False),
     )
     write_run_unit(Layout(root).server)
     for name in sites:

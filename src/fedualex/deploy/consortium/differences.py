@@ -55,13 +55,13 @@ def tell_differences(party: Path, said: Mapping[str, Differences], on_warning: s
                 columns.setdefault(name, {}).setdefault(kind, []).append(site)
     write_json(party / FILE, columns)
     for name in sorted(columns):
-        sentence = _tell(name, columns[name])
+        sentence = tell_column(name, columns[name])
         for kind, sites in columns[name].items():
             for site in sites:
                 log.warning("%s", sentence, extra=event(DIFFERS, site, kind, 0, sentence))
     doubted = [name for name in sorted(columns) if columns[name].keys() & set(DOUBTS)]
     if doubted and on_warning == STOP:
-        first = "; ".join(_tell(name, columns[name]) for name in doubted[:3])
+        first = "; ".join(tell_column(name, columns[name]) for name in doubted[:3])
         more = f"; so it is with {short(doubted[3:])}" if doubted[3:] else ""
         raise ConfigurationError(
             f"sites have other units or spellings in a column, or patients who differ as much: {first}{more}. Correct "
@@ -69,6 +69,7 @@ def tell_differences(party: Path, said: Mapping[str, Differences], on_warning: s
         )
 
 
-def _tell(name: str, kinds: Mapping[str, list[str]]) -> str:
+def tell_column(name: str, kinds: Mapping[str, list[str]]) -> str:
+    """How a column differs at which sites, in one sentence."""
     parts = [TELL[kind].format(sites=", ".join(kinds[kind])) for kind in TELL if kind in kinds]
     return f"the column {name!r} is {', and '.join(parts)}"

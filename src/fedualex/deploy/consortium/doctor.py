@@ -15,9 +15,9 @@ from typing import Any
 from ... import __version__
 from ...validation import short
 from ..ledger import LEDGER, audit
-from ..party import SERVER, read_settings
+from ..party import SECURE, SERVER, read_settings
 from ..policy import POLICY, read_policy
-from ..secure.sums import AUTHORITY, KEY, SECURE, has_keys
+from ..secure.sums import AUTHORITY, KEY, has_keys
 from .agreement import agreement, has_tables
 from .check import checked
 from .settings import settings_of

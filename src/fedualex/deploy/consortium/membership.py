@@ -6,7 +6,8 @@ keys at the same time, whoever was removed is locked out, and there is one way f
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,8 @@ from ...storage import write_atomically, write_json
 from ...tables.goals import names_of
 from .. import engines
 from ..ledger import HEAD, LEDGER
-from ..party import SERVER, Layout, check_name
+from ..party import SECURE, SERVER, Layout, check_name, read_settings
 from ..policy import POLICY
-from ..secure.sums import SECURE
 from .agreement import has_tables
 from .deployment import provision
 from .messages import known_file
@@ -83,6 +83,23 @@ def renew(root: Path) -> list[str]:
     return [SERVER, *settings["sites"]]
 
 
+def join(party: Path, *, renew: bool = False) -> tuple[Path, str]:
+    """At a site: its own keys and a request for the authority; the file, and the words to compare by telephone."""
+    from ..secure import joining  # which needs cryptography
+
+    control = engines.control_of(settings_of(party)["server"]["engine"])
+    return joining.join(party, read_settings(party)["name"], control.make_public, renew=renew)
+
+
+def admit(root: Path, requests: Sequence[Path]) -> tuple[dict[str, str], list[str], list[str]]:
+    """At the authority: the words of each request, what is to be given to whom, and who has not joined yet."""
+    from ..secure import joining
+
+    layout = Layout(root)
+    control = engines.control_of(settings_of(layout.server)["server"]["engine"])
+    return joining.admit(layout, requests, partial(control.admit, root))
+
+
 def _check_new(name: str, settings: Mapping[str, Any]) -> None:
     try:
         check_name(name)
@@ -130,7 +147,7 @@ def _rekey(layout: Layout, settings: Mapping[str, Any]) -> None:
     if own_keys:
         from ..secure.joining import change_sites
 
-        change_sites(layout, list(settings["sites"]))
+        change_sites(layout, list(settings["sites"]), partial(control.admit, layout.root))
 
 
 def _set_aside(layout: Layout, settings: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from ...data.partitions import held_out_by
 from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError, check_keys, read_toml
+from ...runtime.status import Code
 from ...summaries import Known, Summary
 from ...tables.baselines import baseline_of, keep_baselines
 from ...tables.folds import FoldedRows, known_by_fold
@@ -27,6 +28,7 @@ from ...tables.party import Party
 from ...tables.recipe import TableRecipe
 from ...validation import hint, missing, row_weights, short
 from .. import Arrays, Request, Site, SiteFacts
+from ..engine import RefusedError
 from ..policy import BEGIN, CALIBRATE, CURVATURE, EFFECTS, FOLD_LOSSES, MEASURE, PATH, PLACE, Policy, Release
 from ..site import DisagreementError
 from ..wire import pack_json, pack_summary, unpack_known
@@ -428,7 +430,8 @@ class TableSite:
         """What was agreed on, which a table that has changed since, while this site was down, is no part of."""
         if (known := self._read(KNOWN)) is None:
             raise DisagreementError("this site has not been told what the parties have agreed on")
-        self._check_known(known)
+        if reason := self._why_not_believed(known):
+            raise RefusedError(f"this site's table is not the one that the run began with: {reason}", Code.OTHER_ROWS)
         return known
 
     def _read(self, what: str) -> list[Known] | None:
@@ -511,6 +514,11 @@ class TableSite:
 
     def _check_known(self, known: Sequence[Known]) -> None:
         """Refuse merged summaries that this site's own are no part of."""
+        if reason := self._why_not_believed(known):
+            raise DisagreementError(f"what the server has merged is not made of this site's rows: {reason}; begin anew")
+
+    def _why_not_believed(self, known: Sequence[Known]) -> str:
+        """Why these merged summaries cannot be those of all sites with this one; empty if they can."""
         last = self.recipe.exchanges
         for number, part in enumerate(known):
             if (seen := digest_known(self.agreed, known[: number + 1])) in self._believed:
@@ -521,10 +529,9 @@ class TableSite:
             else:
                 reason = why_no_penalty(self.recipe, known[:number], part) if number == last else "it has other parts"
             if reason:
-                raise DisagreementError(
-                    f"what the server has merged is not made of this site's rows: {reason}; begin anew"
-                )
+                return reason
             self._believed.add(seen)
+        return ""
 
     def _enough_held_out(self) -> list[bool]:
         """Which sites hold out enough rows to be measured on, as far as can be told from the rows they train on."""

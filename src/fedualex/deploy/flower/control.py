@@ -4,15 +4,36 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...runtime.status import Failure
-from . import runs, trial
+from ..party import Layout
+from . import keys, runs, trial
 from .layout import OUTCOME, REGISTERED, SUBMITTED
 from .provision import provision
 
-__all__ = ["HERE", "KEYED", "POLL", "absent", "down", "fetch", "provision", "state", "stop", "submit", "up"]
+__all__ = [
+    "HERE",
+    "KEYED",
+    "POLL",
+    "absent",
+    "admit",
+    "down",
+    "fetch",
+    "make_public",
+    "provision",
+    "state",
+    "stop",
+    "submit",
+    "up",
+]
 
+make_public = keys.make_public
 POLL = 10.0  # each look is a program of Flower's that keeps a core busy for a second
 HERE = False
 KEYED = ("superlink.db", "superlink.db-shm", "superlink.db-wal", REGISTERED, SUBMITTED, OUTCOME)
+
+
+def admit(folder: Path, name: str, public: str) -> str:
+    """The server registers the key when a run is submitted next, in place of an older one."""
+    return f"{keys.admit(Layout(folder).server, name, public)} goes to the server"
 
 
 def up(folder: Path) -> list[str]:
@@ -26,7 +47,8 @@ def down(folder: Path) -> None:
 
 
 def submit(folder: Path, sites: int) -> None:
-    """A run of the installed app; Flower takes whoever is connected."""
+    """A run of the installed app; Flower takes whoever is connected. Keys that are new are registered before."""
+    trial.register(folder)
     runs.submit(folder)
 
 

@@ -3,11 +3,15 @@
 import ipaddress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from ..party import write_file
+from .layout import NODE_KEY
 
 Key = ec.EllipticCurvePrivateKey
 
@@ -35,6 +39,24 @@ def private_ssh(key: Key) -> bytes:
 def public_ssh(key: Key) -> bytes:
     """A public key as it is registered."""
     return key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH) + b"\n"
+
+
+def make_public(own: Path, name: str) -> str:
+    """At a site that makes its own key in this folder, unless it is there: the public half."""
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (own / NODE_KEY).exists():
+        write_file(own / NODE_KEY, private_ssh(new_key()), 0o600)
+    key: Any = serialization.load_ssh_private_key((own / NODE_KEY).read_bytes(), None)
+    return public_ssh(key).decode()
+
+
+def admit(server: Path, name: str, public: str) -> Path:
+    """Let the server register a site's public key; its file."""
+    if not isinstance(serialization.load_ssh_public_key(public.encode()), ec.EllipticCurvePublicKey):
+        raise ValueError(f"the key of {name} must be of an elliptic curve, as Flower has them")
+    file = server / "keys" / f"{name}.pub"
+    write_file(file, public)
+    return file
 
 
 def names_by_key(folder: Path) -> dict[bytes, str]:

@@ -12,6 +12,8 @@ CONNECTION = "deployment"
 
 PORT_VARIABLE = "FEDUALEX_RUNTIME_PORT"
 
+NODE_KEY = "node.key"
+"""A site's private key."""
 ADDRESS = "address.json"
 """The port that the SuperLink listens on."""
 OUTCOME = "outcome.json"
@@ -51,5 +53,5 @@ def site_names(folder: Path) -> list[str]:
     """The sites of a deployment, by the public keys that its server knows."""
     keys = sorted((Layout(folder).server / "keys").glob("*.pub"))
     if not keys:
-        raise ValueError(f"{folder} is not a Flower deployment: it has no server/keys/*.pub")
+        raise ValueError(f"{folder} has no server/keys/*.pub: it is no Flower deployment, or no site is admitted yet")
     return [key.stem for key in keys]

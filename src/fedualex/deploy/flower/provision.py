@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..party import (
+    SECURE,
     SERVER,
     Layout,
     check_address,
@@ -16,7 +17,7 @@ from ..party import (
     write_unit,
 )
 from . import keys
-from .layout import ADDRESS, CONNECTION, PORT_VARIABLE, QUIET
+from .layout import ADDRESS, CONNECTION, NODE_KEY, PORT_VARIABLE, QUIET
 
 # The texts of a deployment: Flower's app and connection, and the start script of each party.
 
@@ -75,15 +76,15 @@ wait "$superlink"
 """
 
 
-def start_site(name: str, host: str, port: int) -> str:
-    """Starts a site's SuperNode, which starts a process for every message."""
+def start_site(name: str, host: str, port: int, key: str) -> str:
+    """Starts a site's SuperNode, which starts a process for every message. key: the file of its private key."""
     return f"""\
 #!/bin/sh
 # Site {name}. Needs `fedualex[flower]` on the PATH; end it with Ctrl-C or SIGTERM.
 set -eu
 cd "$(dirname "$0")"
 {_exports()}
-exec flower-supernode --superlink {host}:{port} --root-certificates ca.crt --auth-supernode-private-key node.key \\
+exec flower-supernode --superlink {host}:{port} --root-certificates ca.crt --auth-supernode-private-key {key} \\
     --node-config "folder=\\"$PWD\\"" --host 127.0.0.1 --port "${{{PORT_VARIABLE}:-9094}}"
 """
 
@@ -93,11 +94,14 @@ def _exports() -> str:
     return f'{quiet}\nexport FLWR_HOME="$PWD/flwr"'
 
 
-def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str) -> None:
+def provision(
+    folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str, own_keys: bool = False
+) -> None:
     """Write the server's folder, one for each site, and the authority's, which stays where it is made.
 
     `host` is the name or address by which sites reach the server. `serve` and `site` are entry points "module:name":
     serve(engine, folder) runs the round loop, site(folder).work(request) answers for a site; each gets its own folder.
+    With `own_keys` no site has a key: it makes its own, and the server is given the public half.
     """
     check_sites(sites)
     check_address(host, port)
@@ -127,10 +131,12 @@ def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve
     write_entry(server, SERVER, serve)
 
     for name in sites:
-        key, home = keys.new_key(), make_private_folder(layout.site(name))
-        write_file(server / "keys" / f"{name}.pub", keys.public_ssh(key))
-        write_file(home / "node.key", keys.private_ssh(key), 0o600)
+        home, private = make_private_folder(layout.site(name)), f"{SECURE}/{NODE_KEY}" if own_keys else NODE_KEY
+        if not own_keys:
+            key = keys.new_key()
+            write_file(server / "keys" / f"{name}.pub", keys.public_ssh(key))
+            write_file(home / NODE_KEY, keys.private_ssh(key), 0o600)
         write_file(home / "ca.crt", certificate)
-        write_file(home / "start.sh", start_site(name, host, port), 0o700)
+        write_file(home / "start.sh", start_site(name, host, port, private), 0o700)
         write_unit(home, f"site {name}")
         write_entry(home, name, site)

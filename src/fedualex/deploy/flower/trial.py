@@ -19,15 +19,31 @@ WAIT_SECONDS = 180
 
 
 def register(folder: Path) -> dict[str, str]:
-    """Register every key of `folder/server/keys` that is not registered yet; Flower's node numbers by site."""
-    file = Layout(folder).server / REGISTERED
-    nodes: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
-    wait_for_port(folder)
+    """Register every key of `folder/server/keys` that is not registered yet; Flower's node numbers by site.
+
+    The node of a site's former key is no longer admitted.
+    """
+    nodes = _nodes(folder)
     for name in site_names(folder):
-        if name not in nodes:
-            nodes[name] = _register(folder, name)
-            write_json(file, nodes)
-    return nodes
+        key = _key(folder, name)
+        if (former := nodes.get(name)) is not None and former["key"] == key:
+            continue
+        wait_for_port(folder)
+        if former is not None:
+            flwr(folder, "supernode", "unregister", former["node"])
+        nodes[name] = {"node": _register(folder, name), "key": key}
+        write_json(Layout(folder).server / REGISTERED, nodes)
+    return {name: node["node"] for name, node in nodes.items()}
+
+
+def _nodes(folder: Path) -> dict[str, dict[str, str]]:
+    """Of each site whose key is registered, Flower's node and the key."""
+    file = Layout(folder).server / REGISTERED
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def _key(folder: Path, name: str) -> str:
+    return (Layout(folder).server / "keys" / f"{name}.pub").read_text()
 
 
 def wait_for_port(folder: Path) -> None:
@@ -117,8 +133,8 @@ def connected(folder: Path) -> int:
 
 
 def _registered(folder: Path) -> bool:
-    file = Layout(folder).server / REGISTERED
-    return file.exists() and set(site_names(folder)) <= set(json.loads(file.read_text()))
+    nodes = _nodes(folder)
+    return all(name in nodes and nodes[name]["key"] == _key(folder, name) for name in site_names(folder))
 
 
 def _free_port() -> int:

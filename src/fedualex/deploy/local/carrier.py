@@ -117,7 +117,7 @@ LONGEST_PAUSE = 30.0
 """Seconds before a process that ends again and again is started once more; the first pause is one second."""
 LEAVE_SECONDS = 5.0
 ENDED = Failure(Code.UNREACHABLE, "the site's process ended")
-WRONG_KEY = Failure(Code.WRONG_KEY, f"its {KEY} is not the one that the server has in {KEYS}")
+WRONG_KEY = Failure(Code.WRONG_KEY, f"its key is not the one that the server has in {KEYS}")
 
 
 @dataclass(frozen=True)

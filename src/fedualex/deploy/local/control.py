@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...runtime.status import Failure
 from ..party import SERVER, Layout, check_entry, check_sites, copy_result, make_private_folder, write_entry, write_file
+from . import keys
 from .carrier import KEY, KEYS
 from .server import LOCK, OUTCOME
 
@@ -31,8 +32,10 @@ exec "${{PYTHON:-python3}}" -m fedualex.deploy.local.{module} .
 """
 
 
-def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str) -> None:
-    """Write `server` and `sites/NAME`, with a key for each site, and no certificate.
+def provision(
+    folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str, own_keys: bool = False
+) -> None:
+    """Write `server` and `sites/NAME`, with a key for each site unless it makes its own, and no certificate.
 
     host and port are not used: the server takes a free port of loopback.
     """
@@ -48,10 +51,26 @@ def provision(folder: Path, sites: Sequence[str], *, host: str, port: int, serve
     for name in sites:
         key, home = secrets.token_bytes(32), layout.site(name)
         make_private_folder(home)
-        write_file(home / KEY, key, 0o600)
-        write_file(layout.server / KEYS / name, key, 0o600)
+        if not own_keys:
+            write_file(home / KEY, key, 0o600)
+            write_file(layout.server / KEYS / name, key, 0o600)
         write_entry(home, name, site)
         write_file(home / "start.sh", START.format(who=f"site {name}", module="site"), 0o700)
+    if own_keys:
+        keys.make_server_key(layout.server, [layout.site(name) for name in sites])
+
+
+def make_public(own: Path, name: str) -> str:
+    """The public half of the key that a site makes itself."""
+    return keys.make_half(own)
+
+
+def admit(folder: Path, name: str, public: str) -> str:
+    """Let the server know it."""
+    keys.check_half(public)
+    file = Layout(folder).server / KEYS / f"{name}.pub"
+    write_file(file, public)
+    return f"{file} goes to the server"
 
 
 def up(folder: Path) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from ...storage import write_json
 from ..party import Layout, read_entry, read_settings, write_log
 from ..wire import CarriedEngine
-from .carrier import KEYS, Processes
+from .carrier import Processes
+from .keys import keys_of_sites
 
 LOCK, OUTCOME = "server.lock", "outcome.json"
 """Held and holding the process id while a server lives, however it ends; and how it ended, in its own words."""
@@ -51,8 +52,7 @@ def _take(lock: Path) -> None:
 def _serve(folder: Path) -> None:
     names = read_settings(folder)["sites"]
     layout = Layout(folder.parent)
-    keys = {name: (folder / KEYS / name).read_bytes() for name in names}
-    carrier = Processes({name: layout.site(name) for name in names}, keys)
+    carrier = Processes({name: layout.site(name) for name in names}, keys_of_sites(folder, names))
 
     def stop(number: int, frame: object) -> None:
         carrier.stop()

@@ -9,9 +9,10 @@ import sys
 import threading
 from pathlib import Path
 
-from ..party import read_entry, read_settings, write_log
+from ..party import SECURE, read_entry, read_settings, write_log
 from ..wire import make_answerer
-from .carrier import ADDRESS, KEY, Link, introduce
+from .carrier import ADDRESS, Link, introduce
+from .keys import key_of_site
 
 log = logging.getLogger("fedualex.deploy.local.site")  # this module is run as __main__
 
@@ -24,9 +25,9 @@ def main(folder: Path) -> None:
     answer = make_answerer(lambda: read_entry(folder)(folder))
     link = Link(socket.create_connection((host, int(port)), timeout=60.0))
     try:
-        introduce(link, read_settings(folder)["name"], (folder / KEY).read_bytes())
+        introduce(link, read_settings(folder)["name"], key_of_site(folder, folder / SECURE))
     except (OSError, EOFError) as error:
-        log.error("%s is not let in, as with the %s of another kit: %s", folder.name, KEY, error)
+        log.error("%s is not let in, as with the key of another kit: %s", folder.name, error)
         raise SystemExit(1) from None
     log.info("connected to %s:%s", host, port)
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()

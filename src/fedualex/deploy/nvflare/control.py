@@ -8,14 +8,35 @@ from pathlib import Path
 from ...runtime.status import Failure
 from .. import processes
 from ..party import SERVER, Layout
-from . import job
+from . import job, keys
 from .provision import provision
 
-__all__ = ["HERE", "KEYED", "POLL", "absent", "down", "fetch", "provision", "state", "stop", "submit", "up"]
+__all__ = [
+    "HERE",
+    "KEYED",
+    "POLL",
+    "absent",
+    "admit",
+    "down",
+    "fetch",
+    "make_public",
+    "provision",
+    "state",
+    "stop",
+    "submit",
+    "up",
+]
 
+make_public = keys.make_request
 POLL = 1.0
 HERE = False
 KEYED = ()
+
+
+def admit(folder: Path, name: str, public: str) -> str:
+    """A certificate for the key of a site, which it needs at its next start."""
+    file = keys.sign_request(Layout(folder), name, public)
+    return f"{file} goes to {name}, into the same place of its folder, before its next start"
 
 
 def up(folder: Path, *, timeout: float = 120.0) -> list[str]:

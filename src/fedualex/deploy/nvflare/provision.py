@@ -19,6 +19,7 @@ from nvflare.lighter.provisioner import Provisioner
 
 from ...storage import write_json
 from ..party import (
+    SECURE,
     SERVER,
     Layout,
     check_address,
@@ -31,12 +32,9 @@ from ..party import (
     write_file,
     write_unit,
 )
+from .keys import KIT, ORGANIZATION, OWN, PROJECT, STARTUP, install_own_key, take_keys_away
 
 # One party's folder: its kit, its own settings, and the process that runs from it.
-
-
-KIT = "kit"
-ORGANIZATION = "fedualex"
 
 
 def command(folder: Path) -> list[str]:
@@ -54,6 +52,8 @@ def main(folder: Path) -> None:
     """Become the process of the party in this folder, wherever the folder has been moved to."""
     if " " in str(folder):
         raise SystemExit(f"{folder} has a space in its path, which NVFlare cannot start jobs from")
+    if (folder / SECURE / OWN).exists() or not list((folder / KIT / STARTUP).glob("*.key")):
+        install_own_key(folder, folder / SECURE)
     check_clock(folder, datetime.now(UTC))
     resources = folder / KIT / "local" / "resources.json"
     if (folder / KIT / "startup" / "fed_server.json").exists():
@@ -157,7 +157,6 @@ def _schedule_at_once(resources: dict[str, Any]) -> None:
             }
 
 
-PROJECT = "deployment"
 ADMIN = f"admin@{ORGANIZATION}.org"
 UNUSED = (
     *("start.sh", "sub_start.sh", "stop_fl.sh", "fl_admin.sh"),
@@ -181,12 +180,14 @@ def provision(
     serve: str,
     site: str,
     viewers: Sequence[str] = (),
+    own_keys: bool = False,
 ) -> None:
     """Lay out `server`, `sites/NAME`, `admin`, `viewers/NAME` and `authority` in a folder: one folder for each party.
 
     With the host "localhost" the server listens on loopback alone, with any other name on all interfaces. `serve` and
     `site` name what runs there, as "module:function"; they are called with the party's folder. `authority` holds the
-    key that signs certificates; whoever has it can make parties, so it belongs on no server.
+    key that signs certificates; whoever has it can make parties, so it belongs on no server. With `own_keys` no site
+    has a key or a certificate: it makes the one itself, and asks the authority for the other.
     """
     check_sites(sites)
     for name in viewers:
@@ -214,6 +215,8 @@ def provision(
         write_entry(layout.party(name), name, serve if name == SERVER else site)
     for party in parties.values():
         _write_start(layout, party)
+    for name in sites if own_keys else ():
+        take_keys_away(layout.site(name))
     _protect(layout)
 
 

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -18,7 +18,7 @@ from ...runtime.status import Code
 from ...storage import write_json
 from ..engine import Arrays, RefusedError, Request
 from ..ledger import digest
-from ..party import Layout, check_name, make_private_folder
+from ..party import SECURE, Layout, check_name, make_private_folder
 from ..wire import pack_json, unpack_json
 from .masks import (
     Masker,
@@ -33,18 +33,22 @@ from .masks import (
     write_key,
     write_roster,
 )
-from .sums import KEY, ROSTER, SECURE
+from .sums import AUTHORITY, KEY, ROSTER
 
 TASK = "roster"
 """What a site is asked when a run begins: to take the list of keys that the authority has signed last."""
 ADMITTED = "admitted.json"
 """At the authority: the public keys of the sites that have joined so far, and the number of the last list."""
 LETTERS = 4
+MakePublic = Callable[[Path, str], str]
+"""The engine's `make_public` at a site."""
+Admit = Callable[[str, str], str]
+"""The engine's `admit` of a site's name and what `make_public` gave."""
 
 
-def fingerprint(key: str) -> str:
-    """A public key in eight words of four letters, which two people compare by telephone."""
-    word = digest(bytes.fromhex(key))[:32]
+def fingerprint(key: str, transport: str = "") -> str:
+    """Public keys in eight words of four letters, which two people compare by telephone."""
+    word = digest(bytes.fromhex(key) + transport.encode())[:32]
     return " ".join(word[i : i + LETTERS] for i in range(0, len(word), LETTERS))
 
 
@@ -56,42 +60,57 @@ def begin_authority(layout: Layout, sites: Sequence[str]) -> None:
     for party in (layout.authority, layout.server, *map(layout.site, sites)):
         write_authority(party, authority.public_key())
     write_key(layout.authority, authority)
-    write_json(layout.authority / SECURE / ADMITTED, {"number": 0, "sites": sorted(sites), "keys": {}})
+    write_json(layout.authority / SECURE / ADMITTED, {"number": 0, "sites": sorted(sites), "keys": {}, "transport": {}})
 
 
-def join(party: Path, name: str, *, renew: bool = False) -> tuple[Path, str]:
-    """At a site: make its own key, unless it has one, and a request for the authority; its file and fingerprint.
+def join(party: Path, name: str, make_public: MakePublic, *, renew: bool = False) -> tuple[Path, str]:
+    """At a site: make its own keys, unless it has them, and a request for the authority; its file and fingerprint.
 
-    renew: make another one in its place. Only the public half is in the request.
+    make_public: makes the key by which the engine's server knows the site. renew: make others in their place. Only the
+    public halves are in the request.
     """
-    read_authority(party / SECURE)  # a folder of another kind is refused here
-    file = party / SECURE / KEY
+    own = party / SECURE
+    read_authority(own)  # a folder of another kind is refused here
     if renew:
-        file.unlink(missing_ok=True)
-    if not file.exists():
+        for file in (file for file in own.iterdir() if file.name not in (AUTHORITY, ROSTER)):
+            file.unlink()
+    if not (own / KEY).exists():
         write_key(party, X25519PrivateKey.generate())
-    key = private_key(file)
-    public = key.public_key().public_bytes_raw().hex()
+    key = private_key(own / KEY)
+    public, transport = key.public_key().public_bytes_raw().hex(), make_public(own, name)
     request = party / f"join-{name}.json"
-    write_json(request, {"site": name, "key": public})
-    return request, fingerprint(public)
+    write_json(request, {"site": name, "key": public, "transport": transport})
+    return request, fingerprint(public, transport)
 
 
-def read_request(file: Path) -> tuple[str, str]:
-    """The name and the public key in a request."""
+class JoinRequest(NamedTuple):
+    """A site's public keys, of masks and for the engine."""
+
+    name: str
+    key: str
+    transport: str
+
+
+def read_request(file: Path) -> JoinRequest:
+    """What a site has asked the authority for."""
     try:
         found = json.loads(file.read_text())
-        name, key = check_name(found["site"]), found["key"]
-        X25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        asked = JoinRequest(check_name(found["site"]), found["key"], found["transport"])
+        X25519PublicKey.from_public_bytes(bytes.fromhex(asked.key))
+        if not isinstance(asked.transport, str):
+            raise ValueError("transport must be a text")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UntrustedKeysError(f"{file} is no request of `fedualex deploy join`: {error}") from None
-    return name, key
+    return asked
 
 
-def admit(layout: Layout, requests: Sequence[Path]) -> tuple[dict[str, str], list[str]]:
+def admit(
+    layout: Layout, requests: Sequence[Path], admit_transport: Admit
+) -> tuple[dict[str, str], list[str], list[str]]:
     """At the authority: take these sites' public keys; once all are there, sign their list and give it to the server.
 
-    Returns: the fingerprint of each key that was taken, and the sites that have not joined yet.
+    Returns: the fingerprint of each request that was taken, what is to be given to whom, and the sites that have not
+    joined yet.
     """
     file = layout.authority / SECURE / ADMITTED
     try:
@@ -100,27 +119,34 @@ def admit(layout: Layout, requests: Sequence[Path]) -> tuple[dict[str, str], lis
     except OSError as error:
         raise UntrustedKeysError(f"{layout.authority} is not where `deploy init --own-keys` was: {error}") from None
     assert isinstance(authority, Ed25519PrivateKey)
-    taken = {}
-    for name, key in map(read_request, requests):
+    taken, given = {}, []
+    for name, key, transport in map(read_request, requests):
         if name not in state["sites"]:
             raise UntrustedKeysError(
                 f"there is no site {name!r} in this deployment, which has {', '.join(state['sites'])}"
             )
         if key in (other for site, other in state["keys"].items() if site != name):
             raise UntrustedKeysError(f"the key of {name} is that of another site")
-        state["keys"][name] = key
-        taken[name] = fingerprint(key)
-    return taken, _sign(layout, state, authority)
+        try:
+            given.append(admit_transport(name, transport))
+        except (ValueError, TypeError) as error:
+            raise UntrustedKeysError(f"the request of {name} cannot be signed: {error}") from None
+        state["keys"][name], state["transport"][name] = key, transport
+        taken[name] = fingerprint(key, transport)
+    return taken, given, _sign(layout, state, authority)
 
 
-def change_sites(layout: Layout, sites: Sequence[str]) -> None:
-    """After a site was added or removed: the authority stays, new sites must join, and keys of former ones are void."""
+def change_sites(layout: Layout, sites: Sequence[str], admit_transport: Admit) -> None:
+    """After a site was added or removed, or certificates were renewed: new sites must join, keys of former ones are
+    void, and those of the others are signed again, by the engine's new authority."""
     state = json.loads((layout.authority / SECURE / ADMITTED).read_text())
     authority = private_key(layout.authority / SECURE / KEY)
     for party in map(layout.site, sites):
         write_authority(party, authority.public_key())
-    keys = {name: key for name, key in state["keys"].items() if name in sites}
-    if _sign(layout, {**state, "sites": sorted(sites), "keys": keys}, authority):
+    kept = {part: {n: key for n, key in state[part].items() if n in sites} for part in ("keys", "transport")}
+    for name, transport in kept["transport"].items():
+        admit_transport(name, transport)
+    if _sign(layout, {**state, "sites": sorted(sites), **kept}, authority):
         (layout.server / SECURE / ROSTER).unlink(missing_ok=True)
 
 

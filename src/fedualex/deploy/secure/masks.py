@@ -21,7 +21,7 @@ from ...runtime.status import Code
 from ...storage import write_atomically, write_json
 from ..engine import Arrays, RefusedError, Request
 from ..ledger import content_digest, digest
-from ..party import Layout
+from ..party import SECURE, Layout
 from ..wire import Factors
 from .sums import (
     AUTHORITY,
@@ -31,7 +31,6 @@ from .sums import (
     KEY,
     MOST_SITES,
     ROSTER,
-    SECURE,
     WORDS,
     RangeError,
     encode_words,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...algorithms import Method
 from ..engine import Arrays
+from ..party import SECURE
 
 UNITS = (2.0**44, 2.0**-8, 2.0**-60)
 """What the words of a number count; two words are the last two of these."""
@@ -155,7 +156,7 @@ def reveal(answers: Mapping[str, Arrays]) -> dict[str, Arrays]:
 
 log = logging.getLogger(__name__)
 
-SECURE, ROSTER, AUTHORITY, KEY = "secure", "roster.json", "authority.pub", "key.pem"
+ROSTER, AUTHORITY, KEY = "roster.json", "authority.pub", "key.pem"
 """A folder with the list of all public keys, the public key of whoever signed it, and the party's own private key."""
 AUTO, ON, OFF = "auto", "on", "off"
 """Secure sums where they are possible; or a refusal where they are not; or never."""
