@@ -27,8 +27,10 @@ import psutil
 
 from fedualex.data import bundled_table
 from fedualex.deploy import processes
+from fedualex.deploy.consortium.deployment import load_site, serve
 from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.party import Layout
+from fedualex.deploy.threads import thread_engine
 
 SITES = ("north", "south", "west")
 VICTIM = "north"
@@ -66,12 +68,6 @@ class Trial:
         self.said: list[tuple[float, str]] = []
         self.disks: list[Path] = []
         self.command: subprocess.Popen[str] | None = None
-
-    def begin(self) -> None:
-        """Start all parties, and follow the run."""
-        if self.engine != "local":
-            self.deploy("up")
-        self.follow()
 
     def follow(self, *options: str) -> None:
         """Another command that runs or joins."""
@@ -312,14 +308,11 @@ def rows_of(engine: str, names: list[str]) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         write_tables(place)
-        plain = Trial(place, "undisturbed", engine)
-        try:
-            plain.begin()
-            plain.wait(lambda: not is_alive(plain))
-            undisturbed = plain.weights()
-            assert undisturbed is not None, plain.said
-        finally:
-            plain.end()
+        plain = Trial(place, "undisturbed", "local")
+        works = {site: load_site(plain.layout.site(site)).work for site in SITES}
+        serve(thread_engine(works), plain.layout.server)
+        undisturbed = plain.weights()
+        assert undisturbed is not None
         for number, (name, fault) in enumerate(FAULTS[engine].items()):
             if not names or any(word in name for word in names):
                 yield [name, *run_fault(place, engine, number, fault, undisturbed)]

@@ -353,9 +353,8 @@ def test_a_site_makes_its_own_key_and_the_server_registers_it_in_place_of_a_form
     assert stat.S_IMODE((home / "secure" / "node.key").stat().st_mode) == 0o600
     assert control.admit(tmp_path, "a", public) == f"{server / 'keys' / 'a.pub'} goes to the server"
     assert list(keys.names_by_key(server / "keys").values()) == ["a"]
-    for wrong in ("nonsense", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFhQyk0yYHNhT9tVSaRNzQ7qMPj9sUhSgHbi1jGG3eCE"):
-        with pytest.raises(ValueError):
-            control.admit(tmp_path, "a", wrong)
+    with pytest.raises(ValueError, match="Invalid line format"):
+        control.admit(tmp_path, "a", "nonsense")
     asked = []
 
     def flwr(folder, *words, options=()):

@@ -213,17 +213,20 @@ def _gap_chart(gaps: Sequence[tuple[float, float]], tol: float | None) -> str:
     known = [(seconds, math.log10(gap)) for seconds, gap in gaps if gap > 0]
     if len(known) < 2:
         return ""
-    low = min([value for _, value in known] + [math.log10(tol)] * bool(tol))
+    low = min([value for _, value in known] + ([math.log10(tol)] if tol else []))
     high, last = max(value for _, value in known), known[-1][0] or 1.0
 
     def height(value: float) -> float:
         return TOP + (HEIGHT - TOP) * (high - value) / max(high - low, 1e-9)
 
     line = " ".join(f"{WIDTH * seconds / last:.1f},{height(value):.1f}" for seconds, value in known)
-    limit = f'<polyline class="tol" points="0,{height(math.log10(tol)):.1f} {WIDTH},{height(math.log10(tol)):.1f}"/>'
+    limit = ""
+    if tol:
+        at = f"{height(math.log10(tol)):.1f}"
+        limit = f'<polyline class="tol" points="0,{at} {WIDTH},{at}"/>'
     return (
         f'<svg class="gaps" viewBox="0 0 {WIDTH:.0f} 150" role="img" aria-label="certified gap against time">'
-        f'<polyline points="{line}"/>{limit * bool(tol)}<text x="0" y="12">certified gap, from 10^{high:.1f} to '
+        f'<polyline points="{line}"/>{limit}<text x="0" y="12">certified gap, from 10^{high:.1f} to '
         f'10^{low:.1f}</text><text x="{WIDTH:.0f}" y="147" text-anchor="end">{_duration(last)}</text></svg>'
     )
 

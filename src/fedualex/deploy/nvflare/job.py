@@ -20,7 +20,8 @@ from ...storage import write_json
 from ..engine import NOT_CONNECTED
 from ..engines import OUTSIDE
 from ..party import RESULT, Layout
-from .provision import KIT, SERVER_CLASSES, SITE_CLASSES
+from .keys import KIT
+from .provision import SERVER_CLASSES, SITE_CLASSES
 
 # Sessions with the server: of the administrator or of a viewer, each by its certificate.
 

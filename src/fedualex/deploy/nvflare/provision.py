@@ -157,6 +157,8 @@ def _schedule_at_once(resources: dict[str, Any]) -> None:
             }
 
 
+AUTHORITY_DAYS = 3650
+"""The authority outlives the certificates that it signs: one site can have a new one, and no other is stopped."""
 ADMIN = f"admin@{ORGANIZATION}.org"
 UNUSED = (
     *("start.sh", "sub_start.sh", "stop_fl.sh", "fl_admin.sh"),
@@ -238,7 +240,7 @@ def _project(sites: Sequence[str], host: str, port: int, viewers: Sequence[str])
         "builders": [
             {"path": f"{impl}.workspace.WorkspaceBuilder", "args": {}},
             {"path": f"{impl}.static_file.StaticFileBuilder", "args": {"config_folder": "config", "scheme": "grpc"}},
-            {"path": f"{impl}.cert.CertBuilder", "args": {}},
+            {"path": f"{impl}.cert.CertBuilder", "args": {"root_valid_days": AUTHORITY_DAYS}},
             {"path": f"{impl}.signature.SignatureBuilder", "args": {}},
         ],
     }
