@@ -12,7 +12,7 @@ project = "fedualex"
 author = "the fedualex contributors"
 version = release = fedualex.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "plain_docstrings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "plain_docstrings", "listings"]
 exclude_patterns = ["_build", "_ext"]
 root_doc = "index"
 

@@ -2,18 +2,23 @@
 
 import importlib
 import re
+import sys
 
 import pytest
 from support.pages import ROOT
 
 import fedualex as fx
 
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+
+import listings
+
 ROOMS = ("algorithms", "data", "deploy", "estimators", "field", "models", "problems", "reference", "testing", "theory")
 
 
 def listed():
-    """The names that the pages of the reference ask autodoc for."""
-    text = "\n".join(page.read_text() for page in (ROOT / "docs/reference").glob("*.md"))
+    """The names that the pages of the reference ask autodoc for, each or as members of a listing."""
+    text = "\n".join(listings.expanded(page.read_text()) for page in (ROOT / "docs/reference").glob("*.md"))
     return set(re.findall(r"^\.\. auto\w+:: fedualex\.([\w.]+)$", text, flags=re.MULTILINE))
 
 

@@ -9,7 +9,7 @@ import pytest
 from support import families as laws
 
 from fedualex.problems import sparse_glm
-from fedualex.problems.families import FAMILIES, Family, Huber, Poisson, family_of, namespace
+from fedualex.problems.families import FAMILIES, Family, Huber, NumberFamily, Poisson, family_of, namespace
 from fedualex.problems.families.counts import FARTHEST
 
 EVERY = pytest.mark.parametrize("name", FAMILIES)
@@ -24,6 +24,8 @@ def drawn(name: str, far: float = 30.0):
         return family, spread[:, None] * rng.normal(size=(ROWS, OUTPUTS)), rng.integers(0, OUTPUTS, ROWS)
     target = rng.choice([-1.0, 1.0], ROWS) if family.reading.labelled else rng.normal(size=ROWS)
     target = rng.poisson(2.0, ROWS).astype(float) if family.counts else target
+    if isinstance(family, NumberFamily) and not np.all(family.allows(target)):
+        target = np.abs(target)
     return family, spread * rng.normal(size=ROWS), target
 
 
