@@ -216,6 +216,14 @@ def test_unequal_clients_have_the_weights_that_were_asked_for(weights):
         np.testing.assert_allclose(mean.y, problem.operator(z).y, rtol=1e-12)
 
 
+def test_the_objective_is_a_program_whatever_the_regularizers():
+    """Parts of a program cannot be looked into, which the box of singular values once was there."""
+    psi = fx.Spectral(fx.L1(0.1) + fx.Box(2.0))
+    game = fx.problems.bilinear(np.eye(2), np.eye(2), x=psi, y=fx.Spectral(fx.Box(0.5)))
+    z = fx.Saddle(np.diag([1.0, -1.5]), np.diag([0.5, 0.0]))
+    assert game.objective(z) == pytest.approx(1.0 * 0.5 - 0.5 + 0.1 * 2.5, rel=1e-12)
+
+
 def test_padding_is_harmless_where_zeros_would_not_be():
     data = [np.array([1.0]), np.array([2.0, 3.0, 4.0])]
     problem = fx.Problem(

@@ -114,11 +114,15 @@ class AbstractProblem(AbstractSurveyed):
     def objective(self, z: Saddle) -> float:
         """phi(x, y) = f(x, y) + psi_1(x) - psi_2(y) in float64, for z in the domain."""
         with double():
-            return float(_objective(self._wide(), self.validate_point(z)))
+            return float(_objective(self._for_reports(), self.validate_point(z)))
 
     def _wide(self) -> "AbstractProblem":
         """With data in float64: what is stored in float32 would be computed with in float32."""
         return tree.cast_module(self, jnp.float64)
+
+    def _for_reports(self) -> "AbstractProblem":
+        """The same with spectral parts on the SVD route, which is chosen here: programs cannot look into their psi."""
+        return eqx.tree_at(lambda problem: problem.geometry, self._wide(), for_reports(self.geometry))
 
     def validate_point(self, z: object, name: str = "z") -> Saddle:
         """z as a float64 point of the problem's shapes; a clear refusal otherwise. Call within `double()`.
@@ -143,7 +147,7 @@ class AbstractProblem(AbstractSurveyed):
             z = self.validate_point(z)
             if reason := self.why_uncertifiable():
                 return Certificate(None, None, reason)
-            exact = eqx.tree_at(lambda problem: problem.geometry, self._wide(), for_reports(self.geometry))
+            exact = self._for_reports()
             return certificate_of(*exact.measure(z, exact.operator(z)))
 
     def measure(self, z: Saddle, g: Saddle, sum_error: Any = 0.0) -> tuple[Measured, bool]:
@@ -168,9 +172,9 @@ class AbstractProblem(AbstractSurveyed):
 
 @compiled
 def _objective(problem: AbstractProblem, z: Saddle) -> Array:
-    reports = for_reports(problem.geometry)
-    psi_x = Product(reports.parts.x).psi(z.x)
-    psi_y = Product(reports.parts.y).psi(tree.depend_on(z.y, psi_x))
+    parts = problem.geometry.parts
+    psi_x = Product(parts.x).psi(z.x)
+    psi_y = Product(parts.y).psi(tree.depend_on(z.y, psi_x))
     return problem.loss(z) + psi_x - psi_y
 
 
