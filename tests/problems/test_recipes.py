@@ -165,11 +165,11 @@ def documented():
     """docs/recipes.md: for each recipe the rows (exchange, name, merged by, shape)."""
     text = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
     sections = re.split(r"^### `(.*)`\n", text, flags=re.MULTILINE)
-    row = r"^\| (\d) \| `(.*?)` \| (.*?) \| `(.*?)` \|"
-    return {
-        name: re.findall(row, body, flags=re.MULTILINE)
-        for name, body in zip(sections[1::2], sections[2::2], strict=True)
-    }
+    common, *bodies = [
+        re.findall(r"^\| (\d) \| `(.*?)` \| (.*?) \| `(.*?)` \|", body, flags=re.MULTILINE)
+        for body in (sections[0].partition("## The recipes")[2], *sections[2::2])
+    ]
+    return {name: common + rows for name, rows in zip(sections[1::2], bodies, strict=True)}
 
 
 @EVERY
