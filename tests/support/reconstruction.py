@@ -28,6 +28,8 @@ GOALS = {
     "poisson": {"target": "visits", "exposure": "time"},
     "fair-counts": {"target": "visits"},
     "low-rank": {"target": ["days", "dose"]},
+    "cox": {"time": "until", "event": "died"},
+    "fair-cox": {"time": "until", "event": "died"},
 }
 """The options of each goal that a deployment may have, and of `fair` with groups that are spread over sites."""
 SAME = 1e-9
@@ -37,11 +39,9 @@ SAME = 1e-9
 def write_sites(folder: Path, rows: dict[str, int], settings: dict, seed: int = 0) -> None:
     """A table of random numbers for each site, with the columns that a goal needs and no others."""
     rng, counted = np.random.default_rng(seed), np.random.default_rng(seed + 1)
-    target = settings["target"]
-    beside = [
-        *([target] if isinstance(target, str) else target),
-        *filter(None, [settings.get("groups"), settings.get("exposure")]),
-    ]
+    target = settings.get("target", [])
+    beside = [*([target] if isinstance(target, str) else target)]
+    beside += [settings[key] for key in ("groups", "exposure", "time", "event") if key in settings]
     for name, count in rows.items():
         X = rng.normal(size=(count, FEATURES))
         score = X @ np.linspace(-1, 1, FEATURES) + 0.5 * rng.normal(size=count) + (name == "west")
@@ -53,6 +53,8 @@ def write_sites(folder: Path, rows: dict[str, int], settings: dict, seed: int = 
             "visits": counted.poisson(np.exp(np.clip(score, -2, 2))).tolist(),
             "time": counted.uniform(0.5, 2.0, count).tolist(),
             "ward": [("A", "B", "C")[i % 3] for i in range(count)],
+            "until": np.ceil(100 * counted.exponential(np.exp(-np.clip(score, -2, 2)))).tolist(),
+            "died": (counted.random(count) < 0.7).astype(int).tolist(),
         }
         write(folder / f"{name}.csv", table | {column: more[column] for column in beside})
 

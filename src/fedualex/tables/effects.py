@@ -122,7 +122,7 @@ class Layout:
     def estimate(self, y: NDArray[Any], ask: Ask, **options: Any) -> Estimate:
         """The optimum without penalty, from the solution on. options: as for `inference.newton.estimate`."""
         return estimate(
-            lambda beta, meat: ask(self._question(y, beta, meat)),
+            lambda beta, meat: ask(self.question(y, beta, meat)),
             self.start,
             names=self.names,
             exact=self.family is not None and self.family.exact_second,
@@ -138,7 +138,7 @@ class Layout:
         """
         if self.labels or self.own or self.family is None:
             return None
-        sums = ask(self._question(y, self.start, self.family.exact_second))
+        sums = ask(self.question(y, self.start, self.family.exact_second))
         rows = float(self.recipe.counts(self.known).sum())
         constant = largest_constant(sums["constant"]) if self.family.self_concordant else np.inf
         at = Point(
@@ -158,7 +158,8 @@ class Layout:
         values = self.penalized()
         return Proved(bounds, found.zero, np.where(~found.zero & (np.abs(values) > bounds), np.sign(values), 0.0))
 
-    def _question(self, y: NDArray[Any], beta: NDArray[Any], meat: bool) -> Known:
+    def question(self, y: NDArray[Any], beta: NDArray[Any], meat: bool) -> Known:
+        """What parties are asked for their sums at these parameters."""
         own = np.asarray(int(self.own))
         return {"y": np.asarray(y, float), "own_intercept": own, "beta": beta, "meat": np.asarray(int(meat))}
 

@@ -73,13 +73,8 @@ def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], ask: Ask) -> Model
     ask: the sums of all parties' `sum_ordinary` at {"beta"}. It is compared with and not certified. The losses of rows
     that are at risk together are no such sums.
     """
-    plain = ordinary_recipe(recipe)
-    if plain is None or plain.reading.timed:
+    if (search := _search_of(recipe, known)) is None or not search.l1 + search.l2 > 0:
         return None
-    l1, l2 = penalties_of(recipe, known).values()
-    if not l1 + l2 > 0:
-        return None
-    search = _Search(GOALS[plain.goal].family_of(recipe.own_known(known)).outputs(recipe.own_known(known)), l1, l2)
     z = np.zeros(search.size(len(recipe.encoder(known).features)))
     sums, length = ask({"beta": search.beta(z)}), 1.0
     for _ in range(MOST):
@@ -97,6 +92,21 @@ def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], ask: Ask) -> Model
             length /= 4
     weights, bias = search.model(z)
     return ordinary_model(recipe, known, weights, bias)
+
+
+def first_question(recipe: TableRecipe, known: Sequence[Known]) -> Known | None:
+    """What parties are asked first for the ordinary model, which tells the size of all that follow; None without."""
+    if (search := _search_of(recipe, known)) is None:
+        return None
+    return {"beta": search.beta(np.zeros(search.size(len(recipe.encoder(known).features))))}
+
+
+def _search_of(recipe: TableRecipe, known: Sequence[Known]) -> "_Search | None":
+    plain, own = ordinary_recipe(recipe), recipe.own_known(known)
+    if plain is None or plain.reading.timed:
+        return None
+    outputs = GOALS[plain.goal].family_of(own).outputs(own)
+    return _Search(outputs, **penalties_of(recipe, known))
 
 
 class _Search:

@@ -34,15 +34,13 @@ ROWS = {"east": 30, "north": 24, "west": 18}
 APART = {site: 3 * count for site, count in ROWS.items()}
 """So many rows that no sites are one group together, and that each answers for the effects of the ordinary model."""
 DEPLOYED = list(GOALS)
-TIMED = {"cox", "fair-cox"}
-"""Goals of two columns, which are deployed in test_table_times.py."""
 WEIGHING = [name for name in DEPLOYED if goals.weighs_clients(name.partition(",")[0], "groups" in GOALS[name])]
 """Goals whose adversary weighs sites."""
 LOCAL = {"run": {"local_steps": 3}, "method": {"name": "FeDualExCorrected"}}
 
 
 def test_every_goal_is_deployed_here_or_refused():
-    assert {name.partition(",")[0] for name in GOALS} | TIMED == goals.GOALS.keys()
+    assert {name.partition(",")[0] for name in GOALS} == goals.GOALS.keys()
 
 
 @pytest.fixture
@@ -182,6 +180,43 @@ def test_check_announces_what_the_ledger_counts(tmp_path):
         assert all(line["numbers"] == line["sums"] * said["numbers_in_an_exchange"] for line in surveys)
         rounds = {line["numbers"] for line in lines if line["task"] == "round"}
         assert rounds == ({said["numbers_in_a_round"]} if options else set())
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize("goal", DEPLOYED)
+def test_check_announces_all_that_leaves_of_a_goal_with_its_defaults(tmp_path, goal, masked):
+    """The penalty is chosen, with effects, the ordinary model, measures and calibration: line by line of the ledger."""
+    chosen = {"nuclear": "auto"} if goal == "low-rank" else {"l1": "auto", "l2": None}
+    hold(tmp_path, goal, masked, dict.fromkeys(ROWS, 170), **chosen, rounds=30)
+    site = tmp_path / "deployment" / "sites" / "north"
+    said = json.loads(cli("deploy", "check", site, "--json").output)
+    lines = [line for line in audit(site)["lines"] if line["kind"] == "release"]
+    beside: dict = {}
+    for one in said["beside"]:
+        beside.setdefault(one["task"], []).append(one["numbers"])
+    left: dict = {}
+    for line in lines:
+        left.setdefault(line["task"], []).append((line["sums"], line["numbers"]))
+    silent = {"columns", "begin", "folds", "model", "roster"}
+    assert all(numbers == 0 for task in silent & left.keys() for _, numbers in left[task])
+    assert left.keys() - silent - {"summary", "survey", "curvature"} <= beside.keys()
+    assert [numbers for _, numbers in left["summary"]] == said["numbers_in_summaries"]
+    for sums, numbers in left.get("survey", []):
+        assert numbers == sums * said["numbers_in_an_exchange"]
+    for sums, numbers in left.get("curvature", []):
+        assert numbers <= sums * said["numbers_with_curvature"]
+    if "fold-summary" in left:
+        sent = [numbers for _, numbers in left["fold-summary"]]
+        assert sent == beside["fold-summary"][: len(sent)]  # the rest is refused where a fold has few rows of a group
+    plain, bent, cut = beside.get("path", (0, 0, 0))
+    for sums, numbers in left.get("path", []):
+        assert sums * plain <= numbers <= sums * (bent + cut - plain)
+    assert all(numbers == sums * beside["fold-losses"][0] for sums, numbers in left.get("fold-losses", []))
+    for task in ("measure", "calibrate"):
+        assert {numbers for _, numbers in left.get(task, [])} <= set(beside.get(task, []))
+    for _, numbers in left.get("effects", []):  # of columns that are combinations of others nothing is asked
+        assert numbers in beside["effects"] or numbers < min(beside["effects"])
 
 
 @pytest.mark.parametrize("goal", ["fair", "fair, groups"])

@@ -1,26 +1,34 @@
 """What a site would send, shown at the site, before anything is connected."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
+from ...algorithms.base import Survey
 from ...algorithms.newton import count_asked
 from ...compiling import double
 from ...data import Encoder
 from ...display import text_table
 from ...runs.settings import ConfigurationError, build_method
 from ...summaries import Known, Summary, merged
-from ...tables.goals import names_of
+from ...tables.effects import WHY_NONE, Layout
+from ...tables.folds import FoldedRows, FoldsError, known_by_fold
+from ...tables.goals import GOALS, SITES, names_of
+from ...tables.measures import has_calibration, sum_calibration, sum_measures
+from ...tables.ordinary import first_question, ordinary_model
 from ...tables.party import Party
+from ...tables.penalty import default_penalty, why_not_chosen
 from ...tables.recipe import OWN_ROWS, ROWS_OF_GROUPS, TableRecipe
-from ..policy import Policy, Release, read_policy
+from ..policy import CALIBRATE, EFFECTS, FOLD_LOSSES, MEASURE, PATH, Policy, Release, read_policy
 from ..secure.sums import OFF, has_keys
 from ..site import ALL, declare_curvature, declare_round, declare_survey, reply_like, sizes_of
 from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
+from .folds import FOLD_SUMMARY, summarize_surveys
 from .settings import settings_of, task_of
 from .site import OwnTable, facts_of, read_own_table, smallest_groups
 
@@ -29,6 +37,15 @@ FEW = 4
 UNDER_MASKS = "With secure sums (this folder has keys) what is merged by sum leaves under masks, the rest in the clear"
 IN_THE_CLEAR = "All of it leaves in the clear: this run has no secure sums"
 MERGED_BY = {"sums": "sum", "largest": "largest", "labels": "union", "each": "kept apart"}
+
+
+class Announced(NamedTuple):
+    """Numbers that leave in answer to one kind of request, and for what; refused: why they would not leave here."""
+
+    task: str
+    what: str
+    numbers: int
+    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,8 @@ class Checked:
     """Of the site, those that are in force."""
     keys: bool
     """Whether its folder has keys for secure sums, which the agreed options do not switch off."""
+    beside: Sequence[Announced] = ()
+    """What leaves for the choice of a penalty, the table of effects, the ordinary model, measures and calibration."""
 
     @property
     def words(self) -> str:
@@ -99,8 +118,8 @@ class Checked:
             where = "exchanges for a certificate or a correction"
         return (
             f"{steps}In {where} it sends {self.survey.numbers} numbers for a point: its mean loss there and the "
-            f"gradient of it, if the other sites have the same categories and classes. {self._bent}After the run it "
-            "sends measures of the model on its held-out rows."
+            f"gradient of it, if the other sites have the same categories and classes. {self._bent}Beside the run:\n"
+            + text_table(["task", "for", "numbers", "but"], [[*map(str, one)] for one in self.beside])
         )
 
     @property
@@ -127,6 +146,7 @@ class Checked:
             "numbers_in_a_round": None if self.round is None else self.round.numbers,
             "numbers_with_curvature": None if self.curvature is None else self.curvature.numbers,
             "no_curvature": self.no_curvature,
+            "beside": [one._asdict() for one in self.beside],
         }
 
 
@@ -158,7 +178,9 @@ def checked(party: Path) -> Checked:
     _refuse_few(policy, table, recipe, known, keys)
     why = None if bent is None else policy.why_not_released(bent, facts_of(table.trained, recipe, ""), keys)
     refusal = "" if why is None else why.text
-    return Checked(table, recipe, summaries, survey, steps, bent, refusal, "", rules, keys)
+    asked = _Beside(recipe, known, table, settings, policy, keys)
+    beside = [*asked.path(), *asked.effects(), *asked.measures()]
+    return Checked(table, recipe, summaries, survey, steps, bent, refusal, "", rules, keys, beside)
 
 
 def _refuse_few(policy: Policy, table: OwnTable, recipe: TableRecipe, known: Sequence[Known], keys: bool) -> None:
@@ -182,6 +204,102 @@ def _summarized(
         sent = [party.summarize(known) for party in everybody] if recipe.weighs_parties else [own] * len(sites)
         known.append(_all_apart(merged(sent), recipe))
     return known
+
+
+class _Beside:
+    """What requests beside a run would be answered with, by those functions that answer them."""
+
+    def __init__(
+        self,
+        recipe: TableRecipe,
+        known: list[Known],
+        table: OwnTable,
+        settings: Mapping[str, Any],
+        policy: Policy,
+        keys: bool,
+    ):
+        self.recipe, self.known, self.table, self.policy, self.keys = recipe, known, table, policy, keys
+        self.sites, self.settings = list(settings["sites"]), settings["problem"]
+        self.parties = [Party(recipe, m, table.trained, settings["site"], table.places) for m in range(len(self.sites))]
+        self.own = self.parties[self.sites.index(settings["site"])]
+        self.settled = [*known, default_penalty(recipe, known, "").chosen] if recipe.penalties else known
+        self.like = recipe.problem(known, "elsewhere").like
+        self.zero = {name: np.zeros(np.shape(leaf)) for name, leaf in self.like.x.items()}
+
+    def path(self) -> list[Announced]:
+        """Of the choice of a penalty: summaries without each fold, surveys of points, losses of folds."""
+        if not self.recipe.penalties or why_not_chosen(self.recipe, self.known):
+            return []
+        try:
+            folded = [party.folded(self.known) for party in self.parties]
+            return self._of_folds(folded, folded[self.sites.index(self.own.name)])
+        except FoldsError:  # then nothing is asked
+            return []
+
+    def _of_folds(self, folded: list[FoldedRows], own: FoldedRows) -> list[Announced]:
+        whole = self.recipe.selection.folds == SITES or self.recipe.weighs_parties
+        of_folds = Release(FOLD_SUMMARY, fold=own.least, whole_sites=whole)
+        told: list[list[Known]] = [[] for _ in range(own.folds + 1)]
+        found = list[Announced]()
+        for number in range(own.recipe.exchanges):
+            total = known_by_fold(merged([party.summarize(told) for party in folded]), own.folds + 1)
+            found.append(self._announce(of_folds, f"summary {number + 1} with and without folds", own.summarize(told)))
+            told = [[*each, part] for each, part in zip(told, total, strict=True)]
+        fewest = own.fewest_of_parts([each[0] for each in told])
+        own.settle(told)
+        point = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), own.like(own.folds))
+        asked = Release(PATH, 1, parameters=sizes_of(point)[0], rows=own.fewest_trained, fold=own.least)
+        asked = replace(asked, whole_sites=whole, parts=fewest)
+        for what, survey in {
+            "a point": Survey((point,), (False,), (None,)),
+            "a point with second derivatives": Survey((point,), (True,), (None,)),
+            "a point with the cut of a step": Survey((point,), (False,), (point,)),
+        }.items():
+            with double():
+                answer = summarize_surveys([(own.folds, survey)], own.survey([(own.folds, survey)]))
+            found.append(self._announce(asked, what, answer))
+        losses = own.held_out([(0, point.x)])
+        return [*found, self._announce(replace(asked, kind=FOLD_LOSSES), "a model without a fold", losses)]
+
+    def effects(self) -> list[Announced]:
+        """Of the table of effects, and of the ordinary model, which is found in the same way."""
+        asked = dict[str, Known]()
+        if GOALS[self.recipe.goal].structure.recipe not in WHY_NONE:
+            own = self.settings["site_intercepts"] is not False
+            for intercepts, what in ((own, "the table of effects"), (False, "the proof of coefficients")):
+                layout = Layout(self.recipe, self.settled, self.zero, intercepts)
+                y = np.concatenate([np.zeros(0), *(np.ravel(leaf) for leaf in jax.tree.leaves(self.like.y))])
+                y = np.full(y.size, 1 / max(y.size, 1))
+                asked |= {what: layout.question(y, layout.start, meat=False)}
+                asked |= {f"{what}, at its end": layout.question(y, layout.start, meat=True)}
+        if (beside := first_question(self.recipe, self.settled)) is not None:
+            asked["the ordinary model"] = beside
+        with double():
+            return [self._effect(what, question) for what, question in asked.items()]
+
+    def _effect(self, what: str, question: Known) -> Announced:
+        asked = Release(EFFECTS, 1, parameters=int(np.size(question["beta"])), mixed=False)
+        return self._announce(asked, what, self.own.effects(self.settled, question))
+
+    def measures(self) -> list[Announced]:
+        """Of the model, and of the ordinary one beside it, on held-out rows."""
+        own, held = self.recipe.model(self.settled, self.zero), self.table.held_out
+        other = ordinary_model(self.recipe, self.settled, own.weights, own.bias)
+        found = list[Announced]()
+        for model, who in ((own, "the model"), (other, "the ordinary model")):
+            if model is None:
+                continue
+            found.append(self._announce(Release(MEASURE), who, Summary(sums=sum_measures(model, held))))
+            for meat in (False, True) if has_calibration(model) else ():
+                sums = sum_calibration(model, held, np.array([0.0, 1.0]), meat)
+                what = f"{who} at a place" + ", the last one" * meat
+                found.append(self._announce(Release(CALIBRATE), what, Summary(sums=sums)))
+        return found
+
+    def _announce(self, asked: Release, what: str, answer: Summary) -> Announced:
+        why = self.policy.why_not_released(asked, facts_of(self.table.trained, self.recipe, ""), self.keys)
+        numbers = replace(asked, numbers=None).count_numbers(pack_summary(answer)).numbers or 0
+        return Announced(asked.kind, what, numbers, "" if why is None else why.text)
 
 
 def _all_apart(known: Known, recipe: TableRecipe) -> Known:
