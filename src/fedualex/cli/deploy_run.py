@@ -102,6 +102,7 @@ class MissingSites:
 
     def _read_events(self) -> None:
         from ..deploy.consortium.differences import DIFFERS
+        from ..deploy.consortium.present import LEFT_OUT
         from ..deploy.engine import BACK
         from ..runtime.status import REFUSALS, Code, Failure
 
@@ -109,6 +110,10 @@ class MissingSites:
             code, site = line["code"], line["party"]
             if code == BACK:
                 self._silent.pop(site, None)
+            elif code == LEFT_OUT:
+                self.sites = [name for name in self.sites if name != site]
+                self._silent.pop(site, None)
+                echo(line["text"], err=True)
             elif code == DIFFERS:
                 self._tell_difference(line["text"])
             elif site in self.sites and code in REFUSALS:  # asked again it would say the same
@@ -255,7 +260,8 @@ def submit(folder: Path, control: "Control", settings: Json) -> None:
 
     server = layout_of(folder).server
     forget_failure(server)
-    control.submit(folder, settings["run"]["min_replies"] or len(settings["sites"]))
+    fewest = settings["run"].get("least_sites") or settings["run"]["min_replies"]
+    control.submit(folder, fewest or len(settings["sites"]))
     write_atomically(server / SENT, uuid.uuid4().hex.encode())
 
 

@@ -1,7 +1,7 @@
 """The last door of a site: what its own rules allow is written to its ledger, and only then leaves."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -219,6 +219,10 @@ class SiteSide(Protocol):
         """A digest of what it was told of the other sites, on which masks depend."""
         ...
 
+    def added_up(self) -> Collection[str] | None:
+        """The sites whose answers are added up in secure sums; None for all that have keys."""
+        ...
+
 
 def guard_site(party: Path, name: str, site: SiteSide, about: SiteFacts) -> Guard:
     """The site of this name behind the rules, the ledger and the keys in its folder. about: what rules may be about."""
@@ -228,7 +232,7 @@ def guard_site(party: Path, name: str, site: SiteSide, about: SiteFacts) -> Guar
         from .secure.masks import Masker, read_keys
 
         if has_joined(party):
-            keys = OwnKeys(party, name, site.factors, site.told)
+            keys = OwnKeys(party, name, site.factors, site.told, site.added_up)
 
             def work(request: Request) -> Arrays:
                 return keys.take(request) if request.task == TASK else site.work(request)
@@ -238,7 +242,7 @@ def guard_site(party: Path, name: str, site: SiteSide, about: SiteFacts) -> Guar
 
             hide = keys.hide
         else:
-            hide = Masker(read_keys(party, name), site.factors, site.told).hide
+            hide = Masker(read_keys(party, name), site.factors, site.told, site.added_up).hide
     return Guard(work, read_policy(party), Ledger(party / LEDGER), about, hide, declare)
 
 

@@ -186,8 +186,8 @@ EXAMPLES = {
     "goals": '["fair"]',
     "exchanges_per_day": "2000",
     "numbers_per_run": "1000000",
-    "tasks": '["roster", "columns", "summary", "begin", "survey", "curvature", "round", "fold-summary", "folds", '
-    '"path", "fold-losses", "effects", "measure", "calibrate", "model"]',
+    "tasks": '["roster", "present", "columns", "summary", "begin", "survey", "curvature", "round", "fold-summary", '
+    '"folds", "path", "fold-losses", "effects", "measure", "calibrate", "model"]',
     "arrays": '["columns", "names", "sums", "largest", "labels", "each", "ready", "differences", "operators", '
     '"values", "curvature", "cuts", "message", "points", "point_weight", "taken", "kept"]',
     "secure_sums": '"required"',

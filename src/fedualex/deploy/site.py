@@ -79,6 +79,9 @@ class Site:
         """What its masks depend on besides the request."""
         return self._told
 
+    def added_up(self) -> None:
+        """All that have keys."""
+
     def declare(self, request: Request) -> Release:
         """What would leave if this were answered."""
         if request.task == "survey":

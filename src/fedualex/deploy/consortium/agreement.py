@@ -22,7 +22,7 @@ from ...tables.recipe import CHOSEN, TableRecipe, read_recipe
 from ..task import DeploymentOptions
 from .messages import read_known
 
-AGREED = ("secure_sums", *(one.name for one in fields(DeploymentOptions) if one.metadata["decides"]))
+AGREED = ("secure_sums", "least_sites", *(one.name for one in fields(DeploymentOptions) if one.metadata["decides"]))
 """The keys of [run] that change the answer, or what leaves a site."""
 
 

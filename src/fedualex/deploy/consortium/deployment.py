@@ -26,9 +26,10 @@ from ..secure.sums import FEWEST, OFF, can_make_keys, why_not_secure
 from ..task import FencedError
 from .agreement import has_tables
 from .heard import HeardEngine
+from .present import AttendingSite, gather
 from .server import TableServer
 from .settings import SETTINGS, party_problem, read, roster_of, server_problem, settings_of, task_of
-from .site import TableSite, facts_of
+from .site import TableSite
 
 RUN = "run"
 FAILURE = "failure.json"
@@ -81,7 +82,9 @@ def heals(party: Path) -> bool:
 def _serve(engine: Engine, party: Path) -> Run:
     settings, path, begun = settings_of(party), party / RUN, find_unfinished(party)
     roster = roster_of(settings, party)
-    tables = TableServer(engine, party, settings, roster) if has_tables(settings) else None
+    wanted = list(settings["sites"])
+    settings = gather(engine, party, settings) if has_tables(settings) else settings
+    tables = TableServer(engine, party, settings, roster, wanted) if has_tables(settings) else None
     known = None if tables is None else tables.choose(tables.agree())
     problem = server_problem(settings, party)
     task = task_of(settings, problem, known)
@@ -109,9 +112,12 @@ def load_site(party: Path) -> Guard:
     settings = settings_of(party)
     if has_tables(settings):
         rules = read_policy(party)
-        tables = TableSite(party, settings, lambda problem, known: _site(settings, problem, known), rules)
-        facts = facts_of(tables.table.trained, tables.recipe, tables.agreed)
-        return guard_site(party, tables.name, tables, facts)
+
+        def make(told: Mapping[str, Any]) -> TableSite:
+            return TableSite(party, told, lambda problem, known: _site(told, problem, known), rules)
+
+        tables = AttendingSite(party, settings, make)
+        return guard_site(party, settings["site"], tables, tables.facts)
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = party_problem(settings, data, party)
     site, rows = _site(settings, problem), None if problem.data is None else int(problem.data.counts.sum())

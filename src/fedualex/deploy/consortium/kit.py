@@ -30,7 +30,7 @@ from ...tables.goals import (
     weighs_clients,
 )
 from ...tables.rates import check_wanted_rate
-from ...validation import one_of
+from ...validation import one_of, short
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST, OFF
 from .agreement import check_goal, recipe_of_goal
@@ -46,6 +46,7 @@ SITES_OWN = ("table", "clients")
 """The keys of [fit] that are the sites' own affair."""
 RUN_KEYS = (
     "attempts",
+    "least_sites",
     "local_steps",
     "max_seconds",
     "on_warning",
@@ -70,6 +71,7 @@ def plan_deployment(
     """
     check_keys("[run]", run, RUN_KEYS)
     one_of("on_warning", run.get("on_warning", STOP), (STOP, GO))
+    _check_least_sites(run.get("least_sites"), len(sites), run.get("secure_sums", RUN_DEFAULTS["secure_sums"]))
     _check_named(fit)
     wanted, goal = read_fit(fit, SITES_OWN), fit["goal"]
     check_goal(goal)
@@ -95,12 +97,28 @@ def plan_deployment(
     return {
         "problem": {**told, **wanted.options},
         "method": with_defaults(method, METHODS),
-        "run": {**RUN_DEFAULTS, "on_warning": STOP, "rounds": wanted.rounds, "tol": wanted.tol, **run},
+        "run": {
+            **RUN_DEFAULTS,
+            "on_warning": STOP,
+            "least_sites": None,
+            "rounds": wanted.rounds,
+            "tol": wanted.tol,
+            **run,
+        },
         "privacy": None,
         "server": parties,
         "sites": {name: {"weight": 1.0} for name in sorted(sites)},
         "has_data": True,
     }
+
+
+def _check_least_sites(least: object, sites: int, secure_sums: str) -> None:
+    fewest = FEWEST if secure_sums != OFF and sites >= FEWEST else 1
+    if least is not None and (type(least) is not int or not fewest <= least <= sites):
+        raise ConfigurationError(
+            f"least_sites must be a whole number from {fewest} to {sites}, the sites without which no run begins, got "
+            f"{short(least)}"
+        )
 
 
 def _check_named(fit: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from ..policy import POLICY
 from .agreement import has_tables
 from .deployment import provision
 from .messages import known_file
+from .present import FILE as PRESENT
 from .settings import SETTINGS, settings_of
 from .site import SITE_FILE, TEMPLATE
 
@@ -152,14 +153,19 @@ def _rekey(layout: Layout, settings: Mapping[str, Any]) -> None:
 
 def _set_aside(layout: Layout, settings: Mapping[str, Any]) -> None:
     """What belongs to a run of other sites: run, model and summaries of the server, summaries of sites."""
-    kept = [path for path in (layout.run, layout.server / MODEL, known_file(layout.server)) if path.exists()]
+    kept = [
+        path
+        for path in (layout.run, layout.server / MODEL, known_file(layout.server), layout.server / PRESENT)
+        if path.exists()
+    ]
     if kept:
         place = _free(layout.server / EARLIER / "run")
         place.mkdir()
         for path in kept:
             shutil.move(path, place / path.name)
     for name in settings["sites"]:
-        known_file(layout.site(name)).unlink(missing_ok=True)
+        for file in (known_file(layout.site(name)), layout.site(name) / PRESENT):
+            file.unlink(missing_ok=True)
 
 
 def _write_settings(layout: Layout, settings: Mapping[str, Any], more: Mapping[str, Any]) -> None:

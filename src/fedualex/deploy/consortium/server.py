@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,16 @@ log = logging.getLogger(__name__)
 class TableServer:
     """What a server asks of sites outside of a run's rounds and surveys.
 
-    roster: the digest of the sites' list of keys, for secure sums.
+    roster: the digest of the sites' list of keys, for secure sums. wanted: all sites of the kit, of which some may have
+    stayed away.
     """
 
-    def __init__(self, engine: Engine, party: Path, settings: Mapping[str, Any], roster: str = ""):
+    def __init__(
+        self, engine: Engine, party: Path, settings: Mapping[str, Any], roster: str = "", wanted: Sequence[str] = ()
+    ):
         self.party, self.settings, self.recipe = party, settings, recipe_of_goal(settings)
         sites, run = list(settings["sites"]), settings["run"]
+        self.absent = [name for name in wanted if name not in sites]
         problem = settings["problem"]
         own = problem["site_intercepts"] is not False  # the sites are whose rows they are
         self.wanted = Wanted(problem["confidence"], own)
@@ -110,6 +115,9 @@ class TableServer:
         found = Findings(penalty, self._effects(known, stored), self._measures, calibrate)
         model = make_model(self.recipe, known, read_answer(stored), self.exchange.order, found)
         model = with_ordinary(model, self._ordinary(known) if model.training["held_out"] else None)
+        if self.absent:
+            said = f"The rows of {', '.join(self.absent)} are not in it: this run began without them."
+            model = replace(model, training={**model.training, "done": [*model.training.get("done", ()), said]})
         save(model, self.party / MODEL)
         sites = list(self.exchange.order)  # all of them, whatever one has refused before
         kept = self.exchange.ask("model", pack_model(model), 0, sites, len(sites), _done("kept"))

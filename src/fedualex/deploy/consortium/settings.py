@@ -38,6 +38,8 @@ DEFAULT_METHOD = "FeDualSlide"
 """Which needs no step size, that nobody could find with the data at sites."""
 PATIENCE = 300.0
 """Seconds for which a run waits for sites that have failed: a machine that is started again takes as long."""
+OF_TABLES = ("on_warning", "least_sites")
+"""Keys of [run] that are of deployments of tables alone."""
 RUN_DEFAULTS = run_defaults(DeploymentOptions) | {"patience": PATIENCE}
 """The keys of [run] in a deployment."""
 
@@ -155,7 +157,7 @@ def task_of(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequen
     try:
         privacy = None if settings["privacy"] is None else Privacy(**settings["privacy"])
         method = build_method(settings["method"])
-        run = {key: value for key, value in settings["run"].items() if key != "on_warning"}  # which is of tables alone
+        run = {key: value for key, value in settings["run"].items() if key not in OF_TABLES}
         run = run if known is None else {**run, "tol": _tolerance(settings, problem, known)}
         options = run_options(DeploymentOptions, run, problem, weights=weights, privacy=privacy)
         task = Task(method, tuple(settings["sites"]), options)

@@ -21,6 +21,7 @@ from ..ledger import digest
 from ..party import SECURE, Layout, check_name, make_private_folder
 from ..wire import pack_json, unpack_json
 from .masks import (
+    AddedUp,
     Masker,
     Roster,
     UntrustedKeysError,
@@ -172,7 +173,7 @@ def pack_roster(server: Path) -> Arrays | None:
 class OwnKeys:
     """A site whose keys are its own: it takes new lists from the server, and masks by the last one.
 
-    factors, told: as of `Masker`.
+    factors, told, added_up: as of `Masker`.
     """
 
     def __init__(
@@ -181,8 +182,9 @@ class OwnKeys:
         name: str,
         factors: Callable[[str], Mapping[str, float]],
         told: Callable[[str], str],
+        added_up: AddedUp = lambda: None,
     ):
-        self.party, self.name, self._factors, self._told = party, name, factors, told
+        self.party, self.name, self._factors, self._told, self._added_up = party, name, factors, told, added_up
         self._roster = read_roster(party) if (party / SECURE / ROSTER).exists() else None
         fits = self._roster is not None and self._roster.keys.get(name) == self._public()
         self._masker = self._read() if fits else None  # a new key waits for the list that has it
@@ -217,7 +219,7 @@ class OwnKeys:
         return own.public_key().public_bytes_raw().hex()
 
     def _read(self) -> Masker:
-        return Masker(read_keys(self.party, self.name), self._factors, self._told)
+        return Masker(read_keys(self.party, self.name), self._factors, self._told, self._added_up)
 
 
 def has_joined(party: Path) -> bool:

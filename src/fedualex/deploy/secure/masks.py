@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -190,22 +190,33 @@ def write_key(party: Path, key: X25519PrivateKey | Ed25519PrivateKey) -> None:
 Words = NDArray[np.uint64]
 
 
+AddedUp = Callable[[], Collection[str] | None]
+"""The sites whose answers are added up; None for all that are in the list of keys."""
+
+
 class Masker:
     """Puts masks on the answers of one site.
 
     keys: the site's. factors: what its arrays are multiplied by before they are added; 1 where there is none. told: of
     a task, a digest of what this site was told of the others: sites that were told different things have other masks.
+    added_up: the sites of a sum, if not all in the list.
     """
 
-    def __init__(self, keys: SiteKeys, factors: Factors, told: Callable[[str], str] = lambda task: ""):
-        self.keys, self.factors, self.told = keys, factors, told
+    def __init__(
+        self,
+        keys: SiteKeys,
+        factors: Factors,
+        told: Callable[[str], str] = lambda task: "",
+        added_up: AddedUp = lambda: None,
+    ):
+        self.keys, self.factors, self.told, self.added_up = keys, factors, told, added_up
 
     def hide(self, request: Request, arrays: Arrays) -> Arrays:
         """The answer with all that is added up under masks, two or three words for a number, and the rest as it is."""
         roster = self.keys.roster
         if request.roster != roster.digest:
             raise RefusedError("the server has another list of keys than this site", Code.KEYS_DIFFER)
-        if len(roster.keys) < FEWEST:
+        if len(self._others()) + 1 < FEWEST:
             raise RefusedError(f"secure sums are of {FEWEST} sites or more: of two, each knows the other's numbers")
         factors = self.factors(request.task)
         plain = {CHECK: np.zeros(CHECK_WORDS, np.uint64)}
@@ -214,11 +225,16 @@ class Masker:
         clear = {name: array for name, array in arrays.items() if not is_summed(name)}
         return clear | self._mask(request, plain)
 
+    def _others(self) -> Mapping[str, bytes]:
+        """The secrets that it shares with the other sites of a sum."""
+        among = self.added_up()
+        return {name: secret for name, secret in self.keys.shared.items() if among is None or name in among}
+
     def _mask(self, request: Request, plain: dict[str, Words]) -> Arrays:
         total = np.concatenate([array.reshape(-1) for array in plain.values()])
         about = context_of(self.keys.roster.deployment, request, self.told(request.task))
         zeros = bytes(total.nbytes)
-        for other, secret in self.keys.shared.items():
+        for other, secret in self._others().items():
             add = np.add if self.keys.site < other else np.subtract
             add(total, stream(secret, about, zeros), out=total)
         ends = np.cumsum([array.size for array in plain.values()])[:-1]
