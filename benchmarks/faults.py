@@ -251,7 +251,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
             kill(VICTIM), f"{VICTIM} has not answered since", lambda trial: trial.start(VICTIM), 20
         ),
         "a site's job process is killed": Fault(kill(VICTIM, slice(1, None)), "it is sent again"),
-        "the server's job process is killed": Fault(kill("server", slice(1, None)), "it is sent again"),
+        "the server's job process is killed": Fault(kill("server", slice(1, None)), "is sent again"),
         "the server is killed and started again after 20 s": Fault(
             kill("server"), "server unreachable", lambda trial: trial.start("server"), 20
         ),

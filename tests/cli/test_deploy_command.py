@@ -268,6 +268,23 @@ def test_a_live_run_is_joined_and_not_begun_again(deploy, monkeypatch):
     assert "CERTIFIED" in done.stdout
 
 
+@pytest.mark.parametrize("word", ["lost", "failed"])
+def test_a_run_whose_server_died_without_a_word_is_sent_again(deploy, monkeypatch, word):
+    """As when the server's process is killed, or with NVFlare the server's job process."""
+    made, times = deploy("local"), []
+
+    def submit(folder):
+        times.append(folder)
+        if len(times) == 2:
+            run_in_threads(folder)
+
+    engine = scripted(monkeypatch, "none", "running", word, "running", "finished", submit=submit)
+    done = cli("run", made.folder)
+    assert "the server ended without a word, as when it is killed: the run is sent again" in done.stderr
+    assert engine.submitted == 2
+    assert "CERTIFIED" in done.stdout
+
+
 def test_a_run_that_its_engine_ended_is_sent_again(deploy, monkeypatch):
     """As NVFlare does when the job process of one site dies: the loop keeps its checkpoint and ends as INTERRUPTED."""
     made = deploy("local", run={"record_every": 1})

@@ -500,7 +500,7 @@ def _judged(folder: Path, control: "Control", said: str, before: object) -> tupl
     unsaid, new = failure_of(layout_of(folder).server) is None, _written(folder) != before
     if again := said == FAILED and new and unsaid and found is not None and found["stop"] == INTERRUPTED:
         echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
-    elif again := said == LOST and not new and unsaid and not _has_full_disk(folder):
+    elif again := said in (LOST, FAILED) and not new and unsaid and not _has_full_disk(folder):
         echo(
             "the server ended without a word, as when it is killed: the run is sent again from its checkpoint", err=True
         )
