@@ -23,7 +23,7 @@ class Certificate:
     x, y: the parts as float64 computed them; each is >= 0 up to rounding. A point outside the domain has infinite
         parts. Where no bound may be claimed there is no number: the parts are None. `reason` says why in both cases.
     rounding: how far x + y may be below the number that exact arithmetic would give.
-    estimated: whether `rounding` is an estimate; otherwise it is a bound (docs/problems.md).
+    estimated: whether `rounding` is an estimate; otherwise it is a bound (docs/rounding.md).
     """
 
     x: float | None

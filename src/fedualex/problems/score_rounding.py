@@ -2,7 +2,7 @@
 
 A bound from above says f(x, v) <= offset - <slope, v> for all v, one from below f(v, y) >= offset + <slope, v>. With
 slopes and offsets as float64 computed them they hold up to offset error + <slope error, |v|>, and these two are what is
-bounded here. u is UNIT; docs/problems.md has the analysis in words.
+bounded here. u is UNIT; docs/rounding.md has the analysis in words.
 
 - To add n terms in any order costs at most 1.01 n u of the sum of their sizes. COUNT and the numbers of variables and
   of surveys make up for all else that a term goes through: coefficients, products, weighted means.
