@@ -340,9 +340,12 @@ def score_sum_of(problem: Any, examples: Any) -> ScoreSum | None:
     """f of one client with these examples as a sum of losses of scores, whatever data the problem has."""
     score_sum = getattr(problem.f, "score_sum", None)
     own: ScoreSum | None = None if score_sum is None else score_sum(examples, problem.like)
+    if own is None:
+        return None
+    # With an array of jax in it, a family would compute by jax, each operation a program.
+    own = own._replace(family=jax.tree.map(np.asarray, own.family))
     # Several targets of which there is one have a score each, as one target has.
-    flat = own is not None and _outputs(problem.like) == 1
-    return own._replace(target=own.target.reshape(len(own.target))) if own is not None and flat else own
+    return own._replace(target=own.target.reshape(len(own.target))) if _outputs(problem.like) == 1 else own
 
 
 KINKS = {"abs", "clamp", "max", "min", "reduce_max", "reduce_min", "relu", "select_n", "sign", "sort"}
