@@ -41,7 +41,7 @@ bench-peers: $(VENV)/installed
 # The tables and figures of benchmarks/results/exchanges.md and docs/curvature.md: certified gaps against exchanges; about 30 minutes on two free cores.
 bench-exchanges: $(VENV)/installed
 	$(BIN)/python benchmarks/exchanges.py
-	$(BIN)/python benchmarks/newton_exchanges.py
+	$(BIN)/python benchmarks/newton_exchanges.py anew
 
 # The site in docs/_build/html: offline, every warning and every broken link is an error.
 docs: $(VENV)/docs
