@@ -291,7 +291,6 @@ BOUNDS = {
     "the shift and the gap": (smaller_shift, "shift from the surveys"),
     "the gap": (of_output("bounds", gap=0.0), "sum of the parts and of the rounding"),
     "a rounding of nothing": (of_output("bounds", rounding=0.0), "rounding"),
-    "a rounding that is called a bound": (of_output("bounds", estimated=False), "rounding"),
     "no surveys": (without_surveys, "no shift at a single survey"),
 }
 
@@ -304,6 +303,14 @@ def test_the_surveys_behind_bounds_are_made_again(copied, what):
     tamper(path)
     reseal(path)
     assert noticed in differing(verify(path))
+
+
+@pytest.mark.slow
+def test_an_estimate_of_rounding_is_not_called_a_bound(copied):
+    path = copied("slide")
+    of_output("bounds", estimated=False)(path)
+    reseal(path)
+    assert differing(verify(path)) >= {"rounding"}
 
 
 @pytest.mark.slow
